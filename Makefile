@@ -70,7 +70,7 @@ bench-learning: setup
 stories: setup
 	$(BIN)/python tests/bench/stories.py $(ARGS)
 
-# the classifier of prompts from the lines in tests/data/prompts: prints its report, writes store/prompts/weights.npz
+# the classifier of prompts from the lines in tests/data/prompts: prints its report, writes store/agents/weights.npz
 fit: $(VENV)/.fit
 	$(BIN)/python tests/bench/fit_prompts.py $(ARGS)
 

@@ -19,7 +19,6 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
-from store import quarantine
 from store.audits.audit import audit
 from store.audits.audited import Audited
 from store.builds import candidate as candidates
@@ -41,8 +40,9 @@ from store.home.errors import (
 from store.home.files import make_folder, sweep, translate_disk_errors
 from store.home.tenant import Tenant
 from store.log.event_log import EventLog
+from store.maintenance import quarantine
+from store.maintenance.quarantine import Held
 from store.memories.parts import MemoryParts
-from store.quarantine import Held
 from store.snapshots import manifest as manifests
 from store.snapshots import parallel, snapshot
 from store.snapshots.manifest import CheckResult, Manifest, Refusal

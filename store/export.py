@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from store import quarantine
 from store.home.instants import moment
 from store.importers.jsonl import QUARANTINED, Exported, ExportedLink, ExportedRating
 from store.log.event_kinds import EPISODE, Rated
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import quarantine
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, AUTO, DEFAULT_SCORE, FORGOTTEN, Memory
 from store.text import visible_json

@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.deeds.efforts import passed, tried
+from store.agents.efforts import passed, tried
 
 
 @pytest.mark.parametrize(

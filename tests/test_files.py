@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from store.cold import memories
 from store.erase import receipt, wiping
 from store.home.files import is_gone, make_folder, remove_files, replace_file
 from store.home.tenant import Tenant
 from store.log import log_file, segments
 from store.log.event_log import EventLog
+from store.maintenance import memory_archive
 
 NOW = 1_790_000_000_000_000
 WasSynced = Callable[[Path], bool]
@@ -87,7 +87,7 @@ def test_what_is_cold_or_put_away_is_deleted_for_good(built, was_synced: WasSync
         path.parent.mkdir(parents=True)
         path.write_bytes(b"1")
     segments.sweep(cold / "log", [])
-    memories.drop(built.tenant)
+    memory_archive.drop(built.tenant)
     assert all(was_synced(path.parent) and not path.exists() for path in left)
 
 

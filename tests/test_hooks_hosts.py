@@ -11,8 +11,8 @@ from serve.connect import hosts as connectable
 from serve.hooks.event import MAX_CONTEXT, MAX_PROMPT, HookEvent, Reply
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.payload import decoded
-from store.deeds.fields import MAX_OUTPUT, ending
-from store.deeds.tools import ToolUse, tool_use
+from store.agents.json_fields import MAX_OUTPUT, ending
+from store.agents.tool_calls import ToolUse, tool_use
 from store.home.errors import InvalidInput
 
 ALL = [(host, payload) for host, payloads in RECORDED.items() for payload in payloads]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.deeds.efforts import effort, only_looks, passed
-from store.deeds.shell import calls
+from store.agents.efforts import effort, only_looks, passed
+from store.agents.shell import calls
 
 COMMIT = "git commit -m \"$(cat <<'EOF'\nnpm's (bad) \"thing\n; npm install\nEOF\n)\" && git push"
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from serve.hooks.intent import read
-from store.prompts import classifier
-from store.prompts.statements import stated
+from store.agents import prompt_classifier
+from store.agents.prompt_statements import find_statements
 
 LINES = Path(__file__).parent / "data" / "prompts"
 
@@ -107,12 +107,12 @@ WANTED = (
 def test_the_weights_are_those_of_the_lines():
     """Who changes a line has to fit anew: `make fit`."""
     lines = sha256(b"".join(path.read_bytes() for path in sorted(LINES.glob("*.tsv"))))
-    with np.load(classifier.WEIGHTS) as file:
+    with np.load(prompt_classifier.WEIGHTS) as file:
         assert file["lines"].tobytes().decode() == lines.hexdigest()[:16]
 
 
 def test_the_weights_are_small():
-    assert classifier.WEIGHTS.stat().st_size < 1_000_000
+    assert prompt_classifier.WEIGHTS.stat().st_size < 1_000_000
 
 
 def test_the_prompts_of_these_tests_are_no_lines():
@@ -127,7 +127,7 @@ def test_the_prompts_of_these_tests_are_no_lines():
 
 
 def lasts(prompt: str) -> float:
-    return max(one.lasts for one in classifier.read(prompt))
+    return max(one.lasts for one in prompt_classifier.read(prompt))
 
 
 def test_what_lasts_is_told_from_what_passes_in_many_languages():
@@ -139,24 +139,24 @@ def test_what_lasts_is_told_from_what_passes_in_many_languages():
 
 
 def test_what_lasts_is_kept():
-    missed = [prompt for _, prompt in LASTS if not stated(prompt)]
+    missed = [prompt for _, prompt in LASTS if not find_statements(prompt)]
     assert len(missed) <= 0.4 * len(LASTS), missed
 
 
 def test_what_lasts_is_kept_in_scripts_that_part_no_words():
     standing = [prompt for language, prompt in LASTS if language in ("zh", "ja", "ko")]
-    missed = [prompt for prompt in standing if not stated(prompt)]
+    missed = [prompt for prompt in standing if not find_statements(prompt)]
     assert len(missed) <= 0.2 * len(standing), missed
 
 
 def test_what_passes_is_not_kept():
-    kept = [prompt for _, prompt in PASSES if stated(prompt)]
+    kept = [prompt for _, prompt in PASSES if find_statements(prompt)]
     assert len(kept) <= 0.05 * len(PASSES), kept
 
 
 def test_what_is_kept_is_the_users_own_words():
     prompt = "Please fix the footer. From now on, always run the linter before you commit. Thanks!"
-    assert [one.text for one in stated(prompt)] == [
+    assert [one.text for one in find_statements(prompt)] == [
         "From now on, always run the linter before you commit."
     ]
 
@@ -168,12 +168,20 @@ def test_what_a_prompt_wants_is_told_in_many_languages():
 
 @pytest.mark.parametrize("prompt", [LASTS[0][1], PASSES[0][1], LASTS[-1][1]])
 def test_the_same_prompt_is_read_the_same(prompt: str):
-    first = classifier.wants(prompt), classifier.read(prompt), classifier.corrects(prompt)
-    classifier._model.cache_clear()
-    again = classifier.wants(prompt), classifier.read(prompt), classifier.corrects(prompt)
+    first = (
+        prompt_classifier.wants(prompt),
+        prompt_classifier.read(prompt),
+        prompt_classifier.corrects(prompt),
+    )
+    prompt_classifier._model.cache_clear()
+    again = (
+        prompt_classifier.wants(prompt),
+        prompt_classifier.read(prompt),
+        prompt_classifier.corrects(prompt),
+    )
     assert first == again
     assert sum(first[0]) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_a_pasted_document_says_nothing_that_lasts():
-    assert stated("Always use tabs. " * (classifier.MAX_PROMPT // 10)) == []
+    assert find_statements("Always use tabs. " * (prompt_classifier.MAX_PROMPT // 10)) == []

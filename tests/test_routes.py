@@ -33,7 +33,16 @@ from serve.recall.router import Router, bar, most
 from serve.server.open_tenants import OpenTenants
 from store import build
 from store.derived import routes as projection
-from store.derived.routes import ROUTES_PROJECTION, Routes
+from store.derived.routes import (
+    ALPHA,
+    DEFAULTS,
+    EPSILON,
+    LEVELS,
+    ROUTES_PROJECTION,
+    STATES,
+    Routes,
+    complete_policy,
+)
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.config import Choices, Settings
@@ -45,7 +54,6 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.receipts import SOON_US
 from store.plans import plans
-from store.routing import ALPHA, DEFAULTS, EPSILON, LEVELS, STATES, whole
 from store.snapshots.projection import Inputs, Previous, checked_build, digest
 
 NOW = 1_790_000_000_000_000
@@ -111,7 +119,9 @@ def test_all_defaults_are_recall_as_it_is():
 
 
 def test_what_a_policy_does_not_know_is_the_default():
-    found = whole({"debug": {"search": "telepathy", "context": "summarize"}, "dreams": {}})
+    found = complete_policy(
+        {"debug": {"search": "telepathy", "context": "summarize"}, "dreams": {}}
+    )
     assert found["debug"] == DEFAULTS["debug"] | {"context": "summarize"}
     assert set(found) == set(STATES)
 
@@ -436,7 +446,7 @@ def served(home: Path, now: int) -> Any:
 
 
 def test_within_2000_rated_recalls_the_policy_has_nine_tenths_of_the_oracles_reward(home, log):
-    chance, policy = random.Random(7), whole({})
+    chance, policy = random.Random(7), complete_policy({})
     began = true_reward(policy)
     for now in range(NOW, NOW + 4):
         simulated(log, policy, chance, 500, now)
@@ -483,7 +493,7 @@ def test_what_the_log_bears_out_is_proposed_with_its_estimate():
     (step,) = proposed(Routes(folded(evidence([1.0] * 25 + [0.5] * 5)))).steps
     assert step.body["policy"]["debug"]["search"] == "low_threshold"
     assert step.body["value"] == pytest.approx(0.9167, abs=1e-3)
-    assert step.body["low"] > 0.5 and step.before["policy"] == whole({})
+    assert step.body["low"] > 0.5 and step.before["policy"] == complete_policy({})
 
 
 def test_what_was_never_compared_is_not_adopted():
@@ -515,7 +525,7 @@ def test_undone_the_policy_before_is_served_again_and_is_not_proposed_again(home
         plan = planned(JOB, context, apply=True)
     assert served(home, NOW)["debug"]["search"] == "low_threshold"
     plans.undo(log, plan.id, NOW)
-    assert served(home, NOW) == whole({})
+    assert served(home, NOW) == complete_policy({})
     with opened_context(Settings(home), "default", NOW) as context:
         assert planned(JOB, context, apply=True) is None
 
@@ -555,5 +565,5 @@ def test_routes_shows_what_is_held_the_estimate_and_the_policies_before(home, lo
 
 def test_an_empty_memory_has_the_default_routes(home, log):
     found = json.loads(run("routes", "--json").stdout)
-    assert found["policy"] == whole({}) and found["routes"] == found["history"] == []
+    assert found["policy"] == complete_policy({}) and found["routes"] == found["history"] == []
     assert "proactive" in run("routes").output

@@ -15,6 +15,7 @@ from serve.cli import main
 from serve.recall.context_block import short_id
 from serve.statistics import usefulness as counted
 from serve.statistics.usefulness import DAY, Period, Usefulness, usefulness
+from store.agents.prompt_statements import SAID_OTHERWISE
 from store.log import commands, lesson_commands
 from store.log.commands import Draft
 from store.log.event_kinds import (
@@ -31,7 +32,6 @@ from store.log.event_kinds import (
     Surfaced,
 )
 from store.log.events import Event
-from store.recording import SAID_OTHERWISE
 
 __all__ = ["agent", "tenants"]  # fixtures
 

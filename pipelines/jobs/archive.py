@@ -19,8 +19,6 @@ import numpy.typing as npt
 from pipelines.jobs.context import Context, Report, opened
 from pipelines.jobs.job import Job, Proposal
 from serve.recall.scoring import LASTING_KINDS, decayed
-from store.cold import memories
-from store.cold.memories import ColdFile
 from store.derived.usage import Usage
 from store.erase import wiping
 from store.home.config import Settings
@@ -28,6 +26,8 @@ from store.home.instants import isoformat
 from store.log import compaction
 from store.log.compaction import Compacted
 from store.log.event_kinds import Applied, Planned, Step
+from store.maintenance import memory_archive
+from store.maintenance.memory_archive import ColdFile
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
 from store.plans import steps
 
@@ -214,5 +214,5 @@ def keep(
         if only_newest:
             wiping.drop_derived(context.tenant)
         watermark = context.manifest.watermark
-        found = memories.write(context.tenant, context.log, context.rows, watermark, now)
+        found = memory_archive.write(context.tenant, context.log, context.rows, watermark, now)
         return Kept(cold=msgspec.structs.replace(found, path=str(Path(found.path).absolute())))

@@ -16,11 +16,10 @@ import msgspec
 from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from serve.recall.off_policy import Gain, Worth, gain, together, worth
-from store import routing
-from store.derived.routes import Recall, Routes, Table, telling
+from store.derived import routes
+from store.derived.routes import LEVELS, STATES, Policy, Recall, Routes, Table, telling
 from store.log.event_kinds import Actions, Adopted, ModelTier
 from store.plans import steps
-from store.routing import LEVELS, STATES, Policy
 
 LEAST = 10.0  # effective recalls of an action before anything is said of it
 TOLERANCE = 0.01  # of reward that the lower end of a gain's interval may lie below nothing
@@ -167,5 +166,5 @@ def tier_for(context: Context, mode: str | None = None) -> ModelTier:
 
 def tier_of(policy: Policy, mode: str | None = None) -> ModelTier:
     """Return the tier that a policy, whole, has for a task mode."""
-    found: ModelTier = msgspec.convert(policy[routing.state(mode)]["llm"], ModelTier)
+    found: ModelTier = msgspec.convert(policy[routes.route_state(mode)]["llm"], ModelTier)
     return found

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from store.home.config import Settings
     from store.log.erasing import Erasure
     from store.log.event_log import EventLog
-    from store.quarantine import Held
+    from store.maintenance.quarantine import Held
 
 
 _SHOWN = 10  # of a list, on a terminal
@@ -273,7 +273,7 @@ def quarantine_command(
     until you release it, as what it was: archived, if it was. A text is then taken as it is, with
     any secret redacted, while what an index makes of it is checked again by the next build.
     """
-    from store import quarantine
+    from store.maintenance import quarantine
 
     if does is None and (ids or are_all):
         raise click.UsageError("choose what to do with them: --release or --forget")

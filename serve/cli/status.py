@@ -47,11 +47,11 @@ def status(env: Environment, /, as_json: bool) -> None:
 
 
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
-    from store import quarantine
     from store.audits import health
     from store.home import failures
     from store.home.errors import NoManifest, SnapshotDamaged
     from store.home.registry import running
+    from store.maintenance import quarantine
     from store.snapshots import manifest as manifests
 
     gone = log.gone()

@@ -7,7 +7,6 @@ from flask import Blueprint, Response, g, make_response, render_template, reques
 
 from serve.dashboard.site import Site, back, tenant_url
 from serve.server import tenant_admin as access
-from store import quarantine
 from store.builds import upkeep
 from store.home import failures
 from store.home.errors import InvalidInput, LogError, NoManifest, SnapshotDamaged
@@ -15,6 +14,7 @@ from store.home.registry import dagster_ui
 from store.home.tenant import Tenant
 from store.home.tokens import PER_MINUTE, SCOPES, Wanted
 from store.log.event_log import EventLog
+from store.maintenance import quarantine
 from store.plans import job_catalog, plans
 from store.snapshots import manifest as manifests
 

@@ -23,10 +23,10 @@ from serve.statistics.pictures import of_overview
 from serve.statistics.shown import take_back
 from serve.statistics.usefulness import Period, Usefulness
 from serve.summaries.recording import held
-from store import quarantine
 from store.audits.health import alarm_of
 from store.home.errors import LogError
 from store.log.event_log import EventLog
+from store.maintenance import quarantine
 
 
 @dataclass(frozen=True, slots=True)

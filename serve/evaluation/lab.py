@@ -25,12 +25,12 @@ from serve.recall.explanation import SPOKEN
 from serve.recall.recall import Hit
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
+from store.agents.prompt_statements import PromptStatement, find_statements
 from store.embedders.embedder import Embedder
 from store.home.config import Choices, Layer, Profile, changed
 from store.home.errors import ConfigError, InvalidInput
 from store.log.event_kinds import MEMORY_KINDS, TIERS, Intent
 from store.memories.memory import Memory
-from store.prompts.statements import Stated, stated
 
 ANY, NONE = "", "-"  # of the projects: all; the memories of none
 LAYERS: tuple[str, ...] = get_args(Layer)
@@ -330,7 +330,7 @@ class HookPreview:
     weighed: tuple[Weighed, ...] = ()
     bar: float | None = None
     rules: int = 0
-    kept: tuple[Stated, ...] = ()
+    kept: tuple[PromptStatement, ...] = ()
 
 
 def preview_prompt_hook(
@@ -341,7 +341,7 @@ def preview_prompt_hook(
     call = Call(event, opened, embedder, choices, project, now)
     reading = read(prompt)
     keeps = choices.remember_words and "prompts" in choices.record
-    kept = tuple(stated(prompt)) if keeps else ()
+    kept = tuple(find_statements(prompt)) if keeps else ()
     if reading.is_idle:
         return HookPreview(project, reading.intent, Block(), kept=kept)
 

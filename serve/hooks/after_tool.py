@@ -8,9 +8,8 @@ from pathlib import Path
 from serve.hooks.call import Call
 from serve.hooks.event import SILENCE, Reply
 from serve.hooks.paths import in_project
-from store.deeds import efforts
-from store.deeds.deed import deed
-from store.deeds.tools import ToolUse
+from store.agents import efforts
+from store.agents.tool_calls import ToolUse, action_event
 from store.extracts import MAX_SOURCE
 
 MAX_READ = 4  # edited files whose definitions are looked at
@@ -19,7 +18,7 @@ MAX_READ = 4  # edited files whose definitions are looked at
 def answered(call: Call) -> Reply:
     """Write down what was done; there is nothing to say to it."""
     tool, cwd = call.event.tool, call.event.cwd
-    kept = deed(tool, in_project(tool.files, cwd), _sources(tool, cwd)) if tool else None
+    kept = action_event(tool, in_project(tool.files, cwd), _sources(tool, cwd)) if tool else None
     if kept is None:
         return SILENCE
     is_look = kept.doing == "read" or (kept.command and efforts.only_looks(kept.command))

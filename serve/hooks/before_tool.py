@@ -16,7 +16,7 @@ from serve.hooks.paths import in_project
 from serve.lessons.index import named_by_tool
 from serve.lessons.matching import Named
 from serve.recall.context_block import block, note, short_id
-from store.deeds.tools import ToolUse
+from store.agents.tool_calls import ToolUse
 from store.log.event_kinds import Acted, Surfaced
 from store.log.events import Event
 from store.log.lesson_commands import ACCEPTED, DRAFTED

@@ -14,12 +14,12 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.reader.session_events import Journal
 from serve.server.open_tenants import OpenTenant
+from store.agents.prompt_statements import recordable
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.instants import new_id
 from store.log.event_kinds import Body, Trust
 from store.log.events import Event
-from store.recording import recordable
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ HookEvent: what happened at an agent host, said the same way for every host; Rep
 from dataclasses import dataclass
 from typing import Literal
 
-from store.deeds.tools import ToolUse
+from store.agents.tool_calls import ToolUse
 
 Moment = Literal[
     "session_start", "prompt", "before_tool", "after_tool", "stop", "compacted", "session_end"

@@ -1,15 +1,15 @@
 """
 What a prompt wants of the memory: nothing, what is known of its topic, or what was done before.
 
-A fitted classifier tells (`store.prompts`); a host's own commands are known by their form.
+A fitted classifier tells (`store.agents`); a host's own commands are known by their form.
 """
 
 import re
 from dataclasses import dataclass
 
+from store.agents import prompt_classifier
+from store.agents.prompt_classifier import Wants
 from store.log.event_kinds import Intent
-from store.prompts import classifier
-from store.prompts.classifier import Wants
 
 LOOKED_AT = 2_000  # characters, from the beginning
 
@@ -50,9 +50,9 @@ def read(prompt: str, before: str = "") -> Reading:
             return Reading("command")
     if not any(character.isalnum() for character in text):
         return Reading("small_talk")
-    wants = classifier.wants(text, before)
+    wants = prompt_classifier.wants(text, before)
     likeliest = max(zip(wants, Wants._fields, strict=True))[1]
     found = _INTENTS[likeliest]
-    if found == "work" and classifier.corrects(text, before) >= _CORRECTS:
+    if found == "work" and prompt_classifier.corrects(text, before) >= _CORRECTS:
         return Reading("correction", wants)
     return Reading(found, wants)

@@ -1,6 +1,6 @@
 """
 The user's lasting words, kept at the prompt that says them, and ended by what contradicts them
-(`store.prompts.statements`); and what the user is told of it.
+(`store.agents.prompt_statements`); and what the user is told of it.
 """
 
 from dataclasses import replace
@@ -9,17 +9,17 @@ from serve.hooks.call import Call
 from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.recall.context_block import short_id
+from store.agents import prompt_statements
 from store.log.event_kinds import STATEMENT, Forgotten, Recorded
 from store.log.events import Event
 from store.memories.memory import ACTIVE, Memory
-from store.prompts import statements
 
 
 def kept(call: Call, prompt: str, before: str, prompted: Event) -> list[Event]:
     """Return the events that keep what a prompt says that lasts; none if the user wants none."""
     if not call.choices.remember_words or "prompts" not in call.choices.record:
         return []
-    return statements.kept(
+    return prompt_statements.statement_events(
         prompt, before, prompted, lambda: call.answered(lambda view: _standing(view, call.filter))
     )
 

@@ -17,7 +17,7 @@ from serve.lessons.matching import (
     wants,
 )
 from serve.lessons.wording import Wording
-from store.deeds.shell import Call, calls
+from store.agents.shell import Call, calls
 from store.log.event_kinds import Acted, LessonVerdict, Surfaced
 
 Judged = tuple[LessonVerdict, str | None]

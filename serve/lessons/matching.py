@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from serve.lessons.patterns import is_matched
 from serve.lessons.wording import Wording, wording
-from store.deeds.efforts import efforts
-from store.deeds.shell import Call, calls, program
+from store.agents.efforts import efforts
+from store.agents.shell import Call, calls, program
 from store.memories.memory import Memory
 
 MAX_ABOUT = 200  # characters of the command or file that a rule named

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from serve.lessons import words
 from serve.lessons.patterns import Command, command
-from store.deeds.shell import calls
+from store.agents.shell import calls
 from store.text import mention_rules
 from store.text.mention_rules import LONE_TOOLS, STOP, SUBCOMMANDS
 

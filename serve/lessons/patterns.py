@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from store.deeds.efforts import efforts
-from store.deeds.shell import Call, Words, program
+from store.agents.efforts import efforts
+from store.agents.shell import Call, Words, program
 from store.log.event_kinds import Effort
 
 # options before the subcommand that take a value

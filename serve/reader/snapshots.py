@@ -28,7 +28,7 @@ from store.derived.entities import EntityIndex
 from store.derived.facts import Facts
 from store.derived.insights import Insights
 from store.derived.lessons import Lessons
-from store.derived.routes import Routes
+from store.derived.routes import Policy, Routes, complete_policy
 from store.derived.sessions import Sessions
 from store.derived.usage import Usage
 from store.embedders.embedder import Embedder
@@ -40,7 +40,6 @@ from store.index.postings import PostingsIndex
 from store.index.vector_scan import VectorRows
 from store.index.vectors import FieldRows
 from store.memories.rows import MemoryRows
-from store.routing import Policy, whole
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
@@ -178,12 +177,12 @@ class Snapshots:
     def policy(self, at: int | None = None) -> Policy:
         """Return what the router serves, or served at a moment in microseconds."""
         if at is not None:
-            return self.routes.policy(at) if self.routes else whole({})
+            return self.routes.policy(at) if self.routes else complete_policy({})
         return self._policy
 
     @cached_property
     def _policy(self) -> Policy:
-        return self.routes.policy() if self.routes else whole({})
+        return self.routes.policy() if self.routes else complete_policy({})
 
     @cached_property
     def masks(self) -> RowMasks:

@@ -9,8 +9,8 @@ the same receipt always tries the same.
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from store.derived.routes import LEVELS, Policy, complete_policy, route_state
 from store.log.event_kinds import Route
-from store.routing import LEVELS, Policy, state, whole
 
 _RANGE = 2.0**64
 
@@ -23,14 +23,14 @@ class Router:
     something, of which `receipt`, an id, says whether this is one; without a receipt none is.
     """
 
-    policy: Policy = field(default_factory=lambda: whole({}))
+    policy: Policy = field(default_factory=lambda: complete_policy({}))
     levels: tuple[str, ...] = ("search",)
     explore: float = 0.0
     receipt: str | None = None
 
     def route(self, mode: str | None) -> Route:
         """Return what is chosen for a task mode, and how likely it was to be chosen."""
-        here = state(mode)
+        here = route_state(mode)
         served = {level: self.policy[here][level] for level in self.levels}
         if self.receipt is None or not self.explore or not served:
             return Route(here, served, 1.0)

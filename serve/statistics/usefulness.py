@@ -17,6 +17,7 @@ from serve.reader.filters import Filter
 from serve.reader.reader import View
 from serve.reader.tail_storage import Columns
 from serve.summaries.newest import newest
+from store.agents.prompt_statements import SAID_OTHERWISE
 from store.log.event_kinds import (
     EPISODE,
     STATEMENT,
@@ -36,7 +37,6 @@ from store.log.event_log import EventLog
 from store.log.lesson_commands import MADE_A_RULE
 from store.memories.memory import Memory
 from store.memories.rows import Mask, MemoryRows
-from store.recording import SAID_OTHERWISE
 
 DAY = 86_400_000_000  # microseconds
 PERIODS: Mapping[str, int] = {"today": 1, "last_7_days": 7, "last_30_days": 30}

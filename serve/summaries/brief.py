@@ -17,7 +17,7 @@ from serve.recall.context_block import Note, Part, note
 from serve.rules import role
 from serve.summaries.goals import due, set_goals
 from serve.summaries.newest import newest
-from store.deeds import efforts
+from store.agents import efforts
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.log.lesson_commands import ACCEPTED
 from store.memories.episode import OUTCOME

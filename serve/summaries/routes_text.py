@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from serve.recall.off_policy import Worth, gain, worth
-from store.derived.routes import Held, Routes, telling
+from store.derived.routes import LEVELS, STATES, Held, Routes, telling
 from store.home.instants import isoformat
-from store.routing import LEVELS, STATES
 
 
 def shown(routes: Routes) -> dict[str, Any]:

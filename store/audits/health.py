@@ -13,7 +13,6 @@ from typing import Literal
 
 import msgspec
 
-from store import quarantine
 from store.derived import catalog, constraints
 from store.embedders.embedder import Embedder, SilentEmbedder, make_embedder
 from store.home import failures, files
@@ -35,6 +34,7 @@ from store.log.events import RECEIPTS
 from store.log.log_file import LEAST_SQLITE, sqlite_version
 from store.log.log_head import numbers
 from store.log.rows import redact_event
+from store.maintenance import quarantine
 from store.plans import job_catalog
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
@@ -284,12 +284,12 @@ def _secrets(log: EventLog) -> Iterator[Finding]:
 
 def _cold(tenant: Tenant) -> Iterator[Finding]:
     """Say whether the files of cold memories are what was written; nothing where there is none."""
-    from store.cold import memories
+    from store.maintenance import memory_archive
 
-    if problem := memories.problem(tenant):
+    if problem := memory_archive.problem(tenant):
         what, _, cure = problem.partition(": ")
         yield Finding("warn", what, cure)
-    elif memories.folder_of(tenant).is_dir():
+    elif memory_archive.folder_of(tenant).is_dir():
         yield Finding("ok", "the file of cold memories is as it was written")
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store import quarantine
 from store.audits.audited import Audited, Found
 from store.log.event_kinds import (
     Archived,
@@ -29,10 +28,11 @@ from store.log.event_kinds import (
 )
 from store.log.log_head import numbers
 from store.log.rows import PUT_AWAY
+from store.maintenance import quarantine
 from store.memories.memory import ACTIVE, FORGOTTEN, STALE, STATES
 from store.memories.parts import MemoryParts, Places
+from store.redaction import bulk_scan as secret_scan
 from store.redaction import redact
-from store.redaction import scan as secret_scan
 from store.snapshots.projection import Tables
 from store.text import frame
 from store.text.tokenizer import filing_hash
@@ -162,7 +162,7 @@ def no_secrets(audited: Audited) -> Found:
     """
     found: dict[str, str] = {}  # what was found first, by memory
     for ids, texts in _texts(audited):
-        for place, secret in secret_scan.find(texts):
+        for place, secret in secret_scan.find_in_all(texts):
             found.setdefault(str(ids[place]), secret.kind)
     for ids, texts in _metadata(audited):
         for place, text in enumerate(texts.to_pylist()):

@@ -16,7 +16,6 @@ import msgspec
 
 from store import build
 from store.audits import health
-from store.cold import memories as cold_memories
 from store.embedders.embedder import make_embedder
 from store.home.config import Settings
 from store.home.errors import (
@@ -36,6 +35,7 @@ from store.log import erasing, log_head, salvage
 from store.log.event_log import EventLog
 from store.log.log_head import Gap, OtherLog
 from store.log.salvage import Salvaged
+from store.maintenance import memory_archive as cold_memories
 from store.snapshots import manifest as manifests
 
 

@@ -14,19 +14,73 @@ The newest KEPT recalls are kept, so that a rating may still come; those before 
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.log.event_kinds import Adopted, Judged, Rated, Recalled
+from store.log.event_kinds import Actions, Adopted, Judged, Rated, Recalled
 from store.log.events import Event
 from store.log.receipts import SOON_US
-from store.routing import ALPHA, LEVELS, STATES, Policy, whole
 from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables
 from store.text.text_features import MAY_RULE
+
+# Routing: what the router may choose, at which level and in which state, and what it serves before
+# it learned anything. A state is what the asker is at, the task mode, or none.
+#
+# All defaults together are recall as it is without a router.
+
+State = Literal["debug", "architecture", "coding", "review", "plan", "routine", "none"]
+Level = Literal["search", "llm", "context", "proactivity"]
+Policy = Mapping[str, Actions]  # an action for each level, by state
+
+STATES: tuple[State, ...] = get_args(State)
+LEVELS: Mapping[str, tuple[str, ...]] = {
+    "search": ("high_threshold", "medium_threshold", "low_threshold"),
+    "llm": ("cheap", "balanced", "expensive"),
+    "context": ("raw", "summarize"),
+    "proactivity": ("passive", "proactive"),
+}
+ALPHA = 0.1  # how far one reward moves what is held of an action
+EPSILON = 0.15  # the `explore` that is recommended to whoever wants the router to learn
+
+_USUAL = {
+    "search": "medium_threshold",
+    "llm": "cheap",
+    "context": "raw",
+    "proactivity": "proactive",
+}
+_THINKING = _USUAL | {"llm": "balanced"}  # where an answer weighs more than its price
+DEFAULTS: Policy = {
+    "debug": _THINKING,
+    "architecture": _THINKING,
+    "coding": _USUAL,
+    "review": _USUAL,
+    "plan": _USUAL,
+    "routine": _USUAL,
+    "none": _USUAL,
+}
+
+
+def route_state(mode: str | None) -> str:
+    """Return the state of a task mode; one this version does not know is none."""
+    return mode if mode in STATES else "none"
+
+
+def complete_policy(policy: Policy) -> dict[str, Actions]:
+    """Return a policy for every state and level; what it does not say, or says of an action this
+    version does not have, is the default.
+    """
+    return {
+        one: {
+            level: said if (said := policy.get(one, {}).get(level)) in actions else usual[level]
+            for level, actions in LEVELS.items()
+        }
+        for one, usual in DEFAULTS.items()
+    }
+
 
 Values = npt.NDArray[np.float64]
 
@@ -300,7 +354,7 @@ class Routes:
         for row in self.tables["policies"].to_pylist():
             if at is None or row["at"] <= at:
                 found = msgspec.json.decode(row["policy"])
-        return whole(found)
+        return complete_policy(found)
 
     @property
     def held(self) -> Table:

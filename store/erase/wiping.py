@@ -18,7 +18,6 @@ import filelock
 import msgspec
 
 from store import build
-from store.cold import memories
 from store.erase import quotes, records
 from store.erase.quotes import Quote
 from store.erase.scan import Scanned, files, scan
@@ -29,6 +28,7 @@ from store.ingest.job_queue import Queue
 from store.log import compaction, erasing
 from store.log.erasing import Change, Erasure
 from store.log.event_log import EventLog
+from store.maintenance import memory_archive
 from store.snapshots import manifest as manifests
 from store.text import fingerprints as marks_
 from store.text.fingerprints import Looker, Marks
@@ -140,7 +140,7 @@ def drop_derived(tenant: Tenant) -> None:
     """
     with build.lock(tenant, wait_s=_WAIT_S):
         manifests.expire(tenant, keep=1)
-        memories.drop(tenant)
+        memory_archive.drop(tenant)
         for folder in (tenant.candidate, tenant.root / "lance"):
             shutil.rmtree(folder, ignore_errors=True)
         sweep(tenant.root, older_than_s=_LEFT_OVER_S)

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from store.deeds.fields import mapping, plain, text
+from store.agents.json_fields import mapping, plain, text
 from store.importers.source_files import UNREADABLE, decode_json, is_source_file, read_records
 from store.importers.transcript_turn import (
     OpenTurn,

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from store.deeds.fields import mapping, plain, text
+from store.agents.json_fields import mapping, plain, text
 from store.home.errors import SourceError
 from store.importers.source_files import (
     UNREADABLE,

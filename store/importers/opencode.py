@@ -21,8 +21,8 @@ from typing import Any
 import apsw
 import msgspec
 
-from store.deeds.fields import mapping, text
-from store.deeds.tools import has_passed
+from store.agents.json_fields import mapping, text
+from store.agents.tool_calls import has_passed
 from store.home.errors import SourceError
 from store.importers.source_files import UNREADABLE, decode_json, is_crowded, is_source_file
 from store.importers.transcript_turn import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from store.deeds.fields import mended
+from store.agents.json_fields import join_surrogates
 from store.home.errors import SourceError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def decode_json(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(raw)
     except msgspec.DecodeError:
-        whole = mended(raw)
+        whole = join_surrogates(raw)
         if whole == raw:
             raise
         return decoder.decode(whole)

@@ -15,7 +15,8 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 from msgspec.structs import replace
 
-from store.deeds.deed import deed
+from store.agents.prompt_statements import recordable, statement_events
+from store.agents.tool_calls import action_event
 from store.home.config import Choices
 from store.home.errors import SourceError
 from store.home.instants import derived_id
@@ -29,8 +30,6 @@ from store.log.events import Event
 from store.log.rows import decode_row
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, Memory
-from store.prompts.statements import kept
-from store.recording import recordable
 from store.text import frame
 
 MAX_PROMPT = 2_000  # characters kept, as of a live prompt
@@ -156,7 +155,9 @@ class Sessions:
 
     def _kept(self, prompt: str, before: str, prompted: Event) -> tuple[Event, ...]:
         """Return the events that keep what a prompt says that lasts."""
-        found = kept(frame.strip(prompt).strip(), before, prompted, lambda: self._there(prompted))
+        found = statement_events(
+            frame.strip(prompt).strip(), before, prompted, lambda: self._there(prompted)
+        )
         for event in found:
             self._statements.apply(event)
             self.statements += isinstance(event.body, Recorded)
@@ -289,7 +290,7 @@ def turn_events(
     for step in turn.steps:
         at = step.at or at
         files = dict.fromkeys(in_project(path, turn.cwd) for path in step.tool.files)
-        kept = deed(step.tool, tuple(files))
+        kept = action_event(step.tool, tuple(files))
         if kept is not None:
             yield event(_with_names(kept, step.names), step.id, at, "action")
     said = turn.closing

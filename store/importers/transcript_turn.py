@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from store.deeds.fields import ending
-from store.deeds.tools import ToolUse, tool_use
+from store.agents.json_fields import ending
+from store.agents.tool_calls import ToolUse, tool_use
 from store.extracts import defined_names
 from store.home.instants import LATEST, micros
 from store.text import frame

@@ -16,11 +16,11 @@ from operator import itemgetter
 from threading import Lock
 from typing import TypeAlias
 
-from store.redaction import containers, joined
-from store.redaction.issued import BLOCKS, ISSUED, WORDS, Pattern
-from store.redaction.joined import Joined
-from store.redaction.named import NAMED
-from store.redaction.values import is_mixed, is_placeholder
+from store.redaction import line_joins, token_patterns
+from store.redaction.labelled_secrets import NAMED
+from store.redaction.line_joins import Joined
+from store.redaction.secret_values import is_mixed, is_placeholder
+from store.redaction.token_patterns import BLOCKS, ISSUED, WORDS, Pattern
 
 JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
 
@@ -72,16 +72,16 @@ def find(text: str) -> list[Secret]:
     One that is split, by what nobody sees or at the end of a line, is found as a whole.
     """
     is_word = text.isalnum()
-    if is_word and len(text) < joined.LONG:
+    if is_word and len(text) < line_joins.LONG:
         return []
     if "[redacted:" in text:
         text = _REDACTED.sub(_blank, text)
     if not text.isascii():
-        text = joined.narrowed(text)
+        text = line_joins.fold_wide_forms(text)
     found, cued = _in(text)
-    if (whole := joined.continued(text)) is not None:
+    if (whole := line_joins.join_continuations(text)) is not None:
         found = _widened(found, whole, _in(whole.text)[0])
-    if cued and (whole := joined.unwrapped(text)) is not None:
+    if cued and (whole := line_joins.join_wraps(text)) is not None:
         found = _widened(found, whole, _unwrapped(cued, found, whole))
     return found
 
@@ -160,7 +160,7 @@ def _in(text: str) -> tuple[list[Secret], list[Pattern]]:
     blocks = _cued(_BLOCK_CUES, text)
     found = _matches(blocks, text, text)
     words: list[Pattern] = []
-    if (long := joined.long_words(text)) is not None:
+    if (long := line_joins.long_words(text)) is not None:
         words = _cued(_WORD_CUES, long.text)
         for secret in _matches(words, long.text, long.text):
             start, end = long.before(secret.start, secret.end)
@@ -170,8 +170,8 @@ def _in(text: str) -> tuple[list[Secret], list[Pattern]]:
         found += _matches(_cued(_NAMED_CUES, lowered), lowered, text)
         found += [
             Secret(kind, start, end)
-            for kind, start, end in containers.contained(lowered)
-            if containers.is_contained(kind, text[start:end])
+            for kind, start, end in token_patterns.container_secrets(lowered)
+            if token_patterns.is_container_secret(kind, text[start:end])
         ]
     cued = [pattern for pattern in (*blocks, *words) if len(pattern.cue) > 1]
     return _without_overlaps(found), cued

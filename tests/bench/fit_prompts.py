@@ -1,9 +1,9 @@
 """
-Fit the classifier of prompts (store/prompts) on labelled lines; report it on lines held out.
+Fit the classifier of prompts (store/agents) on labelled lines; report it on lines held out.
 
     make fit
 
-Writes store/prompts/weights.npz, and prints the report of docs/prompts.md: every figure is of
+Writes store/agents/weights.npz, and prints the report of docs/prompts.md: every figure is of
 lines that the model which judged them had not seen, nor any of the nineteen lines around them,
 which may be on the same matter. The lines are five fields parted by tabs: language, what is
 wanted, whether it corrects, what the agent said before, and the prompt, in which what lasts is
@@ -24,8 +24,16 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
-from store.prompts.classifier import LASTS, WANTS, WEIGHTS
-from store.prompts.features import BUCKETS, Features, of_prompt, of_sentence, sentences
+from store.agents.prompt_classifier import (
+    BUCKETS,
+    LASTS,
+    WANTS,
+    WEIGHTS,
+    Features,
+    prompt_features,
+    sentence_features,
+    sentences,
+)
 
 LINES = Path(__file__).parents[1] / "data" / "prompts"
 WANTED = dict(zip("wgscr", WANTS, strict=True))
@@ -114,13 +122,13 @@ def _matrix(vectors: Sequence[Features]) -> Matrix:
 
 def samples(found: Sequence[Line]) -> dict[str, Samples]:
     """Return what each of the three models is fitted on."""
-    whole = _matrix([of_prompt(one.text, one.before) for one in found])
+    whole = _matrix([prompt_features(one.text, one.before) for one in found])
     numbers = np.arange(len(found))
     parts, classes, of = [], [], []
     for number, one in enumerate(found):
         for sentence in sentences(one.text):
             kind = _lasts(one, sentence.start, sentence.end)
-            parts.append(of_sentence(one.text, sentence, one.before))
+            parts.append(sentence_features(one.text, sentence, one.before))
             classes.append(LASTS.index(kind) + 1 if kind else 0)  # type: ignore[arg-type]
             of.append(number)
     return {

@@ -24,9 +24,9 @@ from pipelines.jobs.distill import fixes
 from pipelines.jobs.facts import statements
 from serve.hooks import intent
 from serve.recall import analysis
-from store.redaction.issued import ISSUED
-from store.redaction.named import NAMED
+from store.redaction.labelled_secrets import NAMED
 from store.redaction.redact import find
+from store.redaction.token_patterns import ISSUED
 
 SIZE = 100_000
 LONGEST_S = 0.05

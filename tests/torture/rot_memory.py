@@ -14,7 +14,6 @@ from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
 from store import build
 from store.audits import health
-from store.cold import memories as cold_memories
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home import tokens
@@ -29,6 +28,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Acted, Hit, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import memory_archive as cold_memories
 
 NOW = 1_790_000_000_000_000  # microseconds UTC
 _OLD = NOW - 100 * 86_400_000_000

@@ -24,7 +24,6 @@ from torture.work_memory import (
 from pipelines.jobs.archive import keep
 from store import build
 from store.build import Build
-from store.cold import memories
 from store.embedders.lexical import LexicalEmbedder
 from store.erase import receipt, wiping
 from store.home import tenant as tenants
@@ -35,6 +34,7 @@ from store.log import commands, compaction
 from store.log.commands import Draft
 from store.log.event_kinds import Followed, Recorded, Revised
 from store.log.events import Event, encode
+from store.maintenance import memory_archive
 from store.snapshots import manifest as manifests
 
 OLD = NOW - 100 * 86_400_000_000
@@ -157,9 +157,9 @@ def _check_archive(home: Path, acknowledged: Collection[str]) -> list[str]:
     tenant = tenants.tenant(home)
     if saying != _SAYING:
         wrong.append(f"{saying} events say what {_SAYING} said")
-    if "cold" in acknowledged and not list(memories.folder_of(tenant).glob("*.parquet")):
+    if "cold" in acknowledged and not list(memory_archive.folder_of(tenant).glob("*.parquet")):
         wrong.append("there is no cold file")
-    return wrong + [one for one in [memories.problem(tenant)] if one]
+    return wrong + [one for one in [memory_archive.problem(tenant)] if one]
 
 
 def _check_erase(home: Path, acknowledged: Collection[str]) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any, cast, get_args
 from serve.hooks.event import Decision, HookEvent, Moment, Reply, Start
 from serve.hooks.hosts.host import Payload
 from serve.hooks.hosts.payload import folder, prompt, required, said
-from store.deeds.fields import LONGEST_ID, mapping, text
-from store.deeds.tools import ToolUse, has_passed, tool_use
+from store.agents.json_fields import LONGEST_ID, mapping, text
+from store.agents.tool_calls import ToolUse, has_passed, tool_use
 
 _MOMENTS: dict[str, Moment] = {
     "SessionStart": "session_start",

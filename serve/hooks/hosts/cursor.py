@@ -9,8 +9,8 @@ import msgspec
 from serve.hooks.event import HookEvent, Moment, Reply
 from serve.hooks.hosts.host import Host, Payload
 from serve.hooks.hosts.payload import folder, prompt, required
-from store.deeds.fields import LONGEST_ID, mapping, text
-from store.deeds.tools import ToolUse, has_passed, tool_use
+from store.agents.json_fields import LONGEST_ID, mapping, text
+from store.agents.tool_calls import ToolUse, has_passed, tool_use
 
 _MOMENTS: dict[str, Moment] = {
     "sessionStart": "session_start",

@@ -8,8 +8,8 @@ from serve.hooks.event import HookEvent, Moment
 from serve.hooks.hosts import claude_form
 from serve.hooks.hosts.host import Host, Payload
 from serve.hooks.hosts.payload import folder, prompt, required, said
-from store.deeds.fields import mapping, plain, text
-from store.deeds.tools import ToolUse, has_passed, tool_use
+from store.agents.json_fields import mapping, plain, text
+from store.agents.tool_calls import ToolUse, has_passed, tool_use
 
 _MOMENTS: dict[str, Moment] = {
     "SessionStart": "session_start",

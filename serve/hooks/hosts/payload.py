@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from serve.hooks.event import MAX_PROMPT, MAX_SAID
-from store.deeds.fields import LONGEST_ID, mended, text
+from store.agents.json_fields import LONGEST_ID, join_surrogates, text
 from store.home.errors import InvalidInput
 from store.importers.transcript_turn import typed_text
 from store.text import frame
@@ -33,7 +33,7 @@ def decoded(raw: bytes) -> dict[str, Any]:
     except RecursionError as error:
         raise InvalidInput("the event is nested too deeply") from error
     except msgspec.DecodeError:
-        whole = mended(raw)
+        whole = join_surrogates(raw)
         if whole == raw:
             raise
         return decoded(whole)

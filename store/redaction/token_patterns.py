@@ -15,8 +15,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
-from store.redaction import values
+from store.redaction import secret_values
+from store.redaction.secret_values import is_drawn, is_stored
 
 
 @dataclass(frozen=True)
@@ -229,22 +231,67 @@ _BLOCKS = (
 def _blocks() -> Iterator[Pattern]:
     for kind, cue, header in _BLOCKS:
         regex = rf"-----BEGIN {header}-----(?:{_KEY_BODY}-----END {header}-----|{_KEY_LINES})"
-        yield Pattern(kind, cue, regex, values.is_key_block)
+        yield Pattern(kind, cue, regex, secret_values.is_key_block)
     putty = rf"Private-Lines: [0-9]{{1,4}}{_KEY_LINES}"
-    yield Pattern("putty-private-key", "Private-Lines:", putty, values.is_key_block)
+    yield Pattern("putty-private-key", "Private-Lines:", putty, secret_values.is_key_block)
 
 
 def _words() -> Iterator[Pattern]:
     for kind, alphabet, least, prefixes in _PREFIXED:
         for prefix in prefixes.split():
             regex = rf"{_opening(prefix)}[{alphabet}]{{{least},}}"
-            is_secret = values.is_drawn if prefix in _LOOSE else values.is_varied
+            is_secret = secret_values.is_drawn if prefix in _LOOSE else secret_values.is_varied
             yield Pattern(kind, prefix, regex, is_secret, re.ASCII)
     for kind, cue, regex in _SHAPED:
-        yield Pattern(kind, cue, regex, values.is_varied, re.ASCII)
-    yield Pattern("token", "", _ANY_PREFIX, values.is_prefixed_token, re.ASCII)
+        yield Pattern(kind, cue, regex, secret_values.is_varied, re.ASCII)
+    yield Pattern("token", "", _ANY_PREFIX, secret_values.is_prefixed_token, re.ASCII)
 
 
 BLOCKS = tuple(_blocks())  # keys of many lines
 WORDS = tuple(_words())  # credentials without white space in them; cues are case-sensitive
 ISSUED = (*BLOCKS, *WORDS)
+
+
+# Credentials recognised by what they lie in: each value of a cookie header, of a Kubernetes
+# Secret.
+#
+# Their names are anybody's, so no name gives them away.
+
+_COOKIES = re.compile(r"cookie[\"']?\]?(?:[ ]?[:=][ ]?|[ ])[\"']?([^\n\x00\"']{16,}+)")
+_COOKIE = re.compile(r"[^\s=;]=([^;\s,\x00]{16,}+)")
+_SECRET = re.compile(r"kind(?<!\wkind)\\?[\"']?:[ ]?\\?[\"']?secret\b(?!\w)")
+_DOCUMENT = re.compile(r"^---", re.MULTILINE)
+_DATA = re.compile(r"^([ ]*)(?:string)?data:[ ]*\n((?:\1[ ]++[^\n]*+\n?)++)", re.MULTILINE)
+_LINE = re.compile(
+    r"^[ ]++(?:[\"']?[\w.-]{1,253}+[\"']?:[ ]++[\"']?([^\s\"'|>#\x00][^\s\"'\x00]{3,}+)"
+    r"|([a-z0-9+/=]{16,}+)$)",  # of a value on lines of its own
+    re.MULTILINE | re.ASCII,
+)
+_OBJECT = re.compile(r"\"(?:string)?data\":\s{0,9}\{([^{}]{1,}+)\}")
+_MEMBER = re.compile(r":\s{0,9}\"([^\"\\\s\x00]{4,}+)\"")
+
+
+def container_secrets(lowered: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the kind, start and end of what may be a secret in lower-cased text; `is_contained`
+    judges it as it is written.
+    """
+    if "cookie" in lowered:
+        for header in _COOKIES.finditer(lowered):
+            for pair in _COOKIE.finditer(lowered, *header.span(1)):
+                yield "cookie", *pair.span(1)
+    if "secret" in lowered and "data" in lowered and _SECRET.search(lowered):
+        for start, end in _documents(lowered):
+            if _SECRET.search(lowered, start, end):
+                for blocks, values in ((_DATA, _LINE), (_OBJECT, _MEMBER)):
+                    for block in blocks.finditer(lowered, start, end):
+                        for value in values.finditer(lowered, *block.span(block.lastindex or 0)):
+                            yield "kubernetes-secret", *value.span(value.lastindex or 0)
+
+
+def is_container_secret(kind: str, value: str) -> bool:
+    return is_drawn(value) if kind == "cookie" else is_stored(value)
+
+
+def _documents(text: str) -> Iterator[tuple[int, int]]:
+    starts = [0, *(found.end() for found in _DOCUMENT.finditer(text)), len(text)]
+    yield from pairwise(starts)

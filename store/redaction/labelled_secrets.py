@@ -8,8 +8,7 @@ the generic assignments come last. The value decides: a name alone makes nothing
 import re
 from collections.abc import Callable, Iterator
 
-from store.redaction.issued import UUID, Pattern
-from store.redaction.values import (
+from store.redaction.secret_values import (
     is_drawn,
     is_flag_password,
     is_given_password,
@@ -24,6 +23,7 @@ from store.redaction.values import (
     is_url_password,
     is_varied,
 )
+from store.redaction.token_patterns import UUID, Pattern
 
 # An assignment: a name, perhaps in quotes, a sign, a value, perhaps in quotes.
 _SUFFIX = (

@@ -53,7 +53,7 @@ class Joined:
         return self.befores[piece] + at - self.starts[piece]
 
 
-def continued(text: str) -> Joined | None:
+def join_continuations(text: str) -> Joined | None:
     """Return a text without what nobody sees and without continued line ends; None: it has none."""
     has_unseen = not text.isascii() and _UNSEEN.search(text)
     if not has_unseen and "=\n" not in text and "\\\n" not in text and "\r\n" not in text:
@@ -61,7 +61,7 @@ def continued(text: str) -> Joined | None:
     return _without(text, [found.span() for found in _SOFT.finditer(text)])
 
 
-def unwrapped(text: str) -> Joined | None:
+def join_wraps(text: str) -> Joined | None:
     """Return a text without the ends of lines that look broken at a width; None: it has none."""
     if len(text) <= WIDE or "\n" not in text:
         return None
@@ -85,7 +85,7 @@ def long_words(text: str) -> Joined | None:
     return Joined("".join(pieces), tuple(starts), tuple(befores)) if pieces else None
 
 
-def narrowed(text: str) -> str:
+def fold_wide_forms(text: str) -> str:
     """Return `text` with the wide forms of ASCII characters as those characters, of one length."""
     return _WIDE_FORM.sub(lambda found: chr(ord(found[0]) - 0xFEE0), text)
 

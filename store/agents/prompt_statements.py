@@ -8,18 +8,33 @@ them as they are typed, or a transcript long after: then what was said since cou
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 
+from msgspec.structs import replace
+
+from store.agents.prompt_classifier import Lasting, Said, read
+from store.home.config import RECORD_KINDS, RecordKind
 from store.home.errors import InvalidInput
 from store.home.instants import derived_id
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Forgotten, Superseded
+from store.log.event_kinds import (
+    Acted,
+    Body,
+    Followed,
+    Forgotten,
+    Outcome,
+    Prompted,
+    Recalled,
+    Recorded,
+    SessionTold,
+    Superseded,
+    Surfaced,
+)
 from store.log.events import Event
 from store.memories.memory import ACTIVE, Memory
-from store.prompts.classifier import Lasting, Said, read
-from store.recording import FROM_PROMPT, SAID_OTHERWISE
 from store.text import frame, tokenizer
 from store.text.corrections import correction
 from store.text.excerpt import excerpt
@@ -50,12 +65,12 @@ SURE, ALSO = 0.55, 0.25  # how likely a sentence lasts that is kept; one beside 
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class PromptStatement:
     text: str
     kind: Lasting
 
 
-def stated(prompt: str, before: str = "") -> list[Stated]:
+def find_statements(prompt: str, before: str = "") -> list[PromptStatement]:
     """Return what a prompt says that lasts, in order; `before` is what the agent said last.
 
     Sentences that follow one another are one. A few words that answer a question come with it.
@@ -68,7 +83,7 @@ def stated(prompt: str, before: str = "") -> list[Stated]:
     if len(asked) > ASKED:
         asked = asked[-ASKED:].partition(" ")[2]
     return [
-        Stated(f"Asked \u201c{asked}\u201d: {one.text}", one.kind)
+        PromptStatement(f"Asked \u201c{asked}\u201d: {one.text}", one.kind)
         if len(one.text.split()) <= SHORT
         else one
         for one in found
@@ -92,12 +107,12 @@ def _if_sure(run: list[Said]) -> Iterator[list[Said]]:
         yield run
 
 
-def _whole(prompt: str, run: Sequence[Said]) -> Stated:
+def _whole(prompt: str, run: Sequence[Said]) -> PromptStatement:
     words = " ".join(prompt[run[0].start : run[-1].end].split())
-    return Stated(excerpt(words, LONGEST), max(run, key=lambda one: one.lasts).kind)
+    return PromptStatement(excerpt(words, LONGEST), max(run, key=lambda one: one.lasts).kind)
 
 
-def kept(
+def statement_events(
     prompt: str, before: str, prompted: Event, there: Callable[[], Iterable[Memory]]
 ) -> list[Event]:
     """Return the events that keep what a prompt says that lasts, and end what it contradicts.
@@ -106,17 +121,19 @@ def kept(
     it is asked only where the prompt says or takes back something. What one of them says already,
     in the same words, is not kept again. What a later one contradicts is kept as replaced by it.
     """
-    found = stated(prompt, before)
+    found = find_statements(prompt, before)
     taken_back = _TAKES_BACK.fullmatch(prompt[:_LOOKED_AT])
     if not found and taken_back is None:
         return []
     others = list(there())
     if taken_back is not None:
         return list(_ended(prompted, others, taken_back["topic"]))
-    return [event for one in found for event in _kept(prompted, one, others)]
+    return [event for one in found for event in _new_statement_events(prompted, one, others)]
 
 
-def _kept(prompted: Event, one: Stated, there: Sequence[Memory]) -> Iterator[Event]:
+def _new_statement_events(
+    prompted: Event, one: PromptStatement, there: Sequence[Memory]
+) -> Iterator[Event]:
     said = statement(one.text)
     if any(statement(old.content).says == said.says for old in there):
         return
@@ -179,3 +196,50 @@ def _ended(prompted: Event, there: Iterable[Memory], topic: str | None) -> Itera
     if meant:
         last = max(meant, key=lambda one: (one.created_at, one.seq))
         yield _change(Forgotten(reason="the user took it back"), last.id, prompted, prompted.at)
+
+
+# What of a session reaches the log, by the kinds that the setting `record` names.
+#
+# prompts: what the user types, in its questions to the memory too, and the lasting words that are
+# kept of it. commands: the tools that were used, with command lines, files and the names an edit
+# defines. outputs: what those tools wrote; without `commands` there is nothing to hang it on.
+# words:
+# what the agent said last in a turn, and a host's summary of what it compacted. What is off is
+# left
+# out here, before anything is written.
+
+FROM_PROMPT = "prompt"  # the source of a memory that quotes one
+SAID_OTHERWISE = "the user said otherwise"  # why a statement gave way to a later one
+_ALL = frozenset(RECORD_KINDS)
+
+
+def recordable(events: Iterable[Event], kinds: Collection[RecordKind]) -> list[Event]:
+    """Return what of some events may be written, in order; nothing where no kind is on."""
+    if not kinds:
+        return []
+    if _ALL.issubset(kinds):
+        return list(events)
+    found = ((event, _left(event.body, kinds)) for event in events)
+    return [with_fields(event, body=body) for event, body in found if body is not None]
+
+
+def _left(body: Body, kinds: Collection[RecordKind]) -> Body | None:
+    match body:
+        case Prompted() if "prompts" not in kinds:  # a turn begins all the same
+            return replace(body, prompt="", intent=None)
+        case Recalled() if "prompts" not in kinds:
+            return replace(body, query="")
+        case Recorded(source=source) if source == FROM_PROMPT and "prompts" not in kinds:
+            return None
+        case Acted() | Outcome() if "commands" not in kinds:
+            return None
+        case Acted() if "outputs" not in kinds:
+            return replace(body, output=None, error=None)
+        case SessionTold() if "words" not in kinds:
+            return replace(body, said=None)
+        case Surfaced() if "commands" not in kinds:
+            return replace(body, about=None)
+        case Followed() if "commands" not in kinds:
+            return replace(body, evidence=None)
+        case _:
+            return body

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.redaction import joined, redact
-from store.redaction.issued import ISSUED
-from store.redaction.named import NAMED
+from store.redaction import line_joins, redact
+from store.redaction.labelled_secrets import NAMED
 from store.redaction.redact import Secret
-from store.redaction.values import PIECE
+from store.redaction.secret_values import PIECE
+from store.redaction.token_patterns import ISSUED
 
 # most texts hold a dash, a dot or a colon, so what their patterns ask for at least is looked for
 _STRICTER = (
@@ -32,15 +32,15 @@ def _any(parts: Iterable[str]) -> str:
 
 
 _ISSUED = _any((*_STRICTER, *(re.escape(one.cue) for one in ISSUED if len(one.cue) > 1)))
-_LONG = rf"\S{{{joined.LONG}}}"
+_LONG = rf"\S{{{line_joins.LONG}}}"
 # cues of lower-cased text: RE2 folds case as Unicode does, but the dotted capital I lowers to two
 _NAMED = _any(re.escape(one.cue) for one in NAMED) + "|cookie|\u0130"
 
 # what splits a cue, and what writes it in wide letters: all that hold one are read
-_SPLIT = rf"[{joined.UNSEEN}]|{joined.CONTINUED}|[" + "\uff01-\uff5e]"
+_SPLIT = rf"[{line_joins.UNSEEN}]|{line_joins.CONTINUED}|[" + "\uff01-\uff5e]"
 
 
-def find(texts: pa.Array) -> Iterator[tuple[int, Secret]]:
+def find_in_all(texts: pa.Array) -> Iterator[tuple[int, Secret]]:
     """Yield the place of a text, and a secret found in it, for all secrets of texts."""
     issued = pc.and_(
         pc.match_substring_regex(texts, _ISSUED), pc.match_substring_regex(texts, _LONG)

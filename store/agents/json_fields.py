@@ -15,7 +15,7 @@ _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2
 _ESCAPE = re.compile(rb"(%b%b)|(%b|%b)|\\." % (_HIGH, _LOW, _HIGH, _LOW), re.DOTALL)
 
 
-def mended(raw: bytes) -> bytes:
+def join_surrogates(raw: bytes) -> bytes:
     """Return JSON in which each half of an emoji is U+FFFD: hosts cut texts between the two."""
     return _ESCAPE.sub(lambda found: rb"\ufffd" if found[2] else found[0], raw)
 

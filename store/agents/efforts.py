@@ -9,7 +9,7 @@ are named where their own name does not say what they do.
 import re
 from functools import lru_cache
 
-from store.deeds.shell import Call, Words, calls, program
+from store.agents.shell import Call, Words, calls, program
 from store.log.event_kinds import Effort
 
 # of several in one line the first of these tells most

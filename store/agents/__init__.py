@@ -1,0 +1,1 @@
+"""Agents: what an agent did and what its user said, read from hooks and transcripts."""

@@ -1,1 +1,0 @@
-"""What is put away: old receipts of the log, and memories that nobody is to be reminded of."""
