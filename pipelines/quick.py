@@ -11,12 +11,12 @@ import time
 from functools import partial
 
 from serve.evaluation import canaries
-from store import build as builds
-from store.build import Build, Progress
 from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
 from store.home.tenant import find_tenant
 from store.log.event_log import EventLog
+from store.maintenance import build as builds
+from store.maintenance.build import Build, Progress
 from store.snapshots.manifest import CheckResult, Manifest
 
 
@@ -52,7 +52,7 @@ def build(
 def _asked(choices: Choices, made: Build) -> list[CheckResult]:
     """Ask recall itself over the candidate."""
     now = _now()
-    candidate = builds.candidate(made, (), now)
+    candidate = builds.candidate_manifest(made, (), now)
     found = canaries.over(made.tenant, candidate, made.embedder, choices, now, most=canaries.A_FEW)
     return [canaries.result(found, now, *builds.last_published(made.tenant))]
 

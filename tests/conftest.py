@@ -16,7 +16,6 @@ import apsw
 import msgspec
 import pytest
 
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.tenant import Tenant
@@ -25,6 +24,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Body, Revised
 from store.log.event_log import EventLog
 from store.log.events import encode
+from store.maintenance import build
 from store.snapshots.manifest import Manifest
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -13,11 +13,11 @@ from serve.api.operation import EXPORTS
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
-from store.export import export
 from store.home.config import Settings
 from store.importers import jsonl
 from store.log import commands
 from store.log.commands import Draft
+from store.maintenance.export import export
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 
 from pipelines.jobs import archive as job
 from pipelines.jobs.job import run
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import config
 from store.home.instants import new_id
@@ -16,6 +15,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Hit, Made, Planned, Recalled, Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.plans import plans, steps

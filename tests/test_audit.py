@@ -7,10 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store import build
-from store.audits.audit import AUDITS, audit
-from store.audits.audited import Audited
-from store.audits.health import alarm_of
 from store.derived.lessons import LESSONS
 from store.home.errors import BuildRefused
 from store.index import vectors
@@ -18,6 +14,10 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Recorded, Revised, Surfaced
 from store.log.events import Event
+from store.maintenance import build
+from store.maintenance.audits import AUDITS, run_audits
+from store.maintenance.checkup import alarm_text
+from store.maintenance.memory_audits import AuditInput
 from store.memories import table as memory_table
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.snapshots.manifest import CheckResult
@@ -29,27 +29,27 @@ TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it fo
 
 
 @pytest.fixture
-def audited(built) -> Callable[[str], Audited]:
+def audited(built) -> Callable[[str], AuditInput]:
     """What the audits of one projection are given for the published tables."""
     made = build.digests(built.log, built.embedder, built.log.head())
 
-    def of(projection: str) -> Audited:
+    def of(projection: str) -> AuditInput:
         memories = made["memories"]
         head = built.log.head()
-        return Audited(built.log, head, made[projection], memories, made[projection], head)
+        return AuditInput(built.log, head, made[projection], memories, made[projection], head)
 
     return of
 
 
-def with_tables(audited: Audited, tables: Tables) -> Audited:
+def with_tables(audited: AuditInput, tables: Tables) -> AuditInput:
     return replace(audited, tables=tables, of_memories=tables)
 
 
-def failed(projection: str, audited: Audited) -> list[str]:
-    return [result.name for result in audit(projection, audited) if not result.passed]
+def failed(projection: str, audited: AuditInput) -> list[str]:
+    return [result.name for result in run_audits(projection, audited) if not result.passed]
 
 
-def with_memories(audited: Audited, table: pa.Table) -> Audited:
+def with_memories(audited: AuditInput, table: pa.Table) -> AuditInput:
     return with_tables(audited, {**audited.tables, "memories": table})
 
 
@@ -126,7 +126,7 @@ def test_no_duplicate_ids_sees_an_id_that_leads_elsewhere(audited):
 
 
 @pytest.fixture
-def later(log, tenant, embedder, monkeypatch) -> Audited:
+def later(log, tenant, embedder, monkeypatch) -> AuditInput:
     """A candidate of parts of four rows, of which the first two and the last are new."""
     monkeypatch.setattr(memory_table, "ROWS", 4)
     commands.record_batch(log, [Draft(id=f"a{n}", content=f"note {n}") for n in range(14)], NOW)
@@ -137,10 +137,10 @@ def later(log, tenant, embedder, monkeypatch) -> Audited:
     now = build.start(tenant, log, embedder)
     _, tables = build.step(now, MEMORIES_PROJECTION)
     before = build.load(now, served.projections["memories"])
-    return Audited(log, log.head(), tables, tables, before, served.watermark)
+    return AuditInput(log, log.head(), tables, tables, before, served.watermark)
 
 
-def with_part(audited: Audited, number: int, column: str, change: Callable) -> Audited:
+def with_part(audited: AuditInput, number: int, column: str, change: Callable) -> AuditInput:
     """Return what is audited with other values in one part."""
     assert isinstance(audited.tables, Built)
     parts = {name: list(of) for name, of in audited.tables.parts.items()}
@@ -208,7 +208,9 @@ def test_no_secrets_refuses_a_secret_that_went_past_redaction(
     built, plant, monkeypatch, body: Recorded
 ):
     monkeypatch.setattr("store.memories.fold.redacted", lambda event: event)
-    monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
+    monkeypatch.setattr(
+        "store.maintenance.build.take_out", lambda *given: []
+    )  # else it is built without it
     plant(built.log, "bad", body)
     with pytest.raises(BuildRefused, match="no_secrets: 1 secrets") as caught:
         built.rebuild()
@@ -226,7 +228,9 @@ def test_no_secrets_refuses_a_secret_that_went_past_redaction(
     ids=["content", "result", "tag", "metadata"],
 )
 def test_no_self_injection_refuses_a_block_of_ours(built, plant, monkeypatch, body: Recorded):
-    monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
+    monkeypatch.setattr(
+        "store.maintenance.build.take_out", lambda *given: []
+    )  # else it is built without it
     plant(built.log, "bad", body)
     with pytest.raises(BuildRefused, match="no_self_injection: 1 memories hold our own block"):
         built.rebuild()
@@ -268,8 +272,8 @@ def test_no_memory_is_too_long_for_bm25_parity(log, embedder, plant, long: Recor
     plant(log, "long", long)
     commands.record_batch(log, [Draft(content=f"note {n} about it") for n in range(20)], NOW)
     made = build.digests(log, embedder, log.head())
-    asked = Audited(log, log.head(), made["postings"], made["memories"], None, 0)
-    (result,) = audit("postings", asked)
+    asked = AuditInput(log, log.head(), made["postings"], made["memories"], None, 0)
+    (result,) = run_audits("postings", asked)
     assert result.passed, result.detail
 
 
@@ -283,7 +287,7 @@ def test_bm25_parity_names_the_memory_whose_scores_are_off(audited):
         ]
 
     wrong = replace(one, tables=changed(one.tables, "postings", "impact", off))
-    (result,) = audit("postings", wrong)
+    (result,) = run_audits("postings", wrong)
     assert not result.passed and result.detail.endswith(": memory m05")
     assert result.alone == ("m05",) and "`mnemolog build --full`" in result.reason
 
@@ -293,7 +297,9 @@ def test_a_failing_audit_names_memories_and_the_cure(audited):
     texts = one.memories.column("content").to_pylist()
     wrong = with_column(one.memories, "content", [*texts[:5], *[text + "!" for text in texts[5:]]])
     (result,) = [
-        one for one in audit("memories", with_memories(one, wrong)) if one.name == "rows_match_log"
+        one
+        for one in run_audits("memories", with_memories(one, wrong))
+        if one.name == "rows_match_log"
     ]
     assert "memory m05, m06, m07, ..." in result.detail and "`mnemolog doctor`" in result.reason
     assert all(one.cure for one in AUDITS)
@@ -353,8 +359,8 @@ def test_a_large_memory_is_audited_by_a_sample(log, embedder):
     drafts = [Draft(content=" ".join(f"word{n}" for n in row)) for row in words]
     commands.record_batch(log, drafts, NOW)
     made = build.digests(log, embedder, log.head())
-    asked = Audited(log, log.head(), made["postings"], made["memories"], None, 0)
-    result = audit("postings", asked)[0]
+    asked = AuditInput(log, log.head(), made["postings"], made["memories"], None, 0)
+    result = run_audits("postings", asked)[0]
     assert result.passed and result.detail.startswith("200 documents")
 
 
@@ -365,7 +371,7 @@ def test_links_hold_sees_a_link_of_two_facts_and_one_to_nowhere(built, of: int):
     head = built.log.head()
     made = build.digests(built.log, built.embedder, head)
     tables = made["duplicates"]
-    one = Audited(built.log, head, tables, made["memories"], tables, head)
+    one = AuditInput(built.log, head, tables, made["memories"], tables, head)
     assert failed("duplicates", one) == []
     wrong = changed(tables, "duplicates", "of", lambda values: [of for _ in values])
     assert len(tables["duplicates"]) == 1
@@ -384,7 +390,7 @@ def test_picture_holds_sees_a_node_far_off_and_a_line_to_nowhere(
     commands.record_batch(built.log, [Draft(content=text) for text in texts], NOW)
     head = built.log.head()
     made = build.digests(built.log, built.embedder, head)
-    one = Audited(built.log, head, made["layout"], made["memories"], made["layout"], head)
+    one = AuditInput(built.log, head, made["layout"], made["memories"], made["layout"], head)
     assert len(one.tables[table]) and failed("layout", one) == []
     wrong = changed(one.tables, table, column, lambda values: [value, *values[1:]])
     assert failed("layout", replace(one, tables=wrong)) == ["picture_holds"]
@@ -405,6 +411,6 @@ def test_did_not_shrink_says_that_what_is_served_cannot_be_read(built, what: str
     commands.record(built.log, Draft(content="we use SQLite"), NOW)
     check = shrink_check(built.rebuild())
     assert not check.passed and check.warns and "compared with nothing" in check.detail
-    assert alarm_of(check).startswith("did_not_shrink: ")
+    assert alarm_text(check).startswith("did_not_shrink: ")
     commands.record(built.log, Draft(content="we use WAL mode"), NOW)
     assert shrink_check(built.rebuild()).passed

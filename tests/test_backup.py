@@ -15,11 +15,6 @@ from click.testing import CliRunner, Result
 from conftest import NOW, Built, raw
 
 from serve.cli import main, processes
-from store.backup import archive, backups, copies
-from store.backup.archive import Listing
-from store.build import rebuild
-from store.erase import wiping
-from store.erase.scan import Found, Scanned
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import Conflict, InvalidName, LogFull, MnemologError, SourceError
@@ -33,18 +28,22 @@ from store.log.event_kinds import Staled
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.log_head import Gap
+from store.maintenance import backup, backup_file, erase
+from store.maintenance.backup_file import Listing
+from store.maintenance.build import rebuild
+from store.maintenance.erase_scan import FileHit, ScanReport
 
 
 @pytest.fixture
 def kept(built: Built, tmp_path: Path) -> Path:
     """A backup of the tenant of `built`."""
     path = tmp_path / "kept.zip"
-    backups.make(built.tenant, path, "1.2", NOW)
+    backup.make_backup(built.tenant, path, "1.2", NOW)
     return path
 
 
 def restored(home: Path, path: Path, name: str = "again", *, replace: bool = False) -> Tenant:
-    backups.restore(Settings(home), path, name, NOW, replace=replace)
+    backup.restore_backup(Settings(home), path, name, NOW, replace=replace)
     return tenants.find_tenant(home, name)
 
 
@@ -69,7 +68,7 @@ def test_a_restored_tenant_holds_the_events_that_were_there_and_builds_the_same(
 
 
 def test_a_backup_tells_what_it_holds_and_is_its_owners_alone(built: Built, kept: Path):
-    told = backups.check(kept)
+    told = backup.check_backup(kept)
     assert (told.tenant, told.mnemolog, told.made_at) == ("default", "1.2", NOW)
     assert (told.events, told.newest_at) == (built.log.head(), built.log.at(built.log.head()))
     assert [part.name for part in told.parts] == ["log.sqlite"]
@@ -91,7 +90,7 @@ def test_what_was_put_away_and_what_waits_come_along(log: EventLog, tenant: Tena
     assert lease is not None and queue.finish(lease, [], NOW)
     lease = queue.lease("me", NOW)
     path = tenant.root.parent.parent / "b.zip"
-    told = backups.make(tenant, path, "1", NOW).listing
+    told = backup.make_backup(tenant, path, "1", NOW).listing
     assert told.jobs == 1
     assert {part.name.partition("/")[0] for part in told.parts} == {
         "log.sqlite",
@@ -133,13 +132,15 @@ def test_a_backup_is_of_one_moment_while_others_write(
     try:
         while log.head() < 30:
             pass
-        told = [backups.make(tenant, tmp_path / f"{n}.zip", "1", NOW).listing for n in range(4)]
+        told = [
+            backup.make_backup(tenant, tmp_path / f"{n}.zip", "1", NOW).listing for n in range(4)
+        ]
     finally:
         stop.set()
         writer.join()
     assert all(one.events and one.events % 3 == 0 for one in told)  # no batch is cut
     assert [one.events for one in told] == sorted(one.events for one in told)
-    assert backups.check(tmp_path / "3.zip") == told[3]
+    assert backup.check_backup(tmp_path / "3.zip") == told[3]
 
 
 def test_a_damaged_log_makes_no_backup(built: Built, tmp_path: Path):
@@ -149,14 +150,14 @@ def test_a_damaged_log_makes_no_backup(built: Built, tmp_path: Path):
             "UPDATE events SET body = replace(body, 'SQLite', 'sqlite') WHERE seq = 2"
         )
     with pytest.raises(MnemologError):
-        backups.make(built.tenant, tmp_path / "b.zip", "1", NOW)
+        backup.make_backup(built.tenant, tmp_path / "b.zip", "1", NOW)
     assert {path.name for path in tmp_path.iterdir()} == {"home"}
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder here takes no file")
 def test_where_no_file_can_be_made_a_backup_says_so_at_once(built: Built):
     with pytest.raises(Conflict, match="/proc takes no file"):
-        backups.make(built.tenant, Path("/proc/kept.zip"), "1", NOW)
+        backup.make_backup(built.tenant, Path("/proc/kept.zip"), "1", NOW)
 
 
 @pytest.mark.parametrize("name", ["pipe", "device", "folder", "missing/kept.zip"])
@@ -180,11 +181,11 @@ def test_a_backup_takes_no_place_but_a_new_files(built: Built, tmp_path: Path, n
 def test_no_file_and_no_tenant_is_ever_written_over(built: Built, kept: Path, home: Path):
     before = kept.read_bytes()
     with pytest.raises(Conflict, match="name a new file"):
-        backups.make(built.tenant, kept, "1", NOW)
+        backup.make_backup(built.tenant, kept, "1", NOW)
     with pytest.raises(Conflict, match="there is a tenant default"):
-        backups.restore(Settings(home), kept, None, NOW, replace=False)
+        backup.restore_backup(Settings(home), kept, None, NOW, replace=False)
     with pytest.raises(InvalidName):
-        backups.restore(Settings(home), kept, "../x", NOW, replace=True)
+        backup.restore_backup(Settings(home), kept, "../x", NOW, replace=True)
     assert kept.read_bytes() == before
     assert events(built.log)
 
@@ -192,7 +193,7 @@ def test_no_file_and_no_tenant_is_ever_written_over(built: Built, kept: Path, ho
 def test_a_tenant_that_is_replaced_is_put_away_whole(built: Built, kept: Path, home: Path):
     commands.record(built.log, Draft(content="said after the backup"), NOW)
     had = events(built.log)
-    done = backups.restore(Settings(home), kept, None, NOW, replace=True)
+    done = backup.restore_backup(Settings(home), kept, None, NOW, replace=True)
     assert done.replaced is not None
     with EventLog(Path(done.replaced) / "log.sqlite") as old, EventLog(built.tenant.log) as new:
         assert events(old) == had
@@ -204,7 +205,7 @@ def test_what_was_erased_since_is_erased_from_what_is_restored(
     built: Built, kept: Path, home: Path
 ):
     erasing.erase(built.log, ["m02", "m03"], NOW)
-    done = backups.restore(Settings(home), kept, None, NOW, replace=True)
+    done = backup.restore_backup(Settings(home), kept, None, NOW, replace=True)
     assert done.erased_again == 2
     found = b"".join(path.read_bytes() for path in built.tenant.root.rglob("*") if path.is_file())
     assert b"force-with-lease" not in found
@@ -217,28 +218,28 @@ def test_what_a_job_quoted_of_it_is_cut_out_of_what_is_restored(
 ):
     said = built.log.about("m02")[0].body
     built.log.append([Event("q1", NOW, Staled(reason=f"not so: {said.content}"), "m05")])
-    backups.make(built.tenant, tmp_path / "quoting.zip", "1.2", NOW)
+    backup.make_backup(built.tenant, tmp_path / "quoting.zip", "1.2", NOW)
     erasing.erase(built.log, ["m02"], NOW)
-    backups.restore(Settings(home), tmp_path / "quoting.zip", None, NOW, replace=True)
+    backup.restore_backup(Settings(home), tmp_path / "quoting.zip", None, NOW, replace=True)
     found = b"".join(path.read_bytes() for path in built.tenant.root.rglob("*") if path.is_file())
-    assert b"force-with-lease" not in found and not wiping.is_begun(built.tenant)
+    assert b"force-with-lease" not in found and not erase.has_start(built.tenant)
 
 
 def test_what_a_restore_could_not_erase_again_is_left_for_the_doctor_to_name(
     built: Built, kept: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     erasing.erase(built.log, ["m02"], NOW)
-    missed = Scanned(found=(Found("log.sqlite", is_plain=True),))
-    monkeypatch.setattr(backups, "scan", lambda *given: missed)
-    backups.restore(Settings(home), kept, None, NOW, replace=True)
-    found = wiping.begun(built.tenant)
+    missed = ScanReport(found=(FileHit("log.sqlite", is_plain=True),))
+    monkeypatch.setattr(backup, "scan", lambda *given: missed)
+    backup.restore_backup(Settings(home), kept, None, NOW, replace=True)
+    found = erase.load_starts(built.tenant)
     assert found is not None and found.ids == ("m02",)
 
 
 KILLED = """
 import os, sys
 from pathlib import Path
-from store.backup import backups
+from store.maintenance import backup
 from store.home.config import Settings
 
 home, kept, last = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
@@ -251,7 +252,7 @@ def killed(source, to):
         os._exit(9)
 
 os.rename = killed
-backups.restore(Settings(home), kept, None, 1_700_000_000_000_000, replace=True)
+backup.restore_backup(Settings(home), kept, None, 1_700_000_000_000_000, replace=True)
 print(len(done))
 """
 
@@ -268,7 +269,7 @@ def test_a_restore_that_is_killed_between_its_renames_leaves_the_old_or_the_new(
     found = tenants.find_tenant(home)
     with EventLog(found.log) as log:
         assert bool(log.known(["later"])) == (renames == 1) and log.integrity() == []
-    assert backups.restore(Settings(home), kept, None, NOW, replace=True).listing.events
+    assert backup.restore_backup(Settings(home), kept, None, NOW, replace=True).listing.events
     assert [path.name for path in (home / "tenants").iterdir()] == ["default"]
 
 
@@ -287,7 +288,7 @@ def test_a_log_that_cannot_be_read_is_replaced_and_its_erasures_are_not_known(
 ):
     built.log.close()
     built.tenant.log.write_bytes(b"no log at all" * 1000)
-    assert backups.restore(Settings(home), kept, None, NOW, replace=True).erased_again is None
+    assert backup.restore_backup(Settings(home), kept, None, NOW, replace=True).erased_again is None
     with EventLog(built.tenant.log) as log:
         assert log.integrity() == []
 
@@ -296,8 +297,8 @@ def test_a_folder_that_has_lost_its_log_is_not_written_into(built: Built, kept: 
     built.log.close()
     built.tenant.log.unlink()
     with pytest.raises(Conflict):
-        backups.restore(Settings(home), kept, None, NOW, replace=False)
-    backups.restore(Settings(home), kept, None, NOW, replace=True)
+        backup.restore_backup(Settings(home), kept, None, NOW, replace=False)
+    backup.restore_backup(Settings(home), kept, None, NOW, replace=True)
     assert not built.tenant.head.exists()
 
 
@@ -316,7 +317,7 @@ def test_a_log_that_says_what_it_lost_is_kept_and_restored(
     head = built.log.head()
     built.log.state(Gap(head + 1, head + 3), NOW)
     commands.record(built.log, Draft(content="It goes on after them"), NOW)
-    made = backups.make(built.tenant, tmp_path / "lost.zip", "1.2", NOW)
+    made = backup.make_backup(built.tenant, tmp_path / "lost.zip", "1.2", NOW)
     assert made.listing.events == built.log.count() == head + 2
     with EventLog(restored(home, tmp_path / "lost.zip").log) as log:
         assert events(log) == events(built.log) and log.stated() == built.log.stated()
@@ -330,7 +331,7 @@ def test_a_disk_that_is_full_when_a_backup_is_unpacked_is_not_the_backups_fault(
 
     monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(LogFull):
-        backups.check(kept)
+        backup.check_backup(kept)
 
 
 def packed(path: Path, to: Path, **changes: object) -> Path:
@@ -359,7 +360,7 @@ def forged(built: Built, tmp_path: Path) -> Tenant:
     """A folder as a tenant's, to make a backup of past every check."""
     folder = tmp_path / "forged"
     folder.mkdir()
-    copies.copy_log(built.tenant.log, folder / "log.sqlite")
+    backup.copy_log(built.tenant.log, folder / "log.sqlite")
     return Tenant("default", folder)
 
 
@@ -376,9 +377,9 @@ def forge(forged: Tenant, *statements: str) -> Path:
         events=0,
         newest_at=0,
         jobs=0,
-        parts=archive.parts_of(forged.root),
+        parts=backup_file.parts_of(forged.root),
     )
-    archive.pack(path, forged.root, listing)
+    backup_file.pack(path, forged.root, listing)
     return path
 
 
@@ -416,7 +417,7 @@ def test_a_log_of_an_earlier_mnemolog_is_restored_and_brought_up_to_date(
 def test_a_log_that_packs_too_tight_is_stored_as_it_is(log: EventLog, tenant: Tenant, home: Path):
     commands.record_batch(log, [Draft(content="a" * 60_000 + str(n)) for n in range(80)], NOW)
     path = home / "tight.zip"
-    made = backups.make(tenant, path, "1", NOW)
+    made = backup.make_backup(tenant, path, "1", NOW)
     assert made.bytes > sum(part.bytes for part in made.listing.parts)
     restored(home, path)
 

@@ -7,7 +7,6 @@ import time
 import msgspec
 import pytest
 
-from store import build
 from store.derived import catalog
 from store.home.errors import BuildBusy, BuildRefused, NotFound
 from store.home.files import replace_file
@@ -16,6 +15,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Hit, Recalled, Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
@@ -114,7 +114,8 @@ def test_two_builds_at_once_and_the_second_is_told(built):
 HOLD = """
 import sys
 from pathlib import Path
-from store import build, tenant
+from store.home import tenant
+from store.maintenance import build
 with build.lock(tenant.tenant(Path(sys.argv[1]))):
     print("held", flush=True)
     sys.stdin.read()
@@ -157,7 +158,9 @@ def test_a_build_takes_away_what_killed_writers_left(built):
 
 
 def test_a_refused_build_keeps_what_is_served_and_says_why(built, plant, monkeypatch):
-    monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
+    monkeypatch.setattr(
+        "store.maintenance.build.take_out", lambda *given: []
+    )  # else it is built without it
     plant(built.log, "bad", Recorded(content=OURS))
     for _ in range(2):
         with pytest.raises(BuildRefused, match="no_self_injection"):
@@ -172,7 +175,9 @@ def test_a_refused_build_keeps_what_is_served_and_says_why(built, plant, monkeyp
 
 
 def test_refused_builds_leave_no_snapshots_behind_but_the_last(built, plant, monkeypatch):
-    monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
+    monkeypatch.setattr(
+        "store.maintenance.build.take_out", lambda *given: []
+    )  # else it is built without it
     plant(built.log, "bad", Recorded(content=OURS))
     counts = set()
     for _ in range(3):
@@ -183,7 +188,9 @@ def test_refused_builds_leave_no_snapshots_behind_but_the_last(built, plant, mon
 
 
 def test_a_build_that_passes_again_forgets_the_refusal(built, plant, tamper, monkeypatch):
-    monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
+    monkeypatch.setattr(
+        "store.maintenance.build.take_out", lambda *given: []
+    )  # else it is built without it
     plant(built.log, "bad", Recorded(content=OURS))
     with pytest.raises(BuildRefused):
         built.rebuild()
@@ -221,7 +228,7 @@ def test_a_candidate_of_mixed_watermarks_is_refused(built):
         older = msgspec.structs.replace(ref, watermark=ref.watermark - 1)
         replace_file(path, msgspec.json.encode(older))
         with pytest.raises(BuildRefused, match="at another watermark: postings"):
-            build.publish(one, build.kept_checks(one), NOW)
+            build.publish(one, build.load_checks(one), NOW)
     assert manifests.current(built.tenant) == built.manifest
 
 
@@ -232,7 +239,7 @@ def test_a_candidate_with_a_part_missing_or_unchecked_is_refused(built):
         (built.tenant.candidate / "goals.json").unlink()
         (built.tenant.candidate / "usage.checks.json").unlink()
         with pytest.raises(BuildRefused, match=r"not built: goals; .* not checked: usage"):
-            build.publish(one, build.kept_checks(one), NOW)
+            build.publish(one, build.load_checks(one), NOW)
 
 
 def test_steps_in_other_processes_share_one_watermark(built):
@@ -243,7 +250,7 @@ def test_steps_in_other_processes_share_one_watermark(built):
         assert resumed.watermark == started.watermark == built.log.head() - 1
         all_steps(resumed)
         assert (
-            build.publish(resumed, build.kept_checks(resumed), NOW).watermark == resumed.watermark
+            build.publish(resumed, build.load_checks(resumed), NOW).watermark == resumed.watermark
         )
 
 

@@ -12,10 +12,10 @@ from serve.cli import main
 from serve.evaluation import canaries
 from serve.evaluation.canaries import Canary, Outcome
 from serve.reader.reader import View, standing
-from store.audits.health import checkup
 from store.home.config import Choices, Settings
 from store.log import commands
 from store.log.commands import Draft
+from store.maintenance.checkup import checkup
 from store.memories.parts import MemoryParts
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Part

@@ -13,11 +13,11 @@ from click.testing import CliRunner, Result
 
 from serve.cli import main
 from serve.cli.group import Commands
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import Tenant, tenant
 from store.log.event_log import EventLog
 from store.log.log_head import Gap
+from store.maintenance import build
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 HERE = Path(__file__).parent.parent

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.reader.filters import Filter
-from store.audits.health import _cold as looked_at
 from store.log import commands, erasing
 from store.log.commands import Draft
 from store.log.event_log import EventLog
 from store.maintenance import memory_archive as cold
+from store.maintenance.checkup import _cold as looked_at
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.snapshots.snapshot import read

@@ -6,9 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store import build
-from store.audits import audit
-from store.audits.audited import Audited
 from store.home.errors import (
     IdConflict,
     InvalidInput,
@@ -21,6 +18,8 @@ from store.log import commands
 from store.log.commands import MAX_CONTENT, Draft
 from store.log.event_kinds import Revised
 from store.log.event_log import EventLog
+from store.maintenance import audits, build
+from store.maintenance.memory_audits import AuditInput
 from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
@@ -318,8 +317,8 @@ def test_whatever_may_be_recorded_passes_the_audits(
         except MnemologError:
             return
         tables = checked_build(MEMORIES_PROJECTION, Inputs(1, log.read), None)
-        audited = Audited(log, 1, tables, tables, None, 0)
-        failed = [one for one in audit.audit("memories", audited) if not one.passed]
+        audited = AuditInput(log, 1, tables, tables, None, 0)
+        failed = [one for one in audits.run_audits("memories", audited) if not one.passed]
     assert failed == []
 
 

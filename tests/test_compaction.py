@@ -11,10 +11,6 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.reader.reader import Reader
-from store import build
-from store.audits.health import _log as looked_at
-from store.audits.verify import verify
-from store.export import export
 from store.home.errors import IdConflict, LogCorrupt
 from store.home.instants import new_id
 from store.log import commands, compaction, segments
@@ -22,6 +18,10 @@ from store.log.commands import Draft
 from store.log.event_kinds import Acted, Followed, Hit, Prompted, Recalled, SessionTold, Surfaced
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build
+from store.maintenance.checkup import _log as looked_at
+from store.maintenance.export import export
+from store.maintenance.verify import verify
 
 DAY = 86_400_000_000
 NOW = 1_790_000_000_000_000

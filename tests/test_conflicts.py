@@ -8,13 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import Tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Planned
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.memories.fold import Fold
 from store.plans import plans, steps
 

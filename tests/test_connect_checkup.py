@@ -13,11 +13,11 @@ from serve.connect import link
 from serve.connect.checkup import SOON_US, checkup
 from serve.connect.hosts import HOSTS
 from serve.connect.machine import Install
-from store.audits.health import Finding
 from store.home.instants import new_id
 from store.log.event_kinds import SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance.checkup import Finding
 
 NOW = 1_790_000_000_000_000
 Look = Callable[..., list[Finding]]

@@ -22,7 +22,6 @@ from pipelines.llm.client import Answer
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Question, recall
-from store import build
 from store.home import config
 from store.home.errors import BudgetSpent, ModelError, PlanStale
 from store.home.tenant import Tenant
@@ -30,6 +29,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Made, Planned, Revised, Step
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans, steps
 from store.plans.plans import Plan

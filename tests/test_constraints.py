@@ -12,11 +12,10 @@ from torture.forged_write import Place
 
 from serve.reader.reader import Reader
 from serve.summaries import picture
-from store import build
-from store.audits import health
 from store.derived import catalog, constraints
 from store.derived.constraints import RUNS, SAME_ROWS, VALUES
 from store.home.errors import SnapshotDamaged
+from store.maintenance import build, checkup
 from store.snapshots import manifest as manifests
 from store.snapshots.projection import column_array
 
@@ -90,7 +89,7 @@ def test_a_place_that_leads_nowhere_is_set_aside(built: Built, name: str, column
     forge(built, name, column, value)
     assert "not as agreed" in notices(built) or "was built as" in notices(built)
     manifest = manifests.current(built.tenant)
-    assert any("not as agreed" in one for one in health.damage(built.tenant, manifest))
+    assert any("not as agreed" in one for one in checkup.damage(built.tenant, manifest))
 
 
 @pytest.mark.parametrize("thorough", [True, False])

@@ -18,7 +18,6 @@ from flask import Flask
 
 from serve.dashboard.shell import PLACES
 from serve.server.open_tenants import OpenTenants
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import failures, tokens
 from store.home import tenant as tenants
@@ -27,6 +26,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Planned
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.memories.fold import Fold
 from store.plans import plans, steps
 

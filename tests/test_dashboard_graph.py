@@ -13,13 +13,13 @@ from flask import Flask
 
 from serve.server.open_tenants import OpenTenants
 from serve.summaries import picture
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant
 from store.home.config import Settings
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 GRAPH = "/t/default/graph"
 TEXTS = {

@@ -7,7 +7,6 @@ import pytest
 from dashboard_page import Browser, application, browser
 
 from serve.server.open_tenants import OpenTenant, OpenTenants
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import failures, tenant, tokens
 from store.home.config import Settings
@@ -16,6 +15,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Planned, Proposed, Quarantined
 from store.log.events import Event
+from store.maintenance import build
 from store.plans import job_catalog, plans, steps
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal

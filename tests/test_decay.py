@@ -13,13 +13,13 @@ from serve.reader.reader import Reader
 from serve.recall.analysis import usual
 from serve.recall.recall import recall
 from serve.recall.scoring import HALF_LIFE_DAYS, LASTING, USUAL, decayed
-from store import build
 from store.home.config import Choices
 from store.home.instants import new_id
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Hit, Recalled
 from store.log.events import Event
+from store.maintenance import build
 
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000

@@ -14,7 +14,6 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.server.open_tenants import OpenTenants
 from serve.summaries.digest import digest, shown
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant
 from store.home.config import Settings
@@ -24,6 +23,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Acted, Body, Prompted, Revised, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance.build import rebuild
 
 DAY = 86_400_000_000
 NOW = 1_790_000_000_000_000  # 21 September 2026, 13:33 UTC

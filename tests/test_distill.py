@@ -17,12 +17,12 @@ from pipelines.jobs.distill import JOB, project_files
 from pipelines.jobs.job import run
 from serve.rules import role
 from serve.server.callers import hook_key
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import projects
 from store.log import commands, erasing
 from store.log.commands import Draft
 from store.log.event_kinds import Step
+from store.maintenance import build
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory, default_importance
 from store.plans import plans
 from store.plans.plans import Plan

@@ -15,13 +15,13 @@ from test_token_table import write
 from tiny_model import write_bert
 
 from serve.cli import main
-from store import build
 from store.embedders.embedder import make_embedder
 from store.home import config
 from store.home.tenant import Tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 ROOT = Path(__file__).parents[1]
 NOW = 1_790_000_000_000_000

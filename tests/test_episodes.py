@@ -17,9 +17,7 @@ from serve.cli import main
 from serve.reader.filters import Filter
 from serve.recall.recall import Question, recall
 from serve.summaries.newest import newest
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
-from store.export import export
 from store.home import tenant
 from store.home.errors import InvalidInput, NotFound
 from store.log import commands
@@ -34,6 +32,8 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import Event, encode
+from store.maintenance.build import rebuild
+from store.maintenance.export import export
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, FORGOTTEN, OPEN
 

@@ -11,10 +11,7 @@ from test_pretool import agent, tenants
 
 from serve.cli import main
 from serve.reader.reader import Reader
-from store import build
-from store.audits.verify import verify
 from store.embedders.lexical import LexicalEmbedder
-from store.erase import wiping
 from store.home.errors import BuildBusy, Conflict, NotFound
 from store.home.instants import new_id
 from store.log import commands, compaction, erasing, segments
@@ -34,6 +31,8 @@ from store.log.event_kinds import (
     Surfaced,
 )
 from store.log.events import Event
+from store.maintenance import build, erase
+from store.maintenance.verify import verify
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import ERASED, FORGOTTEN, STALE
 from store.memories.rows import MemoryRows
@@ -308,11 +307,11 @@ def test_asked_first_and_told_what_would_go(built):
 
 
 def test_nothing_is_erased_under_a_build_that_is_under_way(built, clock: Clock, monkeypatch):
-    monkeypatch.setattr(wiping, "_WAIT_S", 0.0)
+    monkeypatch.setattr(erase, "_WAIT_S", 0.0)
     before = built.log.about("m01")
     with build.lock(built.tenant), pytest.raises(BuildBusy):
-        wiping.wipe(built.tenant, built.log, wiping.Asked(("m01",)), clock())
-    assert built.log.about("m01") == before and not wiping.is_begun(built.tenant)
+        erase.wipe(built.tenant, built.log, erase.EraseRequest(("m01",)), clock())
+    assert built.log.about("m01") == before and not erase.has_start(built.tenant)
 
 
 def test_when_an_erased_one_ended_is_told_by_its_erasing_alone(built, clock: Clock):

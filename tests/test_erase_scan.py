@@ -17,8 +17,6 @@ from pipelines.jobs.archive import keep
 from serve.cli import main
 from serve.cli.erase import _build_anew
 from serve.server import processes
-from store.erase import copies, quotes, receipt, records, wiping
-from store.erase.scan import scan
 from store.home.config import Settings
 from store.home.errors import PlanStale
 from store.ingest.batch import Batch, Refused
@@ -38,6 +36,8 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import erase, erase_receipt, erase_scan
+from store.maintenance.erase_scan import scan
 from store.plans import plans, steps
 from store.text import fingerprints
 from store.text.fingerprints import Looker
@@ -291,22 +291,22 @@ def holds(path: Path, word: str) -> bool:
 def test_the_receipt_quotes_nothing_and_is_whole(built, clock: Clock):
     told(built, clock)
     settings = Settings(built.tenant.root.parents[1])
-    copies.noted_copy(built.tenant, "export", "/elsewhere/memories.jsonl", clock())
+    erase_receipt.record_copy(built.tenant, "export", "/elsewhere/memories.jsonl", clock())
     erased("e1", "o1", "--also-quotes")
-    (path,) = receipt.folder_of(built.tenant).glob("*.json")
-    kept = receipt.read(path)
-    assert kept.digest == receipt.digest(kept)
+    (path,) = erase_receipt.receipts_folder(built.tenant).glob("*.json")
+    kept = erase_receipt.read_receipt(path)
+    assert kept.digest == erase_receipt.receipt_digest(kept)
     assert kept.is_clean and kept.scan.marks > 3 and kept.scan.bytes > 10_000
     assert [one.to for one in kept.copies] == ["/elsewhere/memories.jsonl"]
     assert "zanzibar" not in path.read_text().lower()
-    assert not wiping.is_begun(built.tenant) and settings.home.exists()
+    assert not erase.has_start(built.tenant) and settings.home.exists()
 
 
 def test_what_an_erasing_that_was_killed_looked_for_is_looked_for_again(built, clock: Clock):
     commands.record(built.log, Draft(id="e1", content=TEXT), clock())
     (built.tenant.root / "notes.txt").write_text(TEXT)  # that the first try did not get to
-    wiping.wipe(built.tenant, built.log, wiping.Asked(("e1",)), clock())
-    assert wiping.is_begun(built.tenant)
+    erase.wipe(built.tenant, built.log, erase.EraseRequest(("e1",)), clock())
+    assert erase.has_start(built.tenant)
     assert "zanzibar" not in (built.tenant.root / "erasing.json").read_text()
     again = erased("e1")
     assert again["left"] == ["tenants/default/notes.txt"]
@@ -339,7 +339,7 @@ def test_runs_of_dagster_that_quote_are_dropped_whole(tmp_path: Path):
         index.executemany("INSERT INTO events VALUES (?, ?)", said)
     for run in ("r1", "r2"):
         (history / "runs" / f"{run}.db").write_bytes((history / "runs.db").read_bytes())
-    records.drop(tmp_path, tmp_path / "tenant", Looker(MARKS))
+    erase_scan.drop_records(tmp_path, tmp_path / "tenant", Looker(MARKS))
     with sqlite3.connect(history / "index.db") as index:
         left = index.execute("SELECT run_id FROM events").fetchall()
     assert left == [("r2",)]
@@ -352,7 +352,7 @@ def test_a_log_that_quotes_is_emptied_and_a_failure_forgotten(tmp_path: Path):
     (tmp_path / "failures" / "build.json").write_text(json.dumps({"said": TEXT}))
     (tmp_path / "server.log").write_text(TEXT)
     (tmp_path / "server.log.1").write_text("nothing of the kind")
-    records.drop(tmp_path, tmp_path / "tenant", Looker(MARKS))
+    erase_scan.drop_records(tmp_path, tmp_path / "tenant", Looker(MARKS))
     assert not (tmp_path / "failures" / "build.json").exists()
     assert (tmp_path / "server.log").read_text() == ""
     assert (tmp_path / "server.log.1").read_text()
@@ -364,7 +364,7 @@ def test_copies_of_damaged_files_that_quote_are_deleted(tmp_path: Path):
     (damaged / "log.sqlite-1").write_bytes(b"SQLite format 3\x00 and then rubbish")
     (damaged / "log.sqlite-2").write_text(f"a page with {TEXT}")
     (damaged / "HEAD-3").write_text("nothing of the kind")
-    records.drop(tmp_path, damaged.parent, Looker(MARKS))
+    erase_scan.drop_records(tmp_path, damaged.parent, Looker(MARKS))
     assert [path.name for path in damaged.iterdir()] == ["HEAD-3"]
 
 
@@ -440,12 +440,12 @@ def test_what_was_refused_in_its_words_is_not_told(tmp_path: Path):
 
 def test_copies_are_kept_in_the_order_of_their_making(built, clock: Clock):
     for name in ("a", "b"):
-        copies.noted_copy(built.tenant, "export", name, clock())
+        erase_receipt.record_copy(built.tenant, "export", name, clock())
     with (built.tenant.root / "copies.jsonl").open("ab") as file:
         file.write(b'{"what": "exp\xc3')  # whoever wrote it was killed
-    assert [one.to for one in copies.copies(built.tenant)] == ["a", "b"]
-    copies.noted_copy(built.tenant, "export", "c", clock())
-    assert [one.to for one in copies.copies(built.tenant)] == ["a", "b", "c"]
+    assert [one.to for one in erase_receipt.list_copies(built.tenant)] == ["a", "b"]
+    erase_receipt.record_copy(built.tenant, "export", "c", clock())
+    assert [one.to for one in erase_receipt.list_copies(built.tenant)] == ["a", "b", "c"]
 
 
 def test_exports_and_backups_are_noted_for_the_receipt(built, tmp_path: Path):
@@ -455,7 +455,7 @@ def test_exports_and_backups_are_noted_for_the_receipt(built, tmp_path: Path):
     assert done.exit_code == 0, done.output
     done = CliRunner().invoke(main, ["backup", "make", str(tmp_path / "all.zip")])
     assert done.exit_code == 0, done.output
-    noted = [(one.what, one.to) for one in copies.copies(built.tenant)]
+    noted = [(one.what, one.to) for one in erase_receipt.list_copies(built.tenant)]
     files = [("export", "all.jsonl"), ("backup", "all.zip")]
     (written, kept) = [(what, str(tmp_path / name)) for what, name in files]
     assert noted == [written, ("export", "stdout"), kept]
@@ -477,5 +477,5 @@ def test_nothing_is_served_where_no_build_passes(
 
 def test_quotes_of_a_memory_are_not_cut(built, clock: Clock):
     told(built, clock)
-    cut = quotes.cuts(built.log, Looker(MARKS), receipts=True)
+    cut = erase.find_cuts(built.log, Looker(MARKS), receipts=True)
     assert {one.row[1] for one in cut} == {"q1", "a1"}

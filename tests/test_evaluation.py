@@ -320,7 +320,7 @@ def test_a_kept_home_serves_again_until_the_memories_change(data, tmp_path, monk
         raise AssertionError("built though nothing changed")
 
     with monkeypatch.context() as patch:
-        patch.setattr("store.build.rebuild", refuse)
+        patch.setattr("store.maintenance.build.rebuild", refuse)
         assert answer(data, "--keep", kept) == first
     lines(data / "talk/two/memories.jsonl", memory("new", "The kitten is called Pepper", 1))
     assert answer(data, "--keep", kept)["refused"] == 0

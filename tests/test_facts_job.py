@@ -13,7 +13,6 @@ from pipelines.jobs.facts import JOB
 from pipelines.jobs.facts.statements import assertions, stated
 from pipelines.jobs.job import run
 from serve.cli import main
-from store import build
 from store.derived.facts import entity_name, facts_of
 from store.embedders.lexical import LexicalEmbedder
 from store.home import config
@@ -24,6 +23,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Recorded, Revised
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, STALE, SUPERSEDED, Memory
 from store.plans import plans

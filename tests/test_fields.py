@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from serve.evaluation import dataset
-from store import build
-from store.audits.verify import verify
 from store.embedders.lexical import LexicalEmbedder
 from store.home.errors import EmbedderError
 from store.index import vectors
@@ -16,6 +14,8 @@ from store.index.vectors import FieldRows
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Revised
+from store.maintenance import build
+from store.maintenance.verify import verify
 from store.snapshots.snapshot import read
 from store.text.tokenizer import text_hash
 

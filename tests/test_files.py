@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from store.erase import receipt, wiping
 from store.home.files import is_gone, make_folder, remove_files, replace_file
 from store.home.tenant import Tenant
 from store.log import log_file, segments
 from store.log.event_log import EventLog
-from store.maintenance import memory_archive
+from store.maintenance import erase, erase_receipt, memory_archive
 
 NOW = 1_790_000_000_000_000
 WasSynced = Callable[[Path], bool]
@@ -71,11 +70,11 @@ def test_what_is_deleted_does_not_come_back(tmp_path: Path, was_synced: WasSynce
 
 def test_what_an_erasing_deletes_does_not_come_back(built, was_synced: WasSynced):
     tenant, log = built.tenant, built.log
-    with wiping.alone(tenant):
-        wiped = wiping.wipe(tenant, log, wiping.Asked(("m01",)), NOW)
+    with erase.lock_out_jobs(tenant):
+        wiped = erase.wipe(tenant, log, erase.EraseRequest(("m01",)), NOW)
         built.rebuild()
-        wiping.drop_derived(tenant)
-        receipt.made(tenant.root.parents[1], tenant, wiped, "somebody", NOW, set())
+        erase.drop_derived_files(tenant)
+        erase_receipt.make_receipt(tenant.root.parents[1], tenant, wiped, "somebody", NOW, set())
     folders = [path for path in tenant.root.parents[1].rglob("*") if path.is_dir()]
     assert len(folders) > 15 and all(map(was_synced, folders))
 

@@ -10,7 +10,6 @@ from serve.reader.filters import Filter, Masks, RowMasks
 from serve.reader.reader import Reader, View
 from serve.reader.tail import LiveTail
 from serve.recall.recall import Mode, Question, recall
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.instants import moment
 from store.home.tenant import tenant
@@ -29,6 +28,7 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance.build import rebuild
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.snapshots.projection import Inputs, checked_build

@@ -11,11 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from store import build
-from store.audits import health
-from store.audits.health import Finding, checkup
 from store.embedders.lexical import LexicalEmbedder
-from store.erase import wiping
 from store.home.config import Choices, Settings
 from store.home.errors import LogCorrupt
 from store.home.files import replace_file
@@ -24,6 +20,9 @@ from store.home.tenant import tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance import build, erase
+from store.maintenance import checkup as checkup_module
+from store.maintenance.checkup import Finding, checkup
 from store.snapshots import manifest
 from store.snapshots.manifest import CheckResult, Refusal
 
@@ -168,13 +167,13 @@ def test_an_erasing_that_did_not_end_names_what_to_run_again(settings):
             commands.record(log, Draft(id=id_, content=f"the gate of {id_} is wide"), now())
         build.rebuild(of, log, LexicalEmbedder(), now())
         for id_ in ("e1", "e2"):  # killed both times, before anything was looked through
-            wiping.wipe(of, log, wiping.Asked((id_,)), now())
+            erase.wipe(of, log, erase.EraseRequest((id_,)), now())
         build.rebuild(of, log, LexicalEmbedder(), now())
     found = the_ill(settings)
     assert (found.severity, "`mnemolog erase e1 e2`" in found.cure) == ("error", True)
-    wiping.forget(of, ["e2"])
+    erase.drop_start(of, ["e2"])
     assert the_ill(settings) == found
-    wiping.forget(of, ["e2", "e1"])
+    erase.drop_start(of, ["e2", "e1"])
     assert ills(settings) == []
 
 
@@ -224,7 +223,7 @@ def test_another_embedder_than_the_built_one_is_a_warning(settings, monkeypatch)
     class Other(LexicalEmbedder):
         model = "other-1"
 
-    monkeypatch.setattr(health, "make_embedder", lambda name, home: Other())
+    monkeypatch.setattr(checkup_module, "make_embedder", lambda name, home: Other())
     assert "other-1" in the_ill(settings).what
 
 
@@ -235,12 +234,12 @@ def test_an_embedder_there_is_not_is_an_error(settings):
 
 @pytest.mark.parametrize(("free", "severity"), [(1 << 20, "error"), (500 << 20, "warn")])
 def test_a_full_disk_is_found(settings, monkeypatch, free, severity):
-    monkeypatch.setattr(health.shutil, "disk_usage", lambda path: Usage(1, 1, free))
+    monkeypatch.setattr(checkup_module.shutil, "disk_usage", lambda path: Usage(1, 1, free))
     assert the_ill(settings).severity == severity
 
 
 def test_an_old_sqlite_is_an_error(settings, monkeypatch):
-    monkeypatch.setattr(health, "sqlite_version", lambda: "3.51.2")
+    monkeypatch.setattr(checkup_module, "sqlite_version", lambda: "3.51.2")
     assert "3.51.2" in the_ill(settings).what
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
 from store.log import commands
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
 
 NOW = 1_790_000_000_000_000
 ROOT = Path(__file__).parents[1]

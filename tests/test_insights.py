@@ -9,8 +9,6 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.recall.recall import Answer, Question, recall
 from serve.recall.request import RecallRequest, answer
-from store.audits.verify import verify
-from store.build import rebuild
 from store.derived.insights import INSIGHTS_PROJECTION, Insights
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
@@ -20,6 +18,8 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Made, Planned, Revised
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
+from store.maintenance.verify import verify
 from store.plans import plans, steps
 from store.snapshots.snapshot import read
 

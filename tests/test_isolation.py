@@ -9,11 +9,11 @@ from flask.testing import FlaskClient
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
 
 NOW = 1_800_000_000_000_000
 MODES = ("auto", "lexical", "vector", "entity")

@@ -8,13 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main, schedule
-from store.audits.health import checkup
 from store.home import failures
 from store.home.config import Settings
 from store.home.instants import new_id
 from store.log.commands import Draft
 from store.log.event_kinds import Called, Made, Planned
 from store.log.events import Event
+from store.maintenance.checkup import checkup
 from store.plans import job_catalog, plans, steps
 
 NOW = 1_790_000_000_000_000

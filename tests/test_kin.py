@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
 from store.home.tenant import tenant
@@ -17,6 +16,7 @@ from store.index.postings import KIN_SHARE, PostingsIndex, index
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 NOW = 1_800_000_000_000_000
 WORDS = st.text("abc", min_size=1, max_size=12)

@@ -9,13 +9,13 @@ import pytest
 
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.config import Choices
 from store.importers import git
 from store.log.commands import import_drafts
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 NOW = 1_790_000_000_000_000
 COMMITS = 5_200

@@ -131,9 +131,8 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
         (
             "apsw",
             {
-                "store/backup/copies.py",
-                "store/erase/contents.py",
-                "store/erase/records.py",
+                "store/maintenance/backup.py",
+                "store/maintenance/erase_scan.py",
                 "store/log/event_log.py",
                 "store/log/checks.py",
                 "store/log/connections.py",

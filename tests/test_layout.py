@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.audits.audit import audit
-from store.audits.audited import Audited
 from store.derived import layout
 from store.derived.entities import ENTITIES_PROJECTION, FOUND
 from store.derived.entity_graph import entity_tables
 from store.derived.graph_drawing import Graph, Ints, communities, levels, place_nodes, repulsion
 from store.derived.layout import LAYOUT_PROJECTION
 from store.log.event_log import EventLog
+from store.maintenance.audits import run_audits
+from store.maintenance.memory_audits import AuditInput
 from store.snapshots.projection import Built, Inputs, Part, Previous, Tables, checked_build, digest
 
 MENTIONS = st.lists(st.tuples(st.integers(0, 39), st.sampled_from("abcdefghij")), max_size=60)
@@ -167,16 +167,16 @@ def test_between_two_steps_the_picture_stays_and_what_is_new_lies_beside_its_kin
 def test_a_build_whose_picture_is_wrong_is_refused(tmp_path: Path):
     tables = built([(document, name) for document in range(3) for name in "abc"])
     with EventLog(tmp_path / "log.sqlite", create=True) as log:
-        one = Audited(log, 0, tables, tables, None, 0)
-        assert [result.passed for result in audit("layout", one)] == [True]
+        one = AuditInput(log, 0, tables, tables, None, 0)
+        assert [result.passed for result in run_audits("layout", one)] == [True]
         for name, column, value in (("nodes", "x", 2.0), ("lines", "target", 3)):
             table = tables[name]
             wrong = pa.array([value] * len(table), table.schema.field(column).type)
             at = table.schema.get_field_index(column)
             changed = {**tables, name: table.set_column(at, column, wrong)}
-            assert [result.passed for result in audit("layout", replace(one, tables=changed))] == [
-                False
-            ]
+            assert [
+                result.passed for result in run_audits("layout", replace(one, tables=changed))
+            ] == [False]
 
 
 def test_a_step_is_up_to_a_sixteenth_of_what_there_is():

@@ -9,9 +9,6 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.reader.reader import Reader
-from store import build
-from store.audits.health import checkup
-from store.audits.verify import verify
 from store.home.config import Settings
 from store.home.tenant import Tenant
 from store.log import commands, log_head
@@ -20,6 +17,9 @@ from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.log_head import Gap, Head, OtherLog
+from store.maintenance import build
+from store.maintenance.checkup import checkup
+from store.maintenance.verify import verify
 
 NOW = 1_790_000_000_000_000
 

@@ -12,8 +12,6 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.reader.tail_storage import MOST_EMBEDDED
 from serve.recall.recall import Answer, Question, recall
-from store import build
-from store.audits.verify import verify
 from store.embedders.embedder import SilentEmbedder, make_embedder
 from store.embedders.lexical import LexicalEmbedder
 from store.embedders.model_facts import PAIRS
@@ -21,6 +19,8 @@ from store.home.errors import ConfigError, EmbedderError
 from store.index import vector_cache, vectors
 from store.log import commands
 from store.log.commands import Draft
+from store.maintenance import build
+from store.maintenance.verify import verify
 from store.snapshots import snapshot
 from store.snapshots.projection import digest
 from store.text.tokenizer import text_hash

@@ -21,12 +21,12 @@ import pytest
 from pipelines.llm import codex, provider
 from pipelines.llm.budget import Budget
 from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Estimator, Patience
-from store.audits.health import checkup
 from store.home.config import Choices, Llm, Settings
 from store.home.errors import BudgetSpent, ModelError
 from store.home.model_programs import program_of
 from store.log.event_kinds import Called
 from store.log.event_log import EventLog
+from store.maintenance.checkup import checkup
 
 DATA = Path(__file__).parent / "data" / "model_programs"
 KEY = "sk-proj-q8Zt4LmX2vN7cR5bW1yK9dF3hJ6gA0sE"  # the refused one of the recorded runs

@@ -12,12 +12,12 @@ import pytest
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.summaries.newest import newest
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
 from store.memories.memory import Memory
 
 NOW = 1_800_000_000_000_000

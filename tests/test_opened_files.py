@@ -13,10 +13,10 @@ from serve.reader.filters import Filter
 from serve.reader.reader import reader as readers
 from serve.reader.tail import LiveTail
 from serve.recall.recall import Question, recall
-from store import build
 from store.home.tenant import tenant
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build
 from store.snapshots import snapshot
 from store.snapshots.projection import PartFile
 

@@ -11,11 +11,11 @@ from click.testing import CliRunner, Result
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
 from store.home.tenant import tenant
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 
 def draft(id_: str, day: int, content: str, kind: str = "fact", **fields: str) -> dict[str, str]:

@@ -25,7 +25,6 @@ import pipelines
 from pipelines.orchestration import dagster_home, definitions, in_process, metadata
 from pipelines.orchestration.definitions import make_definitions, prune, prune_runs
 from pipelines.orchestration.resources import PARTITION, retry_or_fail
-from store import build
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Settings
@@ -34,7 +33,7 @@ from store.home.tenant import Tenant, tenant
 from store.log import commands, events
 from store.log.event_kinds import Surfaced, Undone
 from store.log.event_log import EventLog
-from store.maintenance import quarantine
+from store.maintenance import build, quarantine
 from store.snapshots import manifest as manifests
 from store.text import frame
 

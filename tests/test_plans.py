@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from store.audits.verify import verify
-from store.export import export
 from store.home.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Made, Planned, Revised, Step
+from store.maintenance.export import export
+from store.maintenance.verify import verify
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import ACTIVE, ARCHIVED, STALE, SUPERSEDED, Memory
 from store.memories.rows import MemoryRows

@@ -15,7 +15,6 @@ from serve.hooks.event import SILENCE, HookEvent, ToolUse
 from serve.lessons.index import named_by_text
 from serve.reader.filters import Filter
 from serve.server.open_tenants import OpenTenants
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant
 from store.home.config import Settings
@@ -23,6 +22,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Revised
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.text import frame
 
 NOW = 1_790_000_000_000_000

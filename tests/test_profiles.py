@@ -12,7 +12,6 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.recall import scoring
 from serve.recall.recall import Answer, Question, recall
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home import config
 from store.home.config import Balanced, Choices, Match, Profiles, Wal
@@ -24,6 +23,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Hit, Judged, Recalled, Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance.build import rebuild
 
 NOW = 1_800_000_000_000_000
 HOUR = 3_600_000_000

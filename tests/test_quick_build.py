@@ -9,7 +9,6 @@ import pytest
 
 import pipelines
 from pipelines import quick
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
 from store.home.errors import BuildBusy, BuildRefused, NotFound
@@ -17,6 +16,7 @@ from store.home.tenant import Tenant, tenant
 from store.log import commands
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CANARIES
 from store.text import frame
@@ -74,7 +74,9 @@ def test_a_candidate_that_loses_its_canaries_is_not_served(settings, default, mo
 def test_a_candidate_that_fails_an_audit_is_asked_nothing_and_not_served(
     settings, default, plant, monkeypatch
 ):
-    monkeypatch.setattr("store.build.take_out", lambda *given: [])  # else it is built without it
+    monkeypatch.setattr(
+        "store.maintenance.build.take_out", lambda *given: []
+    )  # else it is built without it
     with EventLog(default.log) as log:
         plant(log, "planted", Recorded(content=frame.OPENING))
     steps: list[str] = []

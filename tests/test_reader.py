@@ -17,7 +17,6 @@ import pytest
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Answer, Question, recall
-from store.build import rebuild
 from store.derived.catalog import all_projections
 from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
@@ -25,6 +24,7 @@ from store.home.tenant import Tenant, tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import Manifest
 

@@ -9,12 +9,12 @@ import pytest
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.recall.recall import Answer, Question, recall
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
 
 NOW = 1_800_000_000_000_000
 EMBEDDER = LexicalEmbedder()

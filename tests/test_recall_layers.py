@@ -10,13 +10,13 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.recall import optional_evidence
 from serve.recall.recall import Hit, Question, recall
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Layer
 from store.home.tenant import tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
 
 TODAY = datetime(2023, 11, 17, 12, tzinfo=UTC)
 NOW = int(TODAY.timestamp()) * 1_000_000

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from pipelines.jobs.recommend import refresh
 from serve.cli import main
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import config
 from store.home.errors import InvalidInput, NotFound, PlanStale
@@ -21,6 +20,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Hit, Recalled, Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
 from store.plans import plans, recommendations

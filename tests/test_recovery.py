@@ -14,12 +14,12 @@ from werkzeug.serving import make_server
 from serve.app import create_app
 from serve.recall.query_embedder import PAUSE_S
 from serve.server.open_tenants import OpenTenants
-from store import build
 from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 NOW = 1_790_000_000_000_000
 TOKEN = "secret"

@@ -8,7 +8,6 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.reader.reader import Reader
-from store import build, export
 from store.derived import catalog
 from store.log.event_kinds import (
     Acted,
@@ -21,7 +20,7 @@ from store.log.event_kinds import (
 )
 from store.log.events import Event
 from store.log.rows import redact_event
-from store.maintenance import quarantine
+from store.maintenance import build, export, quarantine
 from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.redaction import redact

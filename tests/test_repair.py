@@ -8,9 +8,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from serve.cli import main
-from store import build
-from store.audits.repair import repair
-from store.audits.verify import verify
 from store.home.config import Settings
 from store.home.errors import LogBusy, LogCorrupt
 from store.home.registry import sole
@@ -19,6 +16,9 @@ from store.log.commands import Draft
 from store.log.event_kinds import Recorded, Surfaced
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build
+from store.maintenance.repair import repair
+from store.maintenance.verify import verify
 from store.snapshots import manifest
 
 NOW = 1_790_000_000_000_000
@@ -241,12 +241,12 @@ def test_indexes_are_made_anew(built, home: Path):
     data = bytearray(built.log.path.read_bytes())
     data[data.rindex(b"recorded", (root - 1) * PAGE, root * PAGE)] ^= 2
     built.log.path.write_bytes(data)
-    before = build.published(built.tenant)
+    before = build.published_manifest(built.tenant)
     (done,) = repair(Settings(home), NOW, may_touch_log=True)
     assert (done.state, done.how) == ("mended", "its indexes are made anew")
     with EventLog(built.log.path) as log:
         assert log.integrity() == []
-    assert build.published(built.tenant) == before
+    assert build.published_manifest(built.tenant) == before
 
 
 def test_a_queue_that_is_no_more_is_set_aside(built, home: Path):

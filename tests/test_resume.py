@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from embedding_server import DIMENSION, EmbeddingServer
 
-from store import build
-from store.builds.journal import Journal
-from store.builds.pace import Pace, duration
 from store.index import vector_cache
 from store.log import commands
 from store.log.commands import Draft
+from store.maintenance import build
+from store.maintenance.build import ProgressEstimate, format_duration
+from store.maintenance.build_state import StepJournal
 from store.snapshots.projection import digest
 
 NOW = 1_790_000_000_000_000
@@ -44,7 +44,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_resume import BATCH, NOW, Posting
-from store import build, tenant
+from store.home import tenant
+from store.maintenance import build
 from store.log.event_log import EventLog
 from store.index import vector_cache
 vector_cache._BATCH = BATCH
@@ -93,17 +94,17 @@ def until(holds) -> None:
 def test_a_journal_of_one_model_is_not_read_by_another(tmp_path):
     import pyarrow as pa
 
-    first = Journal(tmp_path, "one")
+    first = StepJournal(tmp_path, "one")
     for number in range(3):
         first.add(pa.table({"number": [number]}))
     assert [table.to_pylist() for table in first.read()] == [[{"number": n}] for n in range(3)]
-    assert list(Journal(tmp_path, "two").read()) == []
+    assert list(StepJournal(tmp_path, "two").read()) == []
 
 
 def test_a_pace_tells_how_far_how_fast_and_how_long_yet():
     said: list[str] = []
     times = iter([0.0, 0.5, 40.0, 40.1, 130.0])
-    pace = Pace("embedded", said.append, lambda: next(times))
+    pace = ProgressEstimate("embedded", said.append, lambda: next(times))
     for done in (100, 3_200, 3_210, 11_000):
         pace(done, 11_000)
     assert said == [
@@ -117,4 +118,4 @@ def test_a_pace_tells_how_far_how_fast_and_how_long_yet():
     [(8.2, "8 s"), (59.7, "1 min 0 s"), (92, "1 min 32 s"), (7_500, "2 h 5 min")],
 )
 def test_a_duration_is_said_as_people_say_it(seconds: float, said: str):
-    assert duration(seconds) == said
+    assert format_duration(seconds) == said

@@ -10,9 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from store import build
 from store.embedders.lexical import LexicalEmbedder
-from store.erase import retention
 from store.home.instants import new_id
 from store.home.tenant import Tenant
 from store.log import commands, compaction
@@ -20,6 +18,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Acted, Made, Prompted, Recalled, Recorded, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build, retention
 
 DAY = retention.DAY
 NOW = time.time_ns() // 1000
@@ -82,12 +81,12 @@ def test_an_old_episode_is_gone_from_every_file_and_a_young_one_stays(
         monkeypatch.setattr(compaction, "LEAST", 1)
         assert compaction.compact(log, log.head(), NOW).events == 1
     assert recalled("fix the zanzibar job")[0] == old
-    assert retention.waiting(tenant, log, 30, NOW) == 1
+    assert retention.count_waiting(tenant, log, 30, NOW) == 1
     rebuild(tenant, log, 30)
     assert files_with(tenant.root) == []
     assert recalled("fix the zanzibar job") in ([], [young])
     assert recalled("fix the xylophone job") == [young]
-    assert retention.waiting(tenant, log, 30, NOW) == 0
+    assert retention.count_waiting(tenant, log, 30, NOW) == 0
     assert "zanzibar" not in repr([*log.read()])  # what was put away is compressed
     assert log.integrity() == []
     assert CliRunner().invoke(main, ["verify"]).exit_code == 0

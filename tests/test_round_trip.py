@@ -8,13 +8,13 @@ from click.testing import CliRunner
 from conftest import NOW, Built
 
 from serve.cli import main
-from store.export import export
 from store.home.tenant import tenant
 from store.importers import jsonl
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
+from store.maintenance.export import export
 
 DAY = 86_400_000_000
 LATER = NOW + 40 * DAY

@@ -31,7 +31,6 @@ from serve.recall.off_policy import worth
 from serve.recall.recall import recall
 from serve.recall.router import Router, bar, most
 from serve.server.open_tenants import OpenTenants
-from store import build
 from store.derived import routes as projection
 from store.derived.routes import (
     ALPHA,
@@ -53,6 +52,7 @@ from store.log.event_kinds import Adopted, Hit, Judged, Rated, Recalled, Route
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.receipts import SOON_US
+from store.maintenance import build
 from store.plans import plans
 from store.snapshots.projection import Inputs, Previous, checked_build, digest
 

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
-from store import export
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import MEMORY_KINDS, TIERS, TRUSTS, Recorded, Revised
+from store.maintenance import export
 from store.memories import memory
 from store.memories.fold import Fold
 from store.memories.memory import Memory, default_importance, default_tier

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
 from store.index import bm25, postings, segment_lookup, segments
@@ -21,6 +20,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Revised
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.snapshots.projection import Built, Part, digest
 
 NOW = 1_800_000_000_000_000

@@ -16,7 +16,6 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Answer, Question, recall
 from serve.recall.request import RecallRequest, answer
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
 from store.home.tenant import Tenant
@@ -24,6 +23,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Made, Planned
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
 from store.plans import plans, steps
 
 ROOT = Path(__file__).resolve().parents[1]

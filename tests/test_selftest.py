@@ -13,13 +13,13 @@ from serve.evaluation.canaries import Canary, Outcome
 from serve.evaluation.selftest import Selftest, selftest
 from serve.hooks import prompt, speaking
 from serve.hooks.intent import Reading
-from store.audits.health import checkup
 from store.embedders.embedder import SilentEmbedder
 from store.home.config import Choices, Settings
 from store.log.commands import Draft
 from store.log.commands import record as remember
 from store.log.event_kinds import Forgotten
 from store.log.log_head import Gap
+from store.maintenance.checkup import checkup
 from store.memories.fold import Fold
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import Manifest

@@ -9,12 +9,12 @@ from hook_session import MINUTE, Session, ids, notes, opened
 
 from serve.hooks.session import DIGEST_BYTES
 from serve.summaries.brief import BYTES as BRIEF_BYTES
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home import projects, tenant
 from store.log import commands
 from store.log.event_kinds import Acted, Followed, Prompted, SessionTold, Surfaced
 from store.log.events import Event
+from store.maintenance.build import rebuild
 
 
 @pytest.fixture

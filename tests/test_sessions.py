@@ -16,7 +16,6 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.recall import analysis
 from serve.recall.recall import Question, recall
-from store.build import rebuild
 from store.derived.sessions import SESSIONS_PROJECTION, Sessions, by_part
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
@@ -27,6 +26,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Forgotten, Recorded, Restored, Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance.build import rebuild
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import FORGOTTEN, searched_text
 from store.memories.table import read_memories

@@ -17,7 +17,6 @@ from serve.reader.reader import Reader, View
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import LiveTail
 from serve.recall.recall import LEAST_IDF, Question, recall
-from store.build import rebuild
 from store.derived.sessions import SESSIONS_PROJECTION, Sessions
 from store.embedders.lexical import LexicalEmbedder
 from store.home.errors import EmbedderError
@@ -41,6 +40,7 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance.build import rebuild
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.snapshots.projection import Inputs, checked_build

@@ -17,7 +17,6 @@ from werkzeug.test import TestResponse
 from serve.api import administration as routes
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home import tokens
@@ -26,6 +25,7 @@ from store.home.tokens import Wanted
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 NOW = 1_800_000_000_000_000
 OWNERS = "the-owner's-token"

@@ -22,7 +22,6 @@ from serve.hooks.hosts import HOSTS
 from serve.reader.reader import Reader, View
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenants
-from store.audits.repair import repair
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import LogClosed, LogCorrupt, LogError, NotFound
@@ -31,6 +30,7 @@ from store.home.tenant import Tenant
 from store.log import commands, erasing
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance.repair import repair
 
 ASKED = "where does the recall server listen?"
 FOUND = "The recall server listens on 127.0.0.1:7437 and refuses any other Host header."

@@ -4,16 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from store.builds import upkeep
-from store.builds.upkeep import A_FEW, DAY, MANY, MANY_BYTES, Begun, Waiting, is_due
 from store.home.tenant import Tenant
+from store.maintenance import build_state
+from store.maintenance.build_state import (
+    A_FEW,
+    DAY,
+    MANY,
+    MANY_BYTES,
+    Backlog,
+    BuildStart,
+    is_build_due,
+)
 
 NOW = 1_790_000_000_000_000
-FRESH = Waiting(watermark=1_000, head=1_001, changes=1, since=NOW - DAY + 1)
+FRESH = Backlog(watermark=1_000, head=1_001, changes=1, since=NOW - DAY + 1)
 
 
-def due(waiting: Waiting, begun: Begun | None = None, build_after: int = 500) -> bool:
-    return is_due(waiting, begun, NOW, build_after)
+def due(waiting: Backlog, begun: BuildStart | None = None, build_after: int = 500) -> bool:
+    return is_build_due(waiting, begun, NOW, build_after)
 
 
 @pytest.mark.parametrize(
@@ -33,50 +41,50 @@ def due(waiting: Waiting, begun: Begun | None = None, build_after: int = 500) ->
     ],
 )
 def test_it_is_due_by_number_or_by_age(changes: int, events: int, age: int, expected: bool):
-    assert due(Waiting(7, 7 + events, changes, NOW - age)) is expected
+    assert due(Backlog(7, 7 + events, changes, NOW - age)) is expected
 
 
 def test_it_is_due_by_bytes():
-    few = Waiting(7, 20, 3, NOW, bytes=MANY_BYTES - 1)
+    few = Backlog(7, 20, 3, NOW, bytes=MANY_BYTES - 1)
     assert not due(few)
     assert due(replace(few, bytes=MANY_BYTES))
-    refused = Begun(at=NOW, head=20, changes=3, bytes=MANY_BYTES)
+    refused = BuildStart(at=NOW, head=20, changes=3, bytes=MANY_BYTES)
     assert not due(replace(few, bytes=2 * MANY_BYTES - 1), refused)
     assert due(replace(few, head=21, bytes=2 * MANY_BYTES), refused)
 
 
 def test_zero_is_never():
-    assert not due(Waiting(0, MANY, MANY, 0), build_after=0)
+    assert not due(Backlog(0, MANY, MANY, 0), build_after=0)
 
 
 def test_what_was_begun_and_not_published_is_not_begun_again_for_the_same_log():
     waiting = replace(FRESH, head=2_000, changes=900, since=0)
-    refused = Begun(at=NOW - 30 * DAY, head=2_000, changes=900)
+    refused = BuildStart(at=NOW - 30 * DAY, head=2_000, changes=900)
     assert due(waiting)
     assert not due(waiting, refused)
 
 
 def test_after_a_refusal_what_came_since_is_what_counts():
-    refused = Begun(at=NOW - DAY + 1, head=2_000, changes=900)
-    later = Waiting(1_000, 2_499, 900 + 499, since=0)
+    refused = BuildStart(at=NOW - DAY + 1, head=2_000, changes=900)
+    later = Backlog(1_000, 2_499, 900 + 499, since=0)
     assert not due(later, refused)
     assert due(replace(later, head=2_500, changes=900 + 500), refused)
-    assert due(later, Begun(NOW - DAY, refused.head, refused.changes))
+    assert due(later, BuildStart(NOW - DAY, refused.head, refused.changes))
 
 
 def test_a_build_that_was_published_counts_no_more():
-    waiting = Waiting(2_000, 2_500, 500, since=NOW)
-    assert due(waiting, Begun(at=NOW - 1, head=2_000, changes=900))
+    waiting = Backlog(2_000, 2_500, 500, since=NOW)
+    assert due(waiting, BuildStart(at=NOW - 1, head=2_000, changes=900))
 
 
 def test_what_was_begun_is_known_after_a_restart(tenant: Tenant):
-    assert upkeep.last_begun(tenant) is None
-    upkeep.begin(tenant, FRESH, NOW)
-    assert upkeep.last_begun(tenant) == Begun(NOW, 1_001, 1)
+    assert build_state.last_build_start(tenant) is None
+    build_state.record_build_start(tenant, FRESH, NOW)
+    assert build_state.last_build_start(tenant) == BuildStart(NOW, 1_001, 1)
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"\xff", b'{"at": "soon"}'])
 def test_a_clock_that_cannot_be_read_is_none(tenant: Tenant, damage: bytes):
-    upkeep.begin(tenant, FRESH, NOW)
+    build_state.record_build_start(tenant, FRESH, NOW)
     (tenant.root / "upkeep.json").write_bytes(damage)
-    assert upkeep.last_begun(tenant) is None
+    assert build_state.last_build_start(tenant) is None

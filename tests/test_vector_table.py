@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from pipelines.orchestration import in_process
-from store import build, vector_table
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
 from store.index import vectors
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Revised
+from store.maintenance import build, vector_table
 from store.text.tokenizer import text_hash
 
 NOW = 1_790_000_000_000_000

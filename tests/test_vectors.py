@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.embedders.model_facts import PAIRS
 from store.home.errors import EmbedderError
@@ -20,6 +19,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Forgotten, Revised
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.table import indexed_texts
 from store.snapshots.projection import Inputs, Previous, checked_build, digest

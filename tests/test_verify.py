@@ -10,8 +10,6 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
-from store import build
-from store.audits.verify import first_difference, verify
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.home.files import replace_file
@@ -19,6 +17,8 @@ from store.home.tenant import Tenant, tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance import build
+from store.maintenance.verify import first_difference, verify
 from store.snapshots import manifest, snapshot
 from store.snapshots.manifest import Manifest
 

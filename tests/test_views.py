@@ -17,7 +17,6 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader, View
 from serve.reader.tail import LiveTail, Tail
 from serve.recall.recall import Question, recall
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
 from store.index import postings
@@ -26,6 +25,7 @@ from store.log import commands
 from store.log.event_kinds import Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance.build import rebuild
 from store.memories.rows import MemoryRows
 from store.text.mentions import mentions
 

@@ -24,7 +24,6 @@ from serve.app import create_app
 from serve.server import process
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home import failures, tokens
 from store.home import tenant as tenants
@@ -36,6 +35,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Made, Planned, Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance.build import rebuild
 from store.memories.fold import Fold
 from store.memories.memory import Memory
 from store.plans import plans, recommendations, steps

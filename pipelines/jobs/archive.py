@@ -20,13 +20,12 @@ from pipelines.jobs.context import Context, Report, opened
 from pipelines.jobs.job import Job, Proposal
 from serve.recall.scoring import LASTING_KINDS, decayed
 from store.derived.usage import Usage
-from store.erase import wiping
 from store.home.config import Settings
 from store.home.instants import isoformat
 from store.log import compaction
 from store.log.compaction import Compacted
 from store.log.event_kinds import Applied, Planned, Step
-from store.maintenance import memory_archive
+from store.maintenance import erase, memory_archive
 from store.maintenance.memory_archive import ColdFile
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
 from store.plans import steps
@@ -212,7 +211,7 @@ def keep(
             done = compaction.compact(context.log, context.manifest.watermark, now, dry_run=dry_run)
             return Kept(compacted=done)
         if only_newest:
-            wiping.drop_derived(context.tenant)
+            erase.drop_derived_files(context.tenant)
         watermark = context.manifest.watermark
         found = memory_archive.write(context.tenant, context.log, context.rows, watermark, now)
         return Kept(cold=msgspec.structs.replace(found, path=str(Path(found.path).absolute())))

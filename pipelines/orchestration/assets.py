@@ -5,7 +5,7 @@ A projection is audited in the step that builds it. A failing audit is a failed 
 Dagster runs nothing downstream of it and the manifest served until then stays; why is kept beside
 it the moment it is seen. Memories that fail alone are quarantined: the next run builds without
 them, which the CLI starts at once, and the sensor at its next look. Snapshots are files that
-store.build writes, so there is no IO manager.
+store.maintenance.build writes, so there is no IO manager.
 """
 
 import tempfile
@@ -30,12 +30,12 @@ from pipelines.orchestration.resources import (
 from serve.evaluation import canaries, selftest
 from serve.evaluation.canaries import Outcome, Point
 from serve.evaluation.selftest import Quality
-from store import build
-from store import vector_table as table
-from store.audits.audit import AUDITS
 from store.home import config
 from store.home.config import Choices
 from store.home.errors import SnapshotError
+from store.maintenance import build
+from store.maintenance import vector_table as table
+from store.maintenance.audits import AUDITS
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CANARIES, CheckResult
 from store.snapshots.projection import Projection
@@ -164,7 +164,7 @@ def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[None]:
         with retry_or_fail(context.retry_number):
             made = tenant_store.resume()
-            published = build.publish(made, build.kept_checks(made), time.time_ns() // 1_000)
+            published = build.publish(made, build.load_checks(made), time.time_ns() // 1_000)
             return dg.MaterializeResult(
                 metadata=metadata.manifest_metadata(
                     made, published, past_values(context, metadata.ROWS)
@@ -236,10 +236,10 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
         with retry_or_fail(context.retry_number):
             made, now = tenant_store.resume(), time.time_ns() // 1_000
-            candidate = build.candidate(made, (), now)
+            candidate = build.candidate_manifest(made, (), now)
             found = canaries.over(made.tenant, candidate, made.embedder, choices, now)
             result = canaries.result(found, now, *build.last_published(made.tenant))
-            build.keep_checks(made, [result])
+            build.save_checks(made, [result])
             if not result.passed:
                 build.refuse(made, now)
             check = dg.AssetCheckResult(

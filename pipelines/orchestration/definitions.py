@@ -30,7 +30,6 @@ from pipelines.orchestration.resources import (
     TenantLock,
     TenantStore,
 )
-from store import build
 from store.derived import catalog
 from store.embedders.embedder import make_embedder
 from store.home import failures
@@ -38,6 +37,7 @@ from store.home.config import Settings
 from store.home.errors import BuildBusy, LogError, SnapshotError
 from store.home.tenant import Tenant, list_tenants
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.plans.job_catalog import CRON, LEARN, load_switches
 from store.snapshots import manifest as manifests
 

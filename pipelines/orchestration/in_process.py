@@ -22,10 +22,10 @@ from pipelines.orchestration.definitions import KEEP_RUNS, dagster_name, make_de
 from pipelines.orchestration.job_assets import LEARNING_GROUP, NONE, registered
 from pipelines.orchestration.metadata import QUARANTINED, ROWS
 from pipelines.orchestration.resources import LOCK_WAIT_S, TENANTS
-from store.build import MOST_ROUNDS
 from store.home.config import Settings
 from store.home.errors import BuildBusy, BuildRefused, InvalidInput, MnemologError
 from store.home.tenant import Tenant, find_tenant
+from store.maintenance.build import MOST_ROUNDS
 from store.plans.job_catalog import LEARN
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import Manifest

@@ -14,9 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from dagster import MarkdownMetadataValue
 
-from store import build
 from store.log.event_kinds import MEMORY_KINDS
-from store.maintenance import quarantine
+from store.maintenance import build, quarantine
 from store.memories.memory import ACTIVE, STATES
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Projection, Tables

@@ -16,7 +16,6 @@ import filelock
 from dagster._core.errors import DagsterAssetCheckFailedError
 from pydantic import Field, PrivateAttr
 
-from store import build
 from store.embedders.embedder import Embedder, make_embedder
 from store.home import failures
 from store.home.config import Settings
@@ -32,6 +31,7 @@ from store.home.errors import (
 from store.home.files import make_folder
 from store.home.tenant import Tenant, find_tenant, tenant
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 TENANTS = dg.DynamicPartitionsDefinition(name="tenants")
 GROUP = "memory"  # the assets of a build

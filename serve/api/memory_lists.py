@@ -17,11 +17,11 @@ from serve.api.shapes import At, InProject, InTenant, ShownMemory
 from serve.fields import ProjectName
 from serve.reader.filters import Filter
 from serve.summaries.listing import Listing, Sort, State, page, shown_all
-from store.export import export
 from store.home.errors import NotReady
 from store.home.projects import checked_project, named_project
 from store.importers.jsonl import Exported
 from store.log.event_kinds import GoalStatus, Key, MemoryKind, Tag, Tier
+from store.maintenance.export import export
 
 
 class OfMemories(InProject, frozen=True, kw_only=True):

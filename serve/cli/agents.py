@@ -58,7 +58,7 @@ def connect(
     kept.
     """
     from serve.connect import link
-    from store.audits import health
+    from store.maintenance import checkup
 
     if not names:
         _print_hosts(env, as_json)
@@ -69,7 +69,7 @@ def connect(
     install = environment.install(settings, makes_token=not dry_run)
     plans = [link.connecting(host, machine, install, rules=not no_rules) for host in hosts]
     _carry_out(plans, "connected", yes=yes, dry_run=dry_run, as_json=as_json)
-    if (found := health.server(settings)).severity != "ok":  # what hosts post would go elsewhere
+    if (found := checkup.server(settings)).severity != "ok":  # what hosts post would go elsewhere
         output.note(f"note: {found.what}: {found.cure}")
 
 

@@ -140,10 +140,10 @@ def project_or_default(settings: Settings, given: str | None, *, none: bool) -> 
 def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
     """Keep that a copy of a tenant was made, so that the receipt of an erasing names it."""
     from serve.cli import output
-    from store.erase.copies import noted_copy
+    from store.maintenance.erase_receipt import record_copy
 
     try:
-        noted_copy(tenant, what, to, now)
+        record_copy(tenant, what, to, now)
     except OSError as error:
         output.note(
             f"note: this copy could not be noted, so `erase` will not list it: {error.strerror}"

@@ -17,11 +17,11 @@ from store.log import commands
 from store.log.event_kinds import Recorded
 
 if TYPE_CHECKING:
-    from store.erase.receipt import Receipt
-    from store.erase.wiping import Asked, Reach
     from store.home.config import Settings
     from store.log.erasing import Erasure
     from store.log.event_log import EventLog
+    from store.maintenance.erase import EraseRequest, Reach
+    from store.maintenance.erase_receipt import Receipt
     from store.maintenance.quarantine import Held
 
 
@@ -81,7 +81,7 @@ def erase(
     reach: copies, other texts with the same words, the hosts' transcripts, freed disk blocks. The
     exit code is 1 if a trace is left within reach; run the command again.
     """
-    from store.erase import receipt, wiping
+    from store.maintenance import erase, erase_receipt
 
     settings = env.settings()
     tenant = environment.chosen_tenant(settings)
@@ -92,17 +92,17 @@ def erase(
         if dry_run:
             _dry_run(log, asked, as_json=as_json)
             return
-        with wiping.alone(tenant):
-            before = wiping.names(tenant)
+        with erase.lock_out_jobs(tenant):
+            before = erase.file_names(tenant)
             now = environment.now()
-            wiped = wiping.wipe(tenant, log, asked, now)
+            wiped = erase.wipe(tenant, log, asked, now)
             _build_anew(settings, tenant.name)
-            found = receipt.made(settings.home, tenant, wiped, _who(), now, before)
+            found = erase_receipt.make_receipt(settings.home, tenant, wiped, _who(), now, before)
         if as_json:
             output.emit(msgspec.to_builtins(found))
         else:
             _tell(log, wiped.erasure, "erased")
-            _tell_receipt(found, str(receipt.folder_of(tenant) / f"{found.id}.json"))
+            _tell_receipt(found, str(erase_receipt.receipts_folder(tenant) / f"{found.id}.json"))
     if not found.is_clean:
         sys.exit(1)
 
@@ -121,9 +121,9 @@ def _asked(
     sessions: tuple[str, ...],
     with_derived: bool,
     also_quotes: bool,
-) -> "Asked":
-    from store.erase import wiping
+) -> "EraseRequest":
     from store.log import erasing
+    from store.maintenance import erase
     from store.text import fingerprints
 
     if not (ids or texts or sessions):
@@ -138,10 +138,12 @@ def _asked(
         its_memories, its_events = erasing.of_session(log, _session(log, prefix))
         memories += its_memories
         events += its_events
-    wanted = wiping.wanted(log, wiping.Asked(tuple(dict.fromkeys(memories)), texts=texts))
+    wanted = erase.ids_to_erase(
+        log, erase.EraseRequest(tuple(dict.fromkeys(memories)), texts=texts)
+    )
     if with_derived:
         wanted += erasing.made_of(log, wanted)
-    return wiping.Asked(
+    return erase.EraseRequest(
         tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(events)), texts, also_quotes
     )
 
@@ -163,20 +165,20 @@ def _session(log: "EventLog", prefix: str) -> str:
     return found[0]
 
 
-def _ask(log: "EventLog", asked: "Asked", *, as_json: bool) -> None:
-    from store.erase import wiping
+def _ask(log: "EventLog", asked: "EraseRequest", *, as_json: bool) -> None:
+    from store.maintenance import erase
 
     if as_json:
         raise click.UsageError("--json cannot ask: add --yes or --dry-run")
-    _tell_reach(log, wiping.reach(log, asked), "erases")
+    _tell_reach(log, erase.reach(log, asked), "erases")
     if not click.confirm("Destroy this for good?", default=False):
         raise click.Abort
 
 
-def _dry_run(log: "EventLog", asked: "Asked", *, as_json: bool) -> None:
-    from store.erase import wiping
+def _dry_run(log: "EventLog", asked: "EraseRequest", *, as_json: bool) -> None:
+    from store.maintenance import erase
 
-    planned = wiping.reach(log, asked)
+    planned = erase.reach(log, asked)
     if as_json:
         output.emit(msgspec.to_builtins(planned))
     else:
@@ -193,15 +195,15 @@ def _build_anew(settings: "Settings", name: str) -> None:
     """Have the memory built and what was served before dropped; where no build is published, what
     is served goes all the same.
     """
-    from store.erase import wiping
+    from store.maintenance import erase
 
     words = ("cold", "--tenant", name, "--only-newest")
     child = processes.start_job(settings, *words, stdout=subprocess.PIPE)
     child.communicate()
     if child.returncode:
         tenant = environment.chosen_tenant(settings)
-        wiping.drop_served(tenant)
-        wiping.drop_derived(tenant)
+        erase.drop_served(tenant)
+        erase.drop_derived_files(tenant)
         output.note("note: the rebuild failed, so nothing is served: run `mnemolog build`")
 
 

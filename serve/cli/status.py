@@ -47,11 +47,10 @@ def status(env: Environment, /, as_json: bool) -> None:
 
 
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
-    from store.audits import health
     from store.home import failures
     from store.home.errors import NoManifest, SnapshotDamaged
     from store.home.registry import running
-    from store.maintenance import quarantine
+    from store.maintenance import checkup, quarantine
     from store.snapshots import manifest as manifests
 
     gone = log.gone()
@@ -99,8 +98,8 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             "missing_vectors": manifest.missing_vectors,
         },
         "tail": max(0, head - manifest.watermark),
-        "alarms": [alarm for one in manifest.checks if (alarm := health.alarm_of(one))],
-        "damage": [*found["damage"], *health.damage(tenant, manifest)],
+        "alarms": [alarm for one in manifest.checks if (alarm := checkup.alarm_text(one))],
+        "damage": [*found["damage"], *checkup.damage(tenant, manifest)],
     }
 
 

@@ -442,8 +442,8 @@ def export(
 
     A forgotten memory is written as its id only, and left out of a page.
     """
-    from store.export import export as exported
-    from store.export import memories
+    from store.maintenance.export import export as exported
+    from store.maintenance.export import memories
 
     belongs = checked_project(project) if project is not None else None
     settings = env.settings()

@@ -16,10 +16,10 @@ from store.home.config import Settings
 from store.home.errors import ConfigError, MnemologError
 
 if TYPE_CHECKING:
-    from store.audits.health import Finding
-    from store.audits.repair import Mended
-    from store.audits.verify import Report
-    from store.backup.archive import Listing
+    from store.maintenance.backup_file import Listing
+    from store.maintenance.checkup import Finding
+    from store.maintenance.repair import RepairStep
+    from store.maintenance.verify import Report
 
 
 @click.command(epilog=output.example("mnemolog init"))
@@ -47,8 +47,8 @@ def init(env: Environment, /, as_json: bool) -> None:
 @click.pass_context
 def verify(context: click.Context, as_json: bool) -> None:
     """Check row by row that the served snapshots match the log."""
-    from store.audits.verify import verify as verified
     from store.embedders.embedder import make_embedder
+    from store.maintenance.verify import verify as verified
 
     settings = context.obj.settings()
     tenant = environment.chosen_tenant(settings)
@@ -120,9 +120,9 @@ def doctor(context: click.Context, repair: bool, dry_run: bool, yes: bool, as_js
     context.exit(FAILED if is_ill else 0)
 
 
-def _repaired(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "list[Mended]":
+def _repaired(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "list[RepairStep]":
     """Mend, and ask for leave where somebody can give it; return what became of what."""
-    from store.audits.repair import repair
+    from store.maintenance.repair import repair
 
     settings = env.settings()
     found = []
@@ -142,7 +142,7 @@ def _repaired(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "lis
 
 def _findings(env: Environment) -> "list[Finding]":
     """Return the findings; broken settings of the user's are one, and then all there is to say."""
-    from store.audits.health import Finding, checkup
+    from store.maintenance.checkup import Finding, checkup
 
     try:
         settings, fault = env.settings_and_fault()
@@ -159,7 +159,7 @@ def _findings(env: Environment) -> "list[Finding]":
 def _recording_findings(settings: Settings, fault: str) -> "list[Finding]":
     """Return what keeps sessions from being recorded: a broken file, a pause, a setting."""
     from serve.summaries.recording import recording
-    from store.audits.health import Finding
+    from store.maintenance.checkup import Finding
 
     if fault:
         what = f"nothing is recorded or injected here: {fault}"
@@ -186,15 +186,15 @@ def _recording_findings(settings: Settings, fault: str) -> "list[Finding]":
 
 
 def _retention(settings: Settings) -> "Iterator[Finding]":
-    from store.audits.health import Finding
-    from store.erase import retention
+    from store.maintenance import retention
+    from store.maintenance.checkup import Finding
 
     days = settings.choices.episodes_days
     if not days:
         return
     try:
         with environment.open_log(settings) as log:
-            over = retention.waiting(
+            over = retention.count_waiting(
                 environment.chosen_tenant(settings), log, days, environment.now()
             )
     except MnemologError:  # said by the finding about the log
@@ -248,11 +248,11 @@ def make_backup(env: Environment, /, file: Path, as_json: bool) -> None:
     encrypted. Settings, tokens and models belong to the home and are not included.
     """
     from serve.version import version
-    from store.backup import backups
+    from store.maintenance import backup
 
     output.check_writable(file)
     tenant, now = environment.chosen_tenant(env.settings()), environment.now()
-    made = backups.make(tenant, file, version(), now)
+    made = backup.make_backup(tenant, file, version(), now)
     environment.note_copy(tenant, "backup", str(file.absolute()), now)
     if as_json:
         output.emit(made)
@@ -269,9 +269,9 @@ def check_backup(file: Path, as_json: bool) -> None:
     The backup is unpacked into a temporary folder, and every hash, SQLite's integrity check and
     every event are checked.
     """
-    from store.backup import backups
+    from store.maintenance import backup
 
-    listing = backups.check(file)
+    listing = backup.check_backup(file)
     if as_json:
         output.emit({"ok": True, "listing": listing})
     else:
@@ -310,12 +310,12 @@ def restore_backup(
 
     from msgspec import structs
 
-    from store.backup import backups
     from store.home import registry
+    from store.maintenance import backup
 
     settings = context.obj.settings()
     with registry.sole(settings) if replaces else nullcontext():
-        done = backups.restore(settings, file, into, environment.now(), replace=replaces)
+        done = backup.restore_backup(settings, file, into, environment.now(), replace=replaces)
     if as_json:
         output.emit(done)
     else:

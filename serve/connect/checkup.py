@@ -17,9 +17,9 @@ from serve.connect.exposure import exposed
 from serve.connect.hosts import HOSTS, Host, codex_folder
 from serve.connect.machine import Install, Machine
 from serve.connect.switches import switched_off
-from store.audits.health import Finding
 from store.home.errors import LogError, MnemologError
 from store.log.event_log import EventLog
+from store.maintenance.checkup import Finding
 
 LOOKED_AT = 20_000  # events at the log's end
 SOON_US = 3_600_000_000  # a host that was connected within this hour may not have been used

@@ -10,7 +10,7 @@ from serve.connect.changes import values
 from serve.connect.edits.jsonc import Path as Place
 from serve.connect.hosts import Host
 from serve.connect.machine import Install, Machine
-from store.audits.health import Finding
+from store.maintenance.checkup import Finding
 
 # in which of a host's documents, where, and the value that switches hooks off
 _OFF: dict[str, tuple[int, Place, bool]] = {

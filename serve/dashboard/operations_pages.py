@@ -7,14 +7,13 @@ from flask import Blueprint, Response, g, make_response, render_template, reques
 
 from serve.dashboard.site import Site, back, tenant_url
 from serve.server import tenant_admin as access
-from store.builds import upkeep
 from store.home import failures
 from store.home.errors import InvalidInput, LogError, NoManifest, SnapshotDamaged
 from store.home.registry import dagster_ui
 from store.home.tenant import Tenant
 from store.home.tokens import PER_MINUTE, SCOPES, Wanted
 from store.log.event_log import EventLog
-from store.maintenance import quarantine
+from store.maintenance import build_state, quarantine
 from store.plans import job_catalog, plans
 from store.snapshots import manifest as manifests
 
@@ -35,7 +34,7 @@ def jobs_blueprint(site: Site) -> Blueprint:
             kept=kept,
             tail=tail,
             refusal=manifests.last_refusal(opened.tenant),
-            begun=upkeep.last_begun(opened.tenant),
+            begun=build_state.last_build_start(opened.tenant),
             ui=ui.url if ui else None,
             switches=job_catalog.load_switches(opened.tenant),
             jobs=job_catalog.NAMES,

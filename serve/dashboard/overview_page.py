@@ -23,10 +23,10 @@ from serve.statistics.pictures import of_overview
 from serve.statistics.shown import take_back
 from serve.statistics.usefulness import Period, Usefulness
 from serve.summaries.recording import held
-from store.audits.health import alarm_of
 from store.home.errors import LogError
 from store.log.event_log import EventLog
 from store.maintenance import quarantine
+from store.maintenance.checkup import alarm_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ def _alarms(found: Statistics, log: EventLog) -> list[str]:
     alarms = [
         alarm
         for check in (found.builds.served.checks if found.builds.served else ())
-        if (alarm := alarm_of(check))
+        if (alarm := alarm_text(check))
     ]
     with suppress(LogError):  # said as a notice
         if out := len(quarantine.held(log)):

@@ -34,7 +34,6 @@ from serve.recall.context_block import short_id
 from serve.recall.recall import Mode
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
-from store import build
 from store.derived import catalog
 from store.embedders.embedder import Embedder, Matrix, make_embedder
 from store.home import tenant as tenants
@@ -46,6 +45,7 @@ from store.home.tenant import Tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.snapshots import manifest as manifests
 from store.text.tokenizer import text_hash
 

@@ -23,8 +23,6 @@ from serve.recall.request import RecallRequest, answer
 from serve.server import processes
 from serve.server.deferred_events import DeferredEvents, RecallCounts
 from serve.server.ingest_worker import FactReader, IngestWorker
-from store.builds import upkeep
-from store.builds.upkeep import Waiting
 from store.embedders.embedder import make_embedder
 from store.home import tenant as tenants
 from store.home.config import Settings
@@ -32,6 +30,8 @@ from store.home.errors import BuildBusy, LogError, MnemologError, NotFound
 from store.home.tenant import Deleted, Tenant
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build_state
+from store.maintenance.build_state import Backlog
 
 log = logging.getLogger("mnemolog")
 
@@ -271,30 +271,34 @@ class OpenTenants:
             return
         waiting, now = _backlog(one), time.time_ns() // 1000
         days = self.settings.choices.episodes_days
-        is_due = upkeep.is_due(waiting, upkeep.last_begun(one.tenant), now, wanted)
+        is_due = build_state.is_build_due(
+            waiting, build_state.last_build_start(one.tenant), now, wanted
+        )
         if not is_due and not (days and _has_expired_episodes(one, days, now)):
             self._due_since.pop(name, None)
             return
         due_s = self._clock() - self._due_since.setdefault(name, self._clock())
         if self._clock() - self._asked_at >= IDLE_S or due_s >= PATIENCE_S:
             del self._due_since[name]
-            upkeep.begin(one.tenant, waiting, now)
+            build_state.record_build_start(one.tenant, waiting, now)
             self.build_now(one)
             log.info("building tenant %s: %d changes wait", name, waiting.changes)
 
 
 def _has_expired_episodes(one: OpenTenant, days: int, now: int) -> bool:
     """Return whether episodes wait to be erased."""
-    from store.erase import retention  # few have episodes erased, and it costs a server's start
+    from store.maintenance import (
+        retention,  # few have episodes erased, and it costs a server's start
+    )
 
     return retention.is_due(one.tenant, one.log, days, now)
 
 
-def _backlog(one: OpenTenant) -> Waiting:
+def _backlog(one: OpenTenant) -> Backlog:
     with one.reader.view() as view:
         built, tail = view.snapshots.watermark, view.tail
     first = next(one.log.read(built, built + 1), None)
-    return Waiting(built, tail.watermark, tail.changes, first.at if first else 0, tail.bytes)
+    return Backlog(built, tail.watermark, tail.changes, first.at if first else 0, tail.bytes)
 
 
 def _is_running(process: "subprocess.Popen[bytes] | None") -> bool:

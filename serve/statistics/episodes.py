@@ -44,7 +44,7 @@ def episodes(
     now: int = 0,
 ) -> Episodes:
     """Return what episodes take; `days` is how long they are kept, 0: for ever."""
-    from store.erase import retention  # its locks cost a server's start
+    from store.maintenance import retention  # its locks cost a server's start
 
     by_kind = log.bytes_by_kind()
     log_share = _share(sum(by_kind.get(kind, 0) for kind in _KINDS), sum(by_kind.values()))
@@ -62,7 +62,7 @@ def episodes(
         log_share=log_share,
         snapshots=taken,
         snapshots_share=_share(taken, manifest.bytes if manifest else 0),
-        over=retention.waiting(tenant, log, days, now),
+        over=retention.count_waiting(tenant, log, days, now),
     )
 
 

@@ -1,1 +1,1 @@
-"""Maintenance."""
+"""Maintenance: build, check, verify, repair, back up, erase and export what a home holds."""

@@ -40,7 +40,6 @@ from serve.hooks.intent import Reading
 from serve.reader.reader import View
 from serve.recall.recall import Hit
 from serve.server.open_tenants import OpenTenants
-from store import build
 from store.embedders.embedder import make_embedder
 from store.home import tenant
 from store.home.config import Choices, Settings
@@ -50,6 +49,7 @@ from store.importers.transcript_events import Sessions
 from store.log import commands
 from store.log.event_kinds import Prompted
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.text.frame import CLOSING, OPENING
 
 STORIES = Path(__file__).parents[1] / "data" / "stories"

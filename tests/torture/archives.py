@@ -15,7 +15,6 @@ from torture import forging
 from torture.apart import Answer, Apart
 from torture.outcome import Outcome, Scale
 
-from store.backup import backups
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.ingest import batch
@@ -25,6 +24,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Prompted
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import backup
 
 NOW = 1_790_000_000_000_000
 _LONG_AGO = NOW - 200 * 86_400_000_000
@@ -64,7 +64,7 @@ def _remember(home: Path, path: Path) -> str:
     queue = Queue(tenant.ingest)
     queue.accept("j1", NOW, batch.make_batch("j1", NOW, [Draft(content="the tide is at noon")]))
     queue.close()
-    backups.make(tenant, path, "1", NOW)
+    backup.make_backup(tenant, path, "1", NOW)
     return _digest(home, tenant.name)
 
 
@@ -72,7 +72,7 @@ def _restore(given: tuple[str, str]) -> str:
     """Restore a backup, in a process of its own; return the digest of what came of it."""
     home, path = given
     shutil.rmtree(tenants.tenant(Path(home), _INTO).root, ignore_errors=True)
-    backups.restore(Settings(Path(home)), Path(path), _INTO, NOW, replace=False)
+    backup.restore_backup(Settings(Path(home)), Path(path), _INTO, NOW, replace=False)
     return _digest(Path(home), _INTO)
 
 

@@ -22,13 +22,13 @@ from torture.probes import Found
 from torture.server import PLACES, Server, environment
 from torture.troubles import Trouble
 
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Acted, Recorded
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 NOW = 1_790_000_000_000_000
 DISK = Path("/mnt")  # that of our namespace: who has no rights can reach it too

@@ -22,11 +22,11 @@ from transcript_files import imported
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenant, OpenTenants
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
 from store.importers import git, jsonl, markdown
 from store.log import commands
+from store.maintenance import build
 
 NOW = 1_790_000_000_000_000
 MINUTE = 60_000_000

@@ -11,7 +11,6 @@ from pathlib import Path
 from torture.erasing_scan import marker
 from torture.server import CutOff, Server, answered
 
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import Tenant
 from store.log import commands, compaction
@@ -33,6 +32,7 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
 from store.plans import plans, steps
@@ -96,7 +96,7 @@ def _changed(log: EventLog, number: int, now: int) -> None:
 
 def _planned(tenant: Tenant, log: EventLog, number: int, now: int) -> None:
     """Have a plan applied that makes a lesson of it, and another one wait."""
-    manifest = build.published(tenant)
+    manifest = build.published_manifest(tenant)
     assert manifest is not None
     ref = manifest.projections["memories"]
     rows = MemoryRows.open(read(tenant.snapshots, ref, MEMORIES_PROJECTION, check=False))

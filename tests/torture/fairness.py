@@ -16,12 +16,12 @@ from pathlib import Path
 from torture.outcome import Outcome, Scale
 from torture.server import START, CutOff, Server
 
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 TENANTS = 10
 SLOWEST_S = 0.1  # what 99 of 100 recalls of the others must be answered in

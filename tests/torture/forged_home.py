@@ -7,7 +7,6 @@ from pathlib import Path
 import drafts
 from torture.rot_memory import EMBEDDER, NOW
 
-from store import build
 from store.home import tenant as tenants
 from store.log import commands
 from store.log.commands import Draft
@@ -26,6 +25,7 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build
 from store.plans import plans, steps
 
 _THINGS = "cache queue parser index socket ledger worker schema token router".split()

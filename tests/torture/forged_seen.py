@@ -13,13 +13,12 @@ from dashboard_page import HOST, TOKEN, application, browser
 from torture.rot_memory import EMBEDDER, NOW
 
 from serve.server.open_tenants import OpenTenants
-from store import build
-from store.audits import health
-from store.audits.verify import verify
 from store.derived.constraints import Constraints
 from store.home import tenant
 from store.home.config import Choices, Settings
 from store.log.event_log import EventLog
+from store.maintenance import build, checkup
+from store.maintenance.verify import verify
 
 CHOICES = Choices()
 QUESTIONS = ("who owns the cache in staging?", "what broke in src/parser.py?")
@@ -97,7 +96,7 @@ def told(home: str) -> tuple[bool, frozenset[str]]:
     of = tenant.find_tenant(settings.home, "default")
     with EventLog(of.log) as log:
         is_named = not verify(of, log, EMBEDDER).ok
-    found = health.checkup(settings)
+    found = checkup.checkup(settings)
     return is_named, frozenset(one.what for one in found if one.severity != "ok")
 
 

@@ -22,11 +22,11 @@ from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
 from serve.server.open_tenants import OpenTenants
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
 from store.home.tenant import Tenant, tenant
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_790_000_100_000_000

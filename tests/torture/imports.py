@@ -21,13 +21,13 @@ from torture.outcome import Outcome, Scale
 from transcript_files import DATA as TRANSCRIPTS
 from transcript_files import imported, written
 
-from store.export import export
 from store.home import tenant as tenants
 from store.importers import git, jsonl, markdown
 from store.importers.transcript_hosts import TRANSCRIPT_HOSTS
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance.export import export
 
 NOW = 1_790_000_000_000_000
 DATA = Path(__file__).parents[1] / "data"

@@ -28,7 +28,6 @@ from hypothesis.stateful import (
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Question, recall
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.errors import MnemologError, NotFound
 from store.home.tenant import tenant
@@ -36,6 +35,7 @@ from store.log import commands, erasing
 from store.log.commands import Draft
 from store.log.event_kinds import Planned, Revised
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
 from store.plans import plans, steps

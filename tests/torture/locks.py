@@ -20,13 +20,13 @@ from pathlib import Path
 from torture.outcome import Outcome, Scale
 from torture.server import CutOff, Server, environment
 
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import Tenant, tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Acted, Recorded
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 SLOWEST_S = 2.5  # half of what a writer waits for a lock: no recall may wait for one
 PACE_S = 0.05  # between an agent's prompts: what waits for a held log is bounded, by notes.MOST

@@ -18,7 +18,6 @@ from torture.outcome import Outcome, Scale
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
 from store.home.errors import BuildRefused, MnemologError
@@ -29,6 +28,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
 from store.log.events import encode
+from store.maintenance import build
 from store.text import frame
 
 NOW = 1_790_000_000_000_000

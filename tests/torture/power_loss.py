@@ -24,11 +24,11 @@ from torture.outcome import Outcome, Scale
 from torture.recorded import BEGIN, HOME, calls
 from torture.work import Work, again
 
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.errors import MnemologError
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.snapshots import manifest as manifests
 from store.snapshots.projection import digest
 

@@ -10,13 +10,13 @@ from torture import work
 from torture.work_checks import NOW
 from torture.work_memory import Acknowledge, Work, drafts, texts
 
-from store.backup import backups
 from store.home import config
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.files import replace_file
 from store.log import commands
 from store.log.event_log import EventLog
+from store.maintenance import backup
 
 _TIMES, _NAMES = 60, 3
 _TEXTS = texts("d", 5)
@@ -86,7 +86,7 @@ def _prepare_backup(home: Path) -> None:
 
 def _make_backup(home: Path, acknowledge: Acknowledge) -> None:
     if not (home / _BACKUP).exists():
-        backups.make(tenants.tenant(home), home / _BACKUP, "1", NOW)
+        backup.make_backup(tenants.tenant(home), home / _BACKUP, "1", NOW)
     acknowledge("made")
 
 
@@ -94,13 +94,13 @@ def _check_backup(home: Path, acknowledged: Collection[str]) -> list[str]:
     """A file that bears the name is whole; `check` raises for one that is not."""
     if not (home / _BACKUP).exists():
         return ["the backup is gone"] if acknowledged else []
-    backups.check(home / _BACKUP)
+    backup.check_backup(home / _BACKUP)
     return []
 
 
 def _restore(home: Path, acknowledge: Acknowledge) -> None:
     if not tenants.tenant(home, _NAME).exists:
-        backups.restore(Settings(home), home / _BACKUP, _NAME, NOW, replace=False)
+        backup.restore_backup(Settings(home), home / _BACKUP, _NAME, NOW, replace=False)
     acknowledge("restored")
 
 

@@ -17,7 +17,6 @@ from torture.outcome import Outcome, Scale
 
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
-from store.build import rebuild
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput
@@ -26,6 +25,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import MemoryKind, Tier
 from store.log.event_log import EventLog
+from store.maintenance.build import rebuild
 
 NOW = 1_800_000_000_000_000
 DAY = 86_400_000_000

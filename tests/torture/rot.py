@@ -21,7 +21,6 @@ from torture.rot_memory import NOW, Seen, copied, files, seen
 from torture.shim import is_possible
 from torture.work_process import forks
 
-from store.audits.repair import repair
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import MnemologError
@@ -29,6 +28,7 @@ from store.log import salvage
 from store.log.event_kinds import Rated
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance.repair import repair
 from store.snapshots import manifest
 
 _MINE, _OTHERS = Path("tenants/default"), Path("tenants/other")

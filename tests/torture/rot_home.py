@@ -10,13 +10,13 @@ from torture.outcome import Outcome, Scale
 from torture.rot_damage import mishaps
 from torture.rot_memory import copied
 
-from store.audits import health
 from store.home import config, registry, tokens
 from store.home.config import Settings
 from store.home.errors import MnemologError
 from store.home.http_access import owner_token, signer
 from store.home.tenant import tenant
 from store.ingest.job_queue import Queue
+from store.maintenance import checkup
 
 _FELL = (LookupError, ValueError, TypeError, OSError, AssertionError)
 
@@ -75,7 +75,7 @@ def damaged(home: Path, copy: Path, scale: Scale) -> Outcome:
             damage.do(copy)
             points += 1
             try:
-                for look in (ask, health.checkup):
+                for look in (ask, checkup.checkup):
                     told += _says(lambda: look(changed), damage.file)  # noqa: B023 - called at once
             except _FELL as error:
                 wrong.append(f"{damage}: {error!r}")

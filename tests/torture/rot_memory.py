@@ -12,8 +12,6 @@ from typing import Any
 
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
-from store import build
-from store.audits import health
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home import tokens
@@ -28,6 +26,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Acted, Hit, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build, checkup
 from store.maintenance import memory_archive as cold_memories
 
 NOW = 1_790_000_000_000_000  # microseconds UTC
@@ -155,7 +154,7 @@ def published(settings: Settings) -> tuple[Any, ...]:
 
 
 def _alarms(settings: Settings) -> list[str]:
-    return [one.what for one in health.checkup(settings) if one.severity != "ok"]
+    return [one.what for one in checkup.checkup(settings) if one.severity != "ok"]
 
 
 def _asked(tenant: Tenant, log: EventLog) -> tuple[tuple[Any, ...], list[str], float]:

@@ -22,10 +22,7 @@ from torture.work_memory import (
 )
 
 from pipelines.jobs.archive import keep
-from store import build
-from store.build import Build
 from store.embedders.lexical import LexicalEmbedder
-from store.erase import receipt, wiping
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.ingest.batch import make_batch
@@ -34,7 +31,8 @@ from store.log import commands, compaction
 from store.log.commands import Draft
 from store.log.event_kinds import Followed, Recorded, Revised
 from store.log.events import Event, encode
-from store.maintenance import memory_archive
+from store.maintenance import build, erase, erase_receipt, memory_archive
+from store.maintenance.build import Build
 from store.snapshots import manifest as manifests
 
 OLD = NOW - 100 * 86_400_000_000
@@ -78,7 +76,7 @@ def _publish(home: Path, acknowledge: Acknowledge) -> None:
     tenant = tenants.tenant(home)
     with log_of(home) as log, build.lock(tenant):
         made = build.resume(tenant, log, LexicalEmbedder())
-        build.publish(made, build.kept_checks(made), NOW)
+        build.publish(made, build.load_checks(made), NOW)
         acknowledge("published")
 
 
@@ -139,12 +137,12 @@ def _archive(home: Path, acknowledge: Acknowledge) -> None:
 def _erase(home: Path, acknowledge: Acknowledge) -> None:
     """Do what `mnemolog erase` does, in its order; its job is done in this process."""
     tenant = tenants.tenant(home)
-    with log_of(home) as log, wiping.alone(tenant):
-        before = wiping.names(tenant)
-        wiped = wiping.wipe(tenant, log, wiping.Asked(("e1",)), NOW)
+    with log_of(home) as log, erase.lock_out_jobs(tenant):
+        before = erase.file_names(tenant)
+        wiped = erase.wipe(tenant, log, erase.EraseRequest(("e1",)), NOW)
         acknowledge("log")
         keep(Settings(home), tenant.name, NOW, lambda said: None, only_newest=True)
-        found = receipt.made(home, tenant, wiped, "somebody", NOW, before)
+        found = erase_receipt.make_receipt(home, tenant, wiped, "somebody", NOW, before)
         acknowledge("erased" if found.is_clean else f"left in {found.left}")
 
 

@@ -16,7 +16,6 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.analysis import usual
 from serve.recall.recall import recall
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.config import Choices
@@ -25,6 +24,7 @@ from store.home.tenant import Tenant
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from torture import work_checks as checks
 from torture.work_checks import NOW
 
-from store import build
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.maintenance import build
 
 Acknowledge = Callable[[str], None]
 Check = Callable[[Path, Collection[str]], list[str]]

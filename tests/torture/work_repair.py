@@ -8,11 +8,11 @@ from pathlib import Path
 from torture.work_checks import NOW
 from torture.work_memory import Acknowledge, Work, drafts, log_of, record_before, texts
 
-from store.audits.repair import repair
 from store.home import tenant as tenants
 from store.home.config import Choices, Settings
 from store.home.errors import LogError
 from store.log import commands, salvage
+from store.maintenance.repair import repair
 
 _MANY = texts("r", 60, 3)
 _PAGE = 4096

@@ -102,7 +102,7 @@ def _permissions(home: Path) -> Iterator[Finding]:
     """Say which files others may read: the log and the token must not be, the rest should not."""
     if os.name != "posix" or not home.is_dir():
         return
-    open_ones = open_to_others(home)
+    open_ones = open_paths(home)
     secret = [path for path in open_ones if path.name.startswith(("log.sqlite", "token"))]
     others = [path for path in open_ones if path not in secret]
     if secret:
@@ -113,7 +113,7 @@ def _permissions(home: Path) -> Iterator[Finding]:
         yield Finding("ok", f"{home} is open to its owner alone")
 
 
-def open_to_others(home: Path) -> list[Path]:
+def open_paths(home: Path) -> list[Path]:
     """Return the files and folders of a home that other users may read, on systems that tell."""
     if os.name != "posix" or not home.is_dir():
         return []
@@ -230,11 +230,11 @@ def _failures(root: Path) -> Iterator[Finding]:
 
 def _erasing(tenant: Tenant) -> Iterator[Finding]:
     """Say whether an erasing was begun and not ended; nothing where none was."""
-    from store.erase import wiping
+    from store.maintenance import erase
 
-    if not wiping.is_begun(tenant):
+    if not erase.has_start(tenant):
         return
-    found = wiping.begun(tenant)
+    found = erase.load_starts(tenant)
     ids = " ".join(found.ids) if found else "ID..."
     yield Finding(
         "error",
@@ -323,16 +323,16 @@ def _warnings(manifest: Manifest) -> Iterator[Finding]:
     """Say what the build's checks warn of, and how many canaries came back, if any was asked."""
     for check in manifest.checks:
         if check.name == manifests.CANARIES:
-            if alarm := alarm_of(check):
+            if alarm := alarm_text(check):
                 cure = "`mnemolog canaries` names them; `mnemolog build --full` builds all anew"
                 yield Finding("warn", alarm, cure)
             else:
                 yield Finding("ok", check.detail)
-        elif alarm := alarm_of(check):
+        elif alarm := alarm_text(check):
             yield Finding("warn", alarm, "the next build compares again: run `mnemolog build`")
 
 
-def alarm_of(check: CheckResult) -> str:
+def alarm_text(check: CheckResult) -> str:
     """Return what a published build's check warns of; empty where nothing is wrong."""
     if check.name != manifests.CANARIES:
         return f"{check.name}: {check.reason}" if check.warns else ""

@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
 
-from store.audits import memories as memory_audits
-from store.audits.audited import Audited, Found
 from store.derived.duplicates import TEXTS, Duplicates
 from store.index import bm25, postings
 from store.index.bm25 import MAX_BATCH_POSTINGS
 from store.index.vector_scan import PartRows
 from store.index.vectors import FieldRows
 from store.log.event_kinds import Followed, Surfaced
+from store.maintenance import memory_audits
+from store.maintenance.memory_audits import AuditInput, AuditResult
 from store.memories.memory import FORGOTTEN
 from store.memories.parts import fields_of
 from store.memories.table import insight_mask, searched_texts
@@ -43,11 +43,11 @@ class Audit:
     name: str
     projection: str
     description: str
-    run: Callable[[Audited], Found]
+    run: Callable[[AuditInput], AuditResult]
     cure: str
 
 
-def audit(projection: str, audited: Audited) -> list[CheckResult]:
+def run_audits(projection: str, audited: AuditInput) -> list[CheckResult]:
     """Run the audits of one projection; a failing one hides no other."""
     results = []
     for one in AUDITS:
@@ -67,7 +67,7 @@ def audit(projection: str, audited: Audited) -> list[CheckResult]:
     return results
 
 
-def bm25_parity(audited: Audited) -> Found:
+def bm25_parity(audited: AuditInput) -> AuditResult:
     """A sample of documents scores as rank_bm25's BM25Okapi scores it.
 
     Runs of the sample's own terms are asked for. A score is a sum of float32, so it may differ by
@@ -79,7 +79,7 @@ def bm25_parity(audited: Audited) -> Found:
     repeated = insight_mask(audited.memories)
     rows = np.flatnonzero(index.lengths > 0)
     if not len(rows):
-        return Found(True, "nothing is indexed")
+        return AuditResult(True, "nothing is indexed")
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
     texts = searched_texts(fields_of(audited.of_memories, sample, postings.TEXTS))
     documents = [tokenizer.terms(one) for one in texts]
@@ -89,7 +89,7 @@ def bm25_parity(audited: Audited) -> Found:
         listed = index.posting_list(term)[0]
         if np.count_nonzero(~repeated[listed]) != index.frequency(term):
             said = f"{term!r} is not in {index.frequency(term)} memories"
-            return Found(False, said, audited.ids(listed))
+            return AuditResult(False, said, audited.ids(listed))
     reference = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
     # the sample's own statistics are not the corpus's: those are put in, from the counts
     idf, _ = bm25.okapi_idf(np.asarray(index.frequencies, np.int64), index.size)
@@ -97,7 +97,7 @@ def bm25_parity(audited: Audited) -> Found:
     if lost := {term for term, place in places.items() if place is None}:
         holding = [not lost.isdisjoint(one) for one in documents]
         said = f"{len(lost)} terms are not in the index, one is {min(lost)!r}"
-        return Found(False, said, audited.ids(sample[holding]))
+        return AuditResult(False, said, audited.ids(sample[holding]))
     reference.idf = {term: float(idf[place]) for term, place in places.items() if place is not None}
     reference.avgdl = index.average_length
     reference.doc_freqs = [
@@ -106,7 +106,7 @@ def bm25_parity(audited: Audited) -> Found:
     ]
     counting = index.lengths[(index.lengths >= 0) & ~repeated]
     if index.average_length != bm25.round_impacts(float(counting.mean()) if len(counting) else 0.0):
-        return Found(False, f"{index.average_length} is not the average length")
+        return AuditResult(False, f"{index.average_length} is not the average length")
     wanted = [reference.get_scores(query) for query in queries]
     # an idf may be below zero: what is added up is larger than the sum then
     reference.idf = {term: abs(value) for term, value in reference.idf.items()}
@@ -127,34 +127,36 @@ def _runs(terms: Sequence[str]) -> list[Sequence[str]]:
     return [terms[start : start + _PIECE] for start in range(0, len(terms), step)][:_PIECES]
 
 
-def vectors_are_unit(audited: Audited) -> Found:
+def vectors_are_unit(audited: AuditInput) -> AuditResult:
     """Every memory has a row, and every row that is not empty has length 1."""
     count = len(audited.tables["rows"])
     if count != audited.count:
-        return Found(False, f"{count} vectors for {audited.count} memories")
+        return AuditResult(False, f"{count} vectors for {audited.count} memories")
     wrong, said = _not_unit(audited, "codes")
     return _of_few(audited, wrong, said)
 
 
-def fields_are_unit(audited: Audited) -> Found:
+def fields_are_unit(audited: AuditInput) -> AuditResult:
     """Every field's row is of a memory there is, and has length 1 if it is not empty."""
     of = FieldRows.open(audited.tables).documents
     if len(of) and not 0 <= of.min() <= of.max() < audited.count:
-        return Found(False, f"fields of memories {of.min()} to {of.max()} of {audited.count}")
+        return AuditResult(False, f"fields of memories {of.min()} to {of.max()} of {audited.count}")
     wrong, said = _not_unit(audited, "rows")
     return _of_few(audited, of[wrong], said)
 
 
-def mentions_in_range(audited: Audited) -> Found:
+def mentions_in_range(audited: AuditInput) -> AuditResult:
     """Every mention is of a memory there is."""
     documents = audited.tables["mentions"].column("document")
     least, highest = pc.min_max(documents).as_py().values()
     ok = highest is None or 0 <= least <= highest < audited.count
     said = f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
-    return Found(ok, said if ok else f"{said}, of rows {least} to {highest} of {audited.count}")
+    return AuditResult(
+        ok, said if ok else f"{said}, of rows {least} to {highest} of {audited.count}"
+    )
 
 
-def picture_holds(audited: Audited) -> Found:
+def picture_holds(audited: AuditInput) -> AuditResult:
     """Every node lies within 1 of the middle, and every line joins two of them."""
     nodes, lines = audited.tables["nodes"], audited.tables["lines"]
     square = sum(nodes.column(axis).to_numpy().astype(np.float64) ** 2 for axis in ("x", "y"))
@@ -168,18 +170,18 @@ def picture_holds(audited: Audited) -> Found:
     said = f"{len(nodes)} entities and {len(lines)} of their edges are drawn"
     if len(far):
         entity = nodes.column("entity")[int(far[0])].as_py()
-        return Found(False, f"{said}, entity {entity} outside of the picture")
-    return Found(not loose, f"{said}, one to entity {loose[0]}" if loose else said)
+        return AuditResult(False, f"{said}, entity {entity} outside of the picture")
+    return AuditResult(not loose, f"{said}, one to entity {loose[0]}" if loose else said)
 
 
-def links_hold(audited: Audited) -> Found:
+def links_hold(audited: AuditInput) -> AuditResult:
     """What a sample of links joins is not forgotten and says the same, or another value."""
     links = Duplicates.open(audited.tables).links
     ends = {end for one in links for end in (one.document, one.of)}
     if not all(0 <= end < audited.count for end in ends):
         said = f"links lead outside of {audited.count} memories"
         astray = [one for one in links if not 0 <= one.of < audited.count]
-        return Found(False, said, audited.ids(one.document for one in astray))
+        return AuditResult(False, said, audited.ids(one.document for one in astray))
     sample = links[:: max(1, len(links) // _SAMPLE)][:_SAMPLE]
     rows = sorted({end for one in sample for end in (one.document, one.of)})
     table = fields_of(audited.of_memories, np.array(rows, np.int64), (*TEXTS, "state"))
@@ -190,11 +192,11 @@ def links_hold(audited: Audited) -> Found:
         texts = ["\n".join(filter(None, fields)) for *fields, _ in (older, newer)]
         if FORGOTTEN in (older[-1], newer[-1]) or not one.holds(*texts):
             ids = audited.ids([one.document, one.of])
-            return Found(False, f"one of {len(links)} links is no {one.kind}", ids)
-    return Found(True, f"{len(links)} links, {len(sample)} of them read again")
+            return AuditResult(False, f"one of {len(links)} links is no {one.kind}", ids)
+    return AuditResult(True, f"{len(links)} links, {len(sample)} of them read again")
 
 
-def lessons_match_log(audited: Audited) -> Found:
+def lessons_match_log(audited: AuditInput) -> AuditResult:
     """As many lessons were shown and judged, and drafts are open, as the log tells."""
     told: Counter[str] = Counter()
     for (kind, _), count in audited.log.counts(audited.watermark).items():
@@ -207,14 +209,14 @@ def lessons_match_log(audited: Audited) -> Found:
     drafts = len(audited.tables["drafts"])
     said = f"{shown} times shown, {judged} verdicts, {drafts} open drafts"
     if (shown, judged) == (told["surfaced"], told["followed"]) and drafts <= told["proposed"]:
-        return Found(True, said)
-    return Found(False, said, _lessons_counted_wrong(audited))
+        return AuditResult(True, said)
+    return AuditResult(False, said, _lessons_counted_wrong(audited))
 
 
 _VERDICTS = ("followed", "ignored", "not_applicable")
 
 
-def _lessons_counted_wrong(audited: Audited) -> list[str]:
+def _lessons_counted_wrong(audited: AuditInput) -> list[str]:
     """Return the ids of the lessons of which the table counts other numbers than the log tells."""
     events = audited.log.bodies(0, audited.watermark, cold=False)
     told = Counter((of, type(body)) for _, of, body in events)
@@ -229,16 +231,16 @@ def _lessons_counted_wrong(audited: Audited) -> list[str]:
     return wrong
 
 
-def _of_few(audited: Audited, rows: npt.NDArray[np.signedinteger], said: str) -> Found:
+def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], said: str) -> AuditResult:
     """Return that numbers of some rows are wrong; of many, it is no accident: the build is wrong.
 
     What a memory says fails by itself however many do.
     """
     ids = audited.ids(rows)
-    return Found(not ids, said, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
+    return AuditResult(not ids, said, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
 
 
-def _not_unit(audited: Audited, codes: str) -> tuple[npt.NDArray[np.int64], str]:
+def _not_unit(audited: AuditInput, codes: str) -> tuple[npt.NDArray[np.int64], str]:
     """Return which rows of the new parts of table `codes` have another length, and that in words.
 
     The halves are looked at, and the int8 rows beside them.
@@ -265,7 +267,7 @@ _MODEL = "`mnemolog embedder test` asks the model; `mnemolog build --full` embed
 _TEXT = "`mnemolog erase ID` destroys what it says"
 
 
-def _audit(projection: str, run: Callable[[Audited], Found], cure: str) -> Audit:
+def _audit(projection: str, run: Callable[[AuditInput], AuditResult], cure: str) -> Audit:
     first, _, _ = (run.__doc__ or "").partition("\n\n")
     return Audit(run.__name__, projection, " ".join(first.split()), run, cure)
 

@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 import msgspec
 import pyarrow as pa
 
-from store import build
 from store.derived import catalog
 from store.derived.constraints import Constraints
 from store.embedders.embedder import Embedder, SilentEmbedder
 from store.home.errors import NoManifest, SnapshotDamaged
 from store.home.tenant import Tenant
 from store.log.event_log import EventLog
+from store.maintenance import build
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest

@@ -14,8 +14,6 @@ from typing import Literal
 
 import msgspec
 
-from store import build
-from store.audits import health
 from store.embedders.embedder import make_embedder
 from store.home.config import Settings
 from store.home.errors import (
@@ -35,11 +33,12 @@ from store.log import erasing, log_head, salvage
 from store.log.event_log import EventLog
 from store.log.log_head import Gap, OtherLog
 from store.log.salvage import Salvaged
+from store.maintenance import build, checkup
 from store.maintenance import memory_archive as cold_memories
 from store.snapshots import manifest as manifests
 
 
-class Mended(msgspec.Struct, frozen=True):
+class RepairStep(msgspec.Struct, frozen=True):
     """One thing that was wrong, and what was done; with "asked", what would be with leave."""
 
     state: Literal["mended", "would mend", "asked", "failed"]
@@ -57,7 +56,7 @@ class _Mend:
 
 def repair(
     settings: Settings, now: int, *, may_touch_log: bool = False, dry_run: bool = False
-) -> Iterator[Mended]:
+) -> Iterator[RepairStep]:
     """Yield what is wrong and was mended, in order; nothing where all is well.
 
     `now` is microseconds UTC. Without `may_touch_log` what needs it is only told, and with
@@ -65,16 +64,16 @@ def repair(
     """
     for mend in _mends(settings, now):
         if dry_run:
-            yield Mended("would mend", mend.what, mend.how)
+            yield RepairStep("would mend", mend.what, mend.how)
         elif mend.needs_leave and not may_touch_log:
-            yield Mended("asked", mend.what, mend.how)
+            yield RepairStep("asked", mend.what, mend.how)
         else:
             try:
                 mend.act()
             except (MnemologError, OSError) as error:
-                yield Mended("failed", mend.what, str(error))
+                yield RepairStep("failed", mend.what, str(error))
             else:
-                yield Mended("mended", mend.what, mend.how)
+                yield RepairStep("mended", mend.what, mend.how)
 
 
 def _mends(settings: Settings, now: int) -> Iterator[_Mend]:
@@ -89,7 +88,7 @@ def _mends(settings: Settings, now: int) -> Iterator[_Mend]:
 
 
 def _modes(home: Path) -> Iterator[_Mend]:
-    for path in health.open_to_others(home):
+    for path in checkup.open_paths(home):
         how = "is its owner's alone"
         yield _Mend(f"{path} is open to others", how, partial(_make_private, path))
 
@@ -245,7 +244,7 @@ def _served(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
         manifest = manifests.current(of)
         with EventLog(of.log) as log:
             lost = log.stated(after=manifest.watermark)
-            problems = health.damage(of, manifest)
+            problems = checkup.damage(of, manifest)
             if lost and not problems:
                 problems = [f"lost: {log_head.numbers(lost)}"]
     except NoManifest:

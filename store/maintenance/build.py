@@ -19,16 +19,9 @@ from types import MappingProxyType
 import filelock
 import msgspec
 
-from store.audits.audit import audit
-from store.audits.audited import Audited
-from store.builds import candidate as candidates
-from store.builds import journal
-from store.builds.journal import Journal
-from store.builds.pace import Pace
 from store.derived import catalog, constraints
 from store.derived.constraints import Constraints
 from store.embedders.embedder import Embedder
-from store.erase import retention
 from store.home.errors import (
     BuildBusy,
     BuildRefused,
@@ -40,7 +33,11 @@ from store.home.errors import (
 from store.home.files import make_folder, sweep, translate_disk_errors
 from store.home.tenant import Tenant
 from store.log.event_log import EventLog
-from store.maintenance import quarantine
+from store.maintenance import build_state, quarantine, retention
+from store.maintenance import build_state as candidates
+from store.maintenance.audits import run_audits
+from store.maintenance.build_state import StepJournal
+from store.maintenance.memory_audits import AuditInput
 from store.maintenance.quarantine import Held
 from store.memories.parts import MemoryParts
 from store.snapshots import manifest as manifests
@@ -110,7 +107,7 @@ def start(
 
     Before, episodes older than `keep_days` at a moment are erased; 0: none.
     """
-    if before := retention.bound(keep_days, now):
+    if before := retention.retention_bound(keep_days, now):
         with suppress(LogBusy):  # the next build does it
             retention.erase_old(tenant, log, before, now)
     if not embedder.dimension:
@@ -119,14 +116,14 @@ def start(
     build = Build(tenant, log, embedder, log.head(), full, thorough)
     for folder in (tenant.root, tenant.root / "erased", tenant.root / "failures"):
         sweep(folder)
-    candidates.begin(tenant, candidates.Start(build.watermark, full, thorough))
+    candidates.begin_candidate(tenant, candidates.CandidateStart(build.watermark, full, thorough))
     manifests.expire(tenant)  # the snapshots of a build that was refused or killed
     return build
 
 
 def resume(tenant: Tenant, log: EventLog, embedder: Embedder) -> Build:
     """Return the build that `start` began, for a step that runs by itself."""
-    begun = candidates.begun(tenant)
+    begun = candidates.load_candidate(tenant)
     if begun is None:
         return start(tenant, log, embedder)
     return Build(tenant, log, embedder, begun.watermark, begun.full, begun.thorough)
@@ -140,10 +137,10 @@ def step(
     What a build that was ended left in the journal is taken up.
     """
     began = time.perf_counter()
-    refs = candidates.refs(build.tenant, build.names)
+    refs = candidates.load_refs(build.tenant, build.names)
     inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
     old = None if build.full else _served(build.tenant, projection)
-    if reused := _reused(build, projection, old, inputs):
+    if reused := _reuse(build, projection, old, inputs):
         ref, tables = reused
     else:
         with parallel.workers() as workers:
@@ -153,8 +150,8 @@ def step(
                 {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
                 partial(snapshot.keep, build.tenant.snapshots, projection),
                 workers.map,
-                Journal(build.tenant.journals, f"{build.embedder.model}/{projection.name}"),
-                Pace("embedded", on_progress),
+                StepJournal(build.tenant.journals, f"{build.embedder.model}/{projection.name}"),
+                ProgressEstimate("embedded", on_progress),
             )
             tables = checked_build(projection, given, _previous(build, projection, old))
             if build.full and "missing" in tables and tables["missing"].num_rows:
@@ -165,7 +162,7 @@ def step(
         ref, tables = snapshot.write(  # from here on in files, not in memory
             build.tenant.snapshots, projection, build.watermark, inputs, tables, seconds
         )
-    candidates.put(build.tenant, ref)
+    candidates.put_ref(build.tenant, ref)
     return ref, tables
 
 
@@ -177,13 +174,13 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
     if before is not None and compared is None:
         unread = f"the files of {projection.name} are damaged, or of another version of mnemolog"
     memories = (
-        load(build, candidates.refs(build.tenant, build.names)["memories"])
+        load(build, candidates.load_refs(build.tenant, build.names)["memories"])
         if "memories" in projection.inputs
         else tables  # they may not be built yet
     )
-    results = audit(
+    results = run_audits(
         projection.name,
-        Audited(
+        AuditInput(
             log=build.log,
             watermark=build.watermark,
             tables=tables,
@@ -193,7 +190,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
             unread=unread,
         ),
     )
-    candidates.keep_checks(build.tenant, results, projection.name)
+    candidates.save_checks(build.tenant, results, projection.name)
     return results
 
 
@@ -202,25 +199,25 @@ def _published_tables(build: Build, ref: SnapshotRef) -> Built | None:
 
     None where it is damaged or of another version.
     """
-    return _loaded(build, ref) if ref.projection == "memories" else load(build, ref)
+    return _load_previous(build, ref) if ref.projection == "memories" else load(build, ref)
 
 
-def kept_checks(build: Build) -> list[CheckResult]:
+def load_checks(build: Build) -> list[CheckResult]:
     """Return what the audits said of the candidate so far, for the step that publishes it."""
-    return candidates.kept_checks(build.tenant, build.names)
+    return candidates.load_checks(build.tenant, build.names)
 
 
-def keep_checks(build: Build, results: Sequence[CheckResult]) -> None:
+def save_checks(build: Build, results: Sequence[CheckResult]) -> None:
     """Keep what was said of the candidate as a whole; a part that is built again drops it."""
-    candidates.keep_checks(build.tenant, results)
+    candidates.save_checks(build.tenant, results)
 
 
 def refuse(build: Build, now: int) -> None:
     """Keep why the candidate will not be published, where no step comes that could say it."""
-    manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(kept_checks(build))))
+    manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(load_checks(build))))
 
 
-def candidate(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
+def candidate_manifest(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
     """Return the candidate as the manifest it would be published as; its number is 0."""
     return Manifest(
         number=0,
@@ -228,7 +225,7 @@ def candidate(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest
         watermark=build.watermark,
         embedder=build.embedder.model,
         dimension=build.embedder.dimension,
-        projections=candidates.refs(build.tenant, build.names),
+        projections=candidates.load_refs(build.tenant, build.names),
         checks=tuple(checks),
     )
 
@@ -238,16 +235,16 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
 
     Raise BuildRefused otherwise: the reason is kept beside the last good manifest.
     """
-    refs = candidates.refs(build.tenant, build.names)
+    refs = candidates.load_refs(build.tenant, build.names)
     complete = [_completeness(build, refs)]
     results = (*checks, *(one for one in complete if not one.passed))
     if failed := [result for result in results if result.stops]:
         manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
         reasons = "; ".join(f"{one.name}: {one.reason}" for one in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
-    served = published(build.tenant)
-    manifest = manifests.publish(build.tenant, candidate(build, checks, now))
-    journal.drop(build.tenant.journals)
+    served = published_manifest(build.tenant)
+    manifest = manifests.publish(build.tenant, candidate_manifest(build, checks, now))
+    build_state.drop_journal(build.tenant.journals)
     if served and build.log.erased(build.watermark, served.watermark):
         manifests.expire(build.tenant, keep=1)  # what was served before still says it
     else:
@@ -281,16 +278,16 @@ def rebuild(
             build = start(
                 tenant, log, embedder, full=full, thorough=thorough, keep_days=keep_days, now=now
             )
-            if not _taken_out(build, on_progress, now):
+            if not _quarantine_failing(build, on_progress, now):
                 break
-        if not any(one.stops for one in kept_checks(build)):
+        if not any(one.stops for one in load_checks(build)):
             on_progress("checks")
-            keep_checks(build, on_whole(build))
+            save_checks(build, on_whole(build))
         on_progress("publish")
-        return publish(build, kept_checks(build), now)
+        return publish(build, load_checks(build), now)
 
 
-def _taken_out(build: Build, on_progress: Progress, now: int) -> list[Held]:
+def _quarantine_failing(build: Build, on_progress: Progress, now: int) -> list[Held]:
     """Build and check every projection; return what was taken out for failing alone, if anything
     was: then the rest is not built.
     """
@@ -308,7 +305,7 @@ def take_out(build: Build, results: Sequence[CheckResult], now: int) -> list[Hel
     """Quarantine the candidate's memories that failed checks name as failing alone; return them."""
     if not (failed := quarantine.alone(results)):
         return []
-    memories = load(build, candidates.refs(build.tenant, build.names)["memories"])
+    memories = load(build, candidates.load_refs(build.tenant, build.names)["memories"])
     return quarantine.put(build.log, failed, MemoryParts.open(memories), now)
 
 
@@ -337,7 +334,7 @@ def digests(
     return made
 
 
-def published(tenant: Tenant) -> Manifest | None:
+def published_manifest(tenant: Tenant) -> Manifest | None:
     """Return what is served now; None where nothing is, or its manifest is damaged."""
     return last_published(tenant)[0]
 
@@ -359,10 +356,10 @@ def load(build: Build, ref: SnapshotRef) -> Built:
     return snapshot.read(root, ref, projection, check=False, validate=False)
 
 
-def _loaded(build: Build, ref: SnapshotRef) -> Built | None:
+def _load_previous(build: Build, ref: SnapshotRef) -> Built | None:
     """Return a published snapshot's tables, or None where it is damaged or of another version."""
     projection = next(one for one in build.projections if one.name == ref.projection)
-    served, root = published(build.tenant), build.tenant.snapshots
+    served, root = published_manifest(build.tenant), build.tenant.snapshots
     if projection.version != ref.version or served is None:
         return None
     try:
@@ -378,7 +375,7 @@ def _loaded(build: Build, ref: SnapshotRef) -> Built | None:
 
 
 def _served(tenant: Tenant, projection: Projection) -> SnapshotRef | None:
-    served = published(tenant)
+    served = published_manifest(tenant)
     return served.projections.get(projection.name) if served else None
 
 
@@ -386,7 +383,7 @@ def _input_mark(build: Build, refs: Mapping[str, SnapshotRef], name: str) -> str
     return str(build.watermark) if name == "log" else refs[name].digest
 
 
-def _reused(
+def _reuse(
     build: Build, projection: Projection, old: SnapshotRef | None, inputs: Mapping[str, str]
 ) -> tuple[SnapshotRef, Built] | None:
     """Return the published snapshot where its inputs are what they were and its files are whole.
@@ -397,7 +394,7 @@ def _reused(
         return None
     if old.missing:
         return None
-    tables = _loaded(build, old)
+    tables = _load_previous(build, old)
     if tables is None:
         return None
     return msgspec.structs.replace(old, watermark=build.watermark, seconds=0.0), tables
@@ -415,14 +412,14 @@ def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> 
         or build.log.erased(build.watermark, old.watermark)
     ):
         return None
-    tables = _loaded(build, old)
+    tables = _load_previous(build, old)
     return None if tables is None else Previous(old.watermark, tables)
 
 
 def _completeness(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
     missing = [name for name in build.names if name not in refs]
     other = [name for name, ref in refs.items() if ref.watermark != build.watermark]
-    unchecked = [name for name in build.names if not candidates.is_checked(build.tenant, name)]
+    unchecked = [name for name in build.names if not candidates.has_checks(build.tenant, name)]
     detail = "every projection is at the same watermark and was checked"
     if missing or other or unchecked:
         detail = (
@@ -431,3 +428,41 @@ def _completeness(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
             "build the whole group"
         )
     return CheckResult("whole_candidate", not (missing or other or unchecked), detail)
+
+
+# Pace: how far a long step is, how fast it goes, and how long it takes yet.
+
+_PAUSE_S = 1.0  # between two lines
+
+
+class ProgressEstimate:
+    """Turns counts into lines: `embedded 3,200 of 11,000, 85/s, 1 min 32 s left`."""
+
+    def __init__(
+        self, what: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._what, self._say, self._clock = what, say, clock
+        self._began = self._said = clock()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Say that `done` of `total` are done; at most once a second, but for the last."""
+        now = self._clock()
+        if done and (now - self._said >= _PAUSE_S or done == total):
+            self._said = now
+            rate = done / max(now - self._began, 1e-9)
+            left = f", {format_duration((total - done) / rate)} left" if done < total else ""
+            self._say(f"{self._what} {done:,} of {total:,}, {_format_rate(rate)}/s{left}")
+
+
+def format_duration(seconds: float) -> str:
+    """Return seconds as people say them: 8 s, 1 min 32 s, 2 h 5 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3_600} h {whole % 3_600 // 60} min"
+
+
+def _format_rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"

@@ -1,20 +1,18 @@
 """
-The audits of memories: what must hold of the candidate's rows before anybody is served from them.
-
-What a candidate shares with what is served was audited then: only its new parts are looked at, and
-only the events since. A candidate that shares nothing is held against the whole log.
+Audited: a candidate's projection, and what it is held against; Found: what an audit says of it.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from store.audits.audited import Audited, Found
 from store.log.event_kinds import (
     Archived,
     Erased,
@@ -26,22 +24,101 @@ from store.log.event_kinds import (
     Staled,
     Superseded,
 )
+from store.log.event_log import EventLog
 from store.log.log_head import numbers
 from store.log.rows import PUT_AWAY
 from store.maintenance import quarantine
 from store.memories.memory import ACTIVE, FORGOTTEN, STALE, STATES
-from store.memories.parts import MemoryParts, Places
+from store.memories.parts import MemoryParts, Places, fields_of, parts_of
 from store.redaction import bulk_scan as secret_scan
 from store.redaction import redact
-from store.snapshots.projection import Tables
+from store.snapshots.projection import Built, Part, Tables
 from store.text import frame
 from store.text.tokenizer import filing_hash
+
+_NAMED = 3  # memories named in a sentence
+
+
+class AuditResult(NamedTuple):
+    """What an audit found, in one sentence; `rows` are the ids of the memories it fails on.
+
+    It `isolates` them where each of them fails by itself, and all others pass; it only `warns`
+    where it could not look.
+    """
+
+    passed: bool
+    detail: str
+    rows: Sequence[str] = ()
+    isolates: bool = False
+    warns: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """The detail, and the first of the memories it fails on."""
+        if not self.rows:
+            return self.detail
+        more = ", ..." if len(self.rows) > _NAMED else ""
+        return f"{self.detail}: memory {', '.join(self.rows[:_NAMED])}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditInput:
+    """`of_memories` are the candidate's memories; of a projection that is not made of them, its own
+    tables. `published` is what is served now of the same projection, None where nothing is; or
+    where it cannot be read, as `unread` says then.
+    """
+
+    log: EventLog
+    watermark: int
+    tables: Tables
+    of_memories: Tables
+    published: Tables | None
+    published_watermark: int
+    unread: str = ""
+
+    @property
+    def memories(self) -> pa.Table:
+        """The memories themselves; asking opens all their parts."""
+        return self.of_memories["memories"]
+
+    @property
+    def count(self) -> int:
+        """How many memories there are."""
+        return sum(part.rows for part in parts_of(self.of_memories, "memories"))
+
+    def ids(self, rows: Iterable[int]) -> list[str]:
+        """Return the ids of the memories of some rows, in order; none of rows there are not."""
+        there = sorted({int(row) for row in rows if 0 <= row < self.count})
+        table = fields_of(self.of_memories, np.array(there, np.int64), ("id",))
+        found: list[str] = table.column("id").to_pylist()
+        return found
+
+    def fresh(self, name: str) -> Iterator[tuple[int, Part]]:
+        """Yield a table's parts that are not the published ones, and each one's first row.
+
+        What is in the same file at the same place was audited when it was published.
+        """
+        before = self.published.parts[name] if isinstance(self.published, Built) else ()
+        start = 0
+        for number, part in enumerate(parts_of(self.tables, name)):
+            there = before[number].file if number < len(before) else None
+            if there is None or part.file is None or there.path != part.file.path:
+                yield start, part
+            start += part.rows
+
+
+# The audits of memories: what must hold of the candidate's rows before anybody is served from
+# them.
+#
+# What a candidate shares with what is served was audited then: only its new parts are looked at,
+# and
+# only the events since. A candidate that shares nothing is held against the whole log.
 
 _TEXTS = ("content", "context", "action", "result")
 _AT_ONCE = 10_000  # memories compared at a time
 
 
-def rows_match_log(audited: Audited) -> Found:
+def rows_match_log(audited: AuditInput) -> AuditResult:
     """Every recorded memory and every prompt has its row, in order, with the text last given.
 
     A text that an earlier version kept is there redacted by today's patterns.
@@ -54,19 +131,19 @@ def rows_match_log(audited: Audited) -> Found:
         there = audited.memories.slice(row, len(ids))
         if there.column("id").to_pylist() != ids:
             said = f"the rows from {row} on are not what the log recorded"
-            return Found(False, said, ids[:1])
+            return AuditResult(False, said, ids[:1])
         others += _differing(there, pa.array(contents, pa.string()))
         row += len(ids)
     if row != audited.count:
         said = f"{audited.count} rows for {row} recorded memories"
-        return Found(False, said, audited.ids(range(row, audited.count)))
+        return AuditResult(False, said, audited.ids(range(row, audited.count)))
     if base is not None:
         for start, part in audited.fresh("memories"):
             served = base.slice(start, part.rows)
             there = part.table.slice(0, len(served))
             if not there.column("id").equals(served.column("id")):
                 said = f"the rows from {start} on are other memories than are served"
-                return Found(False, said, audited.ids([start]))
+                return AuditResult(False, said, audited.ids([start]))
             others += _differing(there, served.column("content"))
     memories = MemoryParts.open(audited.tables)
     wrong = [id_ for id_ in others if id_ not in revised]
@@ -75,16 +152,16 @@ def rows_match_log(audited: Audited) -> Found:
         if place is not None and not _is_of(memories.value(place, "content"), content):
             wrong.append(id_)
     if wrong:
-        return Found(False, f"{len(wrong)} rows do not say what the log says", wrong)
-    return Found(True, f"{audited.count} rows, as the log says")
+        return AuditResult(False, f"{len(wrong)} rows do not say what the log says", wrong)
+    return AuditResult(True, f"{audited.count} rows, as the log says")
 
 
-def no_duplicate_ids(audited: Audited) -> Found:
+def no_duplicate_ids(audited: AuditInput) -> AuditResult:
     """No id is there twice, and every id leads to its row."""
     rows, ids = audited.count, Places.open(audited.tables["ids"])
     if not np.array_equal(np.sort(ids.documents), np.arange(rows)):
         astray = np.setdiff1d(np.arange(rows), ids.documents)
-        return Found(False, f"{len(ids.documents)} ids in {rows} rows", audited.ids(astray))
+        return AuditResult(False, f"{len(ids.documents)} ids in {rows} rows", audited.ids(astray))
     by_row = np.empty(rows, np.uint64)
     by_row[ids.documents] = ids.hashes
     for start, part in audited.fresh("memories"):
@@ -92,9 +169,11 @@ def no_duplicate_ids(audited: Audited) -> Found:
         there = by_row[start : start + part.rows]
         astray = np.flatnonzero(np.fromiter(hashes, np.uint64, part.rows) != there)
         if len(astray):
-            return Found(False, f"{len(astray)} ids lead elsewhere", audited.ids(start + astray))
+            return AuditResult(
+                False, f"{len(astray)} ids lead elsewhere", audited.ids(start + astray)
+            )
     if (ids.hashes[1:] < ids.hashes[:-1]).any():
-        return Found(False, "ids are not in the order of their hashes")
+        return AuditResult(False, "ids are not in the order of their hashes")
     # the same id has the same hash, so only neighbours are compared
     before = np.flatnonzero(ids.hashes[1:] == ids.hashes[:-1])
     places = np.union1d(before, before + 1)
@@ -102,26 +181,26 @@ def no_duplicate_ids(audited: Audited) -> Found:
     if len(places):
         alike = audited.memories.column("id").take(pa.array(ids.documents[places]))
         twice = [id_ for id_, times in Counter(alike.to_pylist()).items() if times > 1]
-    return Found(not twice, f"{rows} rows, {len(twice)} ids there twice", twice)
+    return AuditResult(not twice, f"{rows} rows, {len(twice)} ids there twice", twice)
 
 
-def did_not_shrink(audited: Audited) -> Found:
+def did_not_shrink(audited: AuditInput) -> AuditResult:
     """There are never fewer rows than served now, and fewer active ones only by an event.
 
     What an undone plan had recorded is gone by that; and what jobs made goes with its sources.
     """
     if audited.unread:
         said = f"{audited.count} rows, compared with nothing: {audited.unread}"
-        return Found(False, said, warns=True)
+        return AuditResult(False, said, warns=True)
     if audited.published is None:
-        return Found(True, f"first build, {audited.count} rows")
+        return AuditResult(True, f"first build, {audited.count} rows")
     if gaps := _lost(audited):
-        return Found(True, f"lost: {numbers(gaps)}")
+        return AuditResult(True, f"lost: {numbers(gaps)}")
     undone = audited.log.undone(audited.watermark, audited.published_watermark)
     before = len(audited.published["columns"])
     if audited.count + len(undone) < before:
         said = f"{audited.count} rows, {before} are served now"
-        return Found(False, said, _gone(audited, undone))
+        return AuditResult(False, said, _gone(audited, undone))
     active, served = _active(audited.tables), _active(audited.published)
     excused = len(undone) + sum(
         isinstance(body, (Archived, Erased, Forgotten, Quarantined, Superseded, Staled))
@@ -133,11 +212,11 @@ def did_not_shrink(audited: Audited) -> Found:
     excused += max(0, _stale(audited.tables) - _stale(audited.published))
     detail = f"{active} active memories, {served} served now"
     if served - active > excused:
-        return Found(False, f"{detail}, {excused} put away", _gone(audited, undone))
-    return Found(True, f"{detail}, {excused} put away")
+        return AuditResult(False, f"{detail}, {excused} put away", _gone(audited, undone))
+    return AuditResult(True, f"{detail}, {excused} put away")
 
 
-def _gone(audited: Audited, undone: Container[str]) -> list[str]:
+def _gone(audited: AuditInput, undone: Container[str]) -> list[str]:
     """Return the ids of memories that are served as active, and are not there so any more."""
     assert audited.published is not None
     there = set(_active_ids(audited.tables))
@@ -150,12 +229,12 @@ def _active_ids(tables: Tables) -> list[str]:
     return ids
 
 
-def _lost(audited: Audited) -> list[tuple[int, int]]:
+def _lost(audited: AuditInput) -> list[tuple[int, int]]:
     """Return what the log said to be lost after what is served was built."""
     return audited.log.stated(after=audited.published_watermark, until=audited.watermark)
 
 
-def no_secrets(audited: Audited) -> Found:
+def no_secrets(audited: AuditInput) -> AuditResult:
     """No text, tag or metadata holds what is known as a secret.
 
     Texts were redacted when they were folded: only what came of putting them together can hold one.
@@ -171,12 +250,12 @@ def no_secrets(audited: Audited) -> Found:
                 found.setdefault(str(ids[place]), "secret in the metadata")
     found = {id_: found[id_] for id_ in _answerable(audited, found)}
     if not found:
-        return Found(True, "no secret pattern in any text")
+        return AuditResult(True, "no secret pattern in any text")
     kinds = ", ".join(sorted(set(found.values())))
-    return Found(False, f"{len(found)} secrets ({kinds})", [*found], isolates=True)
+    return AuditResult(False, f"{len(found)} secrets ({kinds})", [*found], isolates=True)
 
 
-def no_self_injection(audited: Audited) -> Found:
+def no_self_injection(audited: AuditInput) -> AuditResult:
     """No memory is a block that mnemolog put before a model."""
     found: dict[str, None] = {}
     for ids, texts in (*_texts(audited), *_metadata(audited)):
@@ -185,11 +264,11 @@ def no_self_injection(audited: Audited) -> Found:
     vouched = quarantine.released(audited.log, audited.watermark)
     wrong = [id_ for id_ in _answerable(audited, found) if id_ not in vouched]
     if not wrong:
-        return Found(True, "no memory is a block of ours")
-    return Found(False, f"{len(wrong)} memories hold our own block", wrong, isolates=True)
+        return AuditResult(True, "no memory is a block of ours")
+    return AuditResult(False, f"{len(wrong)} memories hold our own block", wrong, isolates=True)
 
 
-def _answerable(audited: Audited, ids: Iterable[str]) -> list[str]:
+def _answerable(audited: AuditInput, ids: Iterable[str]) -> list[str]:
     """Return those of some memories that recall may say."""
     memories = MemoryParts.open(audited.tables)
     found = []
@@ -200,7 +279,7 @@ def _answerable(audited: Audited, ids: Iterable[str]) -> list[str]:
     return found
 
 
-def _shared(audited: Audited) -> pa.Table | None:
+def _shared(audited: AuditInput) -> pa.Table | None:
     """Return the memories that are served, where the candidate has parts of theirs."""
     fresh = sum(part.rows for _, part in audited.fresh("memories"))
     if audited.published is None or fresh == audited.count:
@@ -225,7 +304,7 @@ def _in_state(tables: Tables, state: str) -> int:
 
 
 def _recorded(
-    audited: Audited, after: int, revised: dict[str, str]
+    audited: AuditInput, after: int, revised: dict[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yield ids and contents of the memories and prompts since; `revised` gains what came later."""
     # only an earlier version put prompts away, and nothing else that tells of a row ever was
@@ -259,7 +338,7 @@ def _is_of(content: object, said: str) -> bool:
     return content in (said, redact.redact(said))
 
 
-def _texts(audited: Audited) -> Iterator[tuple[pa.Array, pa.Array]]:
+def _texts(audited: AuditInput) -> Iterator[tuple[pa.Array, pa.Array]]:
     """Yield the texts and tags of the new parts, and the ids of their memories, [texts]."""
     for _, part in audited.fresh("memories"):
         ids = part.table.column("id").chunk(0)
@@ -273,7 +352,7 @@ def _texts(audited: Audited) -> Iterator[tuple[pa.Array, pa.Array]]:
         yield ids.take(pc.list_parent_indices(tags)), pc.list_flatten(tags)
 
 
-def _metadata(audited: Audited) -> Iterator[tuple[pa.Array, pa.Array]]:
+def _metadata(audited: AuditInput) -> Iterator[tuple[pa.Array, pa.Array]]:
     """Yield the metadata that say something of the new parts, and the ids of their memories."""
     for _, part in audited.fresh("memories"):
         says = pc.not_equal(part.table.column("metadata").chunk(0), "{}")

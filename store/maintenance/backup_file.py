@@ -128,7 +128,7 @@ def _entry(name: str, method: int) -> zipfile.ZipInfo:
     return entry
 
 
-def listed(path: Path) -> Listing:
+def read_listing(path: Path) -> Listing:
     """Return what a backup says of itself; raise SourceError where it cannot be one."""
     with _opened(path) as packed:
         return _list(path, packed)

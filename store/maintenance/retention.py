@@ -32,32 +32,34 @@ _MOST = 5_000  # rows a transaction
 _OLD = f"kind IN ({', '.join(map(repr, KINDS))}) AND session IS NOT NULL AND at >= ? AND at < ?"
 
 
-class Retained(msgspec.Struct, frozen=True):
+class RetentionMark(msgspec.Struct, frozen=True):
     """Up to when, in microseconds UTC, episodes were erased."""
 
     until: int
 
 
-_decoder = msgspec.json.Decoder(Retained)
+_decoder = msgspec.json.Decoder(RetentionMark)
 
 
-def bound(days: int, now: int) -> int:
+def retention_bound(days: int, now: int) -> int:
     """Return the moment before which episodes are erased; 0 where they are kept for ever."""
     return max(0, now - days * DAY) if days else 0
 
 
-def waiting(tenant: Tenant, log: EventLog, days: int, now: int) -> int:
+def count_waiting(tenant: Tenant, log: EventLog, days: int, now: int) -> int:
     """Return how many episodes the next build erases."""
-    if not (before := bound(days, now)):
+    if not (before := retention_bound(days, now)):
         return 0
-    [counts] = log.tally(("prompted",), _done(tenant), max(1, before - _done(tenant)), 1).values()
+    [counts] = log.tally(
+        ("prompted",), _erased_until(tenant), max(1, before - _erased_until(tenant)), 1
+    ).values()
     return counts[0]
 
 
 def is_due(tenant: Tenant, log: EventLog, days: int, now: int) -> bool:
     """Return whether a build is to be begun for it: once a day, and only for something."""
-    before = bound(days, now)
-    return before - _done(tenant) >= DAY and waiting(tenant, log, days, now) > 0
+    before = retention_bound(days, now)
+    return before - _erased_until(tenant) >= DAY and count_waiting(tenant, log, days, now) > 0
 
 
 def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
@@ -66,21 +68,21 @@ def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
     Done a second time it ends what was ended halfway. Raise LogBusy where another process rewrites
     the log, LogCorrupt where a segment is missing.
     """
-    if before <= _done(tenant):
+    if before <= _erased_until(tenant):
         return 0
     count, changed = 0, 0
     with compaction.alone(log.path):
-        for rows in _old(log, _done(tenant), before):
+        for rows in _old(log, _erased_until(tenant), before):
             changes = list(_changes(log, rows))
             ids = [row for row in rows if row[3] == "prompted"]
-            told = _told(log, ids, now)
+            told = _erased_events(log, ids, now)
             if changes or told:
                 erasing.rewrite(log, changes, told)
             count, changed = count + len(told), changed + len(changes)
         if changed:
             erasing.settled(log)
             shutil.rmtree(tenant.root / "lance", ignore_errors=True)
-    replace_file(_file(tenant), msgspec.json.encode(Retained(before)))
+    replace_file(_file(tenant), msgspec.json.encode(RetentionMark(before)))
     return count
 
 
@@ -99,7 +101,7 @@ def _changes(log: EventLog, rows: list[Row]) -> Iterator[Change]:
             yield Change(row, whole[BODY], left)
 
 
-def _told(log: EventLog, rows: list[Row], now: int) -> list[Event]:
+def _erased_events(log: EventLog, rows: list[Row], now: int) -> list[Event]:
     already = log.erased(log.head()) if rows else frozenset()
     return [
         Event(new_id(now), now, Erased(aged=True), row[1], row[5])
@@ -108,7 +110,7 @@ def _told(log: EventLog, rows: list[Row], now: int) -> list[Event]:
     ]
 
 
-def _done(tenant: Tenant) -> int:
+def _erased_until(tenant: Tenant) -> int:
     try:
         return _decoder.decode(_file(tenant).read_bytes()).until
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError):

@@ -8,31 +8,34 @@ a restored tenant is whole when its folder gets its name, or is not there at all
 """
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
+import apsw
 import filelock
 import msgspec
 
-from store.backup import archive, copies
-from store.backup.archive import Listing
-from store.erase import wiping
-from store.erase.scan import scan
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import Conflict, LogCorrupt, LogForeign, LogVersion, NotFound, SourceError
 from store.home.files import make_folder, sync_folder
 from store.home.tenant import Tenant
-from store.ingest import batch
+from store.ingest import batch, queue_file
 from store.ingest.job_queue import Queue
 from store.ingest.queue_file import QueueFile
 from store.log import compaction, log_file, segments
 from store.log.event_log import EventLog
+from store.log.log_file import Row
 from store.log.rows import decode_row
+from store.maintenance import backup_file, erase
+from store.maintenance.backup_file import Listing
+from store.maintenance.erase_scan import scan
 
 _PASSING = ".backup-"  # no tenant's name begins so
 _PATIENCE_S = 10.0  # for a lock that nobody else knows the name of
@@ -41,7 +44,7 @@ _MOST_ROWS = 2_000
 _NEXT_JOB = "SELECT number, at, body FROM jobs WHERE number > ? ORDER BY number LIMIT 1"
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class BackupReport(msgspec.Struct, frozen=True, kw_only=True):
     """A backup that was made: where, how long the file is, and what it says of itself."""
 
     file: str
@@ -49,7 +52,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     listing: Listing
 
 
-class Restored(msgspec.Struct, frozen=True, kw_only=True):
+class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
     """A tenant that was restored. `replaced` is where the one that it replaced lies now.
 
     `erased_again` counts the memories that had been erased since; None: the log that knows them
@@ -62,7 +65,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     erased_again: int | None = 0
 
 
-def make(tenant: Tenant, path: Path, version: str, now: int) -> Made:
+def make_backup(tenant: Tenant, path: Path, version: str, now: int) -> BackupReport:
     """Write a backup of a tenant that others may use meanwhile, and prove it first.
 
     Raise Conflict where the file is there already, LogBusy where somebody rewrites the log all the
@@ -75,8 +78,8 @@ def make(tenant: Tenant, path: Path, version: str, now: int) -> Made:
         with compaction.alone(tenant.log):
             # the queue first: a job that is recorded in between is in both, and recorded once
             if tenant.ingest.exists():
-                copies.copy_queue(tenant.ingest, staged.ingest)
-            copies.copy_log(tenant.log, staged.log)
+                copy_queue(tenant.ingest, staged.ingest)
+            copy_log(tenant.log, staged.log)
             _copy_segments(tenant, staged)
         with EventLog(staged.log) as log:
             Queue(staged.ingest).erase(log.erased(log.head()))
@@ -88,13 +91,13 @@ def make(tenant: Tenant, path: Path, version: str, now: int) -> Made:
             events=events,
             newest_at=newest,
             jobs=jobs,
-            parts=archive.parts_of(folder),
+            parts=backup_file.parts_of(folder),
         )
-        archive.pack(path, folder, listing)
-    return Made(file=str(path), bytes=path.stat().st_size, listing=listing)
+        backup_file.pack(path, folder, listing)
+    return BackupReport(file=str(path), bytes=path.stat().st_size, listing=listing)
 
 
-def check(path: Path) -> Listing:
+def check_backup(path: Path) -> Listing:
     """Return what a backup holds, once all of it was unpacked elsewhere and proven.
 
     Raise SourceError for one that cannot be restored whole, LogFull where there is no room.
@@ -103,16 +106,16 @@ def check(path: Path) -> Listing:
         return _unpacked(path, Path(folder))
 
 
-def restore(
+def restore_backup(
     settings: Settings, path: Path, name: str | None, now: int, *, replace: bool
-) -> Restored:
+) -> RestoreReport:
     """Make a tenant of a backup, under its own name or another; nothing is built yet.
 
     One that is there is put away first, where `replace` says so, and what was erased from it since
     is erased again; the caller sees to it that no server has it open. Raise Conflict where there is
     one, SourceError as `check` does, InvalidName, BuildBusy, LogBusy or LogFull.
     """
-    tenant = tenants.tenant(settings.home, name or archive.listed(path).tenant)
+    tenant = tenants.tenant(settings.home, name or backup_file.read_listing(path).tenant)
     is_there = tenant.exists or (tenant.root.is_dir() and any(tenant.root.iterdir()))
     if is_there and not replace:
         raise Conflict(
@@ -123,11 +126,13 @@ def restore(
         staged = Tenant(tenant.name, folder)
         if not is_there:
             _take_place(staged, tenant)
-            return Restored(tenant=tenant.name, listing=listing)
+            return RestoreReport(tenant=tenant.name, listing=listing)
         with tenants.lock_jobs(tenant):
             erased = _erase_again(staged, tenant, now)
             kept_in = _replace(staged, tenant, settings.home, now)
-    return Restored(tenant=tenant.name, listing=listing, replaced=str(kept_in), erased_again=erased)
+    return RestoreReport(
+        tenant=tenant.name, listing=listing, replaced=str(kept_in), erased_again=erased
+    )
 
 
 def _copy_segments(tenant: Tenant, staged: Tenant) -> None:
@@ -144,7 +149,7 @@ def _copy_segments(tenant: Tenant, staged: Tenant) -> None:
 
 def _unpacked(path: Path, folder: Path) -> Listing:
     """Unpack a backup and prove it; raise SourceError where it cannot be restored whole."""
-    listing = archive.unpack(path, folder)
+    listing = backup_file.unpack(path, folder)
     try:
         found = _proven(Tenant(listing.tenant, folder))
     except (LogCorrupt, LogForeign, LogVersion) as error:
@@ -159,7 +164,7 @@ def _proven(staged: Tenant) -> tuple[int, int, int]:
 
     Raise LogCorrupt, LogForeign or LogVersion where anything in it is not what we wrote.
     """
-    longest, newest = copies.check_log(staged.log)
+    longest, newest = check_log(staged.log)
     with EventLog(staged.log) as log:
         _check_segments(staged, log)
         events = _check_events(log, max(1, min(_MOST_ROWS, _AT_ONCE // max(1, longest))))
@@ -197,7 +202,7 @@ def _check_events(log: EventLog, at_once: int) -> int:
 
 def _check_jobs(staged: Tenant) -> int:
     """Return how many batches wait, each of which can be read."""
-    copies.check_queue(staged.ingest)
+    check_queue(staged.ingest)
     queue, number, count = QueueFile(staged.ingest), 0, 0
     try:
         while found := queue.read(_NEXT_JOB, number):
@@ -257,12 +262,12 @@ def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
         return None
     with EventLog(staged.log) as log:
         ids = sorted((gone & log.known(sorted(gone))) - log.erased(log.head()))
-        wiped = wiping.wipe(staged, log, wiping.Asked(tuple(ids)), now) if ids else None
+        wiped = erase.wipe(staged, log, erase.EraseRequest(tuple(ids)), now) if ids else None
     Queue(staged.ingest).erase(gone)
     if wiped is not None:
         found = scan(staged.root, staged.root, wiped.marks)
         if not found.found and not found.unread:  # else `doctor` will name what to erase again
-            wiping.forget(staged, ids)
+            erase.drop_start(staged, ids)
     return len(ids)
 
 
@@ -296,3 +301,128 @@ def _unlink(lock: Path) -> None:
     """Take a lock's file away, which is held; Windows minds, and filelock does it there."""
     with suppress(PermissionError):
         lock.unlink(missing_ok=True)
+
+
+# Copies of a tenant's SQLite files, taken while others write, and what must be true of one that
+# comes back.
+#
+# The copy is SQLite's own (https://www.sqlite.org/backup.html), in one step, so it is the file at
+# one
+# moment. One that comes from elsewhere could hold triggers and views of somebody else's, which
+# would
+# run as ours: its schema must be ours to the word (https://www.sqlite.org/security.html).
+
+_COMMENT = re.compile(r"--[^\n]*")
+_SPACE = re.compile(r" ?([(),;]) ?")
+_UNFINISHED = (
+    "DELETE FROM jobs WHERE state = 'done'",
+    "UPDATE jobs SET state = 'queued', owner = NULL, lease_until = NULL WHERE state = 'running'",
+    "VACUUM",
+)
+
+
+def copy_log(path: Path, to: Path) -> None:
+    """Copy a log as it is at one moment; raise what `translated` does."""
+    with _copied(path, to) as copy:
+        copy.execute("VACUUM")  # a page may still hold what was erased from the rows on it
+
+
+def copy_queue(path: Path, to: Path) -> None:
+    """Copy the batches that wait, to be taken up by whoever opens the copy."""
+    with _copied(path, to) as copy:
+        for statement in _UNFINISHED:
+            copy.execute(statement)
+
+
+@contextmanager
+def _copied(path: Path, to: Path) -> Iterator[apsw.Connection]:
+    with log_file.translated(path):
+        log_file.create_file(to)
+        source = log_file.connect(path)
+        try:
+            copy = apsw.Connection(str(to))
+            try:
+                with copy.backup("main", source, "main") as backup:
+                    backup.step(-1)
+                yield copy
+            finally:
+                copy.close()
+        finally:
+            source.close()
+
+
+def check_log(path: Path) -> tuple[int, int]:
+    """Look at a log that came from elsewhere, and make it written ahead, as ours are.
+
+    Return the length of its longest body, and the moment of its newest event. Raise LogForeign
+    where its tables are not ours to the word, LogVersion where they are those of a later mnemolog,
+    LogCorrupt where SQLite finds damage in it.
+    """
+    version = log_file.SCHEMA_VERSION
+    with _checked(path, log_file.APPLICATION_ID, version, "store") as connection:
+        found: list[Row] = connection.execute(
+            "SELECT max(octet_length(body)), min(at), max(at) FROM events"
+        ).fetchall()
+    longest, oldest, newest = (number or 0 for number in found[0])
+    if not backup_file.FIRST <= oldest <= newest <= backup_file.LAST:
+        raise LogCorrupt(f"{path.name} holds an event of no year from 1 to 9999")
+    return longest, newest
+
+
+def check_queue(path: Path) -> None:
+    """Look at a queue as `check_log` does at a log; raise the same."""
+    with _checked(path, queue_file.APPLICATION_ID, queue_file.SCHEMA_VERSION, "store.ingest"):
+        pass
+
+
+@contextmanager
+def _checked(path: Path, owner: int, newest: int, package: str) -> Iterator[apsw.Connection]:
+    with log_file.translated(path):
+        connection = log_file.connect(path)
+        try:
+            connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            connection.pragma("cell_size_check", True)
+            if connection.pragma("application_id") != owner:
+                raise LogForeign(f"{path.name} is another program's database")
+            if not 0 < int(connection.pragma("user_version")) <= newest:
+                raise LogVersion(f"{path.name} was written by a newer mnemolog: upgrade it")
+            _check_schema(connection, path.name, package)
+            damage = [row[0] for row in connection.execute("PRAGMA integrity_check(5)")]
+            if damage != ["ok"]:
+                raise LogCorrupt(f"{path.name}: {'; '.join(damage)}")
+            log_file.write_ahead(connection)
+            yield connection
+        finally:
+            connection.close()
+
+
+def _check_schema(connection: apsw.Connection, name: str, package: str) -> None:
+    ours = apsw.Connection(":memory:")
+    try:
+        ours.execute(files(package).joinpath("schema.sql").read_text())
+        known = {*_statements(ours), *map(_plain, log_file.MIGRATIONS.values())}
+        wanted = set(_made(ours)) - {"segments"}  # an older log has none yet
+    finally:
+        ours.close()
+    if strange := [one for one in _statements(connection) if one not in known]:
+        raise LogForeign(f"{name} holds what mnemolog never made: {strange[0]:.80}")
+    if missing := wanted - set(_made(connection)):
+        raise LogForeign(f"{name} has no {', '.join(sorted(missing))}")
+
+
+def _statements(connection: apsw.Connection) -> Iterator[str]:
+    for (text,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"):
+        yield _plain(text)
+
+
+def _made(connection: apsw.Connection) -> Iterator[str]:
+    """Yield the names of tables and triggers; the indexes that are missing make nothing wrong."""
+    for kind, name in connection.execute("SELECT type, name FROM sqlite_schema"):
+        if kind in ("table", "trigger"):
+            yield name
+
+
+def _plain(statement: str) -> str:
+    """Return a statement without comments and needless space: a migration has them otherwise."""
+    return _SPACE.sub(r"\1", " ".join(_COMMENT.sub(" ", statement).split()))

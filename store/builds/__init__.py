@@ -1,1 +1,0 @@
-"""What a build needs beside its projections: its candidate, its journal, its workers, its hour."""

@@ -1,0 +1,196 @@
+"""
+The candidate: what a build has made so far, one reference for each projection, and what was said of
+it. It lies in a folder of the tenant, so that steps in other processes go on with it, until all of
+it is published.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+
+from store.home.files import replace_file, sweep
+from store.home.tenant import Tenant
+from store.snapshots.manifest import CheckResult
+from store.snapshots.snapshot import SnapshotRef
+
+
+class CandidateStart(msgspec.Struct, frozen=True):
+    """What every step of a build must know; see `store.maintenance.build.Build`."""
+
+    watermark: int
+    full: bool = False
+    thorough: bool = True
+
+
+def begin_candidate(tenant: Tenant, start: CandidateStart) -> None:
+    """Begin a candidate, and forget what an earlier build left unpublished."""
+    sweep(tenant.candidate, older_than_s=0.0)
+    for path in tenant.candidate.glob("*.json"):
+        path.unlink()
+    replace_file(tenant.candidate / "start.json", msgspec.json.encode(start))
+
+
+def load_candidate(tenant: Tenant) -> CandidateStart | None:
+    """Return what the candidate was begun with; None where there is none."""
+    try:
+        return msgspec.json.decode(
+            (tenant.candidate / "start.json").read_bytes(), type=CandidateStart
+        )
+    except FileNotFoundError:
+        return None
+
+
+def put_ref(tenant: Tenant, ref: SnapshotRef) -> None:
+    """Put a projection in; what was said of an earlier one, and of the whole, holds no longer."""
+    _checks(tenant, ref.projection).unlink(missing_ok=True)
+    _whole(tenant).unlink(missing_ok=True)
+    replace_file(tenant.candidate / f"{ref.projection}.json", msgspec.json.encode(ref))
+
+
+def load_refs(tenant: Tenant, names: Iterable[str]) -> dict[str, SnapshotRef]:
+    """Return the projections that are there of those named, in that order."""
+    paths = ((name, tenant.candidate / f"{name}.json") for name in names)
+    return {
+        name: msgspec.json.decode(path.read_bytes(), type=SnapshotRef)
+        for name, path in paths
+        if path.exists()
+    }
+
+
+def save_checks(tenant: Tenant, results: Sequence[CheckResult], name: str | None = None) -> None:
+    """Keep what was said of a projection; without a name, of the candidate as a whole."""
+    path = _whole(tenant) if name is None else _checks(tenant, name)
+    replace_file(path, msgspec.json.encode(results))
+
+
+def has_checks(tenant: Tenant, name: str) -> bool:
+    return _checks(tenant, name).exists()
+
+
+def load_checks(tenant: Tenant, names: Iterable[str]) -> list[CheckResult]:
+    """Return what was said of the projections named, in that order, and then of the whole."""
+    paths = [*(_checks(tenant, name) for name in names), _whole(tenant)]
+    return [
+        result
+        for path in paths
+        if path.exists()
+        for result in msgspec.json.decode(path.read_bytes(), type=list[CheckResult])
+    ]
+
+
+def _checks(tenant: Tenant, name: str) -> Path:
+    return tenant.candidate / f"{name}.checks.json"
+
+
+def _whole(tenant: Tenant) -> Path:
+    return tenant.candidate / "checks.json"
+
+
+# Journal: what a slow step made, batch by batch, so that a build that was ended goes on where it
+# was.
+#
+# A table a file, each written whole or not at all. It is read by the next build and dropped when
+# what
+# it helped to build is published.
+
+
+class StepJournal:
+    """The tables of one name, for one tenant; `name` tells what made them."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder / blake2b(name.encode(), digest_size=8).hexdigest()
+
+    def read(self) -> Iterator[pa.Table]:
+        """Yield the tables in the order in which they were added, mapped."""
+        for path in self._paths():
+            yield pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+    def add(self, table: pa.Table) -> None:
+        """Keep a table; it is on the disk when this returns."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        number = max((int(path.stem) for path in self._paths()), default=0) + 1
+        replace_file(self._folder / f"{number:08d}.arrow", sink.getvalue())
+
+    def _paths(self) -> list[Path]:
+        return sorted(self._folder.glob("[0-9]*.arrow"))
+
+
+def drop_journal(folder: Path) -> None:
+    """Remove every journal of a folder; on Windows those that are mapped go the next time."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+# When a tenant is due a build: enough waits, in changes or bytes, or something has waited for a
+# day.
+#
+# Its clock is on the disk, so that a server that ends when idle still does what is due daily: an
+# event bears its own moment, and a file beside the log tells of the last build that was begun. One
+# that was refused, or died, is not begun again for the same log.
+
+DAY = 86_400_000_000  # microseconds
+A_FEW = 100  # events: recalls and actions are worth a build a day, not each by itself
+MANY_BYTES = 1 << 20  # of text: half of what recall indexes before a build
+MANY = 10_000  # events of whatever kind: a server reads them all when it starts
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What the log holds after the published manifest. `since` is when the first was written."""
+
+    watermark: int  # of the manifest; 0 where there is none
+    head: int
+    changes: int  # events that change a memory
+    since: int  # microseconds UTC
+    bytes: int = 0  # of the texts these changed
+
+
+class BuildStart(msgspec.Struct, frozen=True):
+    """The last build that was begun: when, and what waited then."""
+
+    at: int
+    head: int
+    changes: int
+    bytes: int = 0
+
+
+# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+_decoder = msgspec.json.Decoder(BuildStart)
+
+
+def is_build_due(waiting: Backlog, begun: BuildStart | None, now: int, build_after: int) -> bool:
+    """Return whether to begin a build; `build_after` is how many changes are enough, 0: never."""
+    changes, events, since = waiting.changes, waiting.head - waiting.watermark, waiting.since
+    size = waiting.bytes
+    if begun is not None and begun.head > waiting.watermark:  # and it was not published
+        changes, events, since = changes - begun.changes, waiting.head - begun.head, begun.at
+        size -= begun.bytes
+    if not build_after or events <= 0:
+        return False
+    is_old = abs(now - since) >= DAY  # from the future: a clock was wrong, and nobody waits for it
+    is_much = changes >= build_after or size >= MANY_BYTES or events >= MANY
+    return is_much or (is_old and (changes > 0 or events >= A_FEW))
+
+
+def record_build_start(tenant: Tenant, waiting: Backlog, now: int) -> None:
+    """Keep that a build is begun."""
+    begun = BuildStart(now, waiting.head, waiting.changes, waiting.bytes)
+    replace_file(_path(tenant), msgspec.json.encode(begun))
+
+
+def last_build_start(tenant: Tenant) -> BuildStart | None:
+    """Return the last build that was begun; None where there was none, or nobody can tell."""
+    try:
+        return _decoder.decode(_path(tenant).read_bytes())
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return None
+
+
+def _path(tenant: Tenant) -> Path:
+    return tenant.root / "upkeep.json"

@@ -1,0 +1,180 @@
+"""
+The receipt of an erasing: what was done, what was looked through, and what could not be reached.
+
+It quotes nothing. It is kept below the tenant, in `erased/`, and its digest says that it is whole.
+"""
+
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from store.home.files import replace_file
+from store.home.instants import isoformat, new_id
+from store.home.tenant import Tenant
+from store.log import salvage
+from store.maintenance import erase
+from store.maintenance.erase import EraseResult, Quote
+from store.maintenance.erase_scan import ScanReport, walk_files
+
+# Copies: which copies of a memory were made and lie elsewhere, so that a receipt can name them.
+#
+# One line of JSON for each, below the tenant, without any text of the memory.
+
+_MOST = 1_000  # the newest are kept
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """A copy that was made: what kind (`export`, `backup`), where it went, and when
+    (microseconds UTC).
+    """
+
+    what: str
+    to: str
+    at: int
+
+
+# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+_decoder = msgspec.json.Decoder(Copy)
+
+
+def record_copy(tenant: Tenant, what: str, to: str, at: int) -> Copy:
+    """Keep that a copy was made, on the disk when this returns; return it."""
+    made = Copy(what, to, at)
+    line = msgspec.json.encode(made) + b"\n"
+    path = _path(tenant)
+    known = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    if not known or len(known) >= _MOST:
+        replace_file(path, b"".join([*known[1 - _MOST :], line]))
+        return made
+    with path.open("ab") as file:
+        # the last line may be torn, and is not to take this one with it
+        file.write(line if known[-1].endswith(b"\n") else b"\n" + line)
+        file.flush()
+        os.fsync(file.fileno())
+    return made
+
+
+def list_copies(tenant: Tenant) -> list[Copy]:
+    """Return the copies that were noted, oldest first; a line that was torn is left out."""
+    try:
+        lines = _path(tenant).read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            found.append(_decoder.decode(line))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            continue
+    return found
+
+
+def damaged_copies(tenant: Tenant) -> list[Copy]:
+    """Return the copies of damaged files that are kept within the tenant.
+
+    They may hold what the log lost, and so nobody can look for.
+    """
+    return [
+        Copy("damaged file", str(path), path.stat().st_mtime_ns // 1_000)
+        for path in walk_files(salvage.folder_of(tenant.log))
+    ]
+
+
+def _path(tenant: Tenant) -> Path:
+    return tenant.root / "copies.jsonl"
+
+
+BEYOND = (
+    "copies that were made over HTTP or by hand, and whatever was made of a copy",
+    "the hosts' own transcripts of their sessions",
+    "names: ids, and the projects, sessions and agents that events belong to",
+    "blocks that the disk freed and has not written again (an SSD may keep them)",
+    "the working memory of a running server, until it opened the new state or ends",
+)
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What an erasing did. `events` were rewritten, `cut` more because they quoted; `dropped` are
+    records of others that quoted. `left` are files within reach that still hold some of it.
+    """
+
+    id: str
+    at: str
+    by: str
+    tenant: str
+    ids: tuple[str, ...]
+    events: int
+    cut: int
+    made: tuple[str, ...]
+    is_settled: bool
+    files_deleted: tuple[str, ...]
+    dropped: tuple[str, ...]
+    scan: ScanReport
+    texts_too_short: int
+    left: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+    quotes: tuple[Quote, ...]
+    copies: tuple[Copy, ...]
+    not_reached: tuple[str, ...] = BEYOND
+    digest: str = ""
+
+    @property
+    def is_clean(self) -> bool:
+        """Return whether nothing was found where the erasing reaches."""
+        return not self.left
+
+
+def make_receipt(
+    home: Path, tenant: Tenant, wiped: EraseResult, by: str, now: int, before: set[str]
+) -> Receipt:
+    """Look through the home, keep the receipt and return it; `before` are the tenant's files as
+    they were.
+    """
+    dropped, scanned = erase.scan_home(home, tenant, wiped)
+    suspect = [*(one.path for one in scanned.found), *scanned.unread]
+    found = Receipt(
+        id=new_id(now),
+        at=isoformat(now),
+        by=by,
+        tenant=tenant.name,
+        ids=wiped.erasure.ids,
+        events=wiped.erasure.events,
+        cut=wiped.cut,
+        made=wiped.erasure.made,
+        is_settled=wiped.erasure.is_settled,
+        files_deleted=tuple(sorted(before - erase.file_names(tenant))),
+        dropped=tuple(dropped),
+        scan=scanned,
+        texts_too_short=wiped.marks.short,
+        left=_of(suspect, tenant, is_within=True),
+        elsewhere=_of(suspect, tenant, is_within=False),
+        quotes=wiped.quotes,
+        copies=(*list_copies(tenant), *damaged_copies(tenant)),
+    )
+    found = msgspec.structs.replace(found, digest=receipt_digest(found))
+    replace_file(receipts_folder(tenant) / f"{found.id}.json", msgspec.json.encode(found))
+    if found.is_clean:  # only now: who was ended before has to look for the same again
+        erase.drop_start(tenant, wiped.erasure.ids)
+    return found
+
+
+def receipts_folder(tenant: Tenant) -> Path:
+    return tenant.root / "erased"
+
+
+def read_receipt(path: Path) -> Receipt:
+    """Return a receipt that was kept; raise OSError or MsgspecError."""
+    return msgspec.json.decode(path.read_bytes(), type=Receipt)
+
+
+def receipt_digest(receipt: Receipt) -> str:
+    """Return the sha256, hex, of all that a receipt says but this."""
+    bare = msgspec.structs.replace(receipt, digest="")
+    return sha256(msgspec.json.encode(bare)).hexdigest()
+
+
+def _of(paths: Sequence[str], tenant: Tenant, *, is_within: bool) -> tuple[str, ...]:
+    return tuple(path for path in paths if erase.is_within(path, tenant) is is_within)

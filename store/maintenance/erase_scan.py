@@ -1,0 +1,415 @@
+"""
+Contents: all that a file says, as texts, whatever it is written in.
+
+Its bytes as they lie, in UTF-8 and UTF-16, and beside them what they decode to: rows of SQLite,
+columns of Parquet and Arrow, what is compressed or in an archive. What is left on a free page of
+SQLite, or where a longer row lay, is among the bytes.
+"""
+
+import gzip
+import os
+import re
+import shutil
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import chain
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from store.home.files import remove_files
+from store.log import log_file
+from store.text.fingerprints import Looker, Marks
+
+_MOST = 64 << 20  # bytes that one compressed value may become: no bomb is unpacked
+# what reads as a text: printable ASCII, and letters beyond it as UTF-8 writes them
+_UTF8 = re.compile(
+    rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}"
+    rb"|[\xf0-\xf4][\x80-\xbf]{3}){4,4096}"
+)
+_UTF16 = re.compile(rb"(?:[\t\n\r\x20-\x7e]\x00){4,4096}|(?:\x00[\t\n\r\x20-\x7e]){4,4096}")
+_OVERLAP = 1_024  # bytes that two windows on a long text share: a run of words is in one of them
+
+Decode = Callable[[Path], Iterator[str]]
+# what decoding a file that is damaged, or is not what it looks like, may raise
+Unreadable = (OSError, ValueError, EOFError, zlib.error, apsw.Error, zipfile.BadZipFile)
+
+
+def raw_texts(path: Path) -> Iterator[str]:
+    """Yield the texts among a file's bytes."""
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            return
+        with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            yield from _texts(data)
+
+
+def decoded_texts(path: Path) -> Iterator[str] | None:
+    """Yield the texts that a file's bytes decode to; None where they are no more than bytes.
+
+    What is damaged raises one of `Unreadable`.
+    """
+    with path.open("rb") as file:
+        begin = file.read(16)
+    for magic, decode in _FORMATS.items():
+        if begin.startswith(magic):
+            return decode(path)
+    return None
+
+
+def _texts(data: "bytes | mmap") -> Iterator[str]:
+    for pattern, encoding in ((_UTF8, "utf-8"), (_UTF16, "")):
+        before, tail = -1, ""
+        for found in pattern.finditer(data):
+            text = found[0].decode(encoding, "replace") if encoding else _wide(found[0])
+            yield tail + text if found.start() == before else text
+            before, tail = found.end(), text[-_OVERLAP:]
+
+
+def _wide(data: bytes) -> str:
+    return data.replace(b"\x00", b"").decode("ascii")
+
+
+def _sqlite(path: Path) -> Iterator[str]:
+    """Yield every text of every row of every table, and what their bytes unpack to."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        connection.set_busy_timeout(5_000)
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        for (name,) in tables.fetchall():
+            quoted = str(name).replace('"', '""')
+            for row in connection.execute(f'SELECT * FROM "{quoted}"'):
+                for value in row:
+                    yield from texts_in_value(value)
+    finally:
+        connection.close()
+
+
+def texts_in_value(value: object) -> Iterator[str]:
+    """Yield the texts of a value of a row."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, bytes) and value:
+        yield from _texts(_unpacked(value))
+
+
+def _unpacked(value: bytes) -> bytes:
+    if value[:1] == b"\x78" or value[:2] == b"\x1f\x8b":
+        try:
+            return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(value, _MOST)
+        except zlib.error:
+            pass  # it only began like that
+    return value
+
+
+def _parquet(path: Path) -> Iterator[str]:
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(path)
+    for group in range(file.metadata.num_row_groups):
+        yield from _columns(file.read_row_group(group))
+
+
+def _arrow(path: Path) -> Iterator[str]:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as source:
+        yield from _columns(pa.ipc.open_file(source).read_all())
+
+
+def _columns(table: Any) -> Iterator[str]:
+    import pyarrow as pa
+
+    for column in table.columns:
+        if _has_text(column.type, pa.types):
+            for value in column.to_pylist():
+                yield from _strings(value)
+
+
+def _has_text(of: Any, types: Any) -> bool:
+    if types.is_dictionary(of):
+        return _has_text(of.value_type, types)
+    inner = [of.field(place) for place in range(of.num_fields)]
+    return (
+        types.is_string(of)
+        or types.is_large_string(of)
+        or types.is_string_view(of)
+        or any(_has_text(one.type, types) for one in inner)
+    )
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from _strings(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _strings(one)
+
+
+def _gzip(path: Path) -> Iterator[str]:
+    with gzip.open(path) as file:
+        yield from _chunks(file)
+
+
+def _zstd(path: Path) -> Iterator[str]:
+    import pyarrow as pa
+
+    with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as file:
+        yield from _chunks(file)
+
+
+def _zip(path: Path) -> Iterator[str]:
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as file:
+                yield from _chunks(file)
+
+
+def _chunks(file: Any) -> Iterator[str]:
+    before = b""
+    while data := file.read(4 << 20):
+        yield from _texts(before + data)
+        before = data[-_OVERLAP:]
+
+
+_FORMATS: dict[bytes, Decode] = {
+    b"SQLite format 3\x00": _sqlite,
+    b"PAR1": _parquet,
+    b"ARROW1": _arrow,
+    b"\x1f\x8b": _gzip,
+    b"\x28\xb5\x2f\xfd": _zstd,
+    b"PK\x03\x04": _zip,
+}
+
+
+# The scan: every file below a home is looked through for what was erased, as bytes and decoded.
+
+_LOCKS = (".lock", "-shm")  # nothing is ever written to them, or numbers alone
+
+
+class FileHit(msgspec.Struct, frozen=True):
+    """A file, relative to the home, that still holds some of it, and whether it lay there plainly
+    or had to be decoded.
+    """
+
+    path: str
+    is_plain: bool
+
+
+class ScanReport(msgspec.Struct, frozen=True):
+    """What was looked through for how many marks, and where some were found.
+
+    `bytes` are those of all `files`; `decoded` is how many of these are more than their bytes.
+    `unread` could not be, and may hold anything.
+    """
+
+    files: int = 0
+    bytes: int = 0
+    decoded: int = 0
+    marks: int = 0
+    found: tuple[FileHit, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def walk_files(folder: Path) -> Iterator[Path]:
+    """Yield every file below a folder, in order; a link is not followed."""
+    for where, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(where, name)
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def scan(home: Path, tenant: Path, marks: Marks) -> ScanReport:
+    """Return what of some marks is found below a home.
+
+    Single words are looked for in the tenant's folder alone: elsewhere they may be anybody's.
+    """
+    looker = Looker(marks)
+    count = size = decoded = 0
+    found: list[FileHit] = []
+    unread: list[str] = []
+    for path in walk_files(home):
+        name = path.relative_to(home).as_posix()
+        try:
+            length = path.stat().st_size
+            how = _look(path, looker, words=path.is_relative_to(tenant))
+        except FileNotFoundError:  # it went meanwhile
+            continue
+        except Unreadable:
+            unread.append(name)
+            continue
+        count, size = count + 1, size + length
+        decoded += how.is_decoded
+        if how.plainly or how.within:
+            found.append(FileHit(name, how.plainly))
+    return ScanReport(count, size, decoded, len(marks), tuple(found), tuple(unread))
+
+
+class _How(msgspec.Struct, frozen=True):
+    plainly: bool = False
+    within: bool = False
+    is_decoded: bool = False
+
+
+def _look(path: Path, looker: Looker, *, words: bool) -> _How:
+    if path.name.endswith(_LOCKS):
+        return _How()
+    plainly = any(looker.holds(text, words=words) for text in raw_texts(path))
+    texts = decoded_texts(path)
+    if texts is None:
+        return _How(plainly)
+    within = any(looker.holds(text, words=words) for text in texts)
+    return _How(plainly, within, is_decoded=True)
+
+
+# Records: what others wrote below the home and may quote a memory: Dagster's runs, logs, failures,
+# copies of files that were damaged.
+#
+# Dagster keeps each run in SQLite files below `dagster/`, with the pages' metadata: samples,
+# plans, a
+# memory before and after. A run that quotes what was erased is dropped whole, its pictures too.
+
+_ENDED = ("SUCCESS", "FAILURE", "CANCELED")
+_OURS = ("dagster.yaml", "ui.json")  # settings, and where the pages are served
+
+
+@dataclass
+class _Database:
+    """One of Dagster's files: its tables and their columns, and the rows that quote."""
+
+    path: Path
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    rows: dict[str, list[int]] = field(default_factory=dict)
+    runs: set[str] = field(default_factory=set)
+
+
+def drop_records(home: Path, tenant: Path, looker: Looker) -> list[str]:
+    """Drop what quotes the erased below a home; return what it was, relative to the home.
+
+    Of a run that is not over only the rows that quote go; what it writes after, the scan will name.
+    Raise LogBusy where Dagster holds a file for long.
+    """
+    dropped = [
+        *_runs(home / "dagster", looker),
+        *_logs(home, tenant, looker),
+        *_damaged(tenant / "damaged", looker),
+    ]
+    return [path.relative_to(home).as_posix() for path in dropped]
+
+
+def _logs(home: Path, tenant: Path, looker: Looker) -> Iterator[Path]:
+    """Empty logs that quote, which their writers hold open, and delete what tells of failures."""
+    for path in (*_beside(home), *_beside(tenant)):
+        if any(looker.holds(text) for text in raw_texts(path)):
+            if path.suffix == ".json":
+                remove_files([path])
+            else:
+                with path.open("r+b") as file:
+                    file.truncate(0)
+                    os.fsync(file.fileno())  # else it may be as long again after a power cut
+            yield path
+
+
+def _beside(folder: Path) -> Iterator[Path]:
+    for pattern in ("*.log", "*.log.*", "failures/*.json", "refused.json"):
+        yield from sorted(folder.glob(pattern))
+
+
+def _damaged(folder: Path, looker: Looker) -> Iterator[Path]:
+    """Delete what was kept of damaged files where it quotes, or nobody can tell."""
+    for path in walk_files(folder):
+        try:
+            within = decoded_texts(path) or ()
+            quotes = any(looker.holds(one, words=True) for one in chain(raw_texts(path), within))
+        except Unreadable:
+            quotes = True
+        if quotes:
+            remove_files([path])
+            yield path
+
+
+def _runs(folder: Path, looker: Looker) -> Iterator[Path]:
+    """Drop Dagster's runs that quote, out of all its files."""
+    databases = [_opened(path, looker) for path in sorted(folder.rglob("*.db"))]
+    going = set[str]().union(*(one.runs for one in databases))
+    going -= _at_work(folder, going)
+    for one in databases:
+        if one.path.stem in going:  # a run's own file
+            remove_files([one.path, *one.path.parent.glob(f"{one.path.name}-*")])
+            yield one.path
+        elif one.rows or going:
+            if _cleared(one, going):
+                yield one.path
+    for run in going:
+        shutil.rmtree(folder / "storage" / run, ignore_errors=True)
+    for path in walk_files(folder):
+        is_plain = path.suffix not in (".db", ".db-wal", ".db-shm") and path.name not in _OURS
+        if is_plain and any(looker.holds(text) for text in raw_texts(path)):
+            remove_files([path])
+            yield path
+
+
+def _opened(path: Path, looker: Looker) -> _Database:
+    """Return which rows and runs of a file quote."""
+    found = _Database(path)
+    with _connected(path) as connection:
+        for (name,) in connection.execute(_TABLES).fetchall():
+            table = str(name)
+            names = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
+            found.columns[table] = names
+            for number, *row in connection.execute(f'SELECT rowid, * FROM "{table}"'):
+                if any(looker.holds(text) for one in row for text in texts_in_value(one)):
+                    found.rows.setdefault(table, []).append(number)
+                    if "run_id" in names and (run := row[names.index("run_id")]):
+                        found.runs.add(run)
+    return found
+
+
+def _at_work(folder: Path, runs: set[str]) -> set[str]:
+    """Return those of some runs that are not over."""
+    path = folder / "history" / "runs.db"
+    if not path.exists() or not runs:
+        return set()
+    with _connected(path) as connection:
+        known = connection.execute("SELECT run_id, status FROM runs").fetchall()
+    return {run for run, status in known if run in runs and status not in _ENDED}
+
+
+def _cleared(one: _Database, runs: set[str]) -> bool:
+    """Delete the rows that quote and all rows of some runs; return whether there were any."""
+    changed = 0
+    with _connected(one.path) as connection:
+        assert connection.pragma("secure_delete", True), "SQLite overwrites what it deletes"
+        with log_file.immediate(connection):
+            for table, names in one.columns.items():
+                for number in one.rows.get(table, ()):
+                    connection.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (number,))
+                    changed += connection.changes()
+                if "run_id" in names:
+                    for run in runs:
+                        connection.execute(f'DELETE FROM "{table}" WHERE run_id = ?', (run,))
+                        changed += connection.changes()
+        if changed:
+            connection.execute("VACUUM")
+            if connection.pragma("journal_mode") == "wal":
+                log_file.settle(connection)
+    return bool(changed)
+
+
+_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[apsw.Connection]:
+    with log_file.translated(path), closing(log_file.connect(path)) as connection:
+        yield connection
