@@ -10,8 +10,7 @@ import pytest
 
 from serve.hooks import speaking
 from serve.hooks.answer import Hooks
-from serve.hooks.event import HookEvent, ToolUse
-from serve.hooks.hosts.host import Host
+from serve.hooks.hosts.event import HookEvent, Host, ToolUse
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from serve.recall import evidence
 from serve.recall.analysis import Analysis, Question, analyse
 from serve.recall.classification import KINDS

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from serve.cli import main
 from serve.evaluation import canaries
 from serve.evaluation.canaries import Canary, Outcome
-from serve.reader.reader import View, standing
+from serve.reader.reader import standing
+from serve.reader.view import View
 from store.home.config import Choices, Settings
 from store.log import commands
 from store.log.commands import Draft

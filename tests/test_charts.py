@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from serve import numerals
+from serve import formatting
 from serve.charts import document, plots
 from serve.charts.chart import Chart, empty, figure, svg
 from serve.charts.scale import Scale, ticks
@@ -99,7 +99,7 @@ def test_the_table_has_every_figure():
 
 
 def test_a_histogram_names_its_last_step_without_an_end():
-    chart = plots.histogram("H", (0.0, 10.0, math.inf), (1, 3), numerals.milliseconds)
+    chart = plots.histogram("H", (0.0, 10.0, math.inf), (1, 3), formatting.milliseconds)
     assert [row[0] for row in chart.rows] == ["0.0 ms to 10 ms", "10 ms or more"]
 
 
@@ -123,16 +123,16 @@ def test_a_scale_of_one_value_has_it_in_the_middle():
 @pytest.mark.parametrize(
     ("written", "value", "said"),
     [
-        (numerals.count, 12_345, "12,345"),
-        (numerals.short, 12_345, "12.3k"),
-        (numerals.short, 0.5, "0.5"),
-        (numerals.percent, 0.215, "22 %"),
-        (numerals.milliseconds, 8.84, "8.8 ms"),
-        (numerals.milliseconds, 1_240, "1.24 s"),
-        (numerals.dollars, 0.0021, "$0.0021"),
-        (numerals.dollars, 12.3, "$12.30"),
-        (numerals.size, 5 << 20, "5.0 MiB"),
-        (numerals.day, 1_790_000_000_000_000, "2026-09-21"),
+        (formatting.count, 12_345, "12,345"),
+        (formatting.short_number, 12_345, "12.3k"),
+        (formatting.short_number, 0.5, "0.5"),
+        (formatting.percent, 0.215, "22 %"),
+        (formatting.milliseconds, 8.84, "8.8 ms"),
+        (formatting.milliseconds, 1_240, "1.24 s"),
+        (formatting.dollars, 0.0021, "$0.0021"),
+        (formatting.dollars, 12.3, "$12.30"),
+        (formatting.size, 5 << 20, "5.0 MiB"),
+        (formatting.day, 1_790_000_000_000_000, "2026-09-21"),
     ],
 )
 def test_numbers_read_well(written, value, said):

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hook_session import Session, opened
 
 from serve.cli import main
-from serve.place import Places
+from serve.project_context import Places
 from store.home import config, failures, projects
 from store.home.config import Settings
 from store.home.errors import ConfigError

@@ -19,8 +19,7 @@ from serve.evaluation.lab import (
     preview_prompt_hook,
 )
 from serve.hooks.answer import Hooks
-from serve.hooks.event import HookEvent
-from serve.hooks.hosts.host import Host
+from serve.hooks.hosts.event import HookEvent, Host
 from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenants
 from store.home.config import Choices, Settings

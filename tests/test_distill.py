@@ -15,7 +15,7 @@ from test_pretool import agent, tenants
 
 from pipelines.jobs.distill import JOB, project_files
 from pipelines.jobs.job import run
-from serve.rules import role
+from serve.reader.memory_json import role
 from serve.server.callers import hook_key
 from store.embedders.lexical import LexicalEmbedder
 from store.home import projects

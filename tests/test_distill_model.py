@@ -13,7 +13,7 @@ from test_pretool import agent, tenants
 
 from pipelines.jobs.distill import JOB
 from pipelines.jobs.job import estimated, run
-from serve.rules import role
+from serve.reader.memory_json import role
 from store.home.config import Choices, Llm, Settings
 from store.log import lesson_commands
 from store.plans import plans

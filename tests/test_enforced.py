@@ -9,8 +9,8 @@ import pytest
 from agent import Agent
 from hosts_told import RECORDED, SCHEMAS, event_name
 
-from serve.hooks.event import Reply
 from serve.hooks.hosts import HOSTS
+from serve.hooks.hosts.event import Reply
 from serve.server.open_tenants import OpenTenants
 from store.home import config, tenant
 from store.home.config import Choices, Settings

@@ -15,8 +15,8 @@ from serve.app import create_app
 from serve.cli import environment as cli
 from serve.cli import main
 from serve.reader.filters import Filter
+from serve.reader.view import newest
 from serve.recall.recall import Question, recall
-from serve.summaries.newest import newest
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant
 from store.home.errors import InvalidInput, NotFound

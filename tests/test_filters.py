@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serve.reader.filters import Filter, Masks, RowMasks
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
 from serve.reader.tail import LiveTail
+from serve.reader.view import View
 from serve.recall.recall import Mode, Question, recall
 from store.embedders.lexical import LexicalEmbedder
 from store.home.instants import moment

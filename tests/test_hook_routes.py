@@ -14,10 +14,9 @@ from test_app import NOW, TOKEN, post
 from serve.app import create_app
 from serve.hooks import answer
 from serve.hooks.answer import Hooks
-from serve.hooks.deliveries import WITHIN_S, Deliveries
-from serve.hooks.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
+from serve.hooks.delivery import WITHIN_S, Dedupe, DeferredReplies
 from serve.hooks.hosts import HOSTS
-from serve.hooks.late import Late
+from serve.hooks.hosts.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
@@ -115,7 +114,7 @@ TOOL = HookEvent("cursor", "after_tool", "s1")
 
 
 def test_what_was_said_where_nobody_listens_is_said_at_the_next_event():
-    late = Late()
+    late = DeferredReplies()
     assert late.heard("t", PROMPT, "a") == ""
     assert late.heard("t", replace(TOOL, session="s2"), "") == ""
     assert late.heard("u", TOOL, "") == ""
@@ -125,7 +124,7 @@ def test_what_was_said_where_nobody_listens_is_said_at_the_next_event():
 
 def test_what_was_never_heard_waits_for_a_later_turn():
     """A memory is said once in a session: dropped here, it would never be said."""
-    late = Late()
+    late = DeferredReplies()
     late.heard("t", PROMPT, "a")
     assert late.heard("t", replace(PROMPT, moment="stop"), "") == ""
     assert late.heard("t", PROMPT, "b") == ""
@@ -134,14 +133,14 @@ def test_what_was_never_heard_waits_for_a_later_turn():
 
 @pytest.mark.parametrize("moment", ["compacted", "session_end"])
 def test_what_waited_is_gone_with_the_session_or_its_context(moment: Any):
-    late = Late()
+    late = DeferredReplies()
     late.heard("t", PROMPT, "a")
     late.heard("t", replace(PROMPT, moment=moment), "")
     assert late.heard("t", TOOL, "") == ""
 
 
 def test_what_waited_and_does_not_fit_waits_on():
-    late, long = Late(), "x" * (MAX_CONTEXT - 1)
+    late, long = DeferredReplies(), "x" * (MAX_CONTEXT - 1)
     late.heard("t", PROMPT, "ab")
     assert late.heard("t", TOOL, long) == long
     assert late.heard("t", TOOL, "") == "ab"
@@ -162,7 +161,7 @@ def test_a_prompt_told_through_two_hosts_at_once_is_answered_once(hooks: Hooks):
 
 
 def test_a_tool_told_by_two_hosts_is_one_action_however_they_name_it():
-    deliveries = Deliveries(lambda: 0.0)
+    deliveries = Dedupe(lambda: 0.0)
     bash = replace(TOOL, host="claude-code", tool=ToolUse("Bash", "run", "make test", id="a"))
     shell = replace(TOOL, tool=ToolUse("Shell", "run", "make test", id="b"))
     assert deliveries.is_first("t", bash)
@@ -170,7 +169,7 @@ def test_a_tool_told_by_two_hosts_is_one_action_however_they_name_it():
 
 
 def test_a_tool_used_again_is_another_action():
-    deliveries = Deliveries(lambda: 0.0)
+    deliveries = Dedupe(lambda: 0.0)
     for tool in (ToolUse("Bash", "run", "ls", id="a"), ToolUse("Bash", "run", "ls", id="b")):
         assert deliveries.is_first("t", replace(TOOL, tool=tool))
         assert not deliveries.is_first("t", replace(TOOL, tool=tool))
@@ -181,7 +180,7 @@ def test_a_tool_used_again_is_another_action():
 
 def test_the_same_words_in_another_turn_tenant_or_minute_are_another_prompt():
     at = 0.0
-    deliveries = Deliveries(lambda: at)
+    deliveries = Dedupe(lambda: at)
     asked = replace(PROMPT, prompt="go on", turn="1")
     assert deliveries.is_first("t", asked)
     assert deliveries.is_first("t", replace(asked, turn="2"))
@@ -195,7 +194,7 @@ def test_the_same_words_in_another_turn_tenant_or_minute_are_another_prompt():
 
 
 def test_a_turn_that_ends_twice_ended_twice():
-    deliveries = Deliveries(lambda: 0.0)
+    deliveries = Dedupe(lambda: 0.0)
     stop = replace(PROMPT, moment="stop", turn="1")
     assert deliveries.is_first("t", stop)
     assert deliveries.is_first("t", stop)

@@ -14,8 +14,7 @@ from serve.app import create_app
 from serve.hooks import answer
 from serve.hooks.answer import Hooks
 from serve.hooks.call import Call
-from serve.hooks.event import HookEvent, Reply
-from serve.hooks.hosts.host import Host
+from serve.hooks.hosts.event import HookEvent, Host, Reply
 from serve.reader.session_events import Journals
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants

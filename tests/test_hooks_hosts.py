@@ -8,9 +8,8 @@ from hosts_home import install, machine
 from hosts_told import PROMPTS, RECORDED, SCHEMAS, contexts, event_name, laced, ours
 
 from serve.connect import hosts as connectable
-from serve.hooks.event import MAX_CONTEXT, MAX_PROMPT, HookEvent, Reply
 from serve.hooks.hosts import HOSTS
-from serve.hooks.hosts.payload import decoded
+from serve.hooks.hosts.event import MAX_CONTEXT, MAX_PROMPT, HookEvent, Reply, decode_payload
 from store.agents.json_fields import MAX_OUTPUT, ending
 from store.agents.tool_calls import ToolUse, tool_use
 from store.home.errors import InvalidInput
@@ -112,7 +111,7 @@ def test_the_end_of_an_output_is_kept_without_a_block_of_ours():
 
 
 def test_a_text_cut_within_an_emoji_is_understood():
-    assert decoded(rb'{"a": "x\ud83d", "b": "\ud83d\ude00 \\ud83d"}') == {
+    assert decode_payload(rb'{"a": "x\ud83d", "b": "\ud83d\ude00 \\ud83d"}') == {
         "a": "x�",
         "b": "😀 \\ud83d",
     }

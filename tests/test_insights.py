@@ -6,7 +6,8 @@ from itertools import product
 import pytest
 
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from serve.recall.recall import Answer, Question, recall
 from serve.recall.request import RecallRequest, answer
 from store.derived.insights import INSIGHTS_PROJECTION, Insights

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serve.lessons.matching import Rules
-from serve.lessons.wording import wording
+from serve.lessons.rule_parser import wording
 from store.log.event_kinds import Recorded
 from store.log.events import Event
 from store.memories.fold import Fold

@@ -7,7 +7,8 @@ import pytest
 from conftest import NOW, Built
 
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from serve.summaries.listing import Listing, Position, page, shown
 from store.home.instants import moment
 from store.log import commands

@@ -11,7 +11,7 @@ import pytest
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.summaries.newest import newest
+from serve.reader.view import newest
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
 from store.log import commands

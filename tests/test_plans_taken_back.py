@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Made, Planned, Revised, Step

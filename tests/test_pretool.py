@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from agent import Agent
 
-from serve.hooks import before_tool
+from serve.hooks import tool_use
 from serve.hooks.call import Call
-from serve.hooks.event import SILENCE, HookEvent, ToolUse
-from serve.lessons.index import named_by_text
+from serve.hooks.hosts.event import SILENCE, HookEvent, ToolUse
+from serve.lessons.rule_index import named_by_text
 from serve.reader.filters import Filter
 from serve.server.open_tenants import OpenTenants
 from store.embedders.lexical import LexicalEmbedder
@@ -166,8 +166,8 @@ def test_what_comes_too_late_was_not_said(agent: Agent):
     tenant, settings = agent.tenants.get("default"), agent.tenants.settings
     event = HookEvent("codex", "before_tool", "s1", tool=ToolUse("Bash", "run", "npm i"))
     late = Call(event, tenant, agent.tenants.embedder, settings.choices, "", NOW, answer_by=0.0)
-    assert before_tool.answered(late) == SILENCE and agent.events("surfaced") == []
-    assert before_tool.answered(replace(late, answer_by=inf)).context
+    assert tool_use.answer_before_tool(late) == SILENCE and agent.events("surfaced") == []
+    assert tool_use.answer_before_tool(replace(late, answer_by=inf)).context
 
 
 def test_our_own_tools_are_told_nothing(agent: Agent):

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from serve.recall import scoring
 from serve.recall.recall import Answer, Question, recall
 from store.embedders.lexical import LexicalEmbedder

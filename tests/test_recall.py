@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from serve.recall.recall import Answer, Question, recall
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant

@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from serve.recall import optional_evidence
 from serve.recall.recall import Hit, Question, recall
 from store.embedders.lexical import LexicalEmbedder

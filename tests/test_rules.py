@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from serve.app import create_app
 from serve.cli import main
-from serve.rules import role
+from serve.reader.memory_json import role
 from serve.server.open_tenants import OpenTenants
 from store.home.config import Settings
 from store.log.event_kinds import MEMORY_KINDS, TRUSTS, Archived, Recorded

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import store.derived.sessions
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from serve.recall import analysis
 from serve.recall.recall import Question, recall
 from store.derived.sessions import SESSIONS_PROJECTION, Sessions, by_part

@@ -10,8 +10,9 @@ from conftest import NOW, Built
 
 from serve.charts.chart import figure
 from serve.cli import main
-from serve.lessons.standing import Standing
-from serve.reader.reader import Reader, View
+from serve.lessons.lesson_stats import Standing
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from serve.statistics import recalls
 from serve.statistics.figures import Statistics, live, statistics, waiting
 from serve.statistics.growth import growth

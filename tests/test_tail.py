@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import LiveTail
+from serve.reader.view import View
 from serve.recall.recall import LEAST_IDF, Question, recall
 from store.derived.sessions import SESSIONS_PROJECTION, Sessions
 from store.embedders.lexical import LexicalEmbedder

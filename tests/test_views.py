@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from test_tail import HISTORIES, NOW, WORDS, Body, Memory, events
 
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
 from serve.reader.tail import LiveTail, Tail
+from serve.reader.view import View
 from serve.recall.recall import Question, recall
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant

@@ -11,7 +11,7 @@ from msgspec import Meta, structs
 
 from serve.api.operation import Call
 from serve.fields import When
-from serve.moments import moment
+from serve.formatting import parse_time
 from serve.summaries.listing import Position
 from store.home.errors import InvalidCursor, InvalidInput
 from store.home.instants import micros
@@ -71,7 +71,7 @@ def parse_moment(name: str, given: str | None, now: int) -> int | None:
     if given is None:
         return None
     try:
-        return micros(moment(given, now))
+        return micros(parse_time(given, now))
     except InvalidInput as error:
         raise InvalidInput(f"`{name}`: {error}") from error
 

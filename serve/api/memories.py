@@ -21,9 +21,9 @@ from serve.api.shapes import (
     WholeMemory,
 )
 from serve.fields import Reason, TenantName
-from serve.recall.request import all_of
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
+from serve.summaries.memory_detail import full_json_by_id
 from store.home.errors import ChangedSince, InvalidInput, NotFound
 from store.home.projects import named_project
 from store.log import commands
@@ -112,7 +112,7 @@ def memory_reply(tenant: OpenTenant, id_: str, seq: int) -> Reply:
 
     `seq` is that of its newest change as known before, so the tag is never newer than what is sent.
     """
-    found = tenant.reader.answered(lambda view: all_of(view, tenant.log, id_))
+    found = tenant.reader.answered(lambda view: full_json_by_id(view, tenant.log, id_))
     sent = msgspec.json.encode(found)
     return Reply(msgspec.Raw(sent), headers={"ETag": preconditions.make_etag(seq, sent)})
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from serve.fields import ProjectName, TenantName
-from serve.rules import Role
+from serve.reader.memory_json import Role
 from store.log.commands import Draft
 from store.log.event_kinds import GoalStatus, Maker, MemoryKind, Relation, Tier, Trust
 

@@ -12,9 +12,9 @@ from serve.api.list_query import Moment, Since, Until, parse_moment, period
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.shapes import At, InProject, InTenant, Line, ShownMemory, State
 from serve.fields import Topic
-from serve.lessons import standing
+from serve.lessons import lesson_stats
 from serve.reader.filters import Filter
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.summaries import conflicts, digest, facts, goals, graph, overview
 from serve.summaries.overview import item
 from store.home.instants import moment
@@ -380,8 +380,8 @@ def show_overview(call: Call[AboutTopic, Nothing]) -> Reply:
 def list_lessons(call: Call[OfLessons, Nothing]) -> Reply:
     tenant, asked = call.tenant, _filter(call)
     tenant.notes.write_if_possible()  # what was told until now is counted
-    found = tenant.reader.answered(lambda view: standing.statistics(view, tenant.log, asked))
-    return Reply(standing.shown(found))
+    found = tenant.reader.answered(lambda view: lesson_stats.statistics(view, tenant.log, asked))
+    return Reply(lesson_stats.shown(found))
 
 
 def show_digest(call: Call[OfPeriod, Nothing]) -> Reply:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from serve import numerals
+from serve import formatting
 from serve.charts.chart import (
     HEIGHT,
     WIDTH,
@@ -22,7 +22,7 @@ from serve.charts.chart import (
     text,
 )
 from serve.charts.scale import Scale, ticks
-from serve.numerals import Written
+from serve.formatting import Written
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 10, 22  # around the plot
 _NAMED = 4  # places of an axis along time that are named
@@ -39,8 +39,8 @@ class Axis:
     whole: Written
 
 
-DAYS = Axis("day", numerals.day_of_year, numerals.day)
-MINUTES = Axis("minute", numerals.minute, numerals.minute)
+DAYS = Axis("day", formatting.day_of_year, formatting.day)
+MINUTES = Axis("minute", formatting.minute, formatting.minute)
 
 
 def area(
@@ -48,7 +48,7 @@ def area(
     at: Sequence[float],
     values: Sequence[float],
     axis: Axis = DAYS,
-    written: Written = numerals.count,
+    written: Written = formatting.count,
     said: str = "",
 ) -> Chart:
     """Draw how one number moved, from 0 up; `at` are ascending."""
@@ -79,7 +79,7 @@ def bars(
     at: Sequence[float],
     series: Mapping[str, Sequence[float]],
     axis: Axis = DAYS,
-    written: Written = numerals.count,
+    written: Written = formatting.count,
     said: str = "",
 ) -> Chart:
     """Draw numbers by step of an axis, one upon the other; each series is as long as `at`."""
@@ -137,7 +137,7 @@ def histogram(
     title: str,
     edges: Sequence[float],
     counts: Sequence[int],
-    written: Written = numerals.short,
+    written: Written = formatting.short_number,
     marks: Mapping[str, float] | None = None,
     said: str = "",
 ) -> Chart:
@@ -150,13 +150,13 @@ def histogram(
     tall = ticks(max(counts), whole=True)
     up = Scale(0.0, tall[-1], HEIGHT - _BOTTOM, _TOP)
     slot = (WIDTH - _LEFT - _RIGHT) / len(counts)
-    drawn = [_grid(tall, up, numerals.count)]
+    drawn = [_grid(tall, up, formatting.count)]
     names = [_between(low, high, written) for low, high in pairwise(edges)]
     every = -(-len(counts) // 11)
     for place, count in enumerate(counts):
         x = _LEFT + place * slot
         if count:
-            said_of = f"{names[place]}: {numerals.count(count)}"
+            said_of = f"{names[place]}: {formatting.count(count)}"
             top = up(count)
             drawn.append(bar(x + 1, top, slot - 2, up(0) - top, "column f1", said_of))
         if place % every == 0:
@@ -169,11 +169,11 @@ def histogram(
     total = sum(counts)
     return Chart(
         title,
-        said or f"{numerals.count(total)} values.",
+        said or f"{formatting.count(total)} values.",
         "".join(drawn),
         ("between", "count", "share"),
         [
-            (name, numerals.count(count), numerals.percent(count / total))
+            (name, formatting.count(count), formatting.percent(count / total))
             for name, count in zip(names, counts, strict=True)
         ],
     )
@@ -182,7 +182,7 @@ def histogram(
 def rows(
     title: str,
     values: Mapping[str, float],
-    written: Written = numerals.count,
+    written: Written = formatting.count,
     said: str = "",
     unit: str = "count",
 ) -> Chart:
@@ -224,14 +224,14 @@ def spark(title: str, values: Sequence[float], said: str = "") -> Chart:
             top = up(value)
             width = max(slot - 0.6, 0.4)
             drawn.append(bar(place * slot, top, width, _SPARK_HEIGHT - top, "column f1"))
-    said = said or f"{numerals.count(math.fsum(_finite(values)))} in {len(values)} steps."
+    said = said or f"{formatting.count(math.fsum(_finite(values)))} in {len(values)} steps."
     marks = "".join(drawn)
     return Chart(title, said, marks, (), (), width=_SPARK_WIDTH, height=_SPARK_HEIGHT)
 
 
 def _grid(marks: Sequence[float], up: Scale, written: Written) -> str:
     """Return the lines across and what they stand for."""
-    short = numerals.short if written is numerals.count else written
+    short = formatting.short_number if written is formatting.count else written
     return "".join(
         line(_LEFT, up(value), WIDTH - _RIGHT, up(value), "grid" if value else "axis")
         + text(_LEFT - 5, up(value) + 3.5, short(value), "tick", "end")
@@ -278,7 +278,7 @@ def _between(low: float, high: float, written: Written) -> str:
 
 def _bare(value: float, written: Written) -> str:
     """Return a value for an axis, its unit left out."""
-    return numerals.short(value) if written is numerals.milliseconds else written(value)
+    return formatting.short_number(value) if written is formatting.milliseconds else written(value)
 
 
 def _place(edges: Sequence[float], value: float) -> float:

@@ -10,7 +10,7 @@ import click
 
 from serve.cli import environment, output
 from serve.cli.environment import Environment
-from serve.numerals import size
+from serve.formatting import size
 from store.home.config import is_off
 from store.home.errors import InvalidInput, MnemologError, NotFound
 from store.home.projects import checked_project
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from serve.connect.hosts import Host
     from serve.connect.link import Plan
-    from serve.lessons.standing import Statistics
+    from serve.lessons.lesson_stats import Statistics
     from serve.server.open_tenants import OpenTenants
     from store.home.config import Settings
     from store.log.event_log import EventLog
@@ -277,13 +277,13 @@ def hook(env: Environment, /, host: str, as_json: bool) -> None:
 def _answer_event(settings: "Settings", host: str, event: bytes) -> dict[str, Any] | None:
     from serve.hooks.answer import Hooks
     from serve.hooks.hosts import HOSTS
-    from serve.hooks.hosts.payload import decoded
+    from serve.hooks.hosts.event import decode_payload
 
     if host not in HOSTS:
         raise NotFound(f"unknown host {host!r}: choose from {', '.join(sorted(HOSTS))}")
     if len(event) > MOST_EVENT_BYTES:
         raise InvalidInput(f"the event is larger than {size(MOST_EVENT_BYTES)}")
-    payload = decoded(event)
+    payload = decode_payload(event)
     tenants = _open_tenants(settings)
     hooks = Hooks(tenants, environment.now, HOOK_DEADLINE_S)
     try:
@@ -329,7 +329,7 @@ def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from serve.lessons.standing import shown
+    from serve.lessons.lesson_stats import shown
 
     settings = context.obj.settings()
     if project is not None:
@@ -387,7 +387,7 @@ def reject_lessons(
 
 
 def _statistics(settings: "Settings", log: "EventLog", project: str | None) -> "Statistics":
-    from serve.lessons.standing import statistics
+    from serve.lessons.lesson_stats import statistics
     from serve.reader.filters import Filter
     from serve.reader.reader import Reader
     from store.embedders.embedder import make_embedder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from serve import moments
+from serve import formatting
 from serve.cli import environment, output
 from serve.cli.environment import Environment
 from serve.summaries.recording import recording
@@ -170,9 +170,9 @@ def _request_body(
     return asked | {
         "query": output.encodable(query),
         "project": environment.project_or_default(settings, project, none=all_projects),
-        "since": moments.moment_if_any(since, at),
-        "until": moments.moment_if_any(until, at),
-        "as_of": moments.point(as_of, at) if as_of else None,
+        "since": formatting.parse_optional_time(since, at),
+        "until": formatting.parse_optional_time(until, at),
+        "as_of": formatting.parse_time_point(as_of, at) if as_of else None,
         "active_only": not include_archived,
     }
 

@@ -9,7 +9,7 @@ import click
 from serve.cli import environment, output, processes
 from serve.cli.environment import Environment
 from serve.cli.group import FAILED
-from serve.numerals import size
+from serve.formatting import size
 from store.home.config import Settings
 from store.home.errors import InvalidInput, NotFound
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from serve import moments
+from serve import formatting
 from serve.cli import environment, learn, output
 from serve.cli.environment import Environment
 from store.home.projects import checked_project
@@ -72,7 +72,7 @@ def list_facts(
         checked_project(project)
     settings = env.settings()
     now = environment.now()
-    then = moments.point(as_of, now) if as_of else None
+    then = formatting.parse_time_point(as_of, now) if as_of else None
     with environment.open_log(settings) as log:
         from serve.reader.reader import Reader
         from serve.recall.request import moment_of

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from serve.harmless import harmless
+from serve.formatting import sanitize
 from store.home.errors import InvalidInput, LogError
 from store.log.event_log import EventLog
 from store.text import visible_json
@@ -60,7 +60,7 @@ def encodable(text: str) -> str:
 
 def clean(text: str) -> str:
     """Return text made harmless for a terminal; line ends stay, tabs become spaces."""
-    return harmless(text).expandtabs(4)
+    return sanitize(text).expandtabs(4)
 
 
 def one_line(text: str, width: int = 70) -> str:

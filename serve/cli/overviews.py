@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from serve import moments
+from serve import formatting
 from serve.cli import environment, output
 from serve.cli.environment import Environment
 from store.home.instants import micros, moment
@@ -106,13 +106,13 @@ def timeline(
     """List memories by day, oldest first. They are those about TOPIC, or the newest ones."""
     settings, at = env.settings(), environment.now()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    start, end = (micros(moments.moment(one, at)) if one else None for one in (since, until))
+    start, end = (micros(formatting.parse_time(one, at)) if one else None for one in (since, until))
     with environment.open_log(settings) as log:
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
+        from serve.reader.view import newest
         from serve.recall.recall import recall
         from serve.summaries import overview as overviews
-        from serve.summaries.newest import newest
         from store.embedders.embedder import make_embedder
 
         asked = Filter(at, belongs, since=start, until=end)
@@ -166,8 +166,8 @@ def digest(
     """List by day what was decided, learned and done. Also list what is open now."""
     settings, at = env.settings(), environment.now()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    start = micros(moments.moment(since, at))
-    end = micros(moments.moment(until, at)) if until else at
+    start = micros(formatting.parse_time(since, at))
+    end = micros(formatting.parse_time(until, at)) if until else at
     with environment.open_log(settings) as log:
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader

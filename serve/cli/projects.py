@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import click
 
-from serve import moments
+from serve import formatting
 from serve.cli import output
 from serve.cli.environment import Environment, now
 from store.home import config, pauses, projects
@@ -128,7 +128,7 @@ def pause(
     """
     (settings, _), at = env.settings_and_fault(), now()
     scope, name = _pause_target(settings, project, directory, session)
-    until = at + moments.seconds(span) * 1_000_000 if span else None
+    until = at + formatting.parse_span(span) * 1_000_000 if span else None
     made = pauses.pause(settings.home, scope, name, at, until)
     if as_json:
         output.emit(pauses.shown(made))

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from serve import moments
+from serve import formatting
 from serve.cli import environment, output
 from serve.cli.environment import Environment
 from store.home.errors import NotFound
@@ -28,7 +28,7 @@ def show(env: Environment, /, id_: str, as_json: bool) -> None:
     settings = env.settings()
     with environment.open_log(settings) as log:
         from serve.reader.reader import Reader
-        from serve.recall.request import all_of
+        from serve.summaries.memory_detail import full_json_by_id
         from store.embedders.embedder import make_embedder
         from store.log.commands import resolve
 
@@ -39,7 +39,7 @@ def show(env: Environment, /, id_: str, as_json: bool) -> None:
             make_embedder(settings.choices.embedder, settings.home),
         )
         with reader.view() as view:
-            found = all_of(view, log, wanted)
+            found = full_json_by_id(view, log, wanted)
     if as_json:
         output.emit(found)
     else:
@@ -134,12 +134,13 @@ def list_(
     if as_of is not None and state != "active":
         raise click.UsageError("--as-of lists what was active then: omit --state")
     at = environment.now()
-    then = moments.point(as_of, at) if as_of else None
+    then = formatting.parse_time_point(as_of, at) if as_of else None
     with environment.open_log(settings) as log:
         from serve.reader.filters import Filter
+        from serve.reader.memory_json import visible_json
         from serve.reader.reader import Reader
-        from serve.recall.request import moment_of, seen
-        from serve.summaries.newest import newest
+        from serve.reader.view import newest
+        from serve.recall.request import moment_of
         from store.embedders.embedder import make_embedder
 
         reader = Reader(
@@ -151,7 +152,7 @@ def list_(
             asked = Filter(at, project, kinds, (), tags, as_of=moment_of(reader, then))
             found = newest(view, asked, limit, state)
         if as_json:
-            output.emit({"memories": [seen(one) for one in found]})
+            output.emit({"memories": [visible_json(one) for one in found]})
             return
         rows = [
             (
@@ -161,7 +162,7 @@ def list_(
                 _end(one["project"] or ""),
                 output.one_line(one["text"], 200) or _FORGOTTEN,
             )
-            for one in map(seen, found)
+            for one in map(visible_json, found)
         ]
     if rows:
         output.table(("id", "kind", "date", "project", "text"), rows)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from serve import moments
+from serve import formatting
 from serve.cli import environment, output
 from serve.cli.environment import Environment
-from serve.numerals import percent, size
+from serve.formatting import percent, size
 from store.home.config import Settings
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
@@ -18,7 +18,7 @@ from store.home.tenant import Tenant, log_bytes
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
-    from serve.lessons.standing import Standing
+    from serve.lessons.lesson_stats import Standing
     from serve.statistics.figures import Statistics
     from serve.statistics.usefulness import Period, Usefulness
     from store.home.registry import Server
@@ -146,7 +146,7 @@ def _print_status(found: dict[str, Any]) -> None:
     output.say(f"tenant    {found['tenant']} in {found['home']}")
     output.say(f"log       {found['events']} events, {size(found['log_bytes'])}")
     if manifest:
-        age = moments.ago(manifest["age_s"])
+        age = formatting.ago(manifest["age_s"])
         output.say(
             f"manifest  {manifest['number']}, built {age} up to event {manifest['watermark']}: "
             f"{manifest['memories']} memories, {size(manifest['bytes'])}, "
@@ -205,7 +205,7 @@ def _recording(found: dict[str, Any]) -> Iterator[str]:
 
 def _said(server: dict[str, Any]) -> str:
     said = f"port {server['port']}, process {server['pid']}"
-    said += f", started {moments.ago(server['age_s'])}"
+    said += f", started {formatting.ago(server['age_s'])}"
     return said + (f", ends when idle for {s} s" if (s := server["idle_exit_s"]) else "")
 
 
@@ -235,7 +235,7 @@ def stats(env: Environment, /, plot: Path | None, as_json: bool) -> None:
     settings = env.settings()
     tenant, now = environment.chosen_tenant(settings), environment.now()
     with environment.open_log(settings) as log:
-        from serve.lessons import standing
+        from serve.lessons import lesson_stats
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
         from serve.statistics.figures import statistics
@@ -245,11 +245,11 @@ def stats(env: Environment, /, plot: Path | None, as_json: bool) -> None:
         model = make_embedder(settings.choices.embedder, settings.home)
         with Reader(tenant, log, model).view() as view:
             found = statistics(settings.home, tenant, log, view, now)
-            lessons = standing.statistics(view, log, Filter(now)) if plot or as_json else None
+            lessons = lesson_stats.statistics(view, log, Filter(now)) if plot or as_json else None
         if plot is not None and lessons is not None:
             _write_plots(plot, found, lessons.lessons)
         if as_json and lessons is not None:
-            told: dict[str, Any] = {"lessons": standing.shown(lessons)["lessons"]}
+            told: dict[str, Any] = {"lessons": lesson_stats.shown(lessons)["lessons"]}
             output.emit(shown(found) | told | ({"plot": str(plot)} if plot else {}))
         elif plot is not None:
             output.say(f"drew {plot}")
@@ -283,7 +283,7 @@ def _day(at: int) -> str:
 
 
 def _print_statistics(found: "Statistics") -> None:
-    from serve.numerals import count, dollars, milliseconds, percent, size
+    from serve.formatting import count, dollars, milliseconds, percent, size
 
     memories, rate, said = found.memories, found.rate, found.answered
     kinds = ", ".join(
@@ -318,7 +318,7 @@ def _print_statistics(found: "Statistics") -> None:
             f"newest {count(ratings.looked_at)}, {ratings.mean:+.2f} on average"
         )
     if served := found.builds.served:
-        age = moments.ago(max(0, found.at - served.at) // 1_000_000)
+        age = formatting.ago(max(0, found.at - served.at) // 1_000_000)
         output.say(f"build     {served.number}, {age}, {served.took_s:.1f} s")
     for reason in found.builds.refusal.reasons if found.builds.refusal else ():
         output.say(f"refused   {output.one_line(reason, 200)}")
@@ -352,7 +352,7 @@ def _print_usefulness(found: "Usefulness") -> None:
 
 
 def _lines(one: "Period") -> list[str]:
-    from serve.numerals import count
+    from serve.formatting import count
 
     def some(number: int, what: str) -> str:
         return f"{count(number)} {what}{'' if number == 1 else 's'}"

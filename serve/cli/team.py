@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from serve import moments
+from serve import formatting
 from serve.cli import environment, output
 from serve.cli.environment import Environment
-from serve.numerals import size
+from serve.formatting import size
 from store.home import tenant as tenants_
 from store.home.config import Settings
 from store.home.errors import BuildBusy, Conflict, InvalidName, MnemologError, NotFound
@@ -123,7 +123,7 @@ def _print_tenant_stats(found: "TenantStats") -> None:
     if found.manifest is None:
         output.say("manifest  none: run `mnemolog build`")
     else:
-        ago = moments.ago(found.manifest.age_s)
+        ago = formatting.ago(found.manifest.age_s)
         output.say(f"manifest  {found.manifest.number}, built {ago}, {size(found.snapshot_bytes)}")
     output.say(f"tail      {found.tail:,} events since")
     output.say(f"recalls   {found.recalls_of_day:,} in a day{_silence(found.silence_rate)}")
@@ -289,7 +289,7 @@ def create_token(
     said = {
         "scopes": tuple(dict.fromkeys(scopes)),
         "name": name,
-        "ttl_s": moments.seconds(expires) if expires else None,
+        "ttl_s": formatting.parse_span(expires) if expires else None,
         "per_minute": per_minute,
     }
     made = make_token(settings, OWNER, opens, msgspec.convert(said, Wanted), environment.now())

@@ -197,7 +197,7 @@ def _sessions(
     settings: "Settings", log: "EventLog | None", host: "TranscriptHost", project: str | None
 ) -> "Sessions":
     from serve.hooks import intent
-    from serve.place import Places
+    from serve.project_context import Places
     from store.home import pauses
     from store.importers.transcript_events import Sessions
 

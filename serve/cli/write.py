@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from serve import moments
+from serve import formatting
 from serve.cli import environment, output
 from serve.cli.environment import Environment
 from store.home.config import Settings
@@ -102,7 +102,7 @@ def record(
         _record_batch(settings, belongs, as_json)
         return
     if ttl is not None:
-        fields["ttl_s"] = moments.seconds(ttl)
+        fields["ttl_s"] = formatting.parse_span(ttl)
     if fields["chain"] is not None and fields["kind"] is None:
         fields["kind"] = "milestone"
     if due is not None:

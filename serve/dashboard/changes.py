@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import InvalidInput, NotFound
 from store.log import commands

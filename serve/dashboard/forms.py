@@ -11,7 +11,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import json, structs
 
-from serve import moments
+from serve import formatting
 from serve.reader.filters import Filter
 from serve.recall.request import RecallRequest
 from serve.summaries.listing import Listing, Sort, State
@@ -83,8 +83,8 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             kinds=those.kinds,  # type: ignore[arg-type]
             tiers=those.tiers,  # type: ignore[arg-type]
             tags=those.tags,
-            since=moments.moment_if_any(self.since, now),
-            until=moments.moment_if_any(self.until, now),
+            since=formatting.parse_optional_time(self.since, now),
+            until=formatting.parse_optional_time(self.until, now),
             active_only=self.state == ACTIVE,
             min_confidence=0.0,
             touch=False,
@@ -92,8 +92,8 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _filter(self, now: int) -> Filter:
         since, until = (
-            moments.moment_if_any(self.since, now),
-            moments.moment_if_any(self.until, now),
+            formatting.parse_optional_time(self.since, now),
+            formatting.parse_optional_time(self.until, now),
         )
         return Filter(
             now=now,
@@ -137,7 +137,7 @@ def draft(sent: Sent) -> Draft:
     if sent.get("metadata", "").strip():
         given["metadata"] = _metadata(sent["metadata"])
     if sent.get("created_at"):
-        given["created_at"] = moments.moment(sent["created_at"], 0)
+        given["created_at"] = formatting.parse_time(sent["created_at"], 0)
     if "content" not in given:
         raise InvalidInput("there is no text to remember")
     found: Draft = _convert(
@@ -209,7 +209,7 @@ def _numbers(sent: Sent) -> dict[str, float]:
 
 def _ttl(sent: Sent) -> dict[str, int]:
     text = sent.get("ttl", "").strip()
-    return {"ttl_s": moments.seconds(text)} if text else {}
+    return {"ttl_s": formatting.parse_span(text)} if text else {}
 
 
 def _metadata(text: str) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import get_args
 from flask import Blueprint, Response, render_template, request
 
 from serve.dashboard.site import Site
-from serve.reader.reader import View
-from serve.recall.request import seen
+from serve.reader.memory_json import visible_json
+from serve.reader.view import View
 from serve.summaries import picture
 from serve.summaries.picture import Entity
 from store.derived.entities import EntityIndex
@@ -75,7 +75,7 @@ def graph_blueprint(site: Site) -> Blueprint:
         return render_template(
             "entity_part.html" if is_part else "entity.html",
             one=one,
-            memories=[seen(memory) for memory in one.memories],
+            memories=[visible_json(memory) for memory in one.memories],
         )
 
     return pages

@@ -13,10 +13,11 @@ from serve.dashboard import forms, recall_pages
 from serve.dashboard.changes import encode_state
 from serve.dashboard.rendering import pretty
 from serve.dashboard.site import Site, Undo, tenant_url
-from serve.reader.reader import View
-from serve.recall.request import seen, whole
+from serve.reader.memory_json import visible_json
+from serve.reader.view import View
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
+from serve.summaries.memory_detail import full_json
 from store.home.errors import ChangedSince, IdConflict, InvalidInput, NotFound
 from store.home.instants import new_id
 from store.log import commands
@@ -145,8 +146,8 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
     events = opened.log.about(id_)
     if memory.state == FORGOTTEN:
         erased = bool(events) and is_erased(events[0].body)
-        return {"memory": None, "tombstone": seen(memory), "is_erased": erased}
-    told = whole(view, opened.log, memory)
+        return {"memory": None, "tombstone": visible_json(memory), "is_erased": erased}
+    told = full_json(view, opened.log, memory)
     recalls, has_more = recall_pages.recalls_of_memory(opened, id_, MOST_RECALLS)
     steps = history_steps(events, opened.log.undone(opened.log.head()))
     return {
@@ -155,7 +156,7 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
         "edges": [_edge(view, id_, one) for one in told["edges"]],
         "duplicates": [one | {"memory": _line(view, one["id"])} for one in told["duplicates"]],
         "chain": [
-            seen(one) | {"state": one.state}
+            visible_json(one) | {"state": one.state}
             for one in history.of_memory(view, id_)
             if one.id != id_
         ],
@@ -180,7 +181,9 @@ def _edge(view: View, id_: str, edge: dict[str, Any]) -> dict[str, Any]:
 
 def _line(view: View, id_: str) -> dict[str, Any]:
     found = view.tail.find(id_)
-    return {"id": id_, "text": ""} if found is None else seen(found) | {"state": found.state}
+    return (
+        {"id": id_, "text": ""} if found is None else visible_json(found) | {"state": found.state}
+    )
 
 
 def _find_memory(view: View, id_: str) -> Memory:

@@ -13,7 +13,7 @@ import msgspec
 from flask import Blueprint, Response, current_app, render_template
 from markupsafe import Markup
 
-from serve import numerals
+from serve import formatting
 from serve.charts import plots
 from serve.charts.chart import figure, svg
 from serve.dashboard.site import Site, tenant_url
@@ -73,7 +73,7 @@ def overview_blueprint(site: Site) -> Blueprint:
             charts=[Markup(figure(chart)) for chart in of_overview(found)],
             jobs_url=_url("jobs.index"),
             errors_url=_url("errors.index"),
-            dollars=numerals.dollars,
+            dollars=formatting.dollars,
         )
 
     @pages.get("/t/<tenant>/overview/live")
@@ -88,12 +88,12 @@ def overview_blueprint(site: Site) -> Blueprint:
 def _live_counters(found: Live) -> dict[str, str]:
     """Return the counters that move, by name, as the page writes them; the spark as SVG."""
     return {
-        "memories": numerals.count(found.memories),
-        "events": numerals.count(found.events),
-        "tail": numerals.count(found.tail),
+        "memories": formatting.count(found.memories),
+        "events": formatting.count(found.events),
+        "tail": formatting.count(found.tail),
         "a_minute": _a_minute(found.a_minute),
-        "asked": f"over ten minutes; {numerals.count(found.last_hour)} in an hour, "
-        f"{numerals.count(found.last_day)} in 24 h",
+        "asked": f"over ten minutes; {formatting.count(found.last_hour)} in an hour, "
+        f"{formatting.count(found.last_day)} in 24 h",
         "silence": _share(found.silence),
         "p50": _time(found.p50_ms),
         "p95": f"95 % within {_time(found.p95_ms)}"
@@ -124,7 +124,7 @@ def _tiles(found: Statistics) -> list[Tile]:
     ratings, disk = found.ratings, found.disk
     helped = _share(ratings.helped / ratings.looked_at if ratings.looked_at else None)
     failed = len(builds.failures)
-    month = f"{numerals.dollars(spending.month.cost_usd)} in 30 days"
+    month = f"{formatting.dollars(spending.month.cost_usd)} in 30 days"
     return [
         Tile(
             "Recalls a minute",
@@ -138,58 +138,58 @@ def _tiles(found: Statistics) -> list[Tile]:
         Tile(
             "Silence",
             moving["silence"],
-            f"of the newest {numerals.count(newest.looked_at)} recalls",
+            f"of the newest {formatting.count(newest.looked_at)} recalls",
             name="silence",
         ),
         Tile("Time of a recall", moving["p50"], moving["p95"], name="p50", note_name="p95"),
         Tile(
             "Active memories",
             moving["memories"],
-            f"{numerals.count(found.memories.total)} held",
+            f"{formatting.count(found.memories.total)} held",
             url=_url("memories.index"),
             name="memories",
         ),
         Tile(
             "Events not built in",
             moving["tail"],
-            f"{numerals.count(builds.changes)} change a memory",
+            f"{formatting.count(builds.changes)} change a memory",
             url=_url("jobs.index"),
             name="tail",
         ),
         Tile(
             "Waiting for you",
-            numerals.count(found.waiting),
+            formatting.count(found.waiting),
             "plans, drafts, recommendations",
             tone="warn" if found.waiting else "",
             url=_url("proposals.index"),
         ),
         Tile(
             "Errors",
-            numerals.count(failed),
+            formatting.count(failed),
             "that did not go right since",
             tone="bad" if failed else "",
             url=_url("errors.index"),
         ),
         Tile(
             "Spent today",
-            numerals.dollars(spending.today.cost_usd),
+            formatting.dollars(spending.today.cost_usd),
             month,
             url=_url("jobs.index"),
         ),
-        Tile("Rated helpful", helped, f"of {numerals.count(ratings.looked_at)} newest ratings"),
+        Tile("Rated helpful", helped, f"of {formatting.count(ratings.looked_at)} newest ratings"),
         Tile(
             "On disk",
-            numerals.size(disk.total),
-            f"log {numerals.size(disk.log)}, snapshots {numerals.size(disk.snapshots)}",
+            formatting.size(disk.total),
+            f"log {formatting.size(disk.log)}, snapshots {formatting.size(disk.snapshots)}",
         ),
     ]
 
 
 def _episodes(taken: Episodes) -> Tile:
-    shares = numerals.percent(taken.log_share), numerals.percent(taken.snapshots_share)
+    shares = formatting.percent(taken.log_share), formatting.percent(taken.snapshots_share)
     return Tile(
         "Episodes",
-        numerals.count(taken.count),
+        formatting.count(taken.count),
         f"about {shares[0]} of the log, {shares[1]} of the snapshots",
     )
 
@@ -219,7 +219,7 @@ def _usefulness_rows(found: Usefulness) -> list[tuple[str, list[str]]]:
 
 
 def _figure(value: int | None) -> str:
-    return "–" if value is None else numerals.count(value)
+    return "–" if value is None else formatting.count(value)
 
 
 def _alarms(found: Statistics, log: EventLog) -> list[str]:
@@ -240,15 +240,15 @@ def _spark(minutes: tuple[int, ...]) -> str:
 
 
 def _a_minute(value: float) -> str:
-    return f"{value:.1f}" if value < 10 else numerals.count(round(value))
+    return f"{value:.1f}" if value < 10 else formatting.count(round(value))
 
 
 def _share(value: float | None) -> str:
-    return "–" if value is None else numerals.percent(value)
+    return "–" if value is None else formatting.percent(value)
 
 
 def _time(value: float | None) -> str:
-    return "–" if value is None else numerals.milliseconds(value)
+    return "–" if value is None else formatting.milliseconds(value)
 
 
 def _url(endpoint: str) -> str:

@@ -11,7 +11,7 @@ from serve.api.list_query import decode_cursor, encode_cursor, filter_digest
 from serve.dashboard.site import Site, tenant_url
 from serve.evaluation import lab as asking
 from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.recall.explanation import SPOKEN, WANTS
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import receipts as told

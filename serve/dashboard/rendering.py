@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from serve import moments
-from serve.harmless import harmless
+from serve import formatting
+from serve.formatting import sanitize
 
 MOST_LINES = 200  # of a difference: comparing more takes longer than a page may
 LONGEST = 20_000  # characters of a side of a difference
@@ -24,7 +24,7 @@ Sign = Literal["same", "gone", "new", "left"]
 
 def clean(text: object) -> str:
     """Return a value's text made harmless; line ends and tabs stay."""
-    return harmless(str(text))
+    return sanitize(str(text))
 
 
 def line(text: object, longest: int = 200) -> str:
@@ -49,8 +49,8 @@ def ago(at: int, now: int) -> str:
     """Return how long ago a moment was, or how far ahead it lies."""
     passed = (now - at) // 1_000_000
     if passed < 0:
-        return "in " + moments.ago(-passed).removesuffix(" ago")
-    return "now" if passed < 5 else moments.ago(passed)
+        return "in " + formatting.ago(-passed).removesuffix(" ago")
+    return "now" if passed < 5 else formatting.ago(passed)
 
 
 def number(value: float) -> str:

@@ -14,15 +14,14 @@ from flask import Blueprint, Response, render_template, request
 
 from serve.dashboard.rendering import pretty
 from serve.dashboard.site import Site, Undo, back, tenant_url
-from serve.lessons.index import rules
-from serve.lessons.standing import Standing, Statistics, statistics
+from serve.lessons.lesson_stats import Standing, Statistics, statistics
+from serve.lessons.rule_index import rules
 from serve.reader.filters import Filter
-from serve.reader.reader import View
-from serve.recall.request import seen
+from serve.reader.memory_json import visible_json
+from serve.reader.view import View, newest
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import goals, proposals
 from serve.summaries.goals import Chain
-from serve.summaries.newest import newest
 from serve.summaries.proposals import Changed, Proposal, State
 from store.home.errors import InvalidInput, NotFound
 from store.log import commands, lesson_commands
@@ -134,7 +133,9 @@ def goals_blueprint(site: Site) -> Blueprint:
                 ("Blocked", [_goal_view(one, today) for one in wanted if one.status == "blocked"]),
                 ("Done and dropped", [_goal_view(one, today) for one in ended]),
             ],
-            chains=[(chain.name, [seen(one) for one in chain.milestones]) for chain in chains],
+            chains=[
+                (chain.name, [visible_json(one) for one in chain.milestones]) for chain in chains
+            ],
             statuses=GOAL_STATUSES,
         )
 
@@ -167,7 +168,7 @@ def _goals(view: View, now: int) -> tuple[list[Memory], list[Memory], list[Chain
 def _goal_view(goal: Memory, today: date) -> dict[str, Any]:
     (shown,) = goals.shown([goal], today)
     return {
-        **seen(goal),
+        **visible_json(goal),
         "status": goal.status or "open",
         "progress": goal.progress,
         "percent": _percent(goal),

@@ -37,7 +37,7 @@ from serve.dashboard import (
 )
 from serve.dashboard.rendering import ago, clean, differences, iso, line, number, pretty, stamp
 from serve.dashboard.site import Site, login_blueprint, tenant_url
-from serve.numerals import size
+from serve.formatting import size
 from serve.server import request_guard
 from serve.server.open_tenants import OpenTenant, OpenTenants
 from serve.server.problems import MIMETYPE, Problem

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.reader.filters import Filter
-from serve.reader.reader import View, standing
+from serve.reader.reader import standing
 from serve.reader.snapshots import Snapshots
+from serve.reader.view import View
 from serve.recall.recall import Mode, Question, recall
 from store.embedders.embedder import Embedder
 from store.home.config import Choices

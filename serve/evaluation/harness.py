@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from serve.evaluation.dataset import Memory, Prompt, Query, Result, Workspace
 from serve.hooks import prompt
 from serve.hooks.call import Call
-from serve.hooks.event import HookEvent
+from serve.hooks.hosts.event import HookEvent
 from serve.hooks.intent import read
 from serve.reader.reader import Reader
 from serve.recall.context_block import short_id
@@ -130,7 +130,7 @@ def _block(
     """Return what the prompt hook puts before the model, in a session that begins with this."""
     event = HookEvent("eval", "prompt", asked.id, prompt=asked.query)
     unrecorded = replace(choices, record=())  # a measurement leaves the memory as it is
-    return prompt.answered(Call(event, tenant, model, unrecorded, "", at)).context
+    return prompt.answer_prompt(Call(event, tenant, model, unrecorded, "", at)).context
 
 
 @contextmanager

@@ -11,14 +11,14 @@ from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
-from serve import moments
+from serve import formatting
 from serve.hooks import speaking
 from serve.hooks.call import Call
-from serve.hooks.event import HookEvent
+from serve.hooks.hosts.event import HookEvent
 from serve.hooks.intent import read
-from serve.hooks.prompt import compose, look_up
-from serve.hooks.recap import recap
-from serve.reader.reader import Reader, View
+from serve.hooks.prompt import compose, look_up, recap
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from serve.recall.analysis import Mode
 from serve.recall.context_block import Block, block, note
 from serve.recall.explanation import SPOKEN
@@ -140,9 +140,9 @@ def request(asked: LabQuestion, side: Side, usual: Choices, now: int) -> RecallR
         "kinds": asked.kinds,
         "tiers": asked.tiers,
         "tags": tuple(one for part in asked.tags.split(",") if (one := part.strip())),
-        "since": moments.moment_if_any(asked.since, now),
-        "until": moments.moment_if_any(asked.until, now),
-        "as_of": moments.moment_if_any(asked.as_of, now),
+        "since": formatting.parse_optional_time(asked.since, now),
+        "until": formatting.parse_optional_time(asked.until, now),
+        "as_of": formatting.parse_optional_time(asked.as_of, now),
         "active_only": asked.states != "all",
         "cold": asked.states == "cold",
         "min_score": asked.min_score or 0.0,

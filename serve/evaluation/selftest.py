@@ -17,8 +17,8 @@ from serve.evaluation.dataset import Workspace
 from serve.evaluation.harness import run_queries
 from serve.evaluation.report import Scores, Silence, score_report
 from serve.hooks.call import Call
-from serve.hooks.event import HookEvent
-from serve.hooks.prompt import answered
+from serve.hooks.hosts.event import HookEvent
+from serve.hooks.prompt import answer_prompt
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, standing
 from serve.recall.recall import Question, recall
@@ -166,7 +166,7 @@ def _silence(
     broken = []
     for number, prompt in enumerate(said):
         event = HookEvent("selftest", "prompt", f"selftest-{now}-{number}", prompt=prompt)
-        if answered(Call(event, one, embedder, choices, "", now)).context:
+        if answer_prompt(Call(event, one, embedder, choices, "", now)).context:
             broken.append(prompt)
     if broken:
         return Probe("silence", False, f"small talk brings something back: {broken[0]!r}")

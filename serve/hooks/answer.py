@@ -11,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from serve.hooks import after_tool, before_tool, prompt, session, stop
+from serve.hooks import prompt, session, tool_use
 from serve.hooks.call import Call
-from serve.hooks.deliveries import Deliveries
-from serve.hooks.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Reply
-from serve.hooks.hosts.host import Host, Payload
-from serve.hooks.late import Late
-from serve.place import Place, Places
+from serve.hooks.delivery import Dedupe, DeferredReplies
+from serve.hooks.hosts.event import MAX_CONTEXT, SILENCE, HookEvent, Host, Moment, Payload, Reply
+from serve.project_context import Place, Places
 from serve.server.open_tenants import OpenTenants
 from store.home import pauses
 from store.home.errors import ConfigError, MnemologError
@@ -28,13 +26,13 @@ DEADLINE_S = 0.2
 _THREADS = 8
 
 _ANSWERS: Mapping[Moment, Callable[[Call], Reply]] = {
-    "session_start": session.answered,
-    "compacted": session.compacted,
-    "session_end": session.ended,
-    "prompt": prompt.answered,
-    "before_tool": before_tool.answered,
-    "after_tool": after_tool.answered,
-    "stop": stop.answered,
+    "session_start": session.answer_session_start,
+    "compacted": session.record_compaction,
+    "session_end": session.record_session_end,
+    "prompt": prompt.answer_prompt,
+    "before_tool": tool_use.answer_before_tool,
+    "after_tool": tool_use.record_after_tool,
+    "stop": session.record_stop,
 }
 
 
@@ -49,8 +47,8 @@ class Hooks:
     ) -> None:
         """`clock` gives microseconds UTC."""
         self._tenants, self._clock, self._deadline_s = tenants, clock, deadline_s
-        self._deliveries = Deliveries(time.monotonic)
-        self._late = Late()
+        self._deliveries = Dedupe(time.monotonic)
+        self._late = DeferredReplies()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mnemolog-hook")
         self._places = Places(tenants.settings)
 

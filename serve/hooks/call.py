@@ -9,10 +9,10 @@ from functools import cached_property
 from math import inf
 from typing import TypeVar
 
-from serve.hooks.event import HookEvent
+from serve.hooks.hosts.event import HookEvent
 from serve.reader.filters import Filter
-from serve.reader.reader import View
 from serve.reader.session_events import Journal
+from serve.reader.view import View
 from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_statements import recordable
 from store.embedders.embedder import Embedder

@@ -12,28 +12,44 @@ What the user says that lasts is kept at once (`statements`), and the user is to
 """
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby, islice
 
-from serve.hooks import speaking, statements
+from serve.hooks import speaking
 from serve.hooks.call import Call
-from serve.hooks.event import SILENCE, Reply
+from serve.hooks.hosts.event import SILENCE, Reply
 from serve.hooks.intent import Reading, read
-from serve.hooks.recap import recap
-from serve.lessons.index import named_by_text, rests
-from serve.reader.reader import View
+from serve.lessons.rule_index import named_by_text, rests
+from serve.reader.filters import Filter
 from serve.reader.session_events import Journal
+from serve.reader.view import View, newest
 from serve.recall.analysis import usual
-from serve.recall.context_block import Block, Note, block, note, short_note
+from serve.recall.classification import language
+from serve.recall.context_block import Block, Note, block, note, short_id, short_note
 from serve.recall.recall import Answer, Hit, recall
 from serve.recall.router import Router
+from serve.summaries.brief import goal_note, last_session
+from serve.summaries.goals import set_goals
+from store.agents import prompt_statements
 from store.home.instants import new_id
 from store.home.projects import branch_of
+from store.log.event_kinds import (
+    EPISODE,
+    STATEMENT,
+    Forgotten,
+    Prompted,
+    Recalled,
+    Recorded,
+    SessionTold,
+    Surfaced,
+)
 from store.log.event_kinds import Hit as Told
-from store.log.event_kinds import Prompted, Recalled, Recorded, SessionTold, Surfaced
 from store.log.events import Event
-from store.memories.memory import Memory
+from store.memories.memory import ACTIVE, Memory
 from store.text import tokenizer
+from store.text.dates import Interval, interval
+from store.text.excerpt import one_line
 
 KEPT = 2_000  # characters of a prompt in the log
 LOOKED_AT = 8  # hits among which those to be said are chosen
@@ -54,7 +70,7 @@ class Found:
     is_passive: bool
 
 
-def answered(call: Call) -> Reply:
+def answer_prompt(call: Call) -> Reply:
     """Return what the memory has to say to a prompt, and what of the prompt it kept."""
     prompt = call.event.prompt
     before = last_words(call.journal)
@@ -67,8 +83,8 @@ def answered(call: Call) -> Reply:
             branch=branch_of(call.event.cwd),
         )
     )
-    kept = statements.kept(call, prompt, before, prompted)
-    told = statements.notice(kept)
+    kept = keep_statements(call, prompt, before, prompted)
+    told = statement_notice(kept)
     if kept:
         call.write(prompted, *kept)
     else:
@@ -223,3 +239,99 @@ def _surfaced(call: Call, ids: Iterable[str], characters: int | None = None) -> 
         call.told(Surfaced(place="prompt", characters=None if place else characters), subject=id_)
         for place, id_ in enumerate(ids)
     ]
+
+
+# What is told to whoever asks what was done, or where work stopped: sessions by time, and open
+# goals.
+#
+# A time in the question ("last week", "on 10 November") is a filter; its words, and those that
+# only
+# ask, are no topic. Without a time it is what of the record is surely on the topic, and the last
+# session.
+
+RECAP_TEXT = 300  # characters of a note
+RECAP_ASKED = 80  # of each thing that was asked in a session
+MOST, SESSIONS, TURNS, GOALS = 2, 5, 8, 3
+RECAP_CONFIDENCE = 0.3  # how likely what is on the topic is what is asked for
+_RECAP_EPISODES = 200  # episodes of a time
+
+
+def recap(
+    view: View, call: Call, prompt: str, known: Mapping[str, int], own: Collection[str]
+) -> Iterator[Note]:
+    """Yield notes of what was done, the most telling first; none that the model has before it.
+
+    `known` says when each memory was put there, in microseconds; `own` are the turns that the model
+    was there for.
+    """
+    about = tokenizer.terms(prompt)
+    goals = set_goals(view, call.filter)[:GOALS]
+    yield from (goal_note(one, call.filter) for one in goals if one.id not in known)
+    if (when := interval(prompt, call.now, language(prompt))) is not None:
+        yield from islice(_sessions(view, call, when, own), SESSIONS)
+        return
+    on_topic = [one for one in _on_topic(view, call, prompt) if one.id not in own]
+    for some in (on_topic, last_session(view, call.filter, own)):
+        if some and some[0].updated_at > known.get(some[0].id, -1):
+            for one in some[:MOST]:
+                yield note(one, call.project, about=about, longest=RECAP_TEXT)
+
+
+def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> Iterator[Note]:
+    """Yield a note of each session of a time, the newest first: what was asked, and its end."""
+    those = replace(call.filter, kinds=(EPISODE,), since=when.since, until=when.until)
+    episodes = [one for one in newest(view, those, _RECAP_EPISODES) if one.id not in own]
+    for _, turns in groupby(episodes, key=lambda one: one.session):
+        some = list(turns)
+        asked = [one_line(one.content, RECAP_ASKED) for one in reversed(some[:TURNS])]
+        yield note(some[0], call.project, longest=RECAP_TEXT) | {"user_asked": "; ".join(asked)}
+
+
+def _on_topic(view: View, call: Call, prompt: str) -> list[Memory]:
+    question = replace(
+        usual(prompt, call.filter, call.choices), min_confidence=RECAP_CONFIDENCE, top_k=MOST
+    )
+    return [hit.memory for hit in recall(view, question, call.embedder).hits]
+
+
+# The user's lasting words, kept at the prompt that says them, and ended by what contradicts them
+# (`store.agents.prompt_statements`); and what the user is told of it.
+
+
+def keep_statements(call: Call, prompt: str, before: str, prompted: Event) -> list[Event]:
+    """Return the events that keep what a prompt says that lasts; none if the user wants none."""
+    if not call.choices.remember_words or "prompts" not in call.choices.record:
+        return []
+    return prompt_statements.statement_events(
+        prompt,
+        before,
+        prompted,
+        lambda: call.answered(lambda view: _current_statements(view, call.filter)),
+    )
+
+
+def _current_statements(view: View, asked: Filter) -> list[Memory]:
+    """Return the statements of the project, or of none, that hold."""
+    those = replace(asked, kinds=(STATEMENT,))
+    return [
+        one
+        for one in view.those(those.mask(view.snapshots.rows), those.accepts)
+        if one.state == ACTIVE and one.kind == STATEMENT
+    ]
+
+
+def statement_notice(events: list[Event]) -> str:
+    """Return what the user is told of what was kept or ended, and how to take it back."""
+    said = []
+    for event in events:
+        match event.body:
+            case Recorded(content=content):
+                short = content if len(content) <= 120 else content[:117] + "..."
+                undo = f"mnemolog forget {short_id(event.id)}"
+                said.append(f"kept: \u201c{short}\u201d (take it back: {undo})")
+            case Forgotten():
+                undo = f"mnemolog restore {short_id(event.subject)}"
+                said.append(f"forgotten (bring it back: {undo})")
+            case _:
+                continue
+    return f"mnemolog {'; '.join(said)}" if said else ""

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, g, request
 
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
-from serve.hooks.hosts.payload import decoded
+from serve.hooks.hosts.event import decode_payload
 from serve.server.problems import problem
 from store.home.errors import NotFound
 
@@ -27,7 +27,7 @@ def blueprint(hooks: Hooks) -> Blueprint:
             return problem("out_of_scope", "a hook needs the scopes `read` and `write`")
         if host not in HOSTS:
             raise NotFound(f"no host {host!r}: there are {', '.join(sorted(HOSTS))}")
-        payload = decoded(request.get_data(cache=False))
+        payload = decode_payload(request.get_data(cache=False))
         tenant = g.caller.tenant_for(request.args.get("tenant"))
         is_off = request.headers.get(OFF_HEADER) == "1"
         answer = hooks.answer(HOSTS[host], payload, tenant, is_here=g.caller.is_here, is_off=is_off)

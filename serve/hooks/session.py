@@ -6,20 +6,32 @@ of its project. One that is taken up again has all that was said in it, and gets
 the project since. The host's own summary is not said a second time.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from serve.hooks.call import Call
-from serve.hooks.event import SILENCE, Reply, Start
-from serve.reader.reader import View
+from serve.hooks.hosts.event import SILENCE, Reply, Start
+from serve.lessons.matching import judge_following, outcomes
+from serve.lessons.rule_parser import wording
+from serve.reader.memory_json import role
+from serve.reader.view import View
 from serve.recall.context_block import Block, Note, Part, note, rendered
-from serve.rules import role
 from serve.summaries.brief import BYTES as BRIEF_BYTES
 from serve.summaries.brief import brief, goal_note
 from serve.summaries.goals import set_goals
 from serve.summaries.work import Work, work
-from store.log.event_kinds import SessionTold, Stage, Surfaced
-from store.memories.memory import Memory
+from store.log.event_kinds import (
+    STATEMENT,
+    Acted,
+    Effort,
+    Followed,
+    Outcome,
+    SessionTold,
+    Stage,
+    Surfaced,
+)
+from store.log.events import Event
+from store.memories.memory import FORGOTTEN, Memory
 from store.text.excerpt import one_line
 
 DIGEST_BYTES = 4_000
@@ -36,7 +48,7 @@ _STAGES: Mapping[Start, Stage] = {
 }
 
 
-def answered(call: Call) -> Reply:
+def answer_session_start(call: Call) -> Reply:
     """Return what a session is to know when it begins."""
     said = _said(call, call.event.start)
     if not call.is_in_time:
@@ -73,11 +85,11 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
         Part("Rules this session was shown:", _notes(shown[-_RULES:], call)),
         Part(
             "Left open in this session:",
-            (*_left(done), *(goal_note(one, call.filter) for one in goals)),
+            (*_open_notes(done), *(goal_note(one, call.filter) for one in goals)),
         ),
         Part("Recorded in this session, the newest first:", _notes(recorded[:_RECORDED], call)),
-        Part("Asked in this session, the newest first:", tuple(_asked(done))),
-        Part("Done in this session:", (*_ran(done), *_edited(done))),
+        Part("Asked in this session, the newest first:", tuple(_asked_notes(done))),
+        Part("Done in this session:", (*_ran_notes(done), *_edited_notes(done))),
     )
 
 
@@ -91,7 +103,7 @@ def _notes(memories: Iterable[Memory], call: Call) -> tuple[Note, ...]:
     return tuple(note(one, call.project, longest=_SHORT) for one in memories)
 
 
-def _left(done: Work) -> Iterator[Note]:
+def _open_notes(done: Work) -> Iterator[Note]:
     if done.asked and not done.is_answered:
         yield {"asked": one_line(done.asked[-1], _PROMPT), "answered": False}
     for effort, act in done.failing:
@@ -101,13 +113,13 @@ def _left(done: Work) -> Iterator[Note]:
         yield failed
 
 
-def _asked(done: Work) -> Iterator[Note]:
+def _asked_notes(done: Work) -> Iterator[Note]:
     answered = done.asked if done.is_answered else done.asked[:-1]  # the last one is left open
     for prompt in reversed(answered[-_ASKED:]):
         yield {"asked": one_line(prompt, _PROMPT)}
 
 
-def _ran(done: Work) -> Iterator[Note]:
+def _ran_notes(done: Work) -> Iterator[Note]:
     for effort, runs in done.runs.items():
         last = one_line(runs.last.command or runs.last.tool, _PROMPT)
         yield {
@@ -118,18 +130,80 @@ def _ran(done: Work) -> Iterator[Note]:
         }
 
 
-def _edited(done: Work) -> Iterator[Note]:
+def _edited_notes(done: Work) -> Iterator[Note]:
     for file, times in done.edited[:_EDITED]:
         yield {"edited": file, "times": times}
 
 
-def compacted(call: Call) -> Reply:
+def record_compaction(call: Call) -> Reply:
     """Keep the summary of what was compacted; nothing can be said at this moment."""
     call.write_later(call.told(SessionTold(stage="compacted", said=call.event.said or None)))
     return SILENCE
 
 
-def ended(call: Call) -> Reply:
+def record_session_end(call: Call) -> Reply:
     """Keep that a session ended."""
     call.write_later(call.told(SessionTold(stage="ended")))
     return SILENCE
+
+
+# What a turn came to, once the agent stops: which lessons were followed, how tests and builds
+# stood,
+# and what the agent said last, which ends its episode. Nothing is said.
+
+
+def record_stop(call: Call) -> Reply:
+    """Keep what the agent said last and what its turn came to; nothing is said to it."""
+    stopped = call.told(SessionTold(stage="stopped", said=call.event.said or None))
+    if call.event.is_subagent:  # the turn goes on without it
+        call.write_later(stopped)
+        return SILENCE
+    turn = call.journal.turn
+    came = _outcomes(call, turn)
+    told = [call.told(one) for one in came]
+    told += _followed(call, turn, {one.effort: one.passed for one in came})
+    call.write(*told, stopped)
+    return SILENCE
+
+
+def _outcomes(call: Call, turn: Sequence[Event]) -> list[Outcome]:
+    """Return how the efforts stand that were made since the turn last stopped."""
+    here = len(turn)
+    while here and not _is_stop(turn[here - 1]):
+        here -= 1
+    there = len(call.journal.events) - len(turn) + here
+    return outcomes(_acted(turn[here:]), _acted(call.journal.events[:there]))
+
+
+def _is_stop(event: Event) -> bool:
+    return isinstance(event.body, SessionTold) and event.body.stage == "stopped"
+
+
+def _followed(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]) -> list[Event]:
+    """Return the verdicts on the lessons that the turn was shown and that have none yet."""
+    judged_before = {event.subject for event in turn if isinstance(event.body, Followed)}
+    found: dict[str, Event] = {}
+    for place, event in enumerate(turn):
+        if not isinstance(event.body, Surfaced) or event.subject in judged_before | found.keys():
+            continue
+        text = _text(call, event.subject)
+        if text is None:
+            continue
+        before, after = _acted(turn[:place]), _acted(turn[place:])
+        if (verdict := judge_following(wording(text), event.body, before, after)) is not None:
+            body = Followed(
+                verdict=verdict[0], place=event.body.place, evidence=verdict[1], stood=stood
+            )
+            found[event.subject] = call.told(body, subject=event.subject)
+    return list(found.values())
+
+
+def _text(call: Call, id_: str) -> str | None:
+    memory = call.tenant.reader.answered(lambda view: view.tail.find(id_))
+    if memory is None or memory.state == FORGOTTEN:
+        return None
+    return memory.content if role(memory) == "rule" or memory.kind == STATEMENT else None
+
+
+def _acted(events: Sequence[Event]) -> list[Acted]:
+    return [event.body for event in events if isinstance(event.body, Acted)]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from serve.hooks.intent import Reading
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.recall.analysis import LEAST_IDF
 from serve.recall.recall import Hit
 from store.log.event_kinds import EPISODE, STATEMENT

@@ -31,7 +31,7 @@ from serve.mcp_server.protocol import (
 )
 from serve.mcp_server.tool_context import ToolContext
 from serve.mcp_server.tools import tools
-from serve.place import Places
+from serve.project_context import Places
 from serve.server.open_tenants import OpenTenants
 from store.home.errors import InvalidInput, MnemologError, NotFound
 

@@ -8,15 +8,15 @@ import msgspec
 from msgspec import Meta
 
 from serve.fields import Kinds, Query, Topic, When
+from serve.formatting import parse_optional_time
 from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note, recall_note
-from serve.moments import moment_if_any
 from serve.reader.filters import Filter
-from serve.reader.reader import View
-from serve.recall.request import Asker, RecallRequest, all_of, answer
-from serve.rules import role
+from serve.reader.memory_json import role
+from serve.reader.view import View, newest
+from serve.recall.request import Asker, RecallRequest, answer
 from serve.summaries import overview as overviews
 from serve.summaries.goals import open_goals
-from serve.summaries.newest import newest
+from serve.summaries.memory_detail import full_json_by_id
 from store.home.instants import micros
 from store.log import commands
 from store.memories.memory import FORGOTTEN, Memory
@@ -66,8 +66,8 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
         project=here.scope(asked.project),
         top_k=asked.limit,
         kinds=asked.kinds or (),
-        since=moment_if_any(asked.since, here.now),
-        until=moment_if_any(asked.until, here.now),
+        since=parse_optional_time(asked.since, here.now),
+        until=parse_optional_time(asked.until, here.now),
         touch=not here.off,
     )
     asker = Asker(here.session, here.agent)
@@ -90,7 +90,7 @@ def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
     """Return one memory whole, with its links and what happened to it."""
     id_ = commands.resolve(here.tenant.log, asked.id)
     memory, found = here.tenant.reader.answered(
-        lambda view: (view.tail.find(id_), all_of(view, here.tenant.log, id_))
+        lambda view: (view.tail.find(id_), full_json_by_id(view, here.tenant.log, id_))
     )
     assert memory is not None  # the log named it, and a view holds all the log holds
     if memory.state == FORGOTTEN:
@@ -188,5 +188,5 @@ def _count(number: int) -> str:
 
 
 def _micros(said: str | None, now: int) -> int | None:
-    found = moment_if_any(said, now)
+    found = parse_optional_time(said, now)
     return micros(found) if found is not None else None

@@ -10,8 +10,7 @@ from serve.mcp_server.protocol import Params
 from serve.mcp_server.read_tools import ProjectOverview, project_overview
 from serve.mcp_server.tool_context import ToolContext, frame_notes, memory_note, render_result
 from serve.reader.filters import Filter
-from serve.reader.reader import View
-from serve.summaries.newest import newest
+from serve.reader.view import View, newest
 from store.log import commands
 from store.memories.memory import FORGOTTEN, Memory
 from store.text.text_features import MAY_RULE

@@ -8,9 +8,8 @@ from typing import Any
 
 from serve.mcp_server.methods import Result
 from serve.reader.filters import Filter
+from serve.reader.memory_json import role, short_json
 from serve.recall.context_block import cleaned, plain_json
-from serve.recall.request import short
-from serve.rules import role
 from serve.server.open_tenants import OpenTenant
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
@@ -47,7 +46,7 @@ def memory_note(memory: Memory, longest: int = LONGEST) -> Note:
     state = {
         name: getattr(memory, name) for name in ("key", "value", "status", "progress", "chain")
     }
-    return recall_note(short(memory) | {"role": role(memory)} | state, longest)
+    return recall_note(short_json(memory) | {"role": role(memory)} | state, longest)
 
 
 def recall_note(found: Mapping[str, Any], longest: int = LONGEST) -> Note:

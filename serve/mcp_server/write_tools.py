@@ -17,9 +17,8 @@ from serve.fields import Importance, Progress, Reason
 from serve.mcp_server.read_tools import MemoryId, Project
 from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note
 from serve.reader.filters import Filter
-from serve.reader.reader import View
+from serve.reader.view import View, newest
 from serve.summaries import goals as every
-from serve.summaries.newest import newest
 from store.home.errors import InvalidInput
 from store.log import commands
 from store.log.commands import Draft, change_goal

@@ -13,18 +13,15 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
-from serve.derived import Derived
-from serve.reader.filters import Masks
 from serve.reader.snapshots import OpenedFiles, Snapshots, open_manifest, open_snapshots
-from serve.reader.tail import LiveTail, Tail
+from serve.reader.tail import LiveTail
+from serve.reader.view import View
 from store.embedders.embedder import Embedder
 from store.home.errors import (
     InvalidInput,
@@ -39,55 +36,10 @@ from store.home.tenant import Tenant
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.log_head import Gap, OtherLog
-from store.memories.memory import Memory
-from store.memories.rows import Mask
 from store.snapshots.manifest import Manifest
 
 T = TypeVar("T")
 _Gone = Gap | OtherLog | LogError | None  # of the log; the error, where it could not be read
-
-
-@dataclass(frozen=True)
-class View:
-    """One state of the memory to answer from: snapshots, and the tail over them. Never changes."""
-
-    snapshots: Snapshots
-    tail: Tail
-    damage: tuple[str, ...] = ()  # what of the log could not be read
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What of the memory could not be used, in words."""
-        return (*self.snapshots.notices, *self.damage, *self._waiting)
-
-    @property
-    def _waiting(self) -> Iterator[str]:
-        """What of the tail is not indexed, in words."""
-        if many := self.tail.waiting:
-            yield (
-                f"{many} new memories are not found by their words yet: they are indexed behind "
-                "the answers, and all of them by `mnemolog build`"
-            )
-        if many := self.tail.cut:
-            yield f"{many} new long memories are found by their beginning until `mnemolog build`"
-
-    @property
-    def size(self) -> int:
-        """How many documents there are: rows and slots."""
-        return len(self.snapshots.rows) + len(self.tail)
-
-    @cached_property
-    def masks(self) -> Masks:
-        return Masks(self.snapshots.masks, self.tail)
-
-    @cached_property
-    def derived(self) -> Derived:
-        return Derived.of(self.snapshots, self.tail)
-
-    def those(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
-        """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""
-        rows = np.setdiff1d(np.flatnonzero(mask), self.tail.hidden)
-        return [*self.snapshots.rows.take(rows.tolist()), *filter(accepts, self.tail.current())]
 
 
 # what reading a damaged file that nobody hashed yet may raise

@@ -12,14 +12,13 @@ serves, or the log alone; without the others recall goes on with what is left.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa
 
-from serve.lessons.row_rules import RowRules
 from serve.reader.filters import RowMasks
 from store.derived import catalog
 from store.derived.constraints import Constraints
@@ -165,6 +164,9 @@ class Snapshots:
     insights: Insights | None
     routes: Routes | None
     notices: tuple[str, ...]
+    _made: dict[Callable[["Snapshots"], Any], Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def watermark(self) -> int:
@@ -188,9 +190,12 @@ class Snapshots:
     def masks(self) -> RowMasks:
         return RowMasks(self.rows)
 
-    @cached_property
-    def rules(self) -> RowRules:
-        return RowRules(self.rows)
+    def once(self, make: Callable[["Snapshots"], T]) -> T:
+        """Return `make` of these snapshots, called once for as long as they are served."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
 
 
 def open_snapshots(

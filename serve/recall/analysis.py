@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.reader.filters import Filter
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.recall.classification import AnswerType, TaskMode, answer_type, language, task_mode
 from serve.recall.router import Router
 from store.derived.sessions import by_part

@@ -12,8 +12,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from serve import derived
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.recall import evidence as evidences
 from serve.recall import optional_evidence
 from serve.recall.analysis import Analysis, Question
@@ -30,6 +29,8 @@ Values = npt.NDArray[np.float64]
 _NO_DOCS = np.empty(0, np.int64)
 
 WINDOW = 200  # candidates of a channel
+INSIGHTS_LOOKED_AT = 1_024  # the newest: bounds what a question costs
+INSIGHTS_ENTERING = 16  # that each channel adds to the candidates
 # by rank a channel cannot say that its best is poor: a heavier second one loses to plain BM25
 _RANK_WEIGHTS = {"lexical": 1.0, "vector": 0.15, "entity": 0.1}
 
@@ -91,7 +92,7 @@ def _candidates(view: View, question: Question, analysis: Analysis, scratch: Scr
         name: Ranking(*one.best(mask, WINDOW), _RANK_WEIGHTS[name])
         for name, one in channels.items()
     }
-    insights = derived.entering(channels, rankings, insights, WINDOW)
+    insights = entering_insights(channels, rankings, insights, WINDOW)
     heard = evidences.heard(view, analysis)
     weights = evidences.weights(view, analysis) | optional_evidence.WEIGHTS
     if question.fusion == "rrf":
@@ -228,3 +229,19 @@ def distinct(docs: Docs) -> Docs:
     """Return each of some documents once, ascending; of a few hundred faster than numpy's own."""
     docs = np.sort(docs)
     return docs[np.concatenate([[True], docs[1:] != docs[:-1]])] if len(docs) else docs
+
+
+def entering_insights(
+    channels: Mapping[str, Channel], rankings: Mapping[str, Ranking], insights: Docs, window: int
+) -> Docs:
+    """Return those of some insights, ascending, that are candidates: each channel's best few.
+
+    They pass what the last of the channel's `window` others passed.
+    """
+    docs = insights[-INSIGHTS_LOOKED_AT:]
+    found = [_NO_DOCS]
+    for name, one in channels.items() if len(docs) else ():
+        others = rankings[name].scores
+        least = float(others[-1]) if len(others) >= window else one.least
+        found.append(docs[top_k(one.of(docs), None, INSIGHTS_ENTERING, above=least)])
+    return np.unique(np.concatenate(found))

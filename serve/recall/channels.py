@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from store.index.top_k import top_k
 
 Scores = npt.NDArray[np.float32]

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from serve.rules import role
+from serve.reader.memory_json import role
 from store.home.instants import isoformat
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.episode import MAX_SAID, OUTCOME

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.recall import neighbours
 from serve.recall.analysis import LEAST_IDF, Analysis
 from serve.recall.channels import Scratch

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.recall.analysis import Analysis, Question
 from serve.recall.candidates import Candidates, Docs, holding
 from serve.recall.ranking import Collapsed, Weighed

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.recall import neighbours
 from serve.recall.analysis import MAX_QUERY, Analysis, Question
 from serve.recall.channels import Scratch

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.recall import scoring
 from serve.recall.analysis import Question
 from serve.recall.candidates import Candidates

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from serve.reader.reader import View
+from serve.reader.view import Superseded, View
 from serve.recall import explanation
 from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.recall.candidates import Candidates, candidates, holding
@@ -21,7 +21,6 @@ from serve.recall.ranking import Collapsed, collapsed, weigh
 from serve.recall.router import bar, most
 from serve.recall.scoring import LETTERS, MEANING, confidence, coverage
 from serve.recall.selection import Selection, select, shown_scores
-from serve.stages.replaced import Replaced
 from store.embedders.embedder import Embedder
 from store.log.event_kinds import Route
 from store.memories.memory import Memory
@@ -108,7 +107,7 @@ def recall(view: View, question: Question, embedder: Embedder, laps: Laps | None
     laps.over("weighing")
     selection = select(question, weighed, sure, lambda places: _memories(view, found, places))
     laps.over("selection")
-    replaced, scores = Replaced(view), shown_scores(weighed)
+    replaced, scores = Superseded(view), shown_scores(weighed)
     returned = {one.memory.id for one in selection.chosen}
     hits = tuple(
         Hit(

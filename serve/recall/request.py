@@ -9,25 +9,23 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from serve.duplicates import duplicates_of
 from serve.fields import Kinds, ProjectName, Query, Reason, TenantName
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, View
+from serve.reader.memory_json import role, short_json
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from serve.recall.analysis import usual
 from serve.recall.recall import Answer, Hit, Laps, recall
 from serve.recall.router import Router
-from serve.rules import role
-from serve.summaries.lineage import lineage
 from store.embedders.embedder import Embedder
 from store.home.config import Choices, Profile
-from store.home.errors import InvalidInput, NotFound
+from store.home.errors import InvalidInput
 from store.home.instants import isoformat, micros, new_id
 from store.home.projects import checked_project
 from store.log.event_kinds import Hit as ReceiptHit
 from store.log.event_kinds import Id, Instant, Recalled, Tier, Verdict
-from store.log.event_log import EventLog
 from store.log.events import Event
-from store.memories.memory import ACTIVE, FORGOTTEN, OPEN, Memory
+from store.memories.memory import ACTIVE
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
 
@@ -197,7 +195,7 @@ def _shown(hit: Hit, now: int) -> dict[str, Any]:
         "why": hit.why,
     }
     return (
-        short(hit.memory)
+        short_json(hit.memory)
         | {"role": role(hit.memory), "score": hit.score, "confidence": hit.confidence}
         | {name: mark for name, mark in marks.items() if mark}
     )
@@ -219,96 +217,3 @@ def _receipt(
     )
     project = asked.project or None
     return Event(id_, now, body, id_, project, asker.session, asker.agent)
-
-
-def short(memory: Memory) -> dict[str, Any]:
-    """Return a memory as a hit shows it; what it does not have is left out."""
-    shown = {
-        "id": memory.id,
-        "text": memory.content,
-        "kind": memory.kind,
-        "project": memory.project,
-        "at": isoformat(memory.created_at),
-        "context": memory.context,
-        "action": memory.action,
-        "result": memory.result,
-        "tags": list(memory.tags),
-        "source": memory.source,
-        "created_by": memory.created_by,
-        "agent": memory.agent,
-        "session": memory.session,
-        "trust": memory.trust,
-        "pinned": memory.pinned,
-        "state": memory.state,
-        "superseded_by": memory.superseded_by,
-        "ended_at": isoformat(memory.ended_at) if memory.ended_at is not None else None,
-    }
-    always = ("id", "text", "kind", "project", "at")
-    unsaid = {"state": "active"}
-    return {
-        name: value
-        for name, value in shown.items()
-        if name in always or (value and unsaid.get(name) != value)
-    }
-
-
-def seen(memory: Memory) -> dict[str, Any]:
-    """Return a memory as `short` does; a forgotten one as its tombstone, without what it said."""
-    found = short(memory)
-    if memory.state != FORGOTTEN:
-        return found
-    return {name: found[name] for name in ("id", "kind", "project", "at", "state")} | {"text": ""}
-
-
-def all_of(view: View, log: EventLog, id_: str) -> dict[str, Any]:
-    """Return all there is of a memory, of a forgotten one its tombstone; raise NotFound, also for
-    an episode whose turn goes on.
-    """
-    memory = view.tail.find(id_)
-    if memory is None or memory.state == OPEN:
-        raise NotFound(f"no memory {id_!r}")
-    return seen(memory) if memory.state == FORGOTTEN else whole(view, log, memory)
-
-
-def whole(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
-    """Return all there is of a memory: its edges both ways, its lineage, the events about it,
-    oldest first.
-    """
-    edges, events = view.tail.edges_of(memory.id), log.about(memory.id)
-    return short(memory) | {
-        "tags": list(memory.tags),
-        "state": memory.state,
-        "trust": memory.trust,
-        "pinned": memory.pinned,
-        "agent": memory.agent,
-        "tier": memory.tier,
-        "importance": memory.importance,
-        "score": memory.score,
-        "parent_id": memory.parent_id,
-        "source_ids": list(memory.source_ids),
-        "duplicates": duplicates_of(view, memory.id),
-        "insight_type": memory.insight_type,
-        "superseded_by": memory.superseded_by,
-        "key": memory.key,
-        "value": memory.value,
-        "chain": memory.chain,
-        "status": memory.status,
-        "progress": memory.progress,
-        "updated_at": isoformat(memory.updated_at),
-        "expires_at": isoformat(memory.expires_at) if memory.expires_at else None,
-        "metadata": msgspec.json.decode(memory.metadata),
-        **lineage(view, log, memory, events),
-        "edges": [
-            {"source": edge.source, "relation": edge.relation, "target": edge.target}
-            for edge in edges
-        ],
-        "history": [
-            {
-                "seq": event.seq,
-                "at": isoformat(event.at),
-                "event": event.kind,
-                **msgspec.to_builtins(event.body),
-            }
-            for event in events
-        ],
-    }

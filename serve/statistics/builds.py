@@ -5,7 +5,7 @@ Builds: what was published last and what was refused; what waits; what went wron
 from dataclasses import dataclass
 from pathlib import Path
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from store.home import failures
 from store.home.failures import Failure
 from store.home.tenant import Tenant

@@ -9,7 +9,7 @@ at a hundred thousand memories and as many receipts.
 from dataclasses import dataclass
 from pathlib import Path
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.statistics.builds import Builds, builds, tail
 from serve.statistics.growth import Growth, growth
 from serve.statistics.holdings import Disk, Memories, disk, memories

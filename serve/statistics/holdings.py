@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from serve.reader.reader import View
 from serve.reader.tail_storage import Columns
+from serve.reader.view import View
 from store.home.tenant import Tenant, log_bytes
 from store.log.event_kinds import MEMORY_KINDS
 from store.memories.memory import ACTIVE, FORGOTTEN, STATES

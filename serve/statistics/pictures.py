@@ -4,10 +4,10 @@ Pictures: the figures of a tenant as charts, for its overview and for files.
 
 from collections.abc import Mapping, Sequence
 
-from serve import numerals
+from serve import formatting
 from serve.charts import plots
 from serve.charts.chart import Chart, empty
-from serve.lessons.standing import Standing
+from serve.lessons.lesson_stats import Standing
 from serve.recall.context_block import cleaned
 from serve.statistics.figures import Statistics
 from serve.statistics.growth import Growth
@@ -40,7 +40,7 @@ def of_file(found: Statistics, lessons: Sequence[Standing]) -> list[Chart]:
 
 def memories_over_time(found: Growth) -> Chart:
     total = found.held[-1] if found.held else 0
-    said = f"{numerals.count(total)} memories recorded since {numerals.day(found.since)}."
+    said = f"{formatting.count(total)} memories recorded since {formatting.day(found.since)}."
     return plots.area("Memories recorded", found.starts if total else (), found.held, said=said)
 
 
@@ -48,15 +48,15 @@ def events_over_time(found: Growth) -> Chart:
     """Draw what was written in each step of the log's life."""
     step = _STEPS[found.step // DAY]
     series = {"memories": found.memories, "recalls": found.recalls, "others": found.others}
-    axis = plots.Axis(step, numerals.day_of_year, numerals.day)
+    axis = plots.Axis(step, formatting.day_of_year, formatting.day)
     return plots.bars(f"Events by {step}", found.starts, series, axis)
 
 
 def recalls_by_day(found: Rate) -> Chart:
     days = [found.first_day + place * DAY for place in range(len(found.days))]
     said = (
-        f"{numerals.count(sum(found.days))} in thirty days, "
-        f"{numerals.count(found.last_day)} in the last 24 hours."
+        f"{formatting.count(sum(found.days))} in thirty days, "
+        f"{formatting.count(found.last_day)} in the last 24 hours."
     )
     return plots.bars("Recalls by day", days, {"recalls": found.days}, said=said)
 
@@ -67,21 +67,21 @@ def latency(found: Answered) -> Chart:
         return empty("Time of a recall")
     edges = (*map(float, TOOK_MS), float("inf"))
     said = (
-        f"Half within {numerals.milliseconds(p50)}, 95 % within {numerals.milliseconds(p95)}; "
+        f"Half within {formatting.milliseconds(p50)}, 95 % within {formatting.milliseconds(p95)}; "
         f"{_newest(found)}."
     )
     return plots.histogram(
         "Time of a recall, ms",
         edges,
         counts(found.took_ms, edges),
-        numerals.milliseconds,
+        formatting.milliseconds,
         {"p50": p50, "p95": p95},
         said,
     )
 
 
 def confidence(found: Answered) -> Chart:
-    said = f"Of {numerals.count(len(found.confidence))} hits; {_newest(found)}."
+    said = f"Of {formatting.count(len(found.confidence))} hits; {_newest(found)}."
     return plots.histogram(
         "Confidence of what came back",
         CONFIDENCE,
@@ -93,7 +93,7 @@ def confidence(found: Answered) -> Chart:
 
 def scores(found: Answered) -> Chart:
     edges = score_edges(found.score)
-    said = f"Of {numerals.count(len(found.score))} hits; {_newest(found)}."
+    said = f"Of {formatting.count(len(found.score))} hits; {_newest(found)}."
     return plots.histogram("Score of what came back", edges, counts(found.score, edges), said=said)
 
 
@@ -101,7 +101,7 @@ def by_kind(found: Memories) -> Chart:
     """Draw the active memories of each kind."""
     of = {kind: states.get("active", 0) for kind, states in found.by_kind.items()}
     active = {kind.replace("_", " "): count for kind, count in of.items() if count}
-    said = f"{numerals.count(found.active)} active memories of {len(active)} kinds."
+    said = f"{formatting.count(found.active)} active memories of {len(active)} kinds."
     return plots.rows("Active memories by kind", active, said=said, unit="memories")
 
 
@@ -114,11 +114,15 @@ def spent_by_day(found: Spending) -> Chart:
     days = [found.first_day + place * DAY for place in range(len(found.days))]
     month = found.month
     said = (
-        f"{numerals.dollars(month.cost_usd)} in thirty days for "
-        f"{numerals.count(month.calls)} calls and {numerals.count(month.tokens)} tokens."
+        f"{formatting.dollars(month.cost_usd)} in thirty days for "
+        f"{formatting.count(month.calls)} calls and {formatting.count(month.tokens)} tokens."
     )
     return plots.bars(
-        "Spent on models by day", days, {"dollars": found.days}, written=numerals.dollars, said=said
+        "Spent on models by day",
+        days,
+        {"dollars": found.days},
+        written=formatting.dollars,
+        said=said,
     )
 
 
@@ -142,7 +146,7 @@ def impact(lessons: Sequence[Standing]) -> Chart:
 
 
 def _newest(found: Answered) -> str:
-    return f"of the newest {numerals.count(found.looked_at)} recalls"
+    return f"of the newest {formatting.count(found.looked_at)} recalls"
 
 
 def _some(of: Mapping[str, int]) -> dict[str, float]:

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from serve.reader.filters import Filter
-from serve.reader.reader import View
 from serve.reader.tail_storage import Columns
-from serve.summaries.newest import newest
+from serve.reader.view import View, newest
 from store.agents.prompt_statements import SAID_OTHERWISE
 from store.log.event_kinds import (
     EPISODE,

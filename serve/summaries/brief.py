@@ -10,13 +10,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
-from serve.lessons.index import rests, rules
+from serve.lessons.rule_index import rests, rules
 from serve.reader.filters import Filter
-from serve.reader.reader import View
+from serve.reader.memory_json import role
+from serve.reader.view import View, newest
 from serve.recall.context_block import Note, Part, note
-from serve.rules import role
 from serve.summaries.goals import due, set_goals
-from serve.summaries.newest import newest
 from store.agents import efforts
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.log.lesson_commands import ACCEPTED

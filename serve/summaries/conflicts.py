@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.summaries.facts import Known, known
 from store.derived.duplicates import MOST_VALUES
 from store.derived.facts import Fact

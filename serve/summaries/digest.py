@@ -10,11 +10,10 @@ from itertools import groupby, islice
 from typing import Any, Literal
 
 from serve.reader.filters import Filter
-from serve.reader.reader import View
-from serve.rules import role
+from serve.reader.memory_json import role
+from serve.reader.view import View, newest
 from serve.summaries.goals import open_goals
 from serve.summaries.goals import shown as goals_shown
-from serve.summaries.newest import newest
 from serve.summaries.overview import along_time, item
 from serve.summaries.work import Work, work
 from store.home.instants import isoformat, moment

@@ -8,7 +8,7 @@ page. What cannot be seen or turns a line around is left out.
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from serve.harmless import harmless
+from serve.formatting import sanitize
 from store.home.instants import isoformat
 from store.memories.memory import ACTIVE, Memory
 
@@ -30,10 +30,10 @@ def _entry(memory: Memory) -> Iterator[str]:
     told += [] if memory.state == ACTIVE else [memory.state]
     told += [] if memory.key is None else [f"key `{memory.key}`"]
     told += [f"`{tag}`" for tag in memory.tags]
-    yield f"\n{' '.join(harmless(', '.join(told)).split())}\n"
+    yield f"\n{' '.join(sanitize(', '.join(told)).split())}\n"
     beside = {"Context": memory.context, "Action": memory.action, "Result": memory.result}
     texts = [memory.content, *(f"{name}: {text}" for name, text in beside.items() if text)]
-    yield "\n>\n".join(_quote(harmless(text)) for text in texts)
+    yield "\n>\n".join(_quote(sanitize(text)) for text in texts)
 
 
 def _quote(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from store.derived.facts import Fact, entity_name, facts_of, may_bear
 from store.home.instants import isoformat
 from store.memories.memory import Memory

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from serve.reader.filters import Filter
-from serve.reader.reader import View
-from serve.summaries.newest import newest
+from serve.reader.view import View, newest
 from serve.summaries.overview import along_time
 from store.log.event_kinds import GoalStatus
 from store.memories.memory import Memory

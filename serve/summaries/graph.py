@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from serve.reader.reader import View
-from serve.recall.request import short
+from serve.reader.memory_json import short_json
+from serve.reader.view import View
 from store.derived.entities import EntityIndex
 from store.home.errors import NotFound
 from store.memories.memory import ACTIVE, Memory
@@ -88,7 +88,7 @@ def shown(view: View, found: Neighbourhood) -> dict[str, Any]:
             {"source": nodes[source]["id"], "target": nodes[target]["id"], "weight": weight}
             for source, target, weight in found.edges
         ],
-        "memories": [short(one) for one in found.memories],
+        "memories": [short_json(one) for one in found.memories],
         "mentioned": found.mentioned,
     }
 

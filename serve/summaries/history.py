@@ -5,9 +5,8 @@ History: every value of a key, or what a memory replaced and what replaced it; n
 from collections.abc import Iterable
 from typing import Any
 
-from serve.reader.reader import View
-from serve.recall.request import seen
-from serve.stages.replaced import Replaced
+from serve.reader.memory_json import visible_json
+from serve.reader.view import Superseded, View
 from store.home.instants import isoformat
 from store.memories.memory import Memory
 
@@ -32,7 +31,7 @@ def of_memory(view: View, id_: str) -> list[Memory]:
     while newer is not None and newer.id not in chain:  # two may have replaced each other
         chain[newer.id] = newer
         newer = view.tail.find(newer.superseded_by) if newer.superseded_by else None
-    replaced, waiting, seen_ids = Replaced(view), [id_], {id_}
+    replaced, waiting, seen_ids = Superseded(view), [id_], {id_}
     while waiting:
         for older in replaced.directly(waiting.pop()):
             if older.id not in seen_ids:
@@ -54,7 +53,7 @@ def shown(memory: Memory) -> dict[str, Any]:
     ends = [one for one in (memory.ended_at, memory.expires_at) if one is not None]
     value = {} if memory.state == "forgotten" else {"key": memory.key, "value": memory.value}
     return (
-        seen(memory)
+        visible_json(memory)
         | {"state": memory.state}
         | {name: said for name, said in value.items() if said is not None}
         | {

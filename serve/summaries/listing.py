@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.reader.filters import Filter
-from serve.reader.reader import View
+from serve.reader.memory_json import visible_json
 from serve.reader.tail_storage import Columns
-from serve.recall.request import seen
+from serve.reader.view import View
 from store.home.instants import isoformat
 from store.log.event_kinds import EPISODE
 from store.memories.memory import ACTIVE, FORGOTTEN, UNSEEN, Memory
@@ -167,7 +167,7 @@ def _taken(view: View, documents: Documents) -> list[Memory]:
 
 def shown(memory: Memory, now: int) -> dict[str, Any]:
     """Return a memory as a list shows it; of a forgotten one its tombstone."""
-    found = seen(memory)
+    found = visible_json(memory)
     if memory.state == FORGOTTEN:
         return found
     ends = memory.expires_at

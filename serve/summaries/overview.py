@@ -14,10 +14,10 @@ from typing import Any, Literal
 import msgspec
 
 from serve.reader.filters import Filter
-from serve.reader.reader import View
+from serve.reader.memory_json import role
+from serve.reader.view import View
 from serve.recall.analysis import Question
 from serve.recall.recall import recall
-from serve.rules import role
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import InvalidInput

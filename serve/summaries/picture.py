@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.reader.filters import Filter
-from serve.reader.reader import View
+from serve.reader.view import View
 from store.derived import constraints
 from store.derived.entities import EntityIndex
 from store.derived.layout import LAYOUT_PROJECTION

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from serve.reader.reader import View
-from serve.recall.request import seen
+from serve.reader.memory_json import visible_json
+from serve.reader.view import View
 from store.home.instants import isoformat
 from store.log.event_kinds import Hit, Judged, Outcome, Prompted, Rated, Recalled
 from store.log.event_log import EventLog
@@ -101,7 +101,7 @@ def _hit(view: View, hit: Hit, rank: int) -> dict[str, Any]:
         "id": hit.id,
         "score": hit.score,
         "confidence": hit.confidence,
-        "memory": seen(memory) if memory is not None else None,
+        "memory": visible_json(memory) if memory is not None else None,
     }
 
 

@@ -5,7 +5,7 @@ Recording: what of a session is written to the log as seen from a place, and wha
 from pathlib import Path
 from typing import Any
 
-from serve.place import paused
+from serve.project_context import paused
 from store.home import pauses
 from store.home.config import RECORD_KINDS, Settings, is_off
 from store.home.errors import ConfigError

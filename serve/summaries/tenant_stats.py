@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.statistics.builds import tail
 from serve.statistics.holdings import disk, memories
 from serve.statistics.recalls import answered, rate

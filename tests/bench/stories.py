@@ -37,7 +37,7 @@ from serve.hooks import speaking
 from serve.hooks.answer import Hooks
 from serve.hooks.hosts import HOSTS
 from serve.hooks.intent import Reading
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.recall.recall import Hit
 from serve.server.open_tenants import OpenTenants
 from store.embedders.embedder import make_embedder

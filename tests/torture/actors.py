@@ -11,7 +11,8 @@ from pathlib import Path
 
 from client import Client
 
-from serve.reader.reader import Reader, View
+from serve.reader.reader import Reader
+from serve.reader.view import View
 from store.embedders.embedder import make_embedder
 from store.home.config import Settings
 from store.home.tenant import Tenant

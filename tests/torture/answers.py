@@ -30,8 +30,8 @@ from torture.traces import KNOWN, files_below, traces
 from pipelines import jobs
 from pipelines.jobs.job import run
 from pipelines.llm.client import Client, client
+from serve.reader.memory_json import role
 from serve.recall.context_block import block, note, short_id
-from serve.rules import role
 from store.home import config
 from store.home.config import Llm
 from store.home.files import make_folder

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from torture.outcome import Outcome, Scale
 
-from serve.place import Places
+from serve.project_context import Places
 from store.home import projects
 from store.home.config import Settings
 

@@ -32,7 +32,7 @@ from pipelines.jobs.importance import JOB as IMPORTANCE
 from pipelines.jobs.reflect import JOB as REFLECT
 from serve.cli import main
 from serve.hooks import speaking
-from serve.reader.reader import View
+from serve.reader.view import View
 from serve.recall.context_block import FACTS as BACKGROUND
 from serve.recall.context_block import RULES, block, note, short_id
 from serve.summaries.facts import known

@@ -21,7 +21,7 @@ from torture.sent import event, frame
 
 from serve.app import create_app
 from serve.hooks.hosts import HOSTS
-from serve.hooks.hosts.payload import decoded
+from serve.hooks.hosts.event import decode_payload
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
@@ -154,7 +154,7 @@ def event_fault(host: str, body: bytes, status: int, answer: bytes) -> str:
         return "" if json.loads(answer).get("detail") else "refused without a word"
     if status != 200:
         return f"{status}: {answer!r:.200}"
-    named = HOSTS[host].read(decoded(body))
+    named = HOSTS[host].read(decode_payload(body))
     if named is None:
         return "an event that is none was answered"
     errors = list(SCHEMAS[host][named.name].iter_errors(json.loads(answer)))

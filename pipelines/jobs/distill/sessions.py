@@ -123,7 +123,7 @@ def _memories(context: Context, mask: pa.ChunkedArray) -> list[Memory]:
 # Found: what one session taught. The same found in several sessions is one lesson.
 #
 # Its `key` says what makes it the same. Words of a tool are only ever quoted, in what has a tool's
-# trust: so they are never a rule (`serve.rules`), however often they are found.
+# trust: so they are never a rule (`serve.reader.memory_json`), however often they are found.
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
 

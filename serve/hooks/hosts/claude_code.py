@@ -2,16 +2,141 @@
 Claude Code: its hook events and their output, https://code.claude.com/docs/en/hooks.
 """
 
-from typing import get_args
+from typing import Any, cast, get_args
 
-from serve.hooks.event import Decision, HookEvent
-from serve.hooks.hosts import claude_form
-from serve.hooks.hosts.host import Host, Payload
+from serve.hooks.hosts.event import (
+    Decision,
+    HookEvent,
+    Host,
+    Moment,
+    Payload,
+    Reply,
+    Start,
+    prompt_text,
+    reply_text,
+    required_text,
+    working_directory,
+)
+from store.agents.json_fields import LONGEST_ID, mapping, text
+from store.agents.tool_calls import ToolUse, has_passed, tool_use
+
+# The form that Claude Code gave its events, and that Codex, VS Code, Copilot and our OpenCode
+# plugin
+# took over.
+
+_MOMENTS: dict[str, Moment] = {
+    "SessionStart": "session_start",
+    "UserPromptSubmit": "prompt",
+    "PreToolUse": "before_tool",
+    "PostToolUse": "after_tool",
+    "PostToolUseFailure": "after_tool",
+    "Stop": "stop",
+    "PostCompact": "compacted",
+    "SessionEnd": "session_end",
+}
+# What Stop is told would keep the agent going, and of the others nothing reaches the model.
+_HEARD: frozenset[Moment] = frozenset({"session_start", "prompt", "before_tool", "after_tool"})
+# Prompts that nobody typed: a background task ended, a timer went off.
+_MACHINES = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
+_LONG = 1 << 20
+
+
+def read_event(
+    payload: Payload, host: str, *, is_told: bool, decides: frozenset[Decision] = frozenset()
+) -> HookEvent | None:
+    """Return an event.
+
+    `is_told` is whether the host tells a failed use of a tool from another; `decides` is what it
+    lets a hook decide before one.
+    """
+    name = required_text(payload, "hook_event_name", "hookEventName")
+    session = required_text(payload, "session_id", "sessionId")
+    moment = _MOMENTS.get(name)
+    asked = prompt_text(text(payload, "prompt", most=_LONG))
+    if moment is None or (moment == "prompt" and (not asked or _is_machine(payload))):
+        return None
+    return HookEvent(
+        host=host,
+        moment=moment,
+        session=session,
+        name=name,
+        cwd=working_directory(payload.get("cwd")),
+        prompt=asked,
+        start=session_start(payload),
+        tool=_tool(payload, name, is_told) if moment in ("before_tool", "after_tool") else None,
+        said=reply_text(text(payload, "last_assistant_message", "compact_summary", most=_LONG)),
+        turn=text(payload, "prompt_id", "turn_id", most=LONGEST_ID) or None,
+        is_continued=payload.get("stop_hook_active") is True,
+        is_subagent=bool(text(payload, "agent_id")),
+        is_heard=_is_heard(payload, moment),
+        decides=decides if moment == "before_tool" and not _is_foreign(payload) else frozenset(),
+    )
+
+
+def write_reply(event: HookEvent, reply: Reply) -> dict[str, Any]:
+    said: dict[str, Any] = {"systemMessage": reply.notice} if reply.notice else {}
+    output = {"additionalContext": reply.context} if reply.context else {}
+    if reply.decision in event.decides:
+        output |= {"permissionDecision": reply.decision, "permissionDecisionReason": reply.reason}
+    if output:
+        said["hookSpecificOutput"] = {"hookEventName": event.name, **output}
+    return said
+
+
+def session_start(payload: Payload) -> Start:
+    """Return how a session began; one way that we do not know is as good as a startup."""
+    source = text(payload, "source")
+    return cast(Start, source) if source in get_args(Start) else "startup"
+
+
+def _is_heard(payload: Payload, moment: Moment) -> bool:
+    """Return whether the program that tells an event puts what is said to it before its model.
+
+    Cursor and VS Code run the hooks in Claude Code's settings too, and drop what they say to a
+    prompt: https://cursor.com/docs/reference/third-party-hooks. VS Code's own agent is the only one
+    that tells a prompt with both its time and a transcript.
+    """
+    if "cursor_version" in payload:
+        return moment in ("session_start", "after_tool")
+    return moment in _HEARD and not (_is_foreign(payload) and moment == "prompt")
+
+
+def _is_foreign(payload: Payload) -> bool:
+    """Return whether Cursor or VS Code tells an event to the hooks of another program."""
+    return "cursor_version" in payload or {"timestamp", "transcript_path"} <= payload.keys()
+
+
+def _is_machine(payload: Payload) -> bool:
+    return text(payload, "source") in _MACHINES
+
+
+def _tool(payload: Payload, name: str, is_told: bool) -> ToolUse:
+    came = payload.get("tool_response", payload.get("tool_result"))
+    return tool_use(
+        text(payload, "tool_name"),
+        mapping(payload, "tool_input"),
+        id_=text(payload, "tool_use_id"),
+        server=text(mapping(payload, "mcp_server"), "name"),
+        passed=_passed(payload, name, came, is_told),
+        output=payload.get("error") if name == "PostToolUseFailure" else came,
+    )
+
+
+def _passed(payload: Payload, name: str, came: object, is_told: bool) -> bool | None:
+    """Return whether a tool did its work; None before it ran, and for one that was stopped."""
+    if name == "PostToolUseFailure":
+        return None if payload.get("is_interrupt") is True else False
+    if name != "PostToolUse":
+        return None
+    if isinstance(came, dict) and (came.get("interrupted") is True or "backgroundTaskId" in came):
+        return None
+    passed = has_passed(came)
+    return True if passed is None and is_told else passed
 
 
 def read(payload: Payload) -> HookEvent | None:
     decides = frozenset(get_args(Decision))
-    return claude_form.read(payload, "claude-code", is_told=True, decides=decides)
+    return read_event(payload, "claude-code", is_told=True, decides=decides)
 
 
-CLAUDE_CODE = Host("claude-code", read, claude_form.write)
+CLAUDE_CODE = Host("claude-code", read, write_reply)

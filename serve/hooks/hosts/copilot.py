@@ -9,13 +9,12 @@ their places. Copilot CLI 1.0.102 was seen to give the model what UserPromptSubm
 
 from typing import Any
 
-from serve.hooks.event import HookEvent, Reply
-from serve.hooks.hosts import claude_form
-from serve.hooks.hosts.host import Host, Payload
+from serve.hooks.hosts import claude_code
+from serve.hooks.hosts.event import HookEvent, Host, Payload, Reply
 
 
 def read(payload: Payload, host: str = "copilot") -> HookEvent | None:
-    return claude_form.read(payload, host, is_told=False)
+    return claude_code.read_event(payload, host, is_told=False)
 
 
 def read_vscode(payload: Payload) -> HookEvent | None:
@@ -26,7 +25,7 @@ def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
     if not reply.context:
         return {}
     heard = Reply(reply.context)
-    return {"additionalContext": reply.context, **claude_form.write(event, heard)}
+    return {"additionalContext": reply.context, **claude_code.write_reply(event, heard)}
 
 
 COPILOT = Host("copilot", read, write)

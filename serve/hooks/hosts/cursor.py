@@ -6,9 +6,16 @@ from typing import Any
 
 import msgspec
 
-from serve.hooks.event import HookEvent, Moment, Reply
-from serve.hooks.hosts.host import Host, Payload
-from serve.hooks.hosts.payload import folder, prompt, required
+from serve.hooks.hosts.event import (
+    HookEvent,
+    Host,
+    Moment,
+    Payload,
+    Reply,
+    prompt_text,
+    required_text,
+    working_directory,
+)
 from store.agents.json_fields import LONGEST_ID, mapping, text
 from store.agents.tool_calls import ToolUse, has_passed, tool_use
 
@@ -27,10 +34,10 @@ _LONG = 1 << 20
 
 
 def read(payload: Payload) -> HookEvent | None:
-    name = required(payload, "hook_event_name")
-    session = required(payload, "conversation_id", "session_id")
+    name = required_text(payload, "hook_event_name")
+    session = required_text(payload, "conversation_id", "session_id")
     moment = _MOMENTS.get(name)
-    asked = prompt(text(payload, "prompt", most=_LONG))
+    asked = prompt_text(text(payload, "prompt", most=_LONG))
     if moment is None or (moment == "prompt" and not asked):
         return None
     loops = payload.get("loop_count")
@@ -55,7 +62,7 @@ def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
 def _folder(payload: Payload) -> str | None:
     roots = payload.get("workspace_roots")
     root = roots[0] if isinstance(roots, list) and roots else None
-    return folder(root) or folder(payload.get("cwd"))
+    return working_directory(root) or working_directory(payload.get("cwd"))
 
 
 def _tool(payload: Payload, name: str) -> ToolUse:

@@ -4,10 +4,17 @@ Gemini CLI: its hook events and their output, https://geminicli.com/docs/hooks/r
 
 import re
 
-from serve.hooks.event import HookEvent, Moment
-from serve.hooks.hosts import claude_form
-from serve.hooks.hosts.host import Host, Payload
-from serve.hooks.hosts.payload import folder, prompt, required, said
+from serve.hooks.hosts import claude_code
+from serve.hooks.hosts.event import (
+    HookEvent,
+    Host,
+    Moment,
+    Payload,
+    prompt_text,
+    reply_text,
+    required_text,
+    working_directory,
+)
 from store.agents.json_fields import mapping, plain, text
 from store.agents.tool_calls import ToolUse, has_passed, tool_use
 
@@ -26,10 +33,10 @@ _LONG = 1 << 20
 
 
 def read(payload: Payload) -> HookEvent | None:
-    name = required(payload, "hook_event_name")
-    session = required(payload, "session_id")
+    name = required_text(payload, "hook_event_name")
+    session = required_text(payload, "session_id")
     moment = _MOMENTS.get(name)
-    asked = prompt(text(payload, "prompt", most=_LONG)) if moment == "prompt" else ""
+    asked = prompt_text(text(payload, "prompt", most=_LONG)) if moment == "prompt" else ""
     if moment is None or (moment == "prompt" and not asked):
         return None
     return HookEvent(
@@ -37,11 +44,11 @@ def read(payload: Payload) -> HookEvent | None:
         moment=moment,
         session=session,
         name=name,
-        cwd=folder(payload.get("cwd")),
+        cwd=working_directory(payload.get("cwd")),
         prompt=asked,
-        start=claude_form.start(payload),
+        start=claude_code.session_start(payload),
         tool=_tool(payload, moment) if moment in ("before_tool", "after_tool") else None,
-        said=said(text(payload, "prompt_response", most=_LONG)),
+        said=reply_text(text(payload, "prompt_response", most=_LONG)),
         is_continued=payload.get("stop_hook_active") is True,
         is_heard=moment in _HEARD,
     )
@@ -66,4 +73,4 @@ def _passed(came: Payload) -> bool | None:
     return has_passed(came) is not False and (not codes or codes[-1] == "0")
 
 
-GEMINI = Host("gemini", read, claude_form.write)
+GEMINI = Host("gemini", read, claude_code.write_reply)

@@ -8,17 +8,16 @@ https://opencode.ai/docs/plugins
 
 from typing import Any
 
-from serve.hooks.event import HookEvent, Reply
-from serve.hooks.hosts import claude_form
-from serve.hooks.hosts.host import Host, Payload
+from serve.hooks.hosts import claude_code
+from serve.hooks.hosts.event import HookEvent, Host, Payload, Reply
 
 
 def read(payload: Payload) -> HookEvent | None:
-    return claude_form.read(payload, "opencode", is_told=False)
+    return claude_code.read_event(payload, "opencode", is_told=False)
 
 
 def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
-    return claude_form.write(event, Reply(reply.context))
+    return claude_code.write_reply(event, Reply(reply.context))
 
 
 OPENCODE = Host("opencode", read, write)

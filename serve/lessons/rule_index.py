@@ -6,18 +6,22 @@ who may see them is asked anew each time.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from serve.lessons import asking
+from serve.lessons import rule_tokens
 from serve.lessons.impact import is_at_rest, likely_followed
 from serve.lessons.matching import Named, Rules
-from serve.lessons.row_rules import KINDS
 from serve.reader.filters import Filter
-from serve.reader.reader import View
-from serve.rules import role
+from serve.reader.memory_json import role
+from serve.reader.snapshots import Snapshots
+from serve.reader.view import View
 from store.derived.lessons import Counts
-from store.memories.memory import Memory
+from store.memories.memory import ACTIVE, Memory
+from store.text.mention_rules import LONE_TOOLS, SUBCOMMANDS
+from store.text.text_features import MAY_RULE, RULE_KINDS
 
 
 def fresh(view: View) -> list[Memory]:
@@ -30,7 +34,7 @@ def fresh(view: View) -> list[Memory]:
 
 def rules(view: View, asked: Filter) -> list[Memory]:
     """Return all rules that may come back, those of the snapshot first."""
-    passing = [one for one in view.snapshots.rules.memories if _is_current(view, one)]
+    passing = [one for one in view.snapshots.once(RowRules.of).memories if _is_current(view, one)]
     return [one for one in [*passing, *fresh(view)] if asked.accepts(one)]
 
 
@@ -60,7 +64,7 @@ def named_by_text(view: View, asked: Filter, prompt: str) -> list[Named]:
 
     In the order of `named_by_tool`; those at rest are left out.
     """
-    words, wanted = asking.asked_for(prompt)
+    words, wanted = asked_for(prompt)
     if not words and not wanted:
         return []
     return _awake(view, _named(view, asked, lambda among: among.of_words(words, wanted)))
@@ -78,7 +82,7 @@ def _awake(view: View, found: list[Named]) -> list[Named]:
 def _named(view: View, asked: Filter, look: Callable[[Rules], list[Named]]) -> list[Named]:
     found = {
         one.memory.id: one
-        for one in look(view.snapshots.rules.named)
+        for one in look(view.snapshots.once(RowRules.of).named)
         if _is_current(view, one.memory)
     }
     found |= {one.memory.id: one for one in look(Rules(fresh(view)))}
@@ -102,3 +106,59 @@ def _counts(view: View, id_: str) -> Counts:
 def _is_current(view: View, memory: Memory) -> bool:
     row = view.snapshots.rows.row(memory.id)
     return row is not None and not view.tail.is_hidden(row)
+
+
+# RowRules: the rules among the rows of one snapshot, read once for as long as it is served.
+
+KINDS = (*sorted(RULE_KINDS), "insight")
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """The rules among the rows of one snapshot. Threads may share it."""
+
+    memories: list[Memory]
+
+    @classmethod
+    def of(cls, snapshots: Snapshots) -> "RowRules":
+        """Read the rules of a snapshot; use `snapshots.once(RowRules.of)`."""
+        rows = snapshots.rows
+        mask = rows.equal("kind", KINDS) & rows.equal("trust", tuple(sorted(MAY_RULE)))
+        mask &= rows.equal("state", (ACTIVE,))
+        memories = rows.take(np.flatnonzero(mask).tolist())
+        return cls([one for one in memories if role(one) == "rule"])
+
+    @cached_property
+    def named(self) -> Rules:
+        return Rules(self.memories)
+
+
+# What a prompt asks to be done, as far as a rule may speak of it: programs, files, efforts.
+
+MAX_CHARS = 4_000
+_TOOLS = (SUBCOMMANDS.keys() | LONE_TOOLS | rule_tokens.MORE_TOOLS) - rule_tokens.WORD_TOOLS
+# an imperative at the beginning of a clause: "deploy it", "please commit"
+_IMPERATIVES = frozenset({"deploy", "release", "publish", "ship", "commit", "install", "push"})
+_LEADS = frozenset("please now then and can could you run also bitte let's lets to".split())
+
+
+def asked_for(prompt: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the programs and files that a prompt names, and the efforts it asks for."""
+    named: dict[str, None] = {}
+    efforts: set[str] = set()
+    is_lead = True  # only politeness stood in this clause before
+    for token in rule_tokens.tokens(prompt[:MAX_CHARS]):
+        if token.is_stop:
+            is_lead = True
+            continue
+        word = token.written
+        if token.is_code:
+            named[word.split(" ")[0]] = None
+        elif word in _TOOLS or rule_tokens.file_named(word):
+            named[word] = None
+        elif is_lead and token.text in _IMPERATIVES:
+            efforts |= {
+                effort for start, effort in rule_tokens.OCCASIONS if token.text.startswith(start)
+            }
+        is_lead = is_lead and token.text in _LEADS
+    return tuple(named), frozenset(efforts)

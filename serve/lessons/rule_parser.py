@@ -4,11 +4,12 @@ them stand for, and what follows a reason ("because ...") stands for nothing.
 """
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
-from serve.lessons import naming, words
-from serve.lessons.naming import Named, Token
+from serve.lessons import rule_tokens
 from serve.lessons.patterns import Command, Occasion, command
+from serve.lessons.rule_tokens import Named, Token
 from store.log.event_kinds import Effort
 
 _MIN_STEM = 6
@@ -17,9 +18,9 @@ _PARENTHESIS = 40  # tokens; a longer one is read like the rest
 Mode = Literal["forbid", "want", "occasion", "off"]
 
 
-def read(text: str) -> "Reading":
+def parse_rule(text: str) -> "Reading":
     """Return all that a text's clauses say."""
-    reading = Reading(naming.tokens(text))
+    reading = Reading(rule_tokens.tokens(text))
     while reading.at < len(reading.tokens):
         reading.step()
     reading.settle()
@@ -59,7 +60,7 @@ class Reading:
         was_start, self.is_start = self.is_start, False
         if self.mode != "off" and self._cue(token.text, was_start):
             return
-        named = naming.named(self.tokens, self.at, is_run=self.verb == "run")
+        named = rule_tokens.named(self.tokens, self.at, is_run=self.verb == "run")
         if named is None:
             self._word(token.text)
             self.at += 1
@@ -92,7 +93,7 @@ class Reading:
     def _is_for_itself(self) -> bool:
         """Whether the name after a comma begins something of its own: "no npm, pnpm only"."""
         named = self._is_name_of(self.at)
-        return named is not None and self._word_at(self.at + named.tokens) in words.FOR_ITSELF
+        return named is not None and self._word_at(self.at + named.tokens) in rule_tokens.FOR_ITSELF
 
     def _skip_to(self, mark: str) -> None:
         for place in range(self.at, min(self.at + _PARENTHESIS, len(self.tokens))):
@@ -105,36 +106,36 @@ class Reading:
         """Read a word that changes what is said of the names after it; return whether it is one."""
         after = self._word_at(self.at + 1)
         pair = (word, after)
-        if word in words.FORBIDS or pair in words.FORBIDS_IN_TWO:
-            return self._forbids(2 if pair in words.FORBIDS_IN_TWO else 1, word)
-        if pair in words.RATHER or word in words.RATHER_ALONE:
-            return self._names_next(2 if pair in words.RATHER else 1, "forbid")
-        if pair in words.ENSURES or word == "ensure":
+        if word in rule_tokens.FORBIDS or pair in rule_tokens.FORBIDS_IN_TWO:
+            return self._forbids(2 if pair in rule_tokens.FORBIDS_IN_TWO else 1, word)
+        if pair in rule_tokens.RATHER or word in rule_tokens.RATHER_ALONE:
+            return self._names_next(2 if pair in rule_tokens.RATHER else 1, "forbid")
+        if pair in rule_tokens.ENSURES or word == "ensure":
             self.mode, self.verb = "want", "run"
             self.at += word != "ensure"
-        elif word == "from" and self._word_at(self.at - 1) in words.FROM:
+        elif word == "from" and self._word_at(self.at - 1) in rule_tokens.FROM:
             self.mode, self.verb = "forbid", "run"
         elif word == "to" and self.mode == "forbid" and self._is_name_of(self.at + 1):
             self.mode = "want"
-        elif word in words.WITHOUT:
+        elif word in rule_tokens.WITHOUT:
             self._turn_into_occasions()
-        elif word in words.BEFORE:
+        elif word in rule_tokens.BEFORE:
             if self.mode == "forbid" and (self.forbidden[self.since :] or self.deed):
                 self._turn_into_occasions()
             else:
                 self.mode, self.gathered = "occasion", len(self.occasions)
-        elif word in words.WHEN:
+        elif word in rule_tokens.WHEN:
             is_bound = self.mode == "forbid" and bool(self.forbidden[self.since :])
             self.mode, self.gathered = "off" if is_bound else "occasion", len(self.occasions)
-        elif word in words.EXCEPT:
+        elif word in rule_tokens.EXCEPT:
             if self.deed is not None:
                 self._turn_into_occasions()
             self.mode, self.verb = "want", "run"
-        elif word in words.EXPLAINS and not is_start:
+        elif word in rule_tokens.EXPLAINS and not is_start:
             self.mode = "off"
-        elif word in words.WITH:
+        elif word in rule_tokens.WITH:
             return self._with()
-        elif word in words.WANTS and self._word_at(self.at - 1) not in ("the", "to", "can"):
+        elif word in rule_tokens.WANTS and self._word_at(self.at - 1) not in ("the", "to", "can"):
             if after in ("of", "to"):
                 return False
             self.mode = "want"
@@ -150,18 +151,18 @@ class Reading:
         """Read "never", "don't", "not" with the verb after it."""
         place = self._past_fillers(self.at + length)
         verb = self._word_at(place)
-        if verb in words.REVERSES:  # don't forget to ...
+        if verb in rule_tokens.REVERSES:  # don't forget to ...
             self.mode, self.verb, self.at = "want", "run", place + 1
             return True
-        if verb in words.GIT_VERBS and self._git(verb, place):
+        if verb in rule_tokens.GIT_VERBS and self._git(verb, place):
             return True
-        if verb in words.DEEDS:
+        if verb in rule_tokens.DEEDS:
             self._deed(verb, self._word_at(self._past_fillers(place + 1)))
-        if verb in words.GIT_VERBS or self.deed is not None:
+        if verb in rule_tokens.GIT_VERBS or self.deed is not None:
             self.mode, self.verb, self.at = "forbid", "run", place + 1
-        elif verb in words.RUN_VERBS and self._is_name_of(place) is None:
+        elif verb in rule_tokens.RUN_VERBS and self._is_name_of(place) is None:
             self.mode, self.verb, self.at = "forbid", "run", place + 1
-        elif verb in words.EDIT_VERBS:
+        elif verb in rule_tokens.EDIT_VERBS:
             self.mode, self.verb, self.at = "forbid", "edit", place + 1
         elif self._is_name_of(place) is not None and (word != "not" or self.mode != "occasion"):
             self.mode, self.at = "forbid", place
@@ -173,13 +174,13 @@ class Reading:
 
     def _deed(self, verb: str, what: str) -> None:
         self.deed = _occasion(what if verb in ("add", "adding") else verb)
-        if verb in words.DEPLOYS and self.deed is not None:
+        if verb in rule_tokens.DEPLOYS and self.deed is not None:
             self.occasions.append(self.deed)  # "never deploy on Fridays" says enough
 
     def _git(self, verb: str, place: int) -> bool:
         """Read "never push to main"; return whether it says enough to know a command by."""
-        line = words.GIT_VERBS[verb]
-        where, length = naming.branch(self.tokens, place + 1)
+        line = rule_tokens.GIT_VERBS[verb]
+        where, length = rule_tokens.branch(self.tokens, place + 1)
         is_all = place + 1 >= len(self.tokens) or self.tokens[place + 1].is_stop
         if where is None and len(line) < 3 and not is_all:
             return False
@@ -190,7 +191,7 @@ class Reading:
     def _names_next(self, length: int, mode: Mode) -> bool:
         """Read "instead of" and the like, if a name follows."""
         place = self._past_fillers(self.at + length)
-        if self._word_at(place) in words.RUN_VERBS:
+        if self._word_at(place) in rule_tokens.RUN_VERBS:
             place = self._past_fillers(place + 1)
         if self._is_name_of(place) is None:
             return False
@@ -219,9 +220,9 @@ class Reading:
         occasion = _occasion(word)
         after = self._word_at(self.at + 1)
         if self.mode == "occasion":
-            if word in words.EDIT_VERBS:
+            if word in rule_tokens.EDIT_VERBS:
                 self.verb = "edit"
-            if occasion is not None and after not in words.STATES:
+            if occasion is not None and after not in rule_tokens.STATES:
                 self.occasions.append(occasion)
         elif self.mode == "want" or (self.mode is None and occasion is not None):
             if occasion is not None:
@@ -230,7 +231,7 @@ class Reading:
                 self.topics.append(Occasion(stem=word[:_MIN_STEM]))
 
     def _take(self, named: Named, was_start: bool) -> None:
-        if was_start and naming.phrase(self.tokens, self.at).startswith(words.BANNED):
+        if was_start and rule_tokens.phrase(self.tokens, self.at).startswith(rule_tokens.BANNED):
             if named.file is not None:
                 self.untouched.append(named.file)
             elif named.command is not None:
@@ -254,7 +255,7 @@ class Reading:
 
     def _take_command(self, one: Command, was_start: bool) -> None:
         if self.mode == "forbid":
-            where, length = naming.branch(self.tokens, self.at)
+            where, length = rule_tokens.branch(self.tokens, self.at)
             self.at += length
             if not one.words and self.forbidden[self.since :]:  # "git push with --force"
                 last = self.forbidden.pop()
@@ -262,10 +263,10 @@ class Reading:
             self.forbidden.append(Command(one.words, one.flags, where or one.where))
         elif self.mode == "want" or self._is_occasion_told():
             self.wanted.append(one)
-        elif self.mode == "occasion" and self._word_at(self.at) in words.STATES:
+        elif self.mode == "occasion" and self._word_at(self.at) in rule_tokens.STATES:
             pass  # "if pnpm is missing": no deed
         elif self.mode == "occasion" or (
-            was_start and len(one.words) > 1 and self._word_at(self.at) in words.ABOUT
+            was_start and len(one.words) > 1 and self._word_at(self.at) in rule_tokens.ABOUT
         ):
             self.occasions.append(Occasion(command=one))
 
@@ -276,14 +277,14 @@ class Reading:
         return is_told and before not in ("and", "or", "und", "oder", "")
 
     def _past_fillers(self, place: int) -> int:
-        while self._word_at(place) in words.FILLERS and self._is_name_of(place) is None:
+        while self._word_at(place) in rule_tokens.FILLERS and self._is_name_of(place) is None:
             place += 1
         return place
 
     def _is_name_of(self, place: int) -> Named | None:
         if place >= len(self.tokens) or self.tokens[place].is_stop:
             return None
-        return naming.named(self.tokens, place, is_run=True)
+        return rule_tokens.named(self.tokens, place, is_run=True)
 
     def _word_at(self, place: int) -> str:
         if not 0 <= place < len(self.tokens) or self.tokens[place].is_stop:
@@ -292,10 +293,56 @@ class Reading:
 
 
 def _occasion(word: str) -> Occasion | None:
-    for start, line in words.GIT_OCCASIONS:
+    for start, line in rule_tokens.GIT_OCCASIONS:
         if word.startswith(start):
             return Occasion(command=command(line))
-    for start, effort in words.OCCASIONS:
+    for start, effort in rule_tokens.OCCASIONS:
         if word.startswith(start):
             return Occasion(effort=effort)
     return None
+
+
+# A rule's words, read once: the commands it forbids, those it wants, and when it matters.
+#
+# "Use pnpm, never npm" forbids `npm` and wants `pnpm`; "always run ruff before committing" wants
+# `ruff` on the occasion of a commit; "don't edit generated/*.py" forbids to touch files. What is
+# in
+# doubt names nothing: the rule is recalled all the same.
+
+MAX_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a rule names. Files are globs: `untouched` are not to be edited, `files` are those whose
+    editing it is about.
+    """
+
+    forbidden: tuple[Command, ...] = ()
+    wanted: tuple[Command, ...] = ()
+    efforts: tuple[Effort, ...] = ()  # wanted too: "run the tests before committing"
+    occasions: tuple[Occasion, ...] = ()
+    untouched: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    @property
+    def names_anything(self) -> bool:
+        return bool(self.forbidden or self.occasions or self.untouched or self.files)
+
+
+@lru_cache(maxsize=8_192)  # the same rules are read from every snapshot and tail
+def wording(text: str) -> Wording:
+    """Return what a rule's text names; an empty one where it names nothing for sure."""
+    said = parse_rule(text[:MAX_CHARS])
+    wanted = frozenset(said.wanted)
+    occasions = [one for one in dict.fromkeys(said.occasions) if one.command not in wanted]
+    efforts = dict.fromkeys(said.efforts) if occasions else {}
+    matters = {one.effort for one in occasions}
+    return Wording(
+        tuple(one for one in dict.fromkeys(said.forbidden) if one not in wanted),
+        tuple(dict.fromkeys(said.wanted)),
+        tuple(one for one in efforts if one not in matters),
+        tuple(occasions),
+        tuple(dict.fromkeys(said.untouched)),
+        tuple(dict.fromkeys(said.files)),
+    )

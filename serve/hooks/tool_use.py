@@ -9,14 +9,18 @@ rule that the user wrote or accepted, never one that an agent, a job or an impor
 """
 
 import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePath, PureWindowsPath
 
 from serve.hooks.call import Call
-from serve.hooks.event import SILENCE, Decision, Reply
-from serve.hooks.paths import in_project
-from serve.lessons.index import named_by_tool
+from serve.hooks.hosts.event import SILENCE, Decision, Reply
 from serve.lessons.matching import Named
+from serve.lessons.rule_index import named_by_tool
 from serve.recall.context_block import block, note, short_id
-from store.agents.tool_calls import ToolUse
+from store.agents import efforts
+from store.agents.tool_calls import ToolUse, action_event
+from store.extracts import MAX_SOURCE
+from store.home.projects import git_root
 from store.log.event_kinds import Acted, Surfaced
 from store.log.events import Event
 from store.log.lesson_commands import ACCEPTED, DRAFTED
@@ -27,7 +31,7 @@ MOST = 2  # lessons at a time
 _choosing = threading.Lock()  # of tools called side by side, one is told
 
 
-def answered(call: Call) -> Reply:
+def answer_before_tool(call: Call) -> Reply:
     """Return the lessons that name what is about to be done, if there are any."""
     tool = call.event.tool
     if tool is None or tool.is_ours or tool.doing not in ("run", "edit"):
@@ -92,3 +96,61 @@ def _named(call: Call, tool: ToolUse) -> list[Named]:
 def _surfaced(call: Call, named: Named, characters: int | None = None) -> Event:
     body = Surfaced(place="tool", about=named.about, characters=characters)
     return call.told(body, subject=named.memory.id)
+
+
+# What the agent did, written down in one append; what only looked waits for the next write.
+
+MAX_READ = 4  # edited files whose definitions are looked at
+
+
+def record_after_tool(call: Call) -> Reply:
+    """Write down what was done; there is nothing to say to it."""
+    tool, cwd = call.event.tool, call.event.cwd
+    kept = action_event(tool, in_project(tool.files, cwd), _sources(tool, cwd)) if tool else None
+    if kept is None:
+        return SILENCE
+    is_look = kept.doing == "read" or (kept.command and efforts.only_looks(kept.command))
+    if is_look:
+        call.write_later(call.told(kept))
+    else:
+        call.write(call.told(kept))
+    return SILENCE
+
+
+def _sources(tool: ToolUse, cwd: str | None) -> Iterator[str]:
+    """Yield what the files say that were just edited; none of one that is large or not ours."""
+    for path in tool.files[:MAX_READ] if cwd is not None and tool.doing == "edit" else ():
+        try:
+            file = Path(cwd or "", path)
+            if file.is_file() and file.stat().st_size <= MAX_SOURCE:
+                yield file.read_text(encoding="utf-8", errors="replace")
+        except (OSError, ValueError):  # gone, not ours to read, or no path
+            continue
+
+
+# Files as a project's memory names them: relative to its work tree, with forward slashes.
+
+
+def in_project(files: Iterable[str], cwd: str | None) -> tuple[str, ...]:
+    """Return files relative to the work tree that `cwd` lies in, else to `cwd`.
+
+    One that lies elsewhere keeps its whole path; nothing is looked up on the disk but that tree.
+    """
+    if cwd is None:
+        return tuple(one.replace("\\", "/") for one in files)
+    here = Path(cwd)
+    root = git_root(here) or here
+    return tuple(_relative(one, here, root) for one in files)
+
+
+def _relative(file: str, here: PurePath, root: PurePath) -> str:
+    is_windows = "\\" in file and "/" not in file
+    path = here / (PureWindowsPath(file).as_posix() if is_windows else file)
+    parts: list[str] = []
+    for part in path.parts:
+        if part == ".." and parts:
+            parts.pop()
+        elif part != "..":
+            parts.append(part)
+    plain = type(path)(*parts)
+    return plain.relative_to(root).as_posix() if plain.is_relative_to(root) else plain.as_posix()

@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 
 from serve.lessons.impact import Impact, impact, is_at_rest
-from serve.lessons.index import rules
+from serve.lessons.rule_index import rules
 from serve.reader.filters import Filter
-from serve.reader.reader import View
-from serve.summaries.newest import newest
+from serve.reader.view import View, newest
 from store.derived.lessons import Counts, Tally
 from store.home.instants import isoformat
 from store.log.event_kinds import STATEMENT

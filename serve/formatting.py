@@ -1,0 +1,146 @@
+"""
+Numbers, times, sizes and the text of memories as people read them, and times as people type them.
+
+The text of memories comes from anywhere: an escape sequence must not set a terminal's title, and no
+invisible letter may make two texts look alike on a page (`sanitize`).
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from store.home.errors import InvalidInput
+from store.home.instants import moment
+
+Written = Callable[[float], str]
+
+DAY = 86_400_000_000  # microseconds
+_SHORT = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def count(value: float) -> str:
+    """Return 12345 as "12,345"; what is no whole number keeps two digits."""
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+
+
+def short_number(value: float) -> str:
+    """Return 12345 as "12.3k": as short as an axis needs it."""
+    for size, unit in _SHORT:
+        if abs(value) >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def milliseconds(value: float) -> str:
+    """Return "0.4 ms", "12 ms" or "1.2 s"."""
+    if value >= 1_000:
+        return f"{value / 1_000:.3g} s"
+    return f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"
+
+
+def dollars(value: float) -> str:
+    """Return "$0.0021", "$0.01" or "$12.30": a call costs a fraction of a cent."""
+    if value >= 1:
+        return f"${value:,.2f}"
+    cents, rest = f"{value:.4f}"[:4], f"{value:.4f}"[4:].rstrip("0")
+    return f"${cents}{rest}"
+
+
+def size(value: float) -> str:
+    """Return bytes as people read them."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def day(at: float) -> str:
+    """Return microseconds UTC as "2026-11-20"."""
+    return moment(int(at)).strftime("%Y-%m-%d")
+
+
+def day_of_year(at: float) -> str:
+    """Return microseconds UTC as "20 Nov"."""
+    return moment(int(at)).strftime("%d %b").lstrip("0")
+
+
+def minute(at: float) -> str:
+    """Return microseconds UTC as "13:08"."""
+    return moment(int(at)).strftime("%H:%M")
+
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+_SPAN = re.compile(r"(\d{1,9})([smhdw])")
+_POSITION = re.compile(r"@([1-9][0-9]{0,17})", re.ASCII)
+
+
+def parse_span(text: str) -> int:
+    """Return the seconds of "90s", "15m", "6h", "30d", "2w"; raise InvalidInput otherwise."""
+    found = _SPAN.fullmatch(text.strip().lower())
+    if found is None:
+        raise InvalidInput(f"{text!r} is no span of time: write 90s, 15m, 6h, 30d or 2w")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+def parse_time(text: str, now: int) -> datetime:
+    """Return a moment given as an ISO date or as a span before `now` (microseconds UTC).
+
+    "today" and "yesterday" are when that day began. A date or time without a zone is taken as UTC.
+    Raise InvalidInput for anything else.
+    """
+    days = {"today": 0, "yesterday": 1}.get(text.strip().lower())
+    if days is not None:
+        began = datetime.fromtimestamp(now / 1e6, UTC).replace(hour=0, minute=0, second=0)
+        return began.replace(microsecond=0) - timedelta(days=days)
+    try:
+        if _SPAN.fullmatch(text.strip().lower()):
+            return datetime.fromtimestamp(now / 1e6, UTC) - timedelta(seconds=parse_span(text))
+        found = datetime.fromisoformat(text.strip())
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(
+            f"{text!r} is no date: write 2026-11-20, or 7d for a week ago"
+        ) from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def parse_time_point(text: str, now: int) -> datetime | int:
+    """Return a moment as `moment` does, or the position in the log that "@1234" names."""
+    if found := _POSITION.fullmatch(text.strip()):
+        return int(found[1])
+    try:
+        return parse_time(text, now)
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{text!r} is no moment: write 2026-11-20, 7d for a week ago, or @1234 for a place in "
+            "the log"
+        ) from error
+
+
+def parse_optional_time(text: str | None, now: int) -> datetime | None:
+    """Return the moment of a text as `moment` does; None where there is none."""
+    return parse_time(text, now) if text else None
+
+
+def ago(passed: int) -> str:
+    """Return seconds that passed as people say it: "3 h ago"."""
+    for unit in "wdhm":
+        if passed >= 2 * _SECONDS[unit]:
+            return f"{passed // _SECONDS[unit]} {unit} ago"
+    return f"{passed} s ago"
+
+
+_BAD = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+
+
+def sanitize(text: str) -> str:
+    """Return text without control, turning and invisible characters; line ends and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
+    return "".join(one for one in text if one in "\n\t" or unicodedata.category(one) not in _BAD)

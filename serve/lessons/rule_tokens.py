@@ -1,0 +1,342 @@
+"""
+Names in a rule's text: its tokens, and which of them are commands, options or files.
+"""
+
+import re
+from dataclasses import dataclass
+
+from serve.lessons.patterns import Command, command
+from store.agents.shell import calls
+from store.log.event_kinds import Effort
+from store.text import mention_rules
+from store.text.mention_rules import LONE_TOOLS, STOP, SUBCOMMANDS
+
+# The words by which a rule is read: what forbids, what wants, what says when.
+#
+# English and the commonest of German, French and Spanish; a rule in other words names its commands
+# to nobody, and is recalled as ever.
+
+FORBIDS = frozenset(
+    """never don't dont avoid mustn't shouldn't stop not no nie niemals nicht kein keine keinen
+    jamais nunca""".split()
+)
+# of two words; the first alone says nothing
+FORBIDS_IN_TWO = frozenset({("do", "not"), ("must", "not"), ("should", "not"), ("may", "not")})
+RATHER = frozenset({("instead", "of"), ("rather", "than"), ("anstelle", "von"), ("au", "lieu")})
+RATHER_ALONE = frozenset({"over", "statt", "anstatt", "than"})
+WANTS = frozenset(
+    """use run prefer always call execute invoke stick switch verwende verwenden nutze nutzen
+    benutze benutzen nimm immer utilise utilisez toujours usa usar siempre""".split()
+)
+ENSURES = frozenset({("make", "sure"), ("be", "sure"), ("stelle", "sicher")})
+FROM = frozenset("switch switched switching migrate migrated move moved change changed".split())
+WITH = frozenset("with via using through by mit avec con".split())
+WITHOUT = frozenset({"without", "ohne", "sans", "sin"})
+EXCEPT = frozenset("unless except außer sauf salvo".split())
+BEFORE = frozenset("before prior vor bevor avant antes".split())
+WHEN = frozenset(
+    "after when whenever while once if nach nachdem wenn sobald beim après quand cuando".split()
+)
+EXPLAINS = frozenset(
+    "because since as so which that whose weil denn da parce car porque why and-so".split()
+)
+# between a cue and what it is about
+FILLERS = frozenset(
+    """ever again directly please just manually simply only plain raw bare straight the a an any
+    our your every each de del la le les den die das dem der einen ein eine jemals again up to
+    out first""".split()
+)
+RUN_VERBS = frozenset(
+    """use using run running call calling execute executing invoke invoking type prefer deploy build
+    test install format lint verwende verwenden nutze nutzen benutze benutzen utilise utiliser
+    utilisez usa usar uses""".split()
+)
+EDIT_VERBS = frozenset(
+    """edit editing touch touching modify modifying change changing write delete deleting remove
+    removing rename renaming move moving overwrite overwriting hand-edit alter update updating
+    bearbeite bearbeiten ändere ändern editiere editieren anfassen fasse lösche löschen""".split()
+)
+REVERSES = frozenset("forget skip omit miss fail vergiss vergessen".split())
+# git's own verbs, by which people name its commands
+GIT_VERBS = {
+    "push": ("git", "push"),
+    "pushing": ("git", "push"),
+    "force-push": ("git", "push", "--force"),
+    "force-pushing": ("git", "push", "--force"),
+    "commit": ("git", "commit"),
+    "committing": ("git", "commit"),
+    "merge": ("git", "merge"),
+    "merging": ("git", "merge"),
+    "rebase": ("git", "rebase"),
+    "rebasing": ("git", "rebase"),
+}
+# and remotes, of which the same is said
+BRANCHES = frozenset("main master develop production prod trunk staging release upstream".split())
+ONTO = frozenset({"on", "to", "into", "onto", "auf", "in"})
+
+# what is never to be done without something: when that something is wanted
+DEEDS = GIT_VERBS.keys() | frozenset(
+    """deploy deploying release releasing publish publishing ship install installing add adding
+    build building test testing""".split()
+)
+DEPLOYS = frozenset("deploy deploying release releasing publish publishing ship".split())
+
+# occasions, by how their words begin
+OCCASIONS: tuple[tuple[str, Effort], ...] = (
+    ("commit", "commit"),
+    ("deploy", "deploy"),
+    ("releas", "deploy"),
+    ("publish", "deploy"),
+    ("ship", "deploy"),
+    ("install", "install"),
+    ("dependenc", "install"),
+    ("lint", "lint"),
+    ("format", "lint"),
+    ("build", "build"),
+    ("test", "test"),
+)
+GIT_OCCASIONS = (
+    ("push", ("git", "push")),
+    ("merg", ("git", "merge")),
+    ("rebas", ("git", "rebase")),
+)
+# after an occasion's word these say that a state is spoken of, not a deed
+STATES = frozenset(
+    """fail fails failing failed break breaks broken pass passes passed is are was were hang hangs
+    take takes timeout times server servers user users data suite file files folder database
+    message messages""".split()
+)
+BANNED = (
+    "is forbidden", "is banned", "is not allowed", "is never used", "is deprecated here",
+    "must not be", "must never be", "should not be", "should never be", "may not be",
+    "ist verboten", "is off limits", "are generated", "is generated", "are read-only",
+    "is read-only",
+)  # fmt: skip
+# a sentence that begins with a command is about running it
+ABOUT = frozenset(
+    """needs need requires require must takes take fails fail only is are has have does do will
+    should breaks break can may wants expects deletes drops overwrites hangs braucht muss""".split()
+)
+
+# programs whose names are no words of a language beside those of `store.mention_commands`
+MORE_TOOLS = frozenset(
+    """bash bunx curl deno gcloud gradlew ipython jq kubectl npx pipenv pipx pnpx python python2
+    python3 rsync rustup scp sed sqlite3 ssh sudo uvx vercel wget wrangler zsh rm podman
+    docker-compose grep awk chmod chown perl ruby rg fd unittest virtualenv venv nvm conda mamba
+    hatch pdm lerna bazel mvn gradle
+    """.split()
+)
+# programs whose names are words: only where something is said to be run
+WORD_TOOLS = frozenset(
+    """make just go task mix nix rake flask node cargo black tox find cat ls kill cp mv sort head
+    tail""".split()
+)
+# what is said of a program, and of nothing else, right after its name
+DIRECTLY = frozenset("directly manually here locally yourself anymore".split())
+# what is run and is no program
+NO_PROGRAMS = frozenset(
+    """it them this that these those tests test migrations commands scripts code everything anything
+    things builds jobs benchmarks install time find""".split()
+)
+GO_WORDS = frozenset("build fmt generate get install mod run test vet work".split())
+
+# after the name of a tool: it is these that are spoken of
+THINGS_OF_A_TOOL = frozenset(
+    """script scripts package packages registry module modules lockfile lock token tokens version
+    versions docs cache config output error errors warning warnings repo repository""".split()
+)
+# after a comma and a name: it is named for its own sake, "no npm, pnpm only"
+FOR_ITSELF = frozenset("only instead is are works please bitte".split())
+
+
+_TOKEN = re.compile(
+    r"`([^`\n]{1,300})`|([,;:()!?\n]|\.(?=\s|\Z)|\s[-\u2013\u2014]+(?=\s))|([^\s`,;:()!?]+)"
+)
+_POSSESSIVE = re.compile(r"(?:'s|s')$")
+_PROGRAM = re.compile(r"(?:\./)?[a-z0-9][\w.+/-]{0,60}")
+_SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]{0,40}")
+_OPTION = re.compile(r"--?[A-Za-z][\w-]*(?:=\S+)?")
+_FOLDER = re.compile(r"\.?[\w.-]+(?:/[\w.*-]+)*/")
+_GLOB = re.compile(r"[\w./-]*\*[\w.*/-]*\.[A-Za-z0-9]{1,8}|[\w.-]+/[\w./-]*\*+[\w./*-]*")
+_CUES = (
+    FORBIDS | WANTS | WITH | WITHOUT | EXCEPT | BEFORE
+    | WHEN | EXPLAINS | RATHER_ALONE | frozenset({"rather", "instead"})
+)  # fmt: skip
+_SCRIPTS = frozenset("bash bat cmd fish js mjs pl ps1 py rb sh ts zsh".split())
+_MOST_TOOLS = 6
+_PLAIN_TOOLS = (SUBCOMMANDS.keys() | LONE_TOOLS | MORE_TOOLS) - WORD_TOOLS
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word in folded case, code between backticks as it is, or a mark that ends a clause."""
+
+    text: str
+    is_code: bool = False
+    is_stop: bool = False
+    written: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name and how many tokens it takes; a file may be run as a command too."""
+
+    tokens: int
+    command: Command | None = None
+    file: str | None = None
+
+
+def tokens(text: str) -> list[Token]:
+    """Return the tokens of a text in order."""
+    found = []
+    for match in _TOKEN.finditer(text.replace("\u2019", "'")):
+        if match[1]:
+            found.append(Token(match[1].strip(), is_code=True, written=match[1].strip()))
+        elif match[2]:
+            mark = match[2].strip() or "."
+            found.append(Token(";" if mark[0] in "-\u2013\u2014" else mark, is_stop=True))
+        else:
+            found += _words(match[3])
+    return found
+
+
+def _words(written: str) -> list[Token]:
+    if "/" in written and len(tools := written.strip("\"'*_.").split("/")) < _MOST_TOOLS:
+        if all(tool in _PLAIN_TOOLS for tool in tools):  # "npm/yarn/pnpm"
+            said = " or ".join(tools).split()
+            return [*(Token(word, written=word) for word in said), *_end_of(written)]
+    bare = written.strip("\"'*_\u201c\u201d\u201e") if not _GLOB.fullmatch(written) else written
+    end = _end_of(bare)
+    bare = bare.rstrip(".") if end else bare
+    return [*([Token(bare.casefold(), written=bare)] if bare else []), *end]
+
+
+def _end_of(written: str) -> list[Token]:
+    return [Token(".", is_stop=True)] if written.rstrip("*_").endswith(".") else []
+
+
+def phrase(of: list[Token], place: int) -> str:
+    """Return the next words of a clause, in folded case."""
+    said = []
+    for token in of[place : place + 4]:
+        if token.is_stop:
+            break
+        said.append(token.text)
+    return " ".join(said)
+
+
+def branch(of: list[Token], place: int) -> tuple[str | None, int]:
+    """Return the branch named at a place ("on main") and how many tokens that takes."""
+    said = [token.text for token in of[place : place + 3] if not token.is_stop]
+    if said[:1] and said[0] in ONTO:
+        length = 3 if said[1:2] == ["the"] else 2
+        if len(said) >= length and said[length - 1] in BRANCHES:
+            return said[length - 1], length
+    return None, 0
+
+
+def named(of: list[Token], place: int, *, is_run: bool) -> Named | None:
+    """Return what a token and those after it name; `is_run` says that something is to be run."""
+    token = of[place]
+    if token.is_code:
+        return _code(token.text)
+    if _POSSESSIVE.search(token.text):
+        return None
+    if _OPTION.fullmatch(token.written) and token.text.startswith("--"):
+        return Named(1, Command((), frozenset({token.written})))
+    if file := file_named(token.written):
+        return Named(1, _run(file), file)
+    return _prose(of, place, is_run=is_run)
+
+
+def _code(text: str) -> Named | None:
+    if _OPTION.fullmatch(text):
+        return Named(1, Command((), frozenset({text}))) if text.startswith("--") else None
+    if file := file_named(text):
+        return Named(1, _run(file), file)
+    called = calls(text)
+    if len(called) != 1 or not called[0].forms[0]:
+        return None
+    line = called[0].forms[0]
+    if not _PROGRAM.fullmatch(line[0]) or line[0].isdigit() or _is_placeholder(line):
+        return None
+    return Named(1, command(line))
+
+
+def _run(file: str) -> Command | None:
+    """Return the command that runs a file; a folder, several files or data are not run."""
+    extension = file.rpartition("/")[2].rpartition(".")[2]
+    is_script = extension in _SCRIPTS or ("/" in file and "." not in file.rpartition("/")[2])
+    return command((file,)) if is_script and "*" not in file and file[-1] != "/" else None
+
+
+def _is_placeholder(line: tuple[str, ...]) -> bool:
+    return any(word in ("", "=", "==", "->") for word in line)
+
+
+def file_named(written: str) -> str | None:
+    """Return a path, a folder or a glob as it is matched."""
+    path = written.replace("\\", "/")
+    if _GLOB.fullmatch(path) or (_FOLDER.fullmatch(path) and "//" not in path):
+        return path
+    found = mention_rules.classified(written)
+    return found[1] if found is not None and found[0] == "file" and found[1] else None
+
+
+def _prose(of: list[Token], place: int, *, is_run: bool) -> Named | None:
+    tool = of[place].written
+    if is_run and _is_said_to_run(of, place):
+        return Named(1, command((tool,)))
+    if tool not in _PLAIN_TOOLS and not (is_run and tool in WORD_TOOLS):
+        return None
+    line, taken = [tool], 1
+    known = SUBCOMMANDS.get(tool)
+    for token in of[place + 1 : place + 6]:
+        word = token.written
+        if token.is_stop or token.is_code:
+            break
+        is_option = _OPTION.fullmatch(word) is not None
+        if token.text in _CUES:
+            break
+        is_more = len(line) == 1 and _is_subcommand(tool, word, known)
+        if len(line) == 2 and line[1] in ("run", "exec", "compose", "tool", "pip"):
+            is_more = bool(_SUBCOMMAND.fullmatch(word)) and word not in STOP
+        if not is_option and not is_more:
+            break
+        line.append(word)
+        taken += 1
+    if tool in WORD_TOOLS and len(line) == 1 and not _ends(of, place + 1):
+        return None  # "make sure", "go on"
+    if len(line) == 1 and phrase(of, place + 1).partition(" ")[0] in THINGS_OF_A_TOOL:
+        return None
+    return Named(taken, command(tuple(line)))
+
+
+def _is_said_to_run(of: list[Token], place: int) -> bool:
+    """Whether an unknown word is a program by what stands around it: "run goctl directly"."""
+    if place == 0 or place + 1 >= len(of) or of[place + 1].text not in DIRECTLY:
+        return False
+    word = of[place].written
+    is_run = of[place - 1].text in ("run", "execute", "invoke", "call")
+    return is_run and _PROGRAM.fullmatch(word) is not None and word not in NO_PROGRAMS
+
+
+def _is_subcommand(tool: str, word: str, known: frozenset[str] | None) -> bool:
+    if tool == "go":
+        return word in GO_WORDS
+    if known is not None:
+        return word in known
+    is_word = _SUBCOMMAND.fullmatch(word) is not None and word not in STOP
+    return tool in ("make", "just", "task", "rake", "mix") and is_word and word not in _NOT_TARGETS
+
+
+_NOT_TARGETS = frozenset(
+    "sure it them changes commits use sense up in on to here there every each your our".split()
+)
+
+
+def _ends(of: list[Token], place: int) -> bool:
+    """Whether a name ends a clause, or is followed by what no object begins with."""
+    if place >= len(of) or of[place].is_stop:
+        return True
+    return of[place].text in ("for", "here", "instead", "not", "and", "or", "to", "in", "when")

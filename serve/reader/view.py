@@ -1,0 +1,190 @@
+"""
+View: one state of the memory to answer from, and what is read from it without a question.
+
+Documents are numbered through: first the snapshot's rows, then the tail's slots.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import replace
+
+from serve.reader.filters import Filter, Masks
+from serve.reader.snapshots import Snapshots
+from serve.reader.tail import Tail
+from store.log.event_kinds import EPISODE
+from store.memories.memory import ACTIVE, SUPERSEDED, Memory
+from store.memories.rows import Mask
+
+Docs = npt.NDArray[np.int64]
+
+_NO_INSIGHTS = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class CurrentInsights:
+    """The insights of one view: `docs` ascend. Threads may share it."""
+
+    docs: Docs
+    snapshots: Snapshots
+    tail: Tail
+
+    @classmethod
+    def of(cls, snapshots: Snapshots, tail: Tail) -> "CurrentInsights":
+        """Return the insights that stand; one that changed since the build is that of the tail."""
+        built = snapshots.insights.documents if snapshots.insights else _NO_INSIGHTS
+        if len(built) and len(tail.hidden):
+            built = built[~np.isin(built, tail.hidden)]
+        slots = np.flatnonzero(tail.columns.equal("kind", ("insight",)) & tail.live)
+        made = [memory.job is not None for memory in tail.take(slots.tolist())]
+        fresh = slots[np.array(made, np.bool_)] + len(snapshots.rows)
+        return cls(np.concatenate([built, fresh]), snapshots, tail)
+
+    def apart(self, passing: Mask) -> tuple[Mask, Docs]:
+        """Return a mask without the insights, and those of them that it lets pass, ascending."""
+        if not len(self.docs):
+            return passing, _NO_INSIGHTS
+        mask = passing.copy()
+        mask[self.docs] = False
+        return mask, self.docs[passing[self.docs]]
+
+    def among(self, docs: Docs) -> Mask:
+        """Return which of some documents are insights, [docs]."""
+        return np.isin(docs, self.docs)
+
+    def sources(self, doc: int) -> list[int]:
+        """Return the rows of what an insight was made of, and of those without one the slots.
+
+        A source that changed since the build is named by its row all the same.
+        """
+        rows, of = self.snapshots.rows, self.snapshots.insights
+        if doc < len(rows):
+            return of.sources(doc).tolist() if of else []
+        (memory,) = self.tail.take([doc - len(rows)])
+        return [place for id_ in memory.source_ids if (place := self._place(id_)) is not None]
+
+    def _place(self, id_: str) -> int | None:
+        row = self.snapshots.rows.row(id_)
+        if row is not None:
+            return row
+        slot = self.tail.slot(id_)
+        return None if slot is None else slot + len(self.snapshots.rows)
+
+
+# Taken.
+
+
+@dataclass(frozen=True)
+class View:
+    """One state of the memory to answer from: snapshots, and the tail over them. Never changes."""
+
+    snapshots: Snapshots
+    tail: Tail
+    damage: tuple[str, ...] = ()  # what of the log could not be read
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What of the memory could not be used, in words."""
+        return (*self.snapshots.notices, *self.damage, *self._waiting)
+
+    @property
+    def _waiting(self) -> Iterator[str]:
+        """What of the tail is not indexed, in words."""
+        if many := self.tail.waiting:
+            yield (
+                f"{many} new memories are not found by their words yet: they are indexed behind "
+                "the answers, and all of them by `mnemolog build`"
+            )
+        if many := self.tail.cut:
+            yield f"{many} new long memories are found by their beginning until `mnemolog build`"
+
+    @property
+    def size(self) -> int:
+        """How many documents there are: rows and slots."""
+        return len(self.snapshots.rows) + len(self.tail)
+
+    @cached_property
+    def masks(self) -> Masks:
+        return Masks(self.snapshots.masks, self.tail)
+
+    @cached_property
+    def derived(self) -> CurrentInsights:
+        return CurrentInsights.of(self.snapshots, self.tail)
+
+    def those(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
+        """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""
+        rows = np.setdiff1d(np.flatnonzero(mask), self.tail.hidden)
+        return [*self.snapshots.rows.take(rows.tolist()), *filter(accepts, self.tail.current())]
+
+
+MOST_SUPERSEDED = 5  # memories
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """Who was replaced by whom, in one view."""
+
+    view: View
+
+    def by(self, id_: str, asked: Filter) -> tuple[Memory, ...]:
+        """Return the nearest few that a memory stands for; forgotten and archived ones are none."""
+        found: dict[str, Memory] = {}
+        waiting = deque([id_])
+        while waiting and len(found) < MOST_SUPERSEDED:
+            for memory in self.directly(waiting.popleft()):
+                if memory.id not in found and memory.id != id_ and _may_show(memory, asked):
+                    found[memory.id] = memory
+                    waiting.append(memory.id)
+        return tuple(list(found.values())[:MOST_SUPERSEDED])
+
+    def directly(self, id_: str) -> list[Memory]:
+        """Return what a memory itself took the place of, in whatever state, newest first."""
+        tail, built = self.view.tail, self.view.snapshots.rows
+        rows = [row for row in built.replaced(id_) if not tail.is_hidden(row)]
+        found = [*tail.replaced_by(id_), *(built.take(rows) if rows else ())]
+        return sorted(found, key=lambda memory: (memory.created_at, memory.seq), reverse=True)
+
+
+def _may_show(memory: Memory, asked: Filter) -> bool:
+    return (
+        memory.state == SUPERSEDED
+        and (asked.project is None or memory.project in (None, asked.project))
+        and (memory.expires_at is None or memory.expires_at > asked.now)
+    )
+
+
+def newest(view: View, asked: Filter, limit: int, state: str = ACTIVE) -> list[Memory]:
+    """Return the newest memories in a state that pass, snapshot's and tail's together.
+
+    Newest first by `created_at`, then by the order of recording. Episodes only where their kind is
+    asked for.
+    """
+    rows = view.snapshots.rows
+    mask = asked.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
+    if not asked.kinds:
+        mask &= ~rows.equal("kind", (EPISODE,))
+    mask[view.tail.hidden] = False
+    documents = np.flatnonzero(mask)
+    if state == ACTIVE and 0 < limit < len(documents):  # sort no more than may come back
+        made = rows.created_at[documents]
+        documents = documents[made >= np.partition(made, -limit)[-limit]]
+    order = np.lexsort((-documents, -rows.created_at[documents]))
+    first = documents[order[: limit if state == ACTIVE else None]]
+    found = rows.take([int(document) for document in first])
+    found += view.tail.current()
+    passed = [one for one in found if _is_wanted(one, asked, state)]
+    return sorted(passed, key=lambda one: (-one.created_at, -one.seq))[:limit]
+
+
+def _is_wanted(memory: Memory, asked: Filter, state: str) -> bool:
+    if memory.kind == EPISODE and not asked.kinds:
+        return False
+    if state == ACTIVE:
+        return asked.accepts(memory)
+    # `Filter` never lets a forgotten memory pass; here its other conditions are asked of any state
+    active = replace(memory, state=ACTIVE, ended_at=None, expires_at=None)
+    return memory.state == state and asked.accepts(active)

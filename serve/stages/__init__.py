@@ -1,1 +1,0 @@
-"""The stages of recall, in their order: each takes the one before it as a value."""

@@ -1,0 +1,175 @@
+"""
+All there is of one memory, as JSON: its edges, duplicates, events and lineage.
+
+The lineage tells how a job came to a memory, what it was made of, what was made of it, and why it
+is stale. It is read from the log and the memory as they are now; nothing of it is stored.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from serve.reader.memory_json import short_json, visible_json
+from serve.reader.view import View
+from store.derived.duplicates import Link
+from store.home.errors import NotFound
+from store.home.instants import isoformat
+from store.log.event_kinds import Applied, Made, Recorded, Staled
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.memories.memory import FALLEN, FORGOTTEN, OPEN, STALE, SUPERSEDED, Memory
+from store.text.excerpt import one_line
+
+
+def full_json_by_id(view: View, log: EventLog, id_: str) -> dict[str, Any]:
+    """Return all there is of a memory, of a forgotten one its tombstone; raise NotFound, also for
+    an episode whose turn goes on.
+    """
+    memory = view.tail.find(id_)
+    if memory is None or memory.state == OPEN:
+        raise NotFound(f"no memory {id_!r}")
+    return visible_json(memory) if memory.state == FORGOTTEN else full_json(view, log, memory)
+
+
+def full_json(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
+    """Return all there is of a memory: its edges both ways, its lineage, the events about it,
+    oldest first.
+    """
+    edges, events = view.tail.edges_of(memory.id), log.about(memory.id)
+    return short_json(memory) | {
+        "tags": list(memory.tags),
+        "state": memory.state,
+        "trust": memory.trust,
+        "pinned": memory.pinned,
+        "agent": memory.agent,
+        "tier": memory.tier,
+        "importance": memory.importance,
+        "score": memory.score,
+        "parent_id": memory.parent_id,
+        "source_ids": list(memory.source_ids),
+        "duplicates": duplicates_of(view, memory.id),
+        "insight_type": memory.insight_type,
+        "superseded_by": memory.superseded_by,
+        "key": memory.key,
+        "value": memory.value,
+        "chain": memory.chain,
+        "status": memory.status,
+        "progress": memory.progress,
+        "updated_at": isoformat(memory.updated_at),
+        "expires_at": isoformat(memory.expires_at) if memory.expires_at else None,
+        "metadata": msgspec.json.decode(memory.metadata),
+        **lineage(view, log, memory, events),
+        "edges": [
+            {"source": edge.source, "relation": edge.relation, "target": edge.target}
+            for edge in edges
+        ],
+        "history": [
+            {
+                "seq": event.seq,
+                "at": isoformat(event.at),
+                "event": event.kind,
+                **msgspec.to_builtins(event.body),
+            }
+            for event in events
+        ],
+    }
+
+
+def duplicates_of(view: View, id_: str) -> list[dict[str, Any]]:
+    """Return what says the same as a memory, or the same with another value, as JSON has it.
+
+    `kind` is exact, near or update; of an update, `was` and `becomes` are the values and `is_newer`
+    says whether the other is the later one. None of a memory that came after the build.
+    """
+    of = view.snapshots
+    row = of.rows.row(id_)
+    if row is None or of.duplicates is None:
+        return []
+    found = []
+    for link in of.duplicates.of(row):
+        is_newer = link.of == row
+        other = of.rows.take([link.document if is_newer else link.of])[0]
+        now = view.tail.find(other.id)
+        if now is not None and now.state != FORGOTTEN:
+            found.append({"id": other.id, "state": now.state, **_shown(link, is_newer)})
+    return found
+
+
+def _shown(link: Link, is_newer: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = {"kind": link.kind, "likeness": link.likeness}
+    if link.kind == "update":
+        shown |= {"was": link.was, "becomes": link.becomes, "is_newer": is_newer}
+    return shown
+
+
+MOST = 50  # sources, and memories made of one
+_LONGEST = 160  # characters of a text
+
+
+def lineage(view: View, log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str, Any]:
+    """Return the lineage of a memory, empty parts left out; `events` are those about it."""
+    found = {
+        "made": _made(log, memory, events),
+        "sources": [_source(view, log, id_) for id_ in memory.source_ids[:MOST]],
+        "made_of_it": [_one(view, id_) for id_ in view.tail.made_of(memory.id)[:MOST]],
+        "stale_because": list(_because(view, memory, events)),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _made(log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str, Any]:
+    """Return which job made a memory, how, and by which plan; empty where none did."""
+    first = events[0].body if events else None
+    if not isinstance(first, Recorded) or first.made is None:
+        return {}
+    plans = [
+        event.subject
+        for event in log.of_jobs(("applied",))
+        if isinstance(event.body, Applied) and memory.id in event.body.events
+    ]
+    return _of(first.made) | ({"plan": plans[-1]} if plans else {})
+
+
+def _of(made: Made) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(made)
+    return found
+
+
+def _source(view: View, log: EventLog, id_: str) -> dict[str, Any]:
+    """Return a source as it is now: a memory, or an event of a session."""
+    if view.tail.find(id_) is not None:
+        return _one(view, id_)
+    told = log.about(id_)
+    if not told:
+        return {"id": id_, "state": "unknown"}
+    return {"id": id_, "event": told[0].kind, "at": isoformat(told[0].at)}
+
+
+def _one(view: View, id_: str) -> dict[str, Any]:
+    memory = view.tail.find(id_)
+    if memory is None:
+        return {"id": id_, "state": "unknown"}
+    shown = {"id": id_, "kind": memory.kind, "trust": memory.trust, "state": memory.state}
+    shown |= {"job": memory.job or ""}
+    text = "" if memory.state == FORGOTTEN else one_line(memory.content, _LONGEST)
+    return {name: value for name, value in (shown | {"text": text}).items() if value}
+
+
+def _because(view: View, memory: Memory, events: Sequence[Event]) -> list[str]:
+    """Return why a memory is stale: what was said of it, else which of its sources fell."""
+    if memory.state != STALE:
+        return []
+    last = next((one for one in reversed(events) if one.kind in ("staled", "restored")), None)
+    said = [last.body.reason] if last is not None and isinstance(last.body, Staled) else []
+    return [*said, *(_fell(one) for id_ in memory.source_ids if (one := _fallen(view, id_)))]
+
+
+def _fallen(view: View, id_: str) -> Memory | None:
+    found = view.tail.find(id_)
+    return found if found is not None and found.state in FALLEN else None
+
+
+def _fell(source: Memory) -> str:
+    by = f" by {source.superseded_by}" if source.state == SUPERSEDED else ""
+    return f"its source {source.id} is {source.state}{by}"
