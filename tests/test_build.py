@@ -273,7 +273,7 @@ def test_old_manifests_stay_readable_after_many_builds(built):
     for number in range(5):
         note(built, f"we use {number} servers")
         built.rebuild()
-    kept = list(manifests.kept(built.tenant))
+    kept = list(manifests.list_manifests(built.tenant))
     assert len(kept) == manifests.KEEP
     for manifest in kept:
         for ref in manifest.projections.values():

@@ -25,7 +25,7 @@ from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
 from store.memories.table import read_memories
 from store.redaction import redact
-from store.snapshots.projection import Inputs, Previous, checked_build
+from store.snapshots.projection import Inputs, Previous, build_checked
 from store.text import frame
 
 NOW = 1_790_000_000_000_000
@@ -45,11 +45,11 @@ def state(log: EventLog) -> dict[str, Memory]:
     for event in events:
         fold.apply(event)
     half = len(events) // 2
-    first = checked_build(
+    first = build_checked(
         MEMORIES_PROJECTION, Inputs(half, lambda after: iter(events[after:half])), None
     )
     inputs = Inputs(len(events), lambda after: iter(events[after:]))
-    tables = checked_build(MEMORIES_PROJECTION, inputs, Previous(half, first))
+    tables = build_checked(MEMORIES_PROJECTION, inputs, Previous(half, first))
     assert {one.id: one for one in read_memories(tables["memories"])} == fold.rows
     return fold.rows
 
@@ -316,7 +316,7 @@ def test_whatever_may_be_recorded_passes_the_audits(
             commands.record(log, draft, NOW)
         except MnemologError:
             return
-        tables = checked_build(MEMORIES_PROJECTION, Inputs(1, log.read), None)
+        tables = build_checked(MEMORIES_PROJECTION, Inputs(1, log.read), None)
         audited = AuditInput(log, 1, tables, tables, None, 0)
         failed = [one for one in audits.run_audits("memories", audited) if not one.passed]
     assert failed == []

@@ -13,7 +13,7 @@ from store.derived.entities import ENTITIES_PROJECTION, SCHEMAS, EntityIndex
 from store.log.event_kinds import Forgotten, Recorded
 from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.snapshots.projection import Inputs, Previous, Tables, checked_build, digest
+from store.snapshots.projection import Inputs, Previous, Tables, build_checked, digest
 from store.text.mentions import mentions
 
 
@@ -26,12 +26,12 @@ def recorded(*texts: str, forgotten: tuple[int, ...] = (), by: str | None = None
         for n, (subject, body) in enumerate(bodies)
     ]
     of_log = Inputs(len(events), lambda after: iter(events[after:]))
-    tables = checked_build(MEMORIES_PROJECTION, of_log, None)
+    tables = build_checked(MEMORIES_PROJECTION, of_log, None)
     return Inputs(len(events), lambda after: iter(()), {"memories": tables})
 
 
 def built(*texts: str, forgotten: tuple[int, ...] = (), by: str | None = None) -> Tables:
-    return checked_build(ENTITIES_PROJECTION, recorded(*texts, forgotten=forgotten, by=by), None)
+    return build_checked(ENTITIES_PROJECTION, recorded(*texts, forgotten=forgotten, by=by), None)
 
 
 def index(*texts: str) -> EntityIndex:
@@ -109,9 +109,9 @@ def test_without_entities_the_tables_are_empty_and_open(texts: tuple[str, ...]):
 def test_two_builds_have_the_same_digest(monkeypatch: pytest.MonkeyPatch):
     texts = [" ".join(f"name_{(n * k) % 37}" for k in range(1, 12)) for n in range(200)]
     inputs = recorded(*texts)
-    once = checked_build(ENTITIES_PROJECTION, inputs, None)
+    once = build_checked(ENTITIES_PROJECTION, inputs, None)
     monkeypatch.setattr(entity_graph, "PAIRS_AT_ONCE", 100)  # other parts, other order of the sums
-    again = checked_build(ENTITIES_PROJECTION, inputs, Previous(1, once))
+    again = build_checked(ENTITIES_PROJECTION, inputs, Previous(1, once))
     assert digest(once) == digest(again)
 
 
@@ -134,12 +134,12 @@ SAID = st.lists(st.sampled_from(PATHS + SYMBOLS), max_size=4).map(" and ".join)
 @settings(max_examples=200, deadline=None)
 @given(st.lists(SAID, min_size=1, max_size=24), st.data())
 def test_more_memories_give_what_all_at_once_do(texts: list[str], data: st.DataObject):
-    whole = checked_build(ENTITIES_PROJECTION, recorded(*texts), None)
+    whole = build_checked(ENTITIES_PROJECTION, recorded(*texts), None)
     made, done = None, 0
     while done < len(texts):
         before = None if made is None else Previous(done, made)
         done += data.draw(st.integers(1, len(texts) - done), label="more")
-        made = checked_build(ENTITIES_PROJECTION, recorded(*texts[:done]), before)
+        made = build_checked(ENTITIES_PROJECTION, recorded(*texts[:done]), before)
     assert made is not None
     assert {name: table.to_pylist() for name, table in made.items()} == {
         name: table.to_pylist() for name, table in whole.items()
@@ -151,7 +151,7 @@ def test_few_more_memories_are_not_drawn_together_with_all(monkeypatch):
     before = Previous(2, built("a/mod.py calls read_token", "nothing"))
     monkeypatch.setattr(entity_graph, "entity_tables", None)
     more = recorded("a/mod.py calls read_token", "nothing", "a/mod.py and b/mod.py")
-    opened = EntityIndex.open(checked_build(ENTITIES_PROJECTION, more, before))
+    opened = EntityIndex.open(build_checked(ENTITIES_PROJECTION, more, before))
     assert found_in(opened, "mod.py") == ["a/mod.py", "b/mod.py"]
 
 

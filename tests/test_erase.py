@@ -38,7 +38,7 @@ from store.memories.memory import ERASED, FORGOTTEN, STALE
 from store.memories.rows import MemoryRows
 from store.plans import plans, steps
 from store.snapshots import manifest as manifests
-from store.snapshots.projection import Inputs, Previous, checked_build, digest
+from store.snapshots.projection import Inputs, Previous, build_checked, digest
 from store.snapshots.snapshot import read
 
 __all__ = ["agent", "tenants"]  # fixtures
@@ -111,8 +111,8 @@ def holding(built, word: str = SECRET) -> list[str]:
 def law(built, watermark: int, before: Previous) -> None:
     """A build that goes on from before the erasing gives the same as one of the log alone."""
     given = Inputs(watermark, lambda after: built.log.standing(after, watermark), {})
-    grown = checked_build(MEMORIES_PROJECTION, given, before)
-    assert digest(grown) == digest(checked_build(MEMORIES_PROJECTION, given, None))
+    grown = build_checked(MEMORIES_PROJECTION, given, before)
+    assert digest(grown) == digest(build_checked(MEMORIES_PROJECTION, given, None))
 
 
 def test_nothing_of_it_is_left_in_the_log_or_in_what_is_served(built, clock: Clock):

@@ -17,7 +17,7 @@ from store.memories.fold import Fold
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import Memory
 from store.memories.table import NEVER
-from store.snapshots.projection import Inputs, checked_build
+from store.snapshots.projection import Inputs, build_checked
 
 Clock = Callable[[], int]
 NOW = 1_790_000_000_000_000
@@ -100,8 +100,8 @@ def test_the_table_names_the_memories_that_bear_facts(built):
 
 def tables(log: EventLog):
     below = Inputs(log.head(), lambda after: log.read(after))
-    made = {"memories": checked_build(MEMORIES_PROJECTION, below, None)}
-    return checked_build(FACTS_PROJECTION, Inputs(log.head(), below.read, made), None)
+    made = {"memories": build_checked(MEMORIES_PROJECTION, below, None)}
+    return build_checked(FACTS_PROJECTION, Inputs(log.head(), below.read, made), None)
 
 
 AT = st.sampled_from([None, *(moment(NOW + day * DAY) for day in range(4))])

@@ -32,7 +32,7 @@ from store.log.events import Event
 from store.maintenance.build import rebuild
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
-from store.snapshots.projection import Inputs, checked_build
+from store.snapshots.projection import Inputs, build_checked
 
 NOW = 1_800_000_000_000_000
 HOUR = 3_600_000_000
@@ -86,7 +86,7 @@ def rows_of(drafts: list[Draft], fates: list[tuple[int, Body]]) -> MemoryRows:
         for n, (which, body) in enumerate(fates)
     ]
     inputs = Inputs(len(events), lambda after: iter(events[after:]))
-    return MemoryRows.open(checked_build(MEMORIES_PROJECTION, inputs, None))
+    return MemoryRows.open(build_checked(MEMORIES_PROJECTION, inputs, None))
 
 
 def agree(rows: MemoryRows, filter_: Filter) -> bool:

@@ -7,15 +7,15 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Revised
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.snapshots.projection import Inputs, checked_build
+from store.snapshots.projection import Inputs, build_checked
 
 NOW = 1_790_000_000_000_000
 
 
 def gathered(log) -> dict[str, list[dict]]:
     head = log.head()
-    made = {"memories": checked_build(MEMORIES_PROJECTION, Inputs(head, log.read), None)}
-    tables = checked_build(GOALS_PROJECTION, Inputs(head, log.read, made), None)
+    made = {"memories": build_checked(MEMORIES_PROJECTION, Inputs(head, log.read), None)}
+    tables = build_checked(GOALS_PROJECTION, Inputs(head, log.read, made), None)
     return {name: table.to_pylist() for name, table in tables.items()}
 
 

@@ -88,7 +88,7 @@ def test_no_secret_reaches_its_files(queue: Queue, tenant: Tenant):
     accept(queue, Draft(content=text, context=text, metadata={"note": [text]}, session=SECRET))
     id_ = new_id(NOW)
     turns = [Turn(role="user", content=text, speaker=f"key {SECRET}")]
-    queue.accept(id_, NOW, batch.make_batch(id_, NOW, [], batch.said(turns)))
+    queue.accept(id_, NOW, batch.make_batch(id_, NOW, [], batch.turn_drafts(turns)))
     queue.fail(leased(queue), f"it said {SECRET}", NOW, 0.0)
     accept(queue, Draft(content=f"{'4111 ' * 4}"), *drafts(1))
     for path in tenant.root.glob("ingest.sqlite*"):
@@ -99,7 +99,7 @@ def test_no_secret_reaches_its_files(queue: Queue, tenant: Tenant):
 def test_what_is_no_memory_is_refused_before_anything_is_kept():
     with pytest.raises(InvalidName, match=r"memories\[1\]"):
         batch.make_batch("j", NOW, [*drafts(1), Draft(content="the tide", project="../x")])
-    long = batch.said([Turn(role="user", content="tide " * 50_000)])
+    long = batch.turn_drafts([Turn(role="user", content="tide " * 50_000)])
     with pytest.raises(InvalidInput, match=r"turns\[0\]: a memory holds"):
         batch.make_batch("j", NOW, drafts(1), long)
 
@@ -107,7 +107,7 @@ def test_what_is_no_memory_is_refused_before_anything_is_kept():
 def test_turns_become_raw_turns_with_the_trust_of_who_spoke(queue: Queue, log: EventLog):
     said = {"user": "user", "assistant": "agent", "tool": "tool", "system": "tool"}
     turns = [Turn(role=role, content=f"the {role} speaks of tides") for role in said]
-    told = batch.said(turns, project="acme/web", session="s1")
+    told = batch.turn_drafts(turns, project="acme/web", session="s1")
     queue.accept("job", NOW, batch.make_batch("job", NOW, [], told))
     record_lease(queue, log, leased(queue), clock)
     events = list(log.read())
@@ -406,7 +406,7 @@ def test_its_file_gives_back_what_it_does_not_need(queue: Queue, log: EventLog):
 
 def test_it_knows_whose_turns_were_not_read_for_facts(queue: Queue, log: EventLog):
     accept(queue)
-    told = batch.said([Turn(role="user", content="the API runs on port 8080")])
+    told = batch.turn_drafts([Turn(role="user", content="the API runs on port 8080")])
     made = batch.make_batch("job", NOW, drafts(1), told)
     assert (len(made.ids), made.turns) == (2, 1)
     job, _ = queue.accept("job", NOW, made)

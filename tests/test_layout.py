@@ -18,7 +18,7 @@ from store.derived.layout import LAYOUT_PROJECTION
 from store.log.event_log import EventLog
 from store.maintenance.audits import run_audits
 from store.maintenance.memory_audits import AuditInput
-from store.snapshots.projection import Built, Inputs, Part, Previous, Tables, checked_build, digest
+from store.snapshots.projection import Built, Inputs, Part, Previous, Tables, build_checked, digest
 
 MENTIONS = st.lists(st.tuples(st.integers(0, 39), st.sampled_from("abcdefghij")), max_size=60)
 
@@ -53,7 +53,7 @@ def built(mentions: list[tuple[int, str]], previous: Built | None = None) -> Bui
     schemas = {name: ENTITIES_PROJECTION.schemas[name] for name in entities_of([])}
     parts = {name: (Part.of(table),) for name, table in entities_of(mentions).items()}
     inputs = Inputs(1, lambda after: iter(()), {"entities": Built(schemas, parts)})
-    return checked_build(LAYOUT_PROJECTION, inputs, previous and Previous(1, previous))
+    return build_checked(LAYOUT_PROJECTION, inputs, previous and Previous(1, previous))
 
 
 def test_communities_are_the_cliques_of_a_ring():

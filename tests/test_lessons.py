@@ -21,7 +21,7 @@ from store.home.instants import new_id
 from store.log import lesson_commands
 from store.log.event_kinds import Accepted, Followed, Proposed, Rejected, Surfaced
 from store.log.events import Event
-from store.snapshots.projection import Inputs, Previous, checked_build, digest
+from store.snapshots.projection import Inputs, Previous, build_checked, digest
 
 __all__ = ["agent", "tenants"]  # fixtures
 
@@ -260,7 +260,7 @@ def test_counts_are_the_same_however_often_they_were_built(steps, data: st.DataO
 
     def counted(until: int, previous: Previous | None = None):
         inputs = Inputs(until, lambda after: iter(events[after:until]))
-        return checked_build(LESSONS_PROJECTION, inputs, previous)
+        return build_checked(LESSONS_PROJECTION, inputs, previous)
 
     split = data.draw(st.integers(0, len(events)))
     before = Previous(split, counted(split))
@@ -269,6 +269,6 @@ def test_counts_are_the_same_however_often_they_were_built(steps, data: st.DataO
 
 def test_nothing_told_of_lessons_shares_the_tables(tmp_path: Path):
     nothing = Inputs(0, lambda after: iter(()))
-    before = checked_build(LESSONS_PROJECTION, nothing, None)
-    again = checked_build(LESSONS_PROJECTION, nothing, Previous(0, before))
+    before = build_checked(LESSONS_PROJECTION, nothing, None)
+    again = build_checked(LESSONS_PROJECTION, nothing, Previous(0, before))
     assert again.parts == before.parts

@@ -29,7 +29,7 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.log_file import AHEAD_BYTES, SCHEMA_VERSION
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.snapshots.projection import Inputs, checked_build, digest
+from store.snapshots.projection import Inputs, build_checked, digest
 
 NOW = 1_790_000_000_000_000
 TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak
@@ -288,9 +288,9 @@ def test_a_kind_of_a_later_version_is_read_and_changes_no_memory(log: EventLog, 
     plant(log, "z", Unknown(kind="dreamt"), kind="dreamt")
     events = list(log.read())
     assert events[1].body == Unknown(kind="dreamt")
-    both = checked_build(MEMORIES_PROJECTION, Inputs(2, lambda after: iter(events)), None)
+    both = build_checked(MEMORIES_PROJECTION, Inputs(2, lambda after: iter(events)), None)
     alone = Inputs(1, lambda after: iter(events[:1]))
-    assert digest(both) == digest(checked_build(MEMORIES_PROJECTION, alone, None))
+    assert digest(both) == digest(build_checked(MEMORIES_PROJECTION, alone, None))
 
 
 def test_a_changed_body_is_found(log: EventLog, tamper):

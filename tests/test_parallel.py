@@ -52,5 +52,5 @@ def test_items_are_taken_as_they_are_needed():
 
 def test_a_slice_is_packed_alone():
     table = pa.table({"a": list(range(10_000))})
-    data = parallel.packed(table.slice(5, 2))
-    assert data.size < 2_000 and parallel.unpacked(data)["a"].to_pylist() == [5, 6]
+    data = parallel.pack_table(table.slice(5, 2))
+    assert data.size < 2_000 and parallel.unpack_table(data)["a"].to_pylist() == [5, 6]

@@ -178,7 +178,7 @@ def test_what_was_undone_is_not_proposed_again(built, memory, clock: Clock):
     plan = planned(built, found, clock)
     plans.apply(built.log, plan.id, clock())
     plans.undo(built.log, plan.id, clock())
-    assert plans.undeclined(built.log, [*found, other]) == [other]
+    assert plans.new_steps(built.log, [*found, other]) == [other]
 
 
 def test_a_rejected_plan_is_not_applied_and_not_proposed_again(built, memory, clock: Clock):
@@ -193,7 +193,7 @@ def test_a_rejected_plan_is_not_applied_and_not_proposed_again(built, memory, cl
         plans.apply(built.log, plan.id, clock())
     with pytest.raises(Conflict, match="was not applied"):
         plans.undo(built.log, plan.id, clock())
-    assert plans.undeclined(built.log, found) == []
+    assert plans.new_steps(built.log, found) == []
 
 
 def test_an_applied_plan_is_not_rejected(built, memory, clock: Clock):

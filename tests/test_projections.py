@@ -39,7 +39,7 @@ from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, Memory
 from store.memories.rows import MemoryRows
 from store.memories.table import NEVER, read_memories
-from store.snapshots.projection import Inputs, Previous, Projection, Tables, checked_build, digest
+from store.snapshots.projection import Inputs, Previous, Projection, Tables, build_checked, digest
 
 NOW = 1_790_000_000_000_000
 ALL = catalog.all_projections(LexicalEmbedder())
@@ -128,7 +128,7 @@ def build_all(
         for projection in ALL:
             previous = Previous(before[0], before[1][projection.name]) if before else None
             of = inputs(events, watermark, made)
-            made[projection.name] = checked_build(projection, of, previous)
+            made[projection.name] = build_checked(projection, of, previous)
     return made
 
 
@@ -228,10 +228,10 @@ def test_a_build_of_another_schema_is_refused():
     wrong = Projection("w", "1", (), {"t": pa.schema([("a", pa.int64())])}, lambda i, p: made)
     made: Tables = {"t": pa.table({"a": pa.array([1], pa.int32())})}
     with pytest.raises(TypeError, match=r"w\.t has schema"):
-        checked_build(wrong, inputs([], 0, {}), None)
+        build_checked(wrong, inputs([], 0, {}), None)
     made = {}
     with pytest.raises(TypeError, match=r"w built \[\], not \['t'\]"):
-        checked_build(wrong, inputs([], 0, {}), None)
+        build_checked(wrong, inputs([], 0, {}), None)
 
 
 COLUMNS = {

@@ -241,12 +241,12 @@ def test_indexes_are_made_anew(built, home: Path):
     data = bytearray(built.log.path.read_bytes())
     data[data.rindex(b"recorded", (root - 1) * PAGE, root * PAGE)] ^= 2
     built.log.path.write_bytes(data)
-    before = build.published_manifest(built.tenant)
+    before = build.current_manifest(built.tenant)
     (done,) = repair(Settings(home), NOW, may_touch_log=True)
     assert (done.state, done.how) == ("mended", "its indexes are made anew")
     with EventLog(built.log.path) as log:
         assert log.integrity() == []
-    assert build.published_manifest(built.tenant) == before
+    assert build.current_manifest(built.tenant) == before
 
 
 def test_a_queue_that_is_no_more_is_set_aside(built, home: Path):

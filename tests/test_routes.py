@@ -54,7 +54,7 @@ from store.log.events import Event
 from store.log.receipts import SOON_US
 from store.maintenance import build
 from store.plans import plans
-from store.snapshots.projection import Inputs, Previous, checked_build, digest
+from store.snapshots.projection import Inputs, Previous, build_checked, digest
 
 NOW = 1_790_000_000_000_000
 HEADERS = {"Host": "127.0.0.1:7437", "Authorization": "Bearer token"}
@@ -97,7 +97,7 @@ def folded(events: list[Event], until: int | None = None, previous: Previous | N
     numbered = [one.numbered(seq) for seq, one in enumerate(events, 1)]
     end = len(events) if until is None else until
     inputs = Inputs(end, lambda after: iter(numbered[after:end]))
-    return checked_build(ROUTES_PROJECTION, inputs, previous)
+    return build_checked(ROUTES_PROJECTION, inputs, previous)
 
 
 def rated(subject: str, verdict: float, at: int = NOW, **more: Any) -> Event:

@@ -64,10 +64,10 @@ def built(
             yield bm25.count_terms(terms, np.array([*map(len, some)]), run, lambda term: (term,))
 
     fingerprints = np.array(marks, np.uint64)
-    made = segments.updated(
+    made = segments.update_segments(
         fingerprints, previous, counted, lambda name, table: Part.of(table), Formula()
     )
-    return segments.built(made)
+    return segments.segment_tables(made)
 
 
 @settings(max_examples=300, deadline=None)

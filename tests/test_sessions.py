@@ -32,7 +32,7 @@ from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.memory import FORGOTTEN, searched_text
 from store.memories.table import read_memories
 from store.snapshots import snapshot
-from store.snapshots.projection import Built, Inputs, Previous, checked_build, digest
+from store.snapshots.projection import Built, Inputs, Previous, build_checked, digest
 from store.text import tokenizer
 from store.text.mentions import speaker_name
 
@@ -115,7 +115,7 @@ def made_of(
     for one in (MEMORIES_PROJECTION, POSTINGS_PROJECTION, SESSIONS_PROJECTION):
         given = Inputs(len(events), lambda after: iter(events[after:]), made)
         old = Previous(before[0], before[1][one.name]) if before else None
-        made[one.name] = checked_build(one, given, old)
+        made[one.name] = build_checked(one, given, old)
     return made
 
 

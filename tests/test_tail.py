@@ -44,7 +44,7 @@ from store.log.events import Event
 from store.maintenance.build import rebuild
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.rows import MemoryRows
-from store.snapshots.projection import Inputs, checked_build
+from store.snapshots.projection import Inputs, build_checked
 from store.text import tokenizer
 
 NOW = 1_800_000_000_000_000
@@ -101,12 +101,12 @@ def events(history: list[tuple[Body, int]]) -> list[Event]:
 def view_at(log: list[Event], watermark: int) -> View:
     """Return a snapshot of the first events with the others laid over it."""
     inputs = Inputs(watermark, lambda after: iter(log[after:watermark]))
-    made = {"memories": checked_build(MEMORIES_PROJECTION, inputs, None)}
+    made = {"memories": build_checked(MEMORIES_PROJECTION, inputs, None)}
     above = Inputs(watermark, inputs.read, made)
     rows = MemoryRows.open(made["memories"])
-    made["postings"] = checked_build(POSTINGS_PROJECTION, above, None)
+    made["postings"] = build_checked(POSTINGS_PROJECTION, above, None)
     index = PostingsIndex.open(made["postings"])
-    sessions = Sessions.open(checked_build(SESSIONS_PROJECTION, above, None))
+    sessions = Sessions.open(build_checked(SESSIONS_PROJECTION, above, None))
     live = LiveTail(rows, index, EMBEDDER)
     live.extend(log[watermark:])
     return View(

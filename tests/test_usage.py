@@ -7,7 +7,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Hit, Judged, Rated, Recalled
 from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
-from store.snapshots.projection import Inputs, Previous, checked_build, digest
+from store.snapshots.projection import Inputs, Previous, build_checked, digest
 
 NOW = 1_790_000_000_000_000
 
@@ -23,8 +23,8 @@ def recall(log, at: int, *ids: str) -> None:
 def counted(log, watermark: int | None = None, previous: Previous | None = None):
     until = log.head() if watermark is None else watermark
     of_log = Inputs(until, lambda after: log.read(after, until))
-    made = {"memories": checked_build(MEMORIES_PROJECTION, of_log, None)}
-    return checked_build(USAGE_PROJECTION, Inputs(until, of_log.read, made), previous)
+    made = {"memories": build_checked(MEMORIES_PROJECTION, of_log, None)}
+    return build_checked(USAGE_PROJECTION, Inputs(until, of_log.read, made), previous)
 
 
 def test_recalls_and_ratings_are_counted_by_document(log):

@@ -41,7 +41,7 @@ def on_disk(tenant) -> bytes:
 
 def test_a_text_is_found_by_its_vector(tenant, said):
     said()
-    table = vector_table.synced(tenant)
+    table = vector_table.open_table(tenant)
     (best,) = table.search(PLAIN.embed(["is the cache cold?"])[0]).limit(1).to_list()
     assert best["document"] == 2 and best["text_hash"] == text_hash(TEXTS[2])
     assert best["model"] == PLAIN.model
@@ -49,11 +49,11 @@ def test_a_text_is_found_by_its_vector(tenant, said):
 
 def test_a_forgotten_vector_is_gone_from_the_disk(tenant, log, said):
     said()
-    vector_table.synced(tenant)
+    vector_table.open_table(tenant)
     assert all(half(text) in on_disk(tenant) for text in TEXTS)
     commands.forget(log, TEXTS[1], NOW)
     said()
-    table = vector_table.synced(tenant)
+    table = vector_table.open_table(tenant)
     assert [half(text) in on_disk(tenant) for text in TEXTS] == [True, False, True, True, True]
     assert table.count_rows() == 4
 
@@ -65,7 +65,7 @@ def test_only_what_changed_is_taken_out_and_put_in(tenant, log, said):
     commands.revise(log, TEXTS[2], Revised(content="the cache is warm"), NOW)
     manifest = said()
     assert vector_table.sync(tenant) == 2  # one part out, one in
-    table = vector_table.synced(tenant)
+    table = vector_table.open_table(tenant)
     documents = sorted(table.to_arrow().column("document").to_pylist())
     assert documents == [0, 1, 2, 3, 4]
     assert [*table.tags.list()] == [f"at-{manifest.watermark}"]
@@ -79,7 +79,7 @@ def test_another_models_vectors_take_the_place_of_all(tenant, log, said):
     said()
     vector_table.sync(tenant)
     build.rebuild(tenant, log, Other(), NOW)
-    table = vector_table.synced(tenant)
+    table = vector_table.open_table(tenant)
     assert set(table.to_arrow().column("model").to_pylist()) == {"other-1"}
     assert table.count_rows() == 5
 
@@ -87,10 +87,10 @@ def test_another_models_vectors_take_the_place_of_all(tenant, log, said):
 def test_a_sync_that_was_ended_begins_anew(tenant, said, monkeypatch):
     said()
     vector_table.sync(tenant)
-    table = vector_table.synced(tenant)
+    table = vector_table.open_table(tenant)
     table.delete("document > 0")
     (tenant.root / "lance" / "vectors.json").unlink()
-    assert vector_table.synced(tenant).count_rows() == 5
+    assert vector_table.open_table(tenant).count_rows() == 5
 
 
 def test_a_build_keeps_the_table_in_step_once_it_is_there(home, tenant, log):
@@ -112,7 +112,7 @@ def test_what_a_power_cut_left_halfway_is_made_anew(tenant, said, left: bytes):
     for path in tenant.root.glob("lance/*/**/*"):
         if path.is_file():
             path.write_bytes(left)
-    assert vector_table.synced(tenant).count_rows() == len(TEXTS)
+    assert vector_table.open_table(tenant).count_rows() == len(TEXTS)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows cannot open a folder")

@@ -22,7 +22,7 @@ from store.log.event_log import EventLog
 from store.maintenance import build
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.table import indexed_texts
-from store.snapshots.projection import Inputs, Previous, checked_build, digest
+from store.snapshots.projection import Inputs, Previous, build_checked, digest
 from store.snapshots.snapshot import read
 
 NOW = 1_790_000_000_000_000
@@ -205,9 +205,9 @@ def test_parts_taken_over_are_those_of_a_full_build(tmp_path_factory, small_part
 
 def vectors_of(log, model, previous):
     of_log = Inputs(log.head(), lambda after: log.read(after, log.head()))
-    memories = checked_build(MEMORIES_PROJECTION, of_log, None)
+    memories = build_checked(MEMORIES_PROJECTION, of_log, None)
     inputs = replace(of_log, tables={"memories": memories})
-    return checked_build(vectors.vectors_projection(model), inputs, previous)
+    return build_checked(vectors.vectors_projection(model), inputs, previous)
 
 
 def change(log, what: str, number: int, turn: int) -> None:

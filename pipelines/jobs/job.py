@@ -127,7 +127,7 @@ def planned(job: Job, context: Context, *, apply: bool) -> Plan | None:
     told = (*context.notes, *_failures(calls))
     for note in told:
         context.report(note)
-    steps = plans.undeclined(context.log, found.steps)
+    steps = plans.new_steps(context.log, found.steps)
     if not steps:
         for note in found.notes:  # there is no plan to read them in
             context.report(note)

@@ -77,7 +77,7 @@ def refresh(
 def recommended(context: Context) -> list[Event]:
     """Return the proposals that are new and that nobody said no to, one of a memory at a time."""
     known = recommendations.every(context.log)
-    declined = recommendations.declined(known)
+    declined = recommendations.rejected_before(known)
     busy = {id_ for one in known if one.state == "pending" for id_ in one.source_ids}
     found: list[Event] = []
     for search in (unused, alike, helpful, unclear):
@@ -289,7 +289,7 @@ def _parted(context: Context, memory: Memory) -> Candidate | None:
 
 def _part(context: Context, memory: Memory, point: str, lead: str) -> Step:
     draft = Draft(
-        id=steps.made_id("recommend", point, [memory.id], memory.created_at),
+        id=steps.result_id("recommend", point, [memory.id], memory.created_at),
         content=point,
         context=" ".join(filter(None, (lead, memory.context))) or None,
         kind=msgspec.convert(memory.kind, MemoryKind),

@@ -17,7 +17,7 @@ from pipelines.jobs.context import Context
 from pipelines.jobs.job import Job, Proposal
 from serve.recall.off_policy import Gain, Worth, gain, together, worth
 from store.derived import routes
-from store.derived.routes import LEVELS, STATES, Policy, Recall, Routes, Table, telling
+from store.derived.routes import LEVELS, STATES, Policy, Recall, Routes, Table, informative_rewards
 from store.log.event_kinds import Actions, Adopted, ModelTier
 from store.plans import steps
 
@@ -99,7 +99,7 @@ def changes(served: Policy, held: Table, recalls: Sequence[Recall]) -> list[Chan
             }
             better = [one for one in known if one != here and known[one] > known.get(here, 0.0)]
             better.sort(key=lambda action: -known[action])
-            of_served = worth(*telling(recalls, state, level, here)) if better else None
+            of_served = worth(*informative_rewards(recalls, state, level, here)) if better else None
             if of_served is not None:
                 tried = [_change(recalls, state, level, here, one, of_served) for one in better]
                 found.append(next((one for one in tried if one.refused is None), tried[0]))
@@ -109,7 +109,7 @@ def changes(served: Policy, held: Table, recalls: Sequence[Recall]) -> list[Chan
 def _change(
     recalls: Sequence[Recall], state: str, level: str, served: str, action: str, of_served: Worth
 ) -> Change:
-    of_action = worth(*telling(recalls, state, level, action))
+    of_action = worth(*informative_rewards(recalls, state, level, action))
     return Change(state, level, served, action, of_action, of_served, gain(of_served, of_action))
 
 

@@ -132,7 +132,7 @@ def build(
         raise failure_reason(result)
     (made,) = result.asset_materializations_for_node("published_manifest")
     number = made.metadata["manifest"].value
-    return next(one for one in manifests.kept(tenant) if one.number == number)
+    return next(one for one in manifests.list_manifests(tenant) if one.number == number)
 
 
 def _has_taken_out(result: dg.ExecuteInProcessResult) -> bool:

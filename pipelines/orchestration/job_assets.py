@@ -69,8 +69,8 @@ def outcome(
         after=after,
         gone=gone,
         unknown={} if plan is None else _unknown(log, plan),
-        run=job_catalog.spent_since(log, began),
-        day=job_catalog.spent_today(home, now),
+        run=job_catalog.cost_since(log, began),
+        day=job_catalog.cost_today(home, now),
     )
 
 

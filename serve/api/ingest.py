@@ -17,7 +17,7 @@ from serve.summaries.ingested import shown
 from serve.summaries.listing import Position
 from store.home.instants import new_id
 from store.home.projects import named_project
-from store.ingest.batch import MAX_ITEMS, Batch, Refused, Turn, make_batch, said
+from store.ingest.batch import MAX_ITEMS, Batch, Refused, Turn, make_batch, turn_drafts
 from store.ingest.job_queue import Queue
 from store.ingest.queue_file import Job, Outcome, State
 from store.log.commands import Draft
@@ -175,7 +175,7 @@ def _batch(id_: str, now: int, asked: NewJob) -> Batch:
     project = named_project(asked.project)
     whose = {"project": project, "session": asked.session, "agent": asked.agent}
     drafts = [_whose(draft, whose) for draft in asked.memories]
-    return make_batch(id_, now, drafts, said(asked.turns, **whose))
+    return make_batch(id_, now, drafts, turn_drafts(asked.turns, **whose))
 
 
 def _whose(draft: Draft, otherwise: dict[str, str | None]) -> Draft:

@@ -231,10 +231,10 @@ def _cost(settings: Settings, name: str) -> dict[str, Any]:
 
 def _texts(settings: Settings, model: "Embedder") -> list[str]:
     """Return the different texts a model embeds of the chosen tenant, as its log has them now."""
-    from store.index.vectors import distinct_texts, embedded_fields
+    from store.index.vectors import distinct_texts, fields_to_embed
     from store.log.event_log import EventLog
     from store.memories.memories_projection import MEMORIES_PROJECTION
-    from store.snapshots.projection import Inputs, checked_build
+    from store.snapshots.projection import Inputs, build_checked
 
     try:
         tenant = environment.chosen_tenant(settings)
@@ -243,8 +243,8 @@ def _texts(settings: Settings, model: "Embedder") -> list[str]:
     with EventLog(tenant.log) as log:
         head = log.head()
         inputs = Inputs(head, lambda after: log.standing(after, head))
-        tables = checked_build(MEMORIES_PROJECTION, inputs, None)
-    fields = dict.fromkeys(text for _, text in embedded_fields(model, tables))
+        tables = build_checked(MEMORIES_PROJECTION, inputs, None)
+    fields = dict.fromkeys(text for _, text in fields_to_embed(model, tables))
     return [*distinct_texts(tables), *fields]
 
 

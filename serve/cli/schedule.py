@@ -107,7 +107,7 @@ def _jobs_listing(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str
     from store.plans import job_catalog, plans
 
     switches, every = job_catalog.load_switches(tenant), plans.every(log)
-    today, limits = job_catalog.spent_today(settings.home, environment.now()), settings.choices.llm
+    today, limits = job_catalog.cost_today(settings.home, environment.now()), settings.choices.llm
     return {
         "jobs": [
             {

@@ -24,7 +24,7 @@ def jobs_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/jobs")
     def index(tenant: str) -> str:
         opened = site.tenant(tenant)
-        kept = list(manifests.kept(opened.tenant))
+        kept = list(manifests.list_manifests(opened.tenant))
         with opened.reader.view() as view:
             current, tail = view.snapshots.manifest, view.tail.changes
         ui = dagster_ui(site.settings)

@@ -244,10 +244,10 @@ def _candidates(tenant: Tenant, notices: list[str]) -> Iterator[Manifest]:
         return
     except SnapshotDamaged as error:
         notices.append(str(error))
-        yield from manifests.kept(tenant)
+        yield from manifests.list_manifests(tenant)
         return
     yield newest
-    yield from (one for one in manifests.kept(tenant) if one.number != newest.number)
+    yield from (one for one in manifests.list_manifests(tenant) if one.number != newest.number)
 
 
 def open_manifest(

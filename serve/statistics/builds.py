@@ -52,7 +52,7 @@ class Builds:
 def builds(home: Path, tenant: Tenant, log: EventLog, view: View) -> Builds:
     """Return how builds stand, and what failed below the home and the tenant."""
     return Builds(
-        kept=tuple(map(_published, manifests.kept(tenant))),
+        kept=tuple(map(_published, manifests.list_manifests(tenant))),
         refusal=manifests.last_refusal(tenant),
         tail=tail(log.head(), view),
         changes=view.tail.changes,

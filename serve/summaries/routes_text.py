@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from serve.recall.off_policy import Worth, gain, worth
-from store.derived.routes import LEVELS, STATES, Held, Routes, telling
+from store.derived.routes import LEVELS, STATES, Held, Routes, informative_rewards
 from store.home.instants import isoformat
 
 
@@ -32,7 +32,9 @@ def _rows(routes: Routes) -> list[dict[str, Any]]:
     for state in STATES:
         for level, actions in LEVELS.items():
             served = policy[state][level]
-            worths = {one: worth(*telling(recalls, state, level, one)) for one in actions}
+            worths = {
+                one: worth(*informative_rewards(recalls, state, level, one)) for one in actions
+            }
             known = {one: held.get((state, level, one), Held()) for one in actions}
             if not any(one.recalls for one in known.values()):
                 continue

@@ -23,7 +23,7 @@ from store.log.event_kinds import EPISODE, MEMORY_KINDS
 from store.memories.memory import ACTIVE, STATES, Memory, indexed_text
 from store.memories.parts import parts_of
 from store.memories.table import read_memories, text_fingerprints
-from store.snapshots.parallel import packed, unpacked
+from store.snapshots.parallel import pack_table, unpack_table
 from store.snapshots.projection import (
     Inputs,
     Made,
@@ -68,7 +68,7 @@ _DAY, _SECOND = 86_400_000_000, 1_000_000  # microseconds
 Numbers = npt.NDArray[np.uint64]
 
 
-def said(memory: Memory) -> str:
+def statement_text(memory: Memory) -> str:
     """Return what a memory says; its tags only say where it is filed."""
     return indexed_text(memory.content, memory.context, memory.action, memory.result, ())
 
@@ -84,7 +84,7 @@ def scope(memory: Memory, *, is_relative: bool) -> tuple[object, ...]:
     if memory.kind in HAPPENED:
         moment = (memory.kind, memory.session, memory.created_at // _SECOND)
         return memory.project, speaker, day, memory.trust, moment
-    own = memory.trust if traits(said(memory)).personal else None
+    own = memory.trust if traits(statement_text(memory)).personal else None
     return memory.project, speaker, day, own, None
 
 
@@ -115,7 +115,7 @@ def read(inputs: Inputs, previous: Previous | None) -> pa.Table:
     for number, data in zip(
         changed, apply(_read, (_texts(of[number], rows[number]) for number in changed)), strict=True
     ):
-        new = unpacked(data)
+        new = unpack_table(data)
         for name in new.column_names:
             found[name][rows[number] + starts[number]] = new.column(name).to_numpy()
     return pa.table([pa.array(found[name]) for name in STATEMENTS.names], schema=STATEMENTS)
@@ -123,15 +123,15 @@ def read(inputs: Inputs, previous: Previous | None) -> pa.Table:
 
 def _texts(part: Part, rows: npt.NDArray[np.int64]) -> pa.Buffer:
     table = part.table.select(TEXTS)
-    return packed(table if len(rows) == part.rows else table.take(pa.array(rows)))
+    return pack_table(table if len(rows) == part.rows else table.take(pa.array(rows)))
 
 
 def _read(data: pa.Buffer) -> pa.Buffer:
     """Return what packed texts say, without their marks."""
-    columns = list(zip(*_numbers(unpacked(data)), strict=True))
+    columns = list(zip(*_numbers(unpack_table(data)), strict=True))
     fields = [STATEMENTS.field(name) for name in ("says", "frame", "is_relative")]
     arrays = [pa.array(one, field.type) for one, field in zip(columns, fields, strict=True)]
-    return packed(pa.table(arrays, schema=pa.schema(fields)))
+    return pack_table(pa.table(arrays, schema=pa.schema(fields)))
 
 
 def _numbers(table: pa.Table) -> Iterator[tuple[int, int, int]]:
@@ -144,7 +144,7 @@ def _numbers(table: pa.Table) -> Iterator[tuple[int, int, int]]:
 
 def as_written(memory: Memory) -> str:
     """Return what a memory says to the letter, its white space aside."""
-    return " ".join(unicodedata.normalize("NFC", said(memory)).split())
+    return " ".join(unicodedata.normalize("NFC", statement_text(memory)).split())
 
 
 LinkKind = Literal["exact", "near", "update"]
@@ -213,7 +213,9 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
 def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     """Yield a link for each memory that says what an earlier row says."""
     says = column_view(statements, "says")
-    for group in _grouped(_told(of_memories, statements, _insight_mask(says, says != 0))):
+    for group in _group_by_statement(
+        _load_rows(of_memories, statements, _insight_mask(says, says != 0))
+    ):
         by_text: dict[str, int] = {}
         first = group[0]
         for one in group:
@@ -221,7 +223,7 @@ def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
             if of != one.row:
                 yield Link(one.row, of, "exact")
             elif one is not first:
-                likeness = _likeness(said(first.memory), said(one.memory))
+                likeness = _likeness(statement_text(first.memory), statement_text(one.memory))
                 yield Link(one.row, first.row, "near", likeness)
 
 
@@ -234,7 +236,7 @@ def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     frames = column_view(statements, "frame") ^ (projects * np.uint64(0x9E3779B97F4A7C15))
     rows = _insight_mask(frames, active & (column_view(statements, "frame") != 0))
     for frame in _few_valued(rows, frames, says):
-        for group in _grouped_by_scope(_told(of_memories, statements, frame)):
+        for group in _group_by_scope(_load_rows(of_memories, statements, frame)):
             ordered = sorted(group, key=lambda one: (one.memory.created_at, one.row))
             for older, newer in pairwise(ordered):
                 if (link := _update(older, newer)) is not None:
@@ -244,7 +246,7 @@ def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
 def _update(older: _Told, newer: _Told) -> Link | None:
     if older.says == newer.says or older.memory.created_at == newer.memory.created_at:
         return None  # said at one moment, neither is the later word
-    one, other = said(older.memory), said(newer.memory)
+    one, other = statement_text(older.memory), statement_text(newer.memory)
     found = correction(statement(one), statement(other))
     if found is None:
         return None
@@ -275,7 +277,7 @@ def _few_valued(
             yield np.sort(some)
 
 
-def _told(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_Told]:
+def _load_rows(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_Told]:
     """Return the memories of some rows, in order."""
     ascending = np.sort(rows)
     found = read_memories(take_rows(of_memories["memories"], ascending))
@@ -292,7 +294,7 @@ def _told(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_Told]:
     ]
 
 
-def _grouped(told: Iterable[_Told]) -> Iterator[list[_Told]]:
+def _group_by_statement(told: Iterable[_Told]) -> Iterator[list[_Told]]:
     """Yield those that say the same within one scope, two or more, in the order of their rows."""
     groups: dict[tuple[object, ...], list[_Told]] = {}
     for one in told:
@@ -300,7 +302,7 @@ def _grouped(told: Iterable[_Told]) -> Iterator[list[_Told]]:
     yield from (group for group in groups.values() if len(group) > 1)
 
 
-def _grouped_by_scope(told: Sequence[_Told]) -> Iterator[list[_Told]]:
+def _group_by_scope(told: Sequence[_Told]) -> Iterator[list[_Told]]:
     groups: dict[tuple[object, ...], list[_Told]] = {}
     for one in told:
         # "now" dates a correction, and does not part it from what it corrects

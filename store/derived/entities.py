@@ -19,7 +19,7 @@ from store.derived import entity_graph
 from store.memories.memory import UNSEEN, indexed_text
 from store.memories.parts import parts_of
 from store.memories.table import insight_mask, text_fingerprints
-from store.snapshots.parallel import packed, unpacked
+from store.snapshots.parallel import pack_table, unpack_table
 from store.snapshots.projection import (
     Inputs,
     Made,
@@ -89,7 +89,7 @@ def find_mentions(inputs: Inputs, previous: Previous | None) -> Found:
     read = apply(_read, (_texts(of[number], rows[number]) for number in changed))
     news, is_more = [FOUND.empty_table()], previous is not None
     for number, data in zip(changed, read, strict=True):
-        new, documents = unpacked(data), rows[number] + starts[number]
+        new, documents = unpack_table(data), rows[number] + starts[number]
         places = documents[new.column("document").to_numpy()]
         new = new.set_column(0, FOUND.field(0), pa.array(places, pa.int32()))
         if previous is not None:
@@ -100,17 +100,17 @@ def find_mentions(inputs: Inputs, previous: Previous | None) -> Found:
         old = parts[number].table
         stays = ~np.isin(old.column("document").to_numpy(), documents)
         is_more &= bool(stays.all())
-        parts[number] = inputs.keep("found", _merged(old.filter(pa.array(stays)), new))
+        parts[number] = inputs.keep("found", _merge_mentions(old.filter(pa.array(stays)), new))
     table = pa.table([pa.array(marks)], schema=READ)
     return Found(table, parts, pa.concat_tables(news), is_more)
 
 
 def _texts(part: Part, rows: Rows) -> pa.Buffer:
     table = part.table.select([*_TEXT, *_OF_WHOM])
-    return packed(table if len(rows) == part.rows else table.take(pa.array(rows)))
+    return pack_table(table if len(rows) == part.rows else table.take(pa.array(rows)))
 
 
-def _merged(old: pa.Table, new: pa.Table) -> pa.Table:
+def _merge_mentions(old: pa.Table, new: pa.Table) -> pa.Table:
     """Return the mentions of both, by document."""
     table = pa.concat_tables([old, new])
     order = np.argsort(table.column("document").to_numpy(), kind="stable")
@@ -124,13 +124,13 @@ def _read(data: pa.Buffer) -> pa.Buffer:
     """
     rows: list[int] = []
     found: list[tuple[str, str, str]] = []
-    for row, text, speaker in _rows(unpacked(data)):
+    for row, text, speaker in _rows(unpack_table(data)):
         for mention in mentions(text, speaker=speaker):
             rows.append(row)
             found.append((mention.kind, mention.name, mention.alias))
     columns = zip(*found, strict=True) if found else ((), (), ())
     arrays = [pa.array(rows, pa.int32()), *(pa.array(one, pa.string()) for one in columns)]
-    return packed(pa.table(arrays, schema=FOUND))
+    return pack_table(pa.table(arrays, schema=FOUND))
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[int, str, str | None]]:

@@ -217,7 +217,7 @@ class _Named:
 def add_mentions(before: Tables, found: pa.Table) -> dict[str, pa.Table]:
     """Return the tables of SCHEMAS with the mentions `found`, of memories that had none."""
     entities = before["entities"]
-    named = _named(entities, found)
+    named = _name_entities(entities, found)
     new = np.array([one.place for one in named if one.is_new], np.int64)
     rows = np.arange(entities.num_rows)
     moved = rows + np.searchsorted(new, rows, side="right")
@@ -236,7 +236,7 @@ def add_mentions(before: Tables, found: pa.Table) -> dict[str, pa.Table]:
     }
 
 
-def _named(entities: pa.Table, found: pa.Table) -> list[_Named]:
+def _name_entities(entities: pa.Table, found: pa.Table) -> list[_Named]:
     """Return the entities that new mentions name, in order."""
     kinds, names = (column_array(entities, name) for name in ("kind", "name"))
     named: dict[tuple[str, str], _Named] = {}
@@ -317,7 +317,7 @@ def _more_aliases(
         if one.is_new
         for alias in dict.fromkeys(short_names(one.kind, one.name.casefold()))
     ]
-    shared, counts = _shared(before["shared"], Counter(alias for alias, _ in short))
+    shared, counts = _count_alias_owners(before["shared"], Counter(alias for alias, _ in short))
     old = before["aliases"]
     texts, owners = column_array(old, "alias"), moved[_numbers(old, "entity")]
     wanted = {(alias, one.number) for one in named for alias in one.certain}
@@ -357,7 +357,9 @@ def _certain(
     return known[number]
 
 
-def _shared(old: pa.Table, more: Counter[str]) -> tuple[pa.Table, dict[str, tuple[int, int]]]:
+def _count_alias_owners(
+    old: pa.Table, more: Counter[str]
+) -> tuple[pa.Table, dict[str, tuple[int, int]]]:
     """Return how many entities share each short alias, and of the new ones before and after."""
     texts, counts = column_array(old, "alias"), _numbers(old, "entities")
     changes: dict[str, tuple[int, int]] = {}

@@ -91,7 +91,7 @@ def entity_name(written: str) -> str:
 def facts_of(memories: Sequence[Memory]) -> list[Fact]:
     """Return the facts that memories bear; each one's `document` is its place among them."""
     rows = ({name: getattr(one, name) for name in _FIELDS} for one in memories)
-    return closed(_borne(enumerate(rows)))
+    return close_intervals(_bear(enumerate(rows)))
 
 
 def may_bear(memory: Memory) -> bool:
@@ -99,7 +99,7 @@ def may_bear(memory: Memory) -> bool:
     return memory.key is not None or _MARK in memory.metadata
 
 
-def closed(facts: Iterable[Fact]) -> list[Fact]:
+def close_intervals(facts: Iterable[Fact]) -> list[Fact]:
     """Return facts with the older values of each singleton relation closed, in order of entity,
     relation, when they began, and writing.
     """
@@ -128,7 +128,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     memories = inputs.tables["memories"]
     documents = _documents(memories)
     rows = fields_of(memories, documents, _FIELDS).to_pylist() if len(documents) else []
-    found = closed(_borne(zip(documents.tolist(), rows, strict=True)))
+    found = close_intervals(_bear(zip(documents.tolist(), rows, strict=True)))
     columns: dict[str, list[Any]] = defaultdict(list)
     for one in found:
         for name in FACTS.names:
@@ -148,10 +148,10 @@ def _documents(memories: Tables) -> npt.NDArray[np.int64]:
     return np.unique(np.concatenate(marked))
 
 
-def _borne(rows: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Fact]:
+def _bear(rows: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Fact]:
     """Yield the facts of memories, given by number and fields; forgotten ones have none."""
     for document, row in rows:
-        told = None if row["state"] == FORGOTTEN else _told(row)
+        told = None if row["state"] == FORGOTTEN else _parse_fact(row)
         if told is None:
             continue
         begins = row["created_at"]
@@ -170,7 +170,7 @@ def _borne(rows: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Fact]:
         )
 
 
-def _told(row: dict[str, Any]) -> Told | None:
+def _parse_fact(row: dict[str, Any]) -> Told | None:
     if row["key"] is not None:
         entity, _, relation = row["key"].rpartition(".")
         value = row["content"] if row["value"] is None else row["value"]

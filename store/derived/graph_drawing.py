@@ -187,14 +187,14 @@ def _corners(column: Floats, row: Floats, cells: int) -> list[tuple[Ints, Floats
 
 def _potential(count: Floats) -> Floats:
     """Return the potential of masses that were counted on a square grid."""
-    total = _blurred(count)
+    total = _blur(count)
     if len(count) <= _COARSEST:
         return total
     half = count[::2, ::2] + count[1::2, ::2] + count[::2, 1::2] + count[1::2, 1::2]
-    return total + _doubled(_potential(half))
+    return total + _upsample(_potential(half))
 
 
-def _blurred(grid: Floats) -> Floats:
+def _blur(grid: Floats) -> Floats:
     """Return a grid blurred by 1 4 6 4 1 along both axes, each bump as high as its mass."""
     for _ in range(2):
         wide = np.pad(grid, ((2, 2), (0, 0)))
@@ -203,7 +203,7 @@ def _blurred(grid: Floats) -> Floats:
     return grid
 
 
-def _doubled(grid: Floats) -> Floats:
+def _upsample(grid: Floats) -> Floats:
     """Return a grid twice as fine, with what lies between the old cells' middles."""
     for _ in range(2):
         wide = np.pad(grid, ((1, 1), (0, 0)), mode="edge")
@@ -246,17 +246,17 @@ def place_nodes(graph: Graph) -> Places:
     coarser = levels(graph)
     graphs = [graph, *(one for one, _ in coarser)]
     community: Ints = np.argsort(np.argsort(-graphs[-1].mass, kind="stable"))
-    x, y = _settled(graphs[-1], *sunflower(community), STEPS)
+    x, y = _relax(graphs[-1], *sunflower(community), STEPS)
     for finer, (_, label) in zip(reversed(graphs[:-1]), reversed(coarser), strict=True):
         community = community[label]
-        x, y = _unfolded(finer, label, x, y)
-        x, y = _settled(finer, x, y, FINEST_STEPS if finer is graph else STEPS)
+        x, y = _unfold(finer, label, x, y)
+        x, y = _relax(finer, x, y, FINEST_STEPS if finer is graph else STEPS)
     x, y = x - (x.max() + x.min()) / 2, y - (y.max() + y.min()) / 2
     reach = math.sqrt(max(float((x * x + y * y).max()), 1e-18))
     return Places(x / reach, y / reach, community)
 
 
-def _settled(graph: Graph, x: Floats, y: Floats, steps: int) -> tuple[Floats, Floats]:
+def _relax(graph: Graph, x: Floats, y: Floats, steps: int) -> tuple[Floats, Floats]:
     """Return places after so many steps, each shorter than the one before."""
     cells = _LEAST_CELLS
     while cells < _MOST_CELLS and cells * cells < 4 * len(graph):
@@ -279,7 +279,7 @@ def _settled(graph: Graph, x: Floats, y: Floats, steps: int) -> tuple[Floats, Fl
     return x, y
 
 
-def _unfolded(graph: Graph, label: Ints, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+def _unfold(graph: Graph, label: Ints, x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Return places for nodes around those of their labels, the heaviest in the middle."""
     order = np.lexsort((-graph.mass, label))
     first = np.searchsorted(label[order], np.arange(len(x)))

@@ -44,7 +44,7 @@ Documents = npt.NDArray[np.int64]
 def build(inputs: Inputs, previous: Previous | None) -> Tables:
     """Gather what jobs made; few enough that `previous` would save nothing."""
     tables = inputs.tables["memories"]
-    documents = _made(tables)
+    documents = _job_documents(tables)
     rows = fields_of(tables, documents, _FIELDS).to_pylist()
     memories = MemoryParts.open(tables)
     found = [
@@ -55,7 +55,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Tables:
     return {"insights": pa.table(columns, schema=INSIGHTS)}
 
 
-def _made(tables: Tables) -> Documents:
+def _job_documents(tables: Tables) -> Documents:
     """Return the documents that jobs made, ascending."""
     found, start = [np.empty(0, np.int64)], 0
     for part in parts_of(tables, "memories"):

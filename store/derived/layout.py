@@ -52,7 +52,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     before = document < _step(int(document.max()) + 1)
     drawn, graph = _graph(entity[before], document[before], count)
     mark = _mark(graph)
-    places = _known(previous, mark) or place_nodes(graph)
+    places = _previous_places(previous, mark) or place_nodes(graph)
     is_later = np.ones(count, np.bool_)
     is_later[entity[before]] = False
     nodes = _nodes(tables, drawn, places, is_later)
@@ -89,7 +89,7 @@ def _graph(entity: Ints, document: Ints, count: int) -> tuple[Ints, Graph]:
     often[np.argsort(-mentions, kind="stable")[:MOST_ENTITIES]] = True
     entity, document = entity[often[entity]], document[often[entity]]
     short = (np.bincount(document) <= LONGEST)[document]
-    keys, units = _joined(entity[short], document[short])
+    keys, units = _entity_pairs(entity[short], document[short])
     kept = np.sort(np.argsort(-units, kind="stable")[:MOST_EDGES])
     ends = np.stack([keys[kept] >> 32, keys[kept] & 0xFFFFFFFF])
     drawn, places = np.unique(ends, return_inverse=True)
@@ -100,7 +100,7 @@ def _graph(entity: Ints, document: Ints, count: int) -> tuple[Ints, Graph]:
     return drawn, Graph(1 + np.sqrt(degree), source, target, weight, none)
 
 
-def _joined(entity: Ints, document: Ints) -> tuple[Ints, Ints]:
+def _entity_pairs(entity: Ints, document: Ints) -> tuple[Ints, Ints]:
     """Return the pairs of entities that share memories, ascending, and their units."""
     found, sums = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for some, each in pairs(entity, document):
@@ -120,7 +120,7 @@ def _mark(graph: Graph) -> str:
     return total.hexdigest()
 
 
-def _known(previous: Previous | None, mark: str) -> Places | None:
+def _previous_places(previous: Previous | None, mark: str) -> Places | None:
     """Return the places of an earlier build where they are of an equal graph."""
     if previous is None or previous.tables["mark"].to_pylist() != [{"graph": mark}]:
         return None

@@ -102,10 +102,10 @@ class Tally:
     def tables(self) -> Tables:
         """Return the sums as tables, by id."""
         lessons = [
-            {"id": id_, **_filled(LESSONS, self.lessons[id_])} for id_ in sorted(self.lessons)
+            {"id": id_, **_row_of(LESSONS, self.lessons[id_])} for id_ in sorted(self.lessons)
         ]
         efforts = [
-            {"id": id_, "effort": effort, **_filled(EFFORTS, self.efforts[id_, effort])}
+            {"id": id_, "effort": effort, **_row_of(EFFORTS, self.efforts[id_, effort])}
             for id_, effort in sorted(self.efforts)
         ]
         drafts = [self.drafts[id_] for id_ in sorted(self.drafts)]
@@ -142,7 +142,7 @@ def _came_out(well: bool) -> str:
     return "good" if well else "bad"
 
 
-def _filled(schema: pa.Schema, counts: Mapping[str, int]) -> dict[str, int]:
+def _row_of(schema: pa.Schema, counts: Mapping[str, int]) -> dict[str, int]:
     return {name: counts[name] for name in schema.names if name not in ("id", "effort")}
 
 

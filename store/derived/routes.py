@@ -204,7 +204,7 @@ class Fold:
     def of(cls, tables: Tables) -> "Fold":
         return cls(
             {row["id"]: Recall.of(row) for row in tables["recalls"].to_pylist()},
-            _held(tables["settled"]),
+            _load_table(tables["settled"]),
             tables["policies"].to_pylist(),
         )
 
@@ -214,7 +214,7 @@ class Fold:
             case Recalled(route=route) as body if route is not None:
                 return self._recalled(event, body)
             case Adopted() as body:
-                self.policies.append(_adopted(event, body))
+                self.policies.append(_adoption_row(event, body))
                 return True
             case Rated(verdict=verdict) if event.trust in MAY_RULE:
                 return self._rated(event, verdict)
@@ -300,14 +300,14 @@ def _table(held: Table) -> pa.Table:
     return pa.Table.from_pylist(rows, ROUTES)
 
 
-def _held(table: pa.Table) -> Table:
+def _load_table(table: pa.Table) -> Table:
     return {
         (row["state"], row["level"], row["action"]): Held(row["recalls"], row["rated"], row["q"])
         for row in table.to_pylist()
     }
 
 
-def _adopted(event: Event, body: Adopted) -> dict[str, Any]:
+def _adoption_row(event: Event, body: Adopted) -> dict[str, Any]:
     return {
         "id": event.id,
         "at": event.at,
@@ -319,7 +319,7 @@ def _adopted(event: Event, body: Adopted) -> dict[str, Any]:
     }
 
 
-def telling(
+def informative_rewards(
     recalls: Iterable[Recall], state: str, level: str, action: str
 ) -> tuple[Values, Values]:
     """Return the rewards of the recalls that tell what an action is worth, and their weights, one
@@ -359,7 +359,7 @@ class Routes:
     @property
     def held(self) -> Table:
         """What is held of each action in each state, of those that were ever chosen."""
-        return _held(self.tables["routes"])
+        return _load_table(self.tables["routes"])
 
     @property
     def recalls(self) -> list[Recall]:

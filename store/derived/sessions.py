@@ -24,7 +24,7 @@ from store.index.postings import PostingsIndex
 from store.index.segments import Counted, Fingerprints
 from store.log.event_kinds import TRUSTS
 from store.memories.table import text_fingerprints
-from store.snapshots.parallel import packed, unpacked
+from store.snapshots.parallel import pack_table, unpack_table
 from store.snapshots.projection import (
     Built,
     Inputs,
@@ -71,7 +71,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     said_by, persons, names = speakers(table, columns)
     found = turns(table, columns, marks != 0, said_by)
     old = None if previous is None else previous.tables
-    read = _marked(table, marks)
+    read = _trait_fingerprints(table, marks)
     shown = _traits(inputs, table, read, old)
     return {
         "turns": pa.table(
@@ -81,23 +81,23 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
         "speakers": pa.table([pa.array(names, pa.string())], schema=SPEAKERS),
         "members": pa.table([found.members], schema=MEMBERS),
         "starts": pa.table([found.starts], schema=STARTS),
-        **segments.updated(
-            _combined(marks[found.members], found.starts),
+        **segments.update_segments(
+            _session_fingerprints(marks[found.members], found.starts),
             old,
-            partial(_added_up, inputs.tables["postings"], found.members, found.starts),
+            partial(_sum_counts, inputs.tables["postings"], found.members, found.starts),
             inputs.keep,
             Formula(),
         ),
     }
 
 
-def _marked(table: pa.Table, marks: Fingerprints) -> Fingerprints:
+def _trait_fingerprints(table: pa.Table, marks: Fingerprints) -> Fingerprints:
     """Return what the traits depend on: the text, and how much of it is the content."""
     import pyarrow.compute as pc  # jobs only
 
     sizes = [pc.binary_length(chunk).to_numpy() for chunk in table.column("content").chunks]
     sized = np.concatenate([np.empty(0, np.uint64), *sizes]).astype(np.uint64)
-    return np.where(marks != 0, _mixed(marks + sized), np.uint64(0))
+    return np.where(marks != 0, _mix_bits(marks + sized), np.uint64(0))
 
 
 def _traits(
@@ -114,35 +114,35 @@ def _traits(
     rows = np.flatnonzero(changed)
     runs = np.split(rows, range(_AT_ONCE, len(rows), _AT_ONCE))
     texts = table.select(["content", "kind", "trust"])
-    pieces = (packed(take_rows(texts, run)) for run in runs)
-    mapped = map(_shown, pieces) if len(runs) == 1 else inputs.map(_shown, pieces)
+    pieces = (pack_table(take_rows(texts, run)) for run in runs)
+    mapped = map(_parse_traits, pieces) if len(runs) == 1 else inputs.map(_parse_traits, pieces)
     for run, some in zip(runs, mapped, strict=True):
         shown[run] = some
     return shown
 
 
-def _shown(data: pa.Buffer) -> npt.NDArray[np.int8]:
-    table = unpacked(data)
+def _parse_traits(data: pa.Buffer) -> npt.NDArray[np.int8]:
+    table = unpack_table(data)
     columns = (table.column(name).to_pylist() for name in ("content", "kind", "trust"))
     shown = chain.from_iterable(map(of_memory, *columns))
     return np.fromiter(shown, np.int8).reshape(-1, len(Traits._fields))
 
 
-def _combined(marks: Fingerprints, starts: Numbers) -> Fingerprints:
+def _session_fingerprints(marks: Fingerprints, starts: Numbers) -> Fingerprints:
     """Return a fingerprint for each session of its members' marks; 0 for one without members."""
-    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mixed(marks), dtype=np.uint64)])
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mix_bits(marks), dtype=np.uint64)])
     sums = np.maximum(total[starts[1:]] - total[starts[:-1]], np.uint64(1))
     return np.where(np.diff(starts) > 0, sums, np.uint64(0))
 
 
-def _mixed(marks: Fingerprints) -> Fingerprints:
+def _mix_bits(marks: Fingerprints) -> Fingerprints:
     """Return 64 bits for each 64 bits, all of which depend on all (splitmix64's last steps)."""
     mixed = (marks ^ marks >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return mixed ^ mixed >> np.uint64(31)
 
 
-def _added_up(
+def _sum_counts(
     postings: Built, members: Numbers, starts: Numbers, runs: Sequence[npt.NDArray[np.int64]]
 ) -> Iterator[Counted]:
     """Yield the lists of each run of sessions: what the postings counted of their members."""

@@ -56,7 +56,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     types = [pl.String, *[pl.Int64] * (1 + len(_COUNTS))]
     frame = pl.DataFrame(uses, schema=dict(zip(columns, types, strict=True)), orient="row")
     # what was used before it was recorded was not this memory: an earlier build saw no row of it
-    known = _known(inputs.tables["memories"], frame["id"].unique().to_list())
+    known = _memory_rows(inputs.tables["memories"], frame["id"].unique().to_list())
     frame = frame.join(pl.DataFrame(known), on="id").filter(pl.col("used") > pl.col("seq"))
     frame = frame.select("document", "id", *_COUNTS)
     if previous is not None:
@@ -102,7 +102,7 @@ def _receipts(tables: Tables) -> dict[str, list[str]]:
     return {row["id"]: row["hits"] for row in tables["receipts"].to_pylist()}
 
 
-def _known(tables: Tables, ids: Sequence[str]) -> pa.Table:
+def _memory_rows(tables: Tables, ids: Sequence[str]) -> pa.Table:
     """Return those of some ids that are memories: id, document and the seq of its recording."""
     memories = MemoryParts.open(tables)
     found = [(id_, row) for id_ in ids if (row := memories.row(id_)) is not None]

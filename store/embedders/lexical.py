@@ -98,7 +98,7 @@ def _sums(texts: Sequence[str]) -> Matrix:
     found = [[*chain.from_iterable(map(numbers_of, one.split()))] for one in texts]
     sizes = np.fromiter(map(len, found), np.int64, len(found))
     terms = np.fromiter(chain.from_iterable(found), np.int64, int(sizes.sum()))
-    row, term, count = _counted(np.repeat(np.arange(len(texts)), sizes), terms)
+    row, term, count = _count_pairs(np.repeat(np.arange(len(texts)), sizes), terms)
     weight = (np.rint(np.sqrt(count) * _COUNT_GRAIN) / _COUNT_GRAIN).astype(np.float32)
     held = np.bincount(row, minlength=len(texts))
     start = np.cumsum(held) - held
@@ -114,7 +114,7 @@ def _sums(texts: Sequence[str]) -> Matrix:
     return sums
 
 
-def _counted(rows: Numbers, terms: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def _count_pairs(rows: Numbers, terms: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return each row with each of its terms once, and how often it has it; rows ascend."""
     size = max(1, len(_vocabulary.numbers))
     pairs = np.sort(rows * size + terms)

@@ -20,7 +20,7 @@ import msgspec
 from store.extracts import MAX_SOURCE
 from store.home.instants import LATEST, micros
 from store.importers.source_files import UNREADABLE, decode_json, is_source_file, read_records
-from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, typed_text
+from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, human_text
 
 MAX_LINE = 8 << 20  # bytes: a prompt with a picture; what is longer holds little that is said
 SYNTHETIC = "<synthetic>"  # the "model" of API errors and placeholders
@@ -120,7 +120,7 @@ def _request(line: Line) -> str:
     """Return what a person typed in this line; empty where a machine wrote it."""
     if line.type != "user":
         return ""
-    prompts = (typed_text(text[:_LOOKED_AT]) for text in texts(line)[:_MOST_BLOCKS])
+    prompts = (human_text(text[:_LOOKED_AT]) for text in texts(line)[:_MOST_BLOCKS])
     return "\n\n".join(text for text in prompts if text)
 
 

@@ -29,8 +29,8 @@ from store.importers.transcript_turn import (
     Skip,
     Transcript,
     Turn,
+    human_text,
     parse_instant,
-    typed_text,
 )
 
 MAX_LINE = 8 << 20  # bytes
@@ -184,7 +184,7 @@ class _Rollout:
 
     def _call(self, turn: OpenTurn, item: Mapping[str, Any], call: str, at: int) -> None:
         name, server = text(item, "name"), text(item, "namespace")
-        given = _given(item)
+        given = _arguments(item)
         if name == "write_stdin":  # to a command that goes on
             self.written[call] = self.running.get(str(given.get("session_id")), "")
         line = _command(given)
@@ -246,7 +246,7 @@ class _Rollout:
         """Return whether what is read now was copied from the session this one was forked from."""
         if not self.is_fork:
             return False
-        made = _made_at(self.turn)
+        made = _uuid_instant(self.turn)
         return made < self.began if made else at - self.began < _FORKED_WITHIN
 
 
@@ -262,7 +262,7 @@ def _request(item: Mapping[str, Any]) -> str:
         said = text(piece, "text", most=_LONG) if isinstance(piece, dict) else ""
         is_user = str(kind).startswith("user.") if kind not in (None, "", "unknown") else True
         if said and is_user and not _is_machine(said):
-            texts.append(typed_text(said[:64_000]))
+            texts.append(human_text(said[:64_000]))
     return "\n\n".join(one for one in texts if one)
 
 
@@ -287,7 +287,7 @@ def _patch(told: str) -> dict[str, Any]:
     return {"files": files, "content": "\n".join(changed)}
 
 
-def _given(item: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a tool was given: JSON in a text, or a plain text of its own."""
     if said := text(item, "input", most=_LONG):
         return {"input": said}
@@ -335,7 +335,7 @@ def _outcome(output: object) -> tuple[bool | None, str, str]:
     return passed, wrote, number
 
 
-def _made_at(id_: str) -> int:
+def _uuid_instant(id_: str) -> int:
     """Return the microseconds of a UUID of version 7 (RFC 9562); 0 of any other id."""
     if not _THREAD.fullmatch(id_) or id_[14] != "7":
         return 0

@@ -37,8 +37,8 @@ from store.importers.transcript_turn import (
     Skip,
     Transcript,
     Turn,
+    human_text,
     parse_instant,
-    typed_text,
 )
 
 MAX_LINE = 16 << 20  # bytes: all messages of a chat that was resumed
@@ -200,7 +200,7 @@ def _came(result: object) -> Mapping[str, Any]:
 def _request(message: Mapping[str, Any]) -> str:
     """Return what a person typed of a message; what Gemini CLI adds to it is no part of it."""
     said = message.get("displayContent") or message.get("content")
-    asked = typed_text(_words(said)[:64_000])
+    asked = human_text(_words(said)[:64_000])
     return "" if _COMMAND.match(asked) else asked
 
 
@@ -219,18 +219,18 @@ def _words(content: object) -> str:
 def _folder(path: Path) -> str | None:
     """Return the folder of the project that a chat belongs to; None where nothing tells it."""
     home = path.parent.parent  # of the project, in ~/.gemini/tmp
-    named = _beginning(home / ".project_root").strip()
+    named = _head_of(home / ".project_root").strip()
     if named or not _DIGEST.fullmatch(home.name):
         return named or None
     try:
-        known = decode_json(_beginning(home.parent.parent / "projects.json").encode(), _fields)
+        known = decode_json(_head_of(home.parent.parent / "projects.json").encode(), _fields)
     except UNREADABLE:
         return None
     paths = mapping(known, "projects")
     return next((one for one in paths if sha256(one.encode()).hexdigest() == home.name), None)
 
 
-def _beginning(path: Path) -> str:
+def _head_of(path: Path) -> str:
     try:
         if not path.is_file():
             return ""

@@ -118,7 +118,7 @@ def parse_message(raw: str, *, is_merge: bool = False) -> Message:
     """Return what a raw message says; a merge that says nothing itself has an empty subject."""
     subject, _, body = raw.strip().partition("\n")
     if is_merge:
-        subject, body = _merged(subject, body.strip())
+        subject, body = _split_merge(subject, body.strip())
     subject = excerpt(" ".join(subject.split()), MAX_SUBJECT)
     why = excerpt(_why(body), MAX_WHY)
     found = _CONVENTIONAL.match(subject)
@@ -150,7 +150,7 @@ def kind_of_message(message: Message) -> MemoryKind:
     return "context" if message.why else "activity"
 
 
-def _merged(subject: str, body: str) -> tuple[str, str]:
+def _split_merge(subject: str, body: str) -> tuple[str, str]:
     """Return subject and body of a merge; a pull request's title is its body's first line."""
     if not _why(body):
         return "", ""
@@ -254,7 +254,7 @@ def commits(source: Path, *, since: str | None, limit: int | None) -> Iterator[C
     command += [f"--format={_FORMAT}"]
     command += [f"--since={since}"] if since else []
     command += [f"--max-count={limit}"] if limit is not None else []
-    with TemporaryFile() as complaints, _started(command, source, complaints) as git:
+    with TemporaryFile() as complaints, _start_git(command, source, complaints) as git:
         assert git.stdout is not None
         try:
             rest = yield from _commits(_fields(git.stdout))
@@ -268,7 +268,9 @@ def commits(source: Path, *, since: str | None, limit: int | None) -> Iterator[C
             raise SourceError(f"git log wrote {rest[:80]!r} where a commit begins: report this")
 
 
-def _started(command: list[str], source: Path, complaints: IO[bytes]) -> "subprocess.Popen[bytes]":
+def _start_git(
+    command: list[str], source: Path, complaints: IO[bytes]
+) -> "subprocess.Popen[bytes]":
     if not source.is_dir():
         raise SourceError(f"{source} is not a folder: name the folder of a git repository")
     # Set where a hook of another repository runs us; they would name that one instead.
@@ -342,7 +344,7 @@ def _second(at: str) -> int:
 
 def _draft(commit: Commit, read: Message, project: str | None, root: str) -> Draft:
     at = commit.at * 1_000_000
-    telling = sorted(commit.changes, key=_telling)
+    telling = sorted(commit.changes, key=_file_rank)
     paths = [change.path for change in telling]
     parts = (read.subject, read.why, _files_line(paths))
     return Draft(
@@ -364,7 +366,7 @@ def _draft(commit: Commit, read: Message, project: str | None, root: str) -> Dra
     )
 
 
-def _telling(change: Change) -> tuple[bool, int, str]:
+def _file_rank(change: Change) -> tuple[bool, int, str]:
     """Return the key that puts files people write first, then those that changed most."""
     return bool(GENERATED.search(change.path)), -(change.added + change.removed), change.path
 

@@ -84,7 +84,7 @@ def import_file(log: EventLog, source: Path, now: int, *, project: str | None) -
     newest: dict[tuple[str | None, str], str | None] = {}  # the last value of each key
 
     def read() -> Iterator[Draft]:
-        for line in _exported(source):
+        for line in _exported_lines(source):
             draft = _draft(line, project)
             if draft.key is not None:
                 newest[draft.project, draft.key] = draft.id
@@ -99,7 +99,7 @@ def import_file(log: EventLog, source: Path, now: int, *, project: str | None) -
         again = []
         if line.state in _STANDING and draft.key and newest[draft.project, draft.key] != draft.id:
             again = [_event(draft, Restored(), now)]
-        events = list(_told(log, draft, line, now))
+        events = list(_line_events(log, draft, line, now))
         if _is_of_this_file(log, draft, {one.id for one in (*events, *again)}):
             told += events
             restored += again
@@ -124,7 +124,7 @@ def survey(log: EventLog | None, source: Path, now: int, *, project: str | None)
     return Counts(added, known, refused)
 
 
-def _told(log: EventLog, draft: Draft, line: Exported, now: int) -> Iterator[Event]:
+def _line_events(log: EventLog, draft: Draft, line: Exported, now: int) -> Iterator[Event]:
     """Yield what a line says of its memory beside the draft; others must be there to be named."""
     by = line.superseded_by
     known = log.known([*(one.target for one in line.links), *([by] if by else [])])
@@ -166,7 +166,7 @@ def drafts(source: Path, *, project: str | None, alone: bool = False) -> Iterato
     so that it is added once. Raise SourceError where the file cannot be read, and for the first
     line that is no memory, with its number.
     """
-    for number, line in enumerate(_exported(source), 1):
+    for number, line in enumerate(_exported_lines(source), 1):
         if alone and (line.links or line.ratings or line.state not in _STANDING):
             raise SourceError(
                 f"{source.name} memory {number} has a state, links or ratings, which a draft has "
@@ -175,7 +175,7 @@ def drafts(source: Path, *, project: str | None, alone: bool = False) -> Iterato
         yield _draft(line, project)
 
 
-def _exported(source: Path) -> Iterator[Exported]:
+def _exported_lines(source: Path) -> Iterator[Exported]:
     """Yield the file's lines, without the forgotten ones."""
     for number, raw in enumerate(_lines(source), 1):
         if not raw.strip():

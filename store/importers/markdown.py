@@ -76,7 +76,7 @@ def split_sections(text: str) -> Iterator[Section]:
     """Yield the sections that hold any text, in order; what precedes all headings has no path."""
     path: dict[int, str] = {}
     body: list[str] = []
-    for line, is_fenced in _fenced(_without_comments(text).splitlines()):
+    for line, is_fenced in _mark_fences(_without_comments(text).splitlines()):
         heading = None if is_fenced else _HEADING.match(line)
         if heading is None:
             body.append(line)
@@ -116,7 +116,7 @@ def _section(path: dict[int, str], body: Sequence[str]) -> Iterator[Section]:
         yield Section(tuple(path[level] for level in sorted(path)), text)
 
 
-def _fenced(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def _mark_fences(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """Yield each line and whether it belongs to a fence, the fence's own marks included."""
     mark = ""
     for line in lines:
@@ -136,7 +136,7 @@ def split_blocks(text: str) -> list[str]:
     A list that follows its paragraph without a blank line is a block of its own too.
     """
     found: list[list[str]] = [[]]
-    for line, is_fenced in _fenced(text.splitlines()):
+    for line, is_fenced in _mark_fences(text.splitlines()):
         if found[-1] and not is_fenced and _ITEM.match(line) and not _ITEM.match(found[-1][0]):
             found.append([])
         if line.strip() or is_fenced:
@@ -150,7 +150,7 @@ def list_items(block: str) -> list[str]:
     """Return a list's outermost items, each with what is nested in it; [] where it is no list."""
     found: list[list[str]] = []
     outermost = ""
-    for line, is_fenced in _fenced(block.splitlines()):
+    for line, is_fenced in _mark_fences(block.splitlines()):
         item = None if is_fenced else _ITEM.match(line)
         if item is not None and (not found or len(item[1]) < len(outermost) + 2):
             outermost = outermost if found else item[1]

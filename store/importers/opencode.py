@@ -31,8 +31,8 @@ from store.importers.transcript_turn import (
     Skip,
     Transcript,
     Turn,
+    human_text,
     parse_instant,
-    typed_text,
 )
 
 MAX_RECORD = 8 << 20  # bytes of a message or a part
@@ -52,7 +52,7 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     of sub-agents. Raise SourceError where there is but a database that cannot be read.
     """
     if source.is_file():
-        return _stored(source) if is_database(source) else [Transcript(source)]
+        return _database_sessions(source) if is_database(source) else [Transcript(source)]
     inner = ("", "opencode", ".local/share/opencode")
     homes = [source / name for name in inner if (source / name).is_dir()]
     databases = (one for home in homes for one in sorted(home.glob("opencode*.db")))
@@ -60,7 +60,7 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     broken: list[SourceError] = []
     for path in (one for one in databases if is_source_file(one, source)):
         try:
-            found += _stored(path)
+            found += _database_sessions(path)
         except SourceError as error:
             broken.append(error)
     known = {one.session for one in found}
@@ -91,7 +91,7 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
         yield from _turns(_Files(path, on_skip))
         return
     try:
-        with closing(_opened(transcript.path)) as database:
+        with closing(_open_database(transcript.path)) as database:
             yield from _turns(_Rows(database, transcript, on_skip))
     except (apsw.Error, UnicodeDecodeError) as error:
         raise SourceError(f"{transcript}: {error}") from error
@@ -119,7 +119,7 @@ class _Files:
 
     def messages(self) -> list[Record]:
         found = map(_heading, self._folder(self.top / "message" / self.path.stem))
-        return sorted(found, key=lambda one: (_created(one[1]), one[0]))
+        return sorted(found, key=lambda one: (_creation_ms(one[1]), one[0]))
 
     def parts(self, message: str) -> Iterator[Record]:
         if _NAME.fullmatch(message):
@@ -135,7 +135,7 @@ class _Files:
     def _read(self, path: Path) -> dict[str, Any] | None:
         with path.open("rb") as file:
             raw = file.read(MAX_RECORD + 1)
-        return _decoded(raw if len(raw) <= MAX_RECORD else None, str(path), self.on_skip)
+        return _decode_record(raw if len(raw) <= MAX_RECORD else None, str(path), self.on_skip)
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class _Rows:
             f"FROM {where} ORDER BY {order}"
         )
         for name, raw in self.database.execute(query, (MAX_RECORD, id_)):
-            fields = _decoded(raw, f"{self.transcript.path} {name}", self.on_skip)
+            fields = _decode_record(raw, f"{self.transcript.path} {name}", self.on_skip)
             if fields is not None:
                 yield str(name), fields
 
@@ -176,10 +176,10 @@ def _turns(store: _Files | _Rows) -> Iterator[Turn]:
     session, about = store.session()
     if text(about, "parentID"):  # a sub-agent's
         return
-    began, cwd = _created(about), text(about, "directory") or None
+    began, cwd = _creation_ms(about), text(about, "directory") or None
     open_turn: OpenTurn | None = None
     for id_, message in store.messages():
-        if 0 < _created(message) < began or message["summary"]:
+        if 0 < _creation_ms(message) < began or message["summary"]:
             continue
         parts = list(_first(store.parts(id_)))
         if text(message, "role") == "assistant" and open_turn is not None:
@@ -187,7 +187,7 @@ def _turns(store: _Files | _Rows) -> Iterator[Turn]:
         elif text(message, "role") == "user" and (request := _request(parts)):
             if open_turn is not None:
                 yield open_turn.close()
-            said = Said(request, id_, parse_instant(_created(message)))
+            said = Said(request, id_, parse_instant(_creation_ms(message)))
             open_turn = OpenTurn(session, cwd, None, said)
     if open_turn is not None:
         yield open_turn.close()
@@ -198,7 +198,7 @@ def _heading(record: Record) -> Record:
     id_, fields = record
     return id_, {
         "role": text(fields, "role"),
-        "time": {"created": _created(fields)},
+        "time": {"created": _creation_ms(fields)},
         "summary": fields.get("summary") is True,
     }
 
@@ -212,7 +212,7 @@ def _first(parts: Iterator[Record]) -> Iterator[Record]:
 
 def _request(parts: list[Record]) -> str:
     """Return what a person typed of a message; files that he named are added as synthetic texts."""
-    texts = (typed_text(_words(part)[:64_000]) for _, part in parts)
+    texts = (human_text(_words(part)[:64_000]) for _, part in parts)
     return "\n\n".join(one for one in texts if one)
 
 
@@ -224,7 +224,7 @@ def _words(part: Mapping[str, Any]) -> str:
 def _add(turn: OpenTurn, message: Mapping[str, Any], parts: list[Record]) -> None:
     for id_, part in parts:
         if words := _words(part):
-            at = _at(part, "end", "start") or parse_instant(_created(message))
+            at = _at(part, "end", "start") or parse_instant(_creation_ms(message))
             turn.say(words, id_, at)
         elif part.get("type") == "tool":
             _add_tool(turn, id_, part)
@@ -245,13 +245,13 @@ def _at(fields: Mapping[str, Any], *names: str) -> int:
     return next((at for name in names if (at := parse_instant(time.get(name)))), 0)
 
 
-def _created(fields: Mapping[str, Any]) -> int:
+def _creation_ms(fields: Mapping[str, Any]) -> int:
     """Return when something was made, in milliseconds; 0 where it is not told."""
     created = mapping(fields, "time").get("created")
     return created if isinstance(created, int) else 0
 
 
-def _decoded(raw: bytes | None, what: str, on_skip: Skip) -> dict[str, Any] | None:
+def _decode_record(raw: bytes | None, what: str, on_skip: Skip) -> dict[str, Any] | None:
     """Return a record; None of one that is too long or no object, which `on_skip` is told."""
     if raw is None or is_crowded(raw):
         on_skip(f"{what} was left out: it is too long, or holds too much")
@@ -263,17 +263,17 @@ def _decoded(raw: bytes | None, what: str, on_skip: Skip) -> dict[str, Any] | No
         return None
 
 
-def _stored(path: Path) -> list[Transcript]:
+def _database_sessions(path: Path) -> list[Transcript]:
     """Return the sessions in a database, oldest first."""
     query = "SELECT id FROM session WHERE parent_id IS NULL ORDER BY time_created, id"
     try:
-        with closing(_opened(path)) as database:
+        with closing(_open_database(path)) as database:
             return [Transcript(path, str(id_)) for (id_,) in database.execute(query)]
     except (apsw.Error, UnicodeDecodeError) as error:
         raise SourceError(f"{path} cannot be read as a database of OpenCode's: {error}") from error
 
 
-def _opened(path: Path) -> apsw.Connection:
+def _open_database(path: Path) -> apsw.Connection:
     """Return a connection that only reads, from tables alone: a view could run for ever."""
     database = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:

@@ -42,7 +42,7 @@ def read_lines(path: Path, longest: int) -> Iterator[bytes]:
     Raise OSError as the disk does, SourceError for what cannot be unpacked.
     """
     with path.open("rb") as file:
-        unpacked = _unpacked(path, file)
+        unpacked = _unpack(path, file)
         while line := unpacked.readline(longest + 1):
             yield line
             while len(line) > longest and not line.endswith(b"\n"):
@@ -78,7 +78,7 @@ def decode_json(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         return decoder.decode(whole)
 
 
-def _unpacked(path: Path, file: io.BufferedReader) -> io.BufferedReader:
+def _unpack(path: Path, file: io.BufferedReader) -> io.BufferedReader:
     first = file.peek(len(_ZSTD))
     if first.startswith(_GZIP):
         counted = _Counted(file)

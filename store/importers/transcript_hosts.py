@@ -121,7 +121,7 @@ def _transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Tran
             dated.append((b"", f"{len(dated):09}", one))
             continue
         try:
-            known, began = _known(one.path)
+            known, began = _detect_host(one.path)
         except OSError as error:
             unreadable.append(_unreadable(one.path, error))
             continue
@@ -143,7 +143,7 @@ def _transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Tran
     return [one for _, _, one in sorted(dated, key=lambda each: each[:2])]
 
 
-def _known(path: Path) -> tuple[TranscriptHost | None, bytes]:
+def _detect_host(path: Path) -> tuple[TranscriptHost | None, bytes]:
     """Return the host that wrote a file, known by its first lines, and when it was begun; None
     where no host did. Raise OSError as the disk does.
     """
@@ -222,6 +222,6 @@ def _of_others(host: TranscriptHost, source: Path) -> list[TranscriptHost]:
 
 def _is_of(host: TranscriptHost, path: Path) -> bool:
     try:
-        return _known(path)[0] is host
+        return _detect_host(path)[0] is host
     except OSError:
         return False

@@ -227,7 +227,7 @@ _EDITOR = re.compile(
 )
 
 
-def typed_text(text: str) -> str:
+def human_text(text: str) -> str:
     """Return what a person typed of a prompt; nothing where a machine wrote all of it."""
     text = _REMEMBER.sub("", _TAGGED.sub("", text)).strip()
     text = _EDITOR.sub("", _APPENDED.sub("", text)).strip()

@@ -35,14 +35,14 @@ from store.index.segment_lookup import (
     SegmentView,
     TermLists,
     among,
-    concatenated,
+    concatenate_lists,
     lists_of,
     views,
 )
 from store.index.segments import Counted
 from store.memories.memory import TEXT_FIELDS
 from store.memories.table import insight_mask, searched_texts, text_fingerprints
-from store.snapshots.parallel import packed, unpacked
+from store.snapshots.parallel import pack_table, unpack_table
 from store.snapshots.projection import (
     Built,
     Inputs,
@@ -75,18 +75,18 @@ def build_postings(inputs: Inputs, previous: Previous | None) -> Made:
     texts, marks = tables["memories"].select(TEXTS), text_fingerprints(tables["columns"])
 
     def indexed(runs: Sequence[Numbers]) -> Iterator[Counted]:
-        pieces = ((run, packed(take_rows(texts, run))) for run in runs)
+        pieces = ((run, pack_table(take_rows(texts, run))) for run in runs)
         some = sum(map(len, runs)) <= segments.BASE
-        return map(_counted, pieces) if some else inputs.map(_counted, pieces)
+        return map(_count_terms, pieces) if some else inputs.map(_count_terms, pieces)
 
     old = None if previous is None else previous.tables
     repeated = insight_mask(tables["memories"])
-    return segments.updated(marks, old, indexed, inputs.keep, Formula(), repeated)
+    return segments.update_segments(marks, old, indexed, inputs.keep, Formula(), repeated)
 
 
-def _counted(piece: tuple[Numbers, pa.Buffer]) -> Counted:
+def _count_terms(piece: tuple[Numbers, pa.Buffer]) -> Counted:
     numbers, data = piece
-    table = unpacked(data)
+    table = unpack_table(data)
     step = max(1, len(table) * _BYTES // max(table.nbytes, 1))
     made = []
     for start in range(0, len(table), step):
@@ -114,10 +114,10 @@ def index(
             terms = pa.array([*chain.from_iterable(some)], pa.string())
             yield count_terms(terms, np.array([*map(len, some)]), run, lambda term: (term,))
 
-    made = segments.updated(
+    made = segments.update_segments(
         marks, None, indexed, lambda name, table: Part.of(table), Formula(k1, b, epsilon)
     )
-    return segments.built(made)
+    return segments.segment_tables(made)
 
 
 class _Known(NamedTuple):
@@ -193,11 +193,11 @@ class PostingsIndex:
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
         if self._held(term) is not None:
-            return concatenated(
+            return concatenate_lists(
                 lists_of(self.segments, np.array([tokenizer.filing_hash(term)], np.uint64))
             )
         related = self._kin(term)
-        return concatenated([one.listed for one in related.lists.narrow] if related else ())
+        return concatenate_lists([one.listed for one in related.lists.narrow] if related else ())
 
     def holding(self, terms: Iterable[str], docs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which rows, ascending, hold which terms, else their kin, [terms, docs]."""
@@ -316,7 +316,7 @@ class PostingsIndex:
         """Return several terms' documents as one's: each once, with a share of its best impact."""
         if not len(hashes):
             return None
-        listed, gains = concatenated(lists_of(self.segments, hashes))
+        listed, gains = concatenate_lists(lists_of(self.segments, hashes))
         documents, where = np.unique(listed, return_inverse=True)
         impacts = np.zeros(len(documents), np.float32)
         np.maximum.at(impacts, where, gains)

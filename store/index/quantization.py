@@ -90,18 +90,18 @@ _CODE_BLOCK = 65_536  # rows at a time: what is done for each word stays in the 
 
 def binary_codes(halves: Halves) -> Words:
     """Return the bits of rows [n, d] by word: [WORDS, n]; n is not 0."""
-    sample = _projected(halves[::_SAMPLED])
+    sample = _project(halves[::_SAMPLED])
     middle = sample.sum(axis=0, dtype=np.float64) / len(sample)
     words = np.empty((CODE_WORDS, len(halves)), np.uint64)
     for start in range(0, len(halves), _PROJECTED):
-        is_above = _projected(halves[start : start + _PROJECTED]) > middle
-        words[:, start : start + _PROJECTED] = _packed(is_above).T
+        is_above = _project(halves[start : start + _PROJECTED]) > middle
+        words[:, start : start + _PROJECTED] = _pack_bits(is_above).T
     return words
 
 
 def query_code(query: Floats) -> Words:
     """Return the bits of a query's vector [d]: [WORDS]."""
-    bits: Words = _packed(_projected(query[None, :]) > 0)[0]
+    bits: Words = _pack_bits(_project(query[None, :]) > 0)[0]
     return bits
 
 
@@ -117,13 +117,13 @@ def count_differences(query: Words, words: Sequence[Words], into: Differences) -
             np.add(found, np.bitwise_count(other[:size], out=count[:size]), out=found)
 
 
-def _projected(rows: Halves | Floats) -> Floats:
+def _project(rows: Halves | Floats) -> Floats:
     whole = np.rint(rows.astype(np.float32) * np.float32(_GRAINS))
     projected: Floats = whole @ _directions(rows.shape[1])
     return projected
 
 
-def _packed(bits: npt.NDArray[np.bool_]) -> Words:
+def _pack_bits(bits: npt.NDArray[np.bool_]) -> Words:
     packed: Words = np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
     return packed
 

@@ -81,7 +81,7 @@ def views(tables: Tables) -> Iterator[SegmentView]:
         starts = {name: starts[name] + rows[name] for name in starts}
 
 
-def concatenated(lists: Sequence[Listed]) -> Listed:
+def concatenate_lists(lists: Sequence[Listed]) -> Listed:
     """Return several lists as one, one after the other."""
     if len(lists) == 1:
         return lists[0]
@@ -145,7 +145,7 @@ def lookup(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> l
             else:
                 wide[number].append(Wide(place, segment.spread[row]))
     return [
-        TermLists(_put_together(segments, spans), tuple(rows))
+        TermLists(_merge_spans(segments, spans), tuple(rows))
         for spans, rows in zip(narrow, wide, strict=True)
     ]
 
@@ -155,7 +155,7 @@ def lists_of(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) ->
     return [one.listed(span) for one in segments for _, span, _ in one.found(hashes)]
 
 
-def _put_together(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tuple[Narrow, ...]:
+def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tuple[Narrow, ...]:
     groups: list[list[Span]] = []
     size = SHORT
     for place, span in spans:
@@ -169,7 +169,7 @@ def _put_together(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tup
         Narrow(
             group[0][0],
             group[-1][0],
-            concatenated([segments[place].listed(span) for place, span in group]),
+            concatenate_lists([segments[place].listed(span) for place, span in group]),
         )
         for group in groups
     )

@@ -77,7 +77,7 @@ def ranges(documents: int) -> tuple[Range, ...]:
     return tuple(pairwise(ends))
 
 
-def updated(
+def update_segments(
     fingerprints: Fingerprints,
     previous: Built | None,
     counted: Callable[[Sequence[Numbers]], Iterable[Counted]],
@@ -114,9 +114,9 @@ def updated(
         if segment is None:
             lists = _lists(old, one, changed, fresh)
             table = pa.table([lengths[slice(*one)], fingerprints[slice(*one)]], schema=DOCUMENTS)
-            segment = _made(lists, one, norms, table, keep, formula)
+            segment = _make_segment(lists, one, norms, table, keep, formula)
         elif average != old.average:
-            segment.parts.update(_weighed(segment, one, norms, keep, formula))
+            segment.parts.update(_weigh_segment(segment, one, norms, keep, formula))
         segments.append(segment)
     hashes, frequencies = _frequencies(segments, repeated)
     idf, average_idf = bm25.okapi_idf(frequencies, len(indexed), formula.epsilon)
@@ -221,7 +221,7 @@ def _lists(old: _Old, one: Range, changed: Numbers, fresh: deque[tuple[int, List
     return join_lists([*found, *taken(one[1])])
 
 
-def _made(
+def _make_segment(
     lists: Lists,
     one: Range,
     norms: npt.NDArray[np.float64],
@@ -242,7 +242,7 @@ def _made(
     return replace(segment, parts=parts | given)
 
 
-def _weighed(
+def _weigh_segment(
     segment: _Segment, one: Range, norms: npt.NDArray[np.float64], keep: Keep, formula: Formula
 ) -> dict[str, Part]:
     """Return a segment's tables of impacts for other norms."""
@@ -310,7 +310,7 @@ def _arrow(schema: pa.Schema, *columns: object) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
-def built(made: Made) -> Built:
+def segment_tables(made: Made) -> Built:
     """Return what `updated` made as tables."""
     parts = {
         name: (Part.of(some),) if isinstance(some, pa.Table) else some

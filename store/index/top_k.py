@@ -47,7 +47,7 @@ def _plain(scores: Scores, mask: Mask | None, k: int, above: float) -> Docs:
     passes = scores > above
     if mask is not None:
         passes &= mask
-    return _ordered(scores, np.flatnonzero(passes), k)
+    return _sort_best(scores, np.flatnonzero(passes), k)
 
 
 def _by_blocks(
@@ -63,8 +63,8 @@ def _by_blocks(
         higher, equal = np.flatnonzero(greatest > least), np.flatnonzero(greatest == least)
         left_out = len(higher) + len(equal) - count
         blocks = np.sort(np.concatenate([higher, equal[left_out:]]))
-        docs = _reaching(scores, blocks, block, least)
-        found = _ordered(scores, docs if mask is None else docs[mask[docs]], k)
+        docs = _docs_above(scores, blocks, block, least)
+        found = _sort_best(scores, docs if mask is None else docs[mask[docs]], k)
         newer = (equal[left_out - 1] + 1) * block if left_out else 0
         if len(found) == k and (scores[found[-1]] > least or found[-1] >= newer):
             return found
@@ -72,7 +72,7 @@ def _by_blocks(
     return _plain(scores, mask, k, above)
 
 
-def _reaching(scores: Scores, blocks: Docs, block: int, least: np.float32) -> Docs:
+def _docs_above(scores: Scores, blocks: Docs, block: int, least: np.float32) -> Docs:
     """Return the documents of some blocks that reach it, ascending.
 
     The part of a block at the end is always looked at.
@@ -85,7 +85,7 @@ def _reaching(scores: Scores, blocks: Docs, block: int, least: np.float32) -> Do
     return np.concatenate([blocks[places // block] * block + places % block, last])
 
 
-def _ordered(scores: Scores, docs: Docs, k: int) -> Docs:
+def _sort_best(scores: Scores, docs: Docs, k: int) -> Docs:
     """Return the best `k` of some documents, which ascend, best first."""
     kept = scores[docs]
     if len(docs) > k:

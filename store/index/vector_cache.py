@@ -179,7 +179,7 @@ def embed_batches(
     some: Iterator[Halves | None]
     if isinstance(embedder, LexicalEmbedder) and total > _CHEAP_BATCH:
         # it is pure Python: only processes use all processors
-        some = inputs.map(partial(_halves, embedder, texts), map(parallel.packed, batches))
+        some = inputs.map(partial(_halves, embedder, texts), map(parallel.pack_table, batches))
     else:
         some = _answers(embedder, batches, texts)
     for of, vectors in zip(hashes, some, strict=True):
@@ -218,7 +218,7 @@ class NoAnswer(EmbedderError):
 
 
 def _halves(embedder: Embedder, texts: Texts, batch: pa.Buffer) -> Halves:
-    return _vectors(embedder, list(texts(parallel.unpacked(batch))))
+    return _vectors(embedder, list(texts(parallel.unpack_table(batch))))
 
 
 def _vectors(embedder: Embedder, texts: list[str]) -> Halves:

@@ -59,7 +59,7 @@ def vectors_projection(embedder: Embedder) -> Projection:
         of_memories = inputs.tables["memories"]
         before = [] if previous is None else [previous.tables["rows"]]
         known = vector_cache(inputs, before)
-        plan = _plan(wanted_hashes(of_memories["columns"]), known, sum(map(len, before)))
+        plan = _plan(text_hashes_of(of_memories["columns"]), known, sum(map(len, before)))
         parts: dict[str, list[Part]] = {"rows": [], "codes": []}
         missing = [np.empty((0, 2), np.uint64)]
         fresh = _fresh(embedder, of_memories["memories"], plan, inputs)
@@ -68,11 +68,11 @@ def vectors_projection(embedder: Embedder) -> Projection:
                 for name, some in parts.items():
                     some.append(previous.tables.parts[name][number])
                 continue
-            one = _made_part(plan, number, known, fresh, parts["rows"], schemas)
+            one = _make_part(plan, number, known, fresh, parts["rows"], schemas)
             missing.append(plan.wanted[one.missing])
             for name, some in parts.items():
                 some.append(inputs.keep(name, one.tables[name]))
-        parts["signs"] = _signed(parts["rows"], previous, inputs.keep, schemas["signs"])
+        parts["signs"] = _code_parts(parts["rows"], previous, inputs.keep, schemas["signs"])
         owed = text_hashes.hash_column(np.concatenate(missing))
         calibration = _calibration(embedder, previous, is_down=bool(len(owed)))
         return {
@@ -105,7 +105,7 @@ def _schemas(width: int) -> Mapping[str, pa.Schema]:
     }
 
 
-def wanted_hashes(columns: pa.Table) -> Hashes:
+def text_hashes_of(columns: pa.Table) -> Hashes:
     """Return the hash of each memory's text, in order; zeros where it is forgotten."""
     wanted = text_hashes.column_hashes(columns.column("text_hash")).copy()
     wanted[is_forgotten(columns)] = 0
@@ -120,7 +120,7 @@ def is_forgotten(columns: pa.Table) -> npt.NDArray[np.bool_]:
 
 def distinct_texts(tables: Tables) -> list[str]:
     """Return what is embedded of the tables of memories, each text once."""
-    wanted = wanted_hashes(tables["columns"])
+    wanted = text_hashes_of(tables["columns"])
     is_first = text_hashes.first_places(wanted) == np.arange(len(wanted))
     chosen = np.flatnonzero(is_first & text_hashes.has_text(wanted))
     return list(indexed_texts(tables["memories"].take(pa.array(chosen))))
@@ -191,7 +191,7 @@ class _MadePart:
     missing: Places  # memories whose text was to be embedded, and was not
 
 
-def _made_part(
+def _make_part(
     plan: _Plan,
     number: int,
     known: VectorCache,
@@ -238,7 +238,7 @@ def _made_part(
     )
 
 
-def _signed(
+def _code_parts(
     rows: Sequence[Part], previous: Previous | None, keep: Keep, schema: pa.Schema
 ) -> list[Part]:
     """Return the signs of each part of rows; none while there are few memories."""
@@ -299,7 +299,7 @@ def field_vectors_projection(embedder: Embedder) -> Projection:
     width = embedder.dimension or 1
 
     def build(inputs: Inputs, previous: Previous | None) -> Made:
-        kept = _kept(previous)
+        kept = _previous_parts(previous)
         parts: list[Part] = []
         ranges: list[dict[str, object]] = []
         missing: dict[bytes, None] = {}
@@ -341,7 +341,7 @@ def field_vectors_projection(embedder: Embedder) -> Projection:
     )
 
 
-def embedded_fields(embedder: Embedder, tables: Tables) -> Iterator[tuple[int, str]]:
+def fields_to_embed(embedder: Embedder, tables: Tables) -> Iterator[tuple[int, str]]:
     """Yield the row and text of each field a model embeds of the tables of memories, row by row.
 
     A remote model embeds none; forgotten memories are left out.
@@ -381,7 +381,7 @@ def _fields(table: pa.Table) -> tuple[npt.NDArray[np.int32], list[str]]:
     return np.array([row for row, _ in found], np.int32), [text for _, text in found]
 
 
-def _kept(previous: Previous | None) -> dict[tuple[int, bytes], Part]:
+def _previous_parts(previous: Previous | None) -> dict[tuple[int, bytes], Part]:
     """Return the parts there are, by where they begin and what they were made from.
 
     None where texts wait for the model: it may answer this time.

@@ -96,7 +96,7 @@ def make_batch(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Dra
         except JunkText as error:
             refused.append(Refused(place, redact.redact(str(error))))  # it may quote the text
         except InvalidInput as error:
-            raise type(error)(f"{_named(place, len(memories))}: {error}") from error
+            raise type(error)(f"{_item_path(place, len(memories))}: {error}") from error
         else:
             items.append(_item(place, event, draft.id or memory_id(job, place)))
     ids: list[str | None] = [None] * (len(memories) + len(turns))
@@ -106,7 +106,7 @@ def make_batch(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Dra
     return Batch(tuple(ids), tuple(refused), msgspec.json.encode(items), count)
 
 
-def said(
+def turn_drafts(
     turns: Iterable[Turn],
     *,
     project: str | None = None,
@@ -139,7 +139,7 @@ def drop_memories(body: bytes, memories: Collection[str]) -> bytes:
     return msgspec.json.encode([item for item in _items.decode(body) if item.id not in memories])
 
 
-def _named(place: int, memories: int) -> str:
+def _item_path(place: int, memories: int) -> str:
     return f"memories[{place}]" if place < memories else f"turns[{place - memories}]"
 
 

@@ -172,7 +172,7 @@ class QueueFile:
             self._connection.close()
             self._connection = None
         if self._connection is None:
-            self._connection = _opened(self.path, make=make)
+            self._connection = _open_queue(self.path, make=make)
             self._inode = _inode(self.path)
             self._is_only_read = is_read_only(self.path)
         return self._connection
@@ -191,7 +191,7 @@ def _inode(path: Path) -> int | None:
         return None
 
 
-def _opened(path: Path, *, make: bool) -> apsw.Connection | None:
+def _open_queue(path: Path, *, make: bool) -> apsw.Connection | None:
     """Return a connection to the queue at a path, made where there is none; else None.
 
     Raise what SQLite says, LogForeign for another program's file, LogVersion for a later one's.

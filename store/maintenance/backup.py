@@ -73,7 +73,7 @@ def make_backup(tenant: Tenant, path: Path, version: str, now: int) -> BackupRep
     """
     if path.exists() or path.is_symlink():
         raise Conflict(f"{path} is there already: name a new file")
-    with log_file.translated(path), _passing(path.absolute().parent) as folder:
+    with log_file.translated(path), _temporary_folder(path.absolute().parent) as folder:
         staged = Tenant(tenant.name, folder)
         with compaction.alone(tenant.log):
             # the queue first: a job that is recorded in between is in both, and recorded once
@@ -103,7 +103,7 @@ def check_backup(path: Path) -> Listing:
     Raise SourceError for one that cannot be restored whole, LogFull where there is no room.
     """
     with TemporaryDirectory(prefix="mnemolog-") as folder:
-        return _unpacked(path, Path(folder))
+        return _unpack_and_prove(path, Path(folder))
 
 
 def restore_backup(
@@ -121,8 +121,8 @@ def restore_backup(
         raise Conflict(
             f"there is a tenant {tenant.name}: name another (--into), or replace it (--replace)"
         )
-    with log_file.translated(tenant.root), _passing(tenant.root.parent) as folder:
-        listing = _unpacked(path, folder)
+    with log_file.translated(tenant.root), _temporary_folder(tenant.root.parent) as folder:
+        listing = _unpack_and_prove(path, folder)
         staged = Tenant(tenant.name, folder)
         if not is_there:
             _take_place(staged, tenant)
@@ -147,7 +147,7 @@ def _copy_segments(tenant: Tenant, staged: Tenant) -> None:
             raise LogCorrupt(f"{folder / one.name} is missing: restore a backup") from error
 
 
-def _unpacked(path: Path, folder: Path) -> Listing:
+def _unpack_and_prove(path: Path, folder: Path) -> Listing:
     """Unpack a backup and prove it; raise SourceError where it cannot be restored whole."""
     listing = backup_file.unpack(path, folder)
     try:
@@ -272,7 +272,7 @@ def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
 
 
 @contextmanager
-def _passing(beside: Path) -> Iterator[Path]:
+def _temporary_folder(beside: Path) -> Iterator[Path]:
     """Give an empty folder beside another, gone at the end unless it was moved.
 
     One that a process left which was killed goes too: its lock is free.
@@ -323,19 +323,19 @@ _UNFINISHED = (
 
 def copy_log(path: Path, to: Path) -> None:
     """Copy a log as it is at one moment; raise what `translated` does."""
-    with _copied(path, to) as copy:
+    with _copy_database(path, to) as copy:
         copy.execute("VACUUM")  # a page may still hold what was erased from the rows on it
 
 
 def copy_queue(path: Path, to: Path) -> None:
     """Copy the batches that wait, to be taken up by whoever opens the copy."""
-    with _copied(path, to) as copy:
+    with _copy_database(path, to) as copy:
         for statement in _UNFINISHED:
             copy.execute(statement)
 
 
 @contextmanager
-def _copied(path: Path, to: Path) -> Iterator[apsw.Connection]:
+def _copy_database(path: Path, to: Path) -> Iterator[apsw.Connection]:
     with log_file.translated(path):
         log_file.create_file(to)
         source = log_file.connect(path)
@@ -359,7 +359,7 @@ def check_log(path: Path) -> tuple[int, int]:
     LogCorrupt where SQLite finds damage in it.
     """
     version = log_file.SCHEMA_VERSION
-    with _checked(path, log_file.APPLICATION_ID, version, "store") as connection:
+    with _check_database(path, log_file.APPLICATION_ID, version, "store") as connection:
         found: list[Row] = connection.execute(
             "SELECT max(octet_length(body)), min(at), max(at) FROM events"
         ).fetchall()
@@ -371,12 +371,14 @@ def check_log(path: Path) -> tuple[int, int]:
 
 def check_queue(path: Path) -> None:
     """Look at a queue as `check_log` does at a log; raise the same."""
-    with _checked(path, queue_file.APPLICATION_ID, queue_file.SCHEMA_VERSION, "store.ingest"):
+    with _check_database(
+        path, queue_file.APPLICATION_ID, queue_file.SCHEMA_VERSION, "store.ingest"
+    ):
         pass
 
 
 @contextmanager
-def _checked(path: Path, owner: int, newest: int, package: str) -> Iterator[apsw.Connection]:
+def _check_database(path: Path, owner: int, newest: int, package: str) -> Iterator[apsw.Connection]:
     with log_file.translated(path):
         connection = log_file.connect(path)
         try:
@@ -402,12 +404,12 @@ def _check_schema(connection: apsw.Connection, name: str, package: str) -> None:
     try:
         ours.execute(files(package).joinpath("schema.sql").read_text())
         known = {*_statements(ours), *map(_plain, log_file.MIGRATIONS.values())}
-        wanted = set(_made(ours)) - {"segments"}  # an older log has none yet
+        wanted = set(_schema_names(ours)) - {"segments"}  # an older log has none yet
     finally:
         ours.close()
     if strange := [one for one in _statements(connection) if one not in known]:
         raise LogForeign(f"{name} holds what mnemolog never made: {strange[0]:.80}")
-    if missing := wanted - set(_made(connection)):
+    if missing := wanted - set(_schema_names(connection)):
         raise LogForeign(f"{name} has no {', '.join(sorted(missing))}")
 
 
@@ -416,7 +418,7 @@ def _statements(connection: apsw.Connection) -> Iterator[str]:
         yield _plain(text)
 
 
-def _made(connection: apsw.Connection) -> Iterator[str]:
+def _schema_names(connection: apsw.Connection) -> Iterator[str]:
     """Yield the names of tables and triggers; the indexes that are missing make nothing wrong."""
     for kind, name in connection.execute("SELECT type, name FROM sqlite_schema"):
         if kind in ("table", "trigger"):

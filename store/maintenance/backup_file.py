@@ -130,7 +130,7 @@ def _entry(name: str, method: int) -> zipfile.ZipInfo:
 
 def read_listing(path: Path) -> Listing:
     """Return what a backup says of itself; raise SourceError where it cannot be one."""
-    with _opened(path) as packed:
+    with _open_zip(path) as packed:
         return _list(path, packed)
 
 
@@ -140,7 +140,7 @@ def unpack(path: Path, folder: Path) -> Listing:
     Raise SourceError for a file that is no whole backup, LogFull where there is no room for it;
     what was written until then is to be thrown away.
     """
-    with _opened(path) as packed:
+    with _open_zip(path) as packed:
         listing = _list(path, packed)
         wanted = sum(part.bytes for part in listing.parts)
         if wanted > (free := shutil.disk_usage(folder).free):
@@ -219,7 +219,7 @@ class _InSmallPieces(BufferedReader):
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a backup's zip; raise SourceError where it is none, or anything of it is wrong.
 
     LogFull is raised where the block finds no room for what it writes.

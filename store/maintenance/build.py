@@ -43,7 +43,7 @@ from store.memories.parts import MemoryParts
 from store.snapshots import manifest as manifests
 from store.snapshots import parallel, snapshot
 from store.snapshots.manifest import CheckResult, Manifest, Refusal
-from store.snapshots.projection import Built, Inputs, Previous, Projection, checked_build
+from store.snapshots.projection import Built, Inputs, Previous, Projection, build_checked
 from store.snapshots.snapshot import SnapshotRef
 
 
@@ -139,7 +139,7 @@ def step(
     began = time.perf_counter()
     refs = candidates.load_refs(build.tenant, build.names)
     inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
-    old = None if build.full else _served(build.tenant, projection)
+    old = None if build.full else _current_ref(build.tenant, projection)
     if reused := _reuse(build, projection, old, inputs):
         ref, tables = reused
     else:
@@ -153,16 +153,16 @@ def step(
                 StepJournal(build.tenant.journals, f"{build.embedder.model}/{projection.name}"),
                 ProgressEstimate("embedded", on_progress),
             )
-            tables = checked_build(projection, given, _previous(build, projection, old))
+            tables = build_checked(projection, given, _previous(build, projection, old))
             if build.full and "missing" in tables and tables["missing"].num_rows:
                 # what made them does not answer now: better the ones there are than none
-                old = _served(build.tenant, projection)
-                tables = checked_build(projection, given, _previous(build, projection, old))
+                old = _current_ref(build.tenant, projection)
+                tables = build_checked(projection, given, _previous(build, projection, old))
         seconds = time.perf_counter() - began
         ref, tables = snapshot.write(  # from here on in files, not in memory
             build.tenant.snapshots, projection, build.watermark, inputs, tables, seconds
         )
-    candidates.put_ref(build.tenant, ref)
+    build_state.save_ref(build.tenant, ref)
     return ref, tables
 
 
@@ -170,7 +170,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
     """Run the audits of one projection; what they said is kept beside the candidate."""
     served, unread = last_published(build.tenant)
     before = served.projections.get(projection.name) if served else None
-    compared = None if before is None else _published_tables(build, before)
+    compared = None if before is None else _tables_being_served(build, before)
     if before is not None and compared is None:
         unread = f"the files of {projection.name} are damaged, or of another version of mnemolog"
     memories = (
@@ -194,7 +194,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
     return results
 
 
-def _published_tables(build: Build, ref: SnapshotRef) -> Built | None:
+def _tables_being_served(build: Build, ref: SnapshotRef) -> Built | None:
     """Return what is served of a projection, for the audits; whole only where its rows are read.
 
     None where it is damaged or of another version.
@@ -242,7 +242,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
         manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
         reasons = "; ".join(f"{one.name}: {one.reason}" for one in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
-    served = published_manifest(build.tenant)
+    served = current_manifest(build.tenant)
     manifest = manifests.publish(build.tenant, candidate_manifest(build, checks, now))
     build_state.drop_journal(build.tenant.journals)
     if served and build.log.erased(build.watermark, served.watermark):
@@ -329,12 +329,12 @@ def digests(
             if folder is not None:
                 put = partial(snapshot.keep, folder, projection)
                 given = replace(given, keep=put, map=workers.map)
-            built = checked_build(projection, given, taken_over.get(projection.name))
+            built = build_checked(projection, given, taken_over.get(projection.name))
             made[projection.name] = built if folder is None else built.put_away(put)
     return made
 
 
-def published_manifest(tenant: Tenant) -> Manifest | None:
+def current_manifest(tenant: Tenant) -> Manifest | None:
     """Return what is served now; None where nothing is, or its manifest is damaged."""
     return last_published(tenant)[0]
 
@@ -359,7 +359,7 @@ def load(build: Build, ref: SnapshotRef) -> Built:
 def _load_previous(build: Build, ref: SnapshotRef) -> Built | None:
     """Return a published snapshot's tables, or None where it is damaged or of another version."""
     projection = next(one for one in build.projections if one.name == ref.projection)
-    served, root = published_manifest(build.tenant), build.tenant.snapshots
+    served, root = current_manifest(build.tenant), build.tenant.snapshots
     if projection.version != ref.version or served is None:
         return None
     try:
@@ -374,8 +374,8 @@ def _load_previous(build: Build, ref: SnapshotRef) -> Built | None:
     return load(build, ref)
 
 
-def _served(tenant: Tenant, projection: Projection) -> SnapshotRef | None:
-    served = published_manifest(tenant)
+def _current_ref(tenant: Tenant, projection: Projection) -> SnapshotRef | None:
+    served = current_manifest(tenant)
     return served.projections.get(projection.name) if served else None
 
 

@@ -45,7 +45,7 @@ def load_candidate(tenant: Tenant) -> CandidateStart | None:
         return None
 
 
-def put_ref(tenant: Tenant, ref: SnapshotRef) -> None:
+def save_ref(tenant: Tenant, ref: SnapshotRef) -> None:
     """Put a projection in; what was said of an earlier one, and of the whole, holds no longer."""
     _checks(tenant, ref.projection).unlink(missing_ok=True)
     _whole(tenant).unlink(missing_ok=True)

@@ -80,7 +80,7 @@ def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
 
     Every file is hashed: a flipped bit shows in no other way. What is in it is looked at too.
     """
-    known = {one.name: one for one in _known(manifest)}
+    known = {one.name: one for one in _manifest_projections(manifest)}
     found = []
     for name, ref in manifest.projections.items():
         try:
@@ -92,7 +92,7 @@ def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
     return found
 
 
-def _known(manifest: Manifest) -> tuple[Projection, ...]:
+def _manifest_projections(manifest: Manifest) -> tuple[Projection, ...]:
     """Return the projections of this version of mnemolog, as for the manifest's own model."""
     model = SilentEmbedder(manifest.embedder, manifest.dimension, "nothing is embedded here")
     return catalog.all_projections(model)
@@ -209,12 +209,12 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
     with log:
         yield from _log(log)
         yield from _cold(tenant)
-        yield from _served(settings, tenant, log)
-        yield from _quarantined(log)
+        yield from _check_snapshots(settings, tenant, log)
+        yield from _check_quarantine(log)
     yield _refusal(tenant)
-    yield from _erasing(tenant)
+    yield from _check_erasure(tenant)
     yield from _failures(tenant.root)
-    yield from _ingested(tenant)
+    yield from _check_queue(tenant)
     if problem := job_catalog.load_switches(tenant).problem:
         yield Finding("warn", problem, "delete the file, then `mnemolog jobs on NAME`")
 
@@ -228,7 +228,7 @@ def _failures(root: Path) -> Iterator[Finding]:
         yield Finding("warn", what, f"{seen}it goes from here when the same goes right")
 
 
-def _erasing(tenant: Tenant) -> Iterator[Finding]:
+def _check_erasure(tenant: Tenant) -> Iterator[Finding]:
     """Say whether an erasing was begun and not ended; nothing where none was."""
     from store.maintenance import erase
 
@@ -243,7 +243,7 @@ def _erasing(tenant: Tenant) -> Iterator[Finding]:
     )
 
 
-def _ingested(tenant: Tenant) -> Iterator[Finding]:
+def _check_queue(tenant: Tenant) -> Iterator[Finding]:
     """Say whether something that was accepted could not be recorded; nothing where all was."""
     from store.ingest.job_queue import Queue
 
@@ -293,7 +293,7 @@ def _cold(tenant: Tenant) -> Iterator[Finding]:
         yield Finding("ok", "the file of cold memories is as it was written")
 
 
-def _served(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Finding]:
+def _check_snapshots(settings: Settings, tenant: Tenant, log: EventLog) -> Iterator[Finding]:
     try:
         manifest = manifests.current(tenant)
     except NoManifest as error:
@@ -367,13 +367,13 @@ def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
         yield Finding("warn", what, "mend it (`mnemolog embedder test`), then run `mnemolog build`")
     if isinstance(chosen, SilentEmbedder):
         yield Finding("warn", f"no vectors: {chosen.reason}", "run `mnemolog embedder list`")
-    for projection in _known(manifest):
+    for projection in _manifest_projections(manifest):
         ref = manifest.projections.get(projection.name)
         if ref is None or ref.version != projection.version:
             yield Finding("warn", f"{projection.name} is of another version of mnemolog", _BUILD)
 
 
-def _quarantined(log: EventLog) -> Iterator[Finding]:
+def _check_quarantine(log: EventLog) -> Iterator[Finding]:
     """Say which memories builds leave out; nothing where there are none."""
     try:
         held = quarantine.held(log)

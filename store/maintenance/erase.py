@@ -153,7 +153,7 @@ def _cut_row(kind: str, body: str, looker: Looker) -> str:
     for leaves_out in (True, False):
         try:
             return encode(
-                decode(kind, msgspec.json.encode(_left(value, looker, leaves_out)).decode())
+                decode(kind, msgspec.json.encode(_strip_texts(value, looker, leaves_out)).decode())
             )
         except msgspec.ValidationError:
             continue
@@ -164,20 +164,20 @@ def _cut_row(kind: str, body: str, looker: Looker) -> str:
 _NEEDED: Mapping[str, Mapping[str, Any]] = {"prompted": {"prompt": ""}, "action": {"tool": "-"}}
 
 
-def _left(value: object, looker: Looker, leaves_out: bool) -> object:
+def _strip_texts(value: object, looker: Looker, leaves_out: bool) -> object:
     """Return a JSON value without such texts, each left out or made empty."""
     if isinstance(value, str):
         return "" if looker.holds(value) else value
     if isinstance(value, dict):
         kept = {name: one for name, one in value.items() if not looker.holds(name)}
         return {
-            name: _left(one, looker, leaves_out)
+            name: _strip_texts(one, looker, leaves_out)
             for name, one in kept.items()
             if not (leaves_out and isinstance(one, str) and looker.holds(one))
         }
     if isinstance(value, Sequence):
         return [
-            _left(one, looker, leaves_out)
+            _strip_texts(one, looker, leaves_out)
             for one in value
             if not (isinstance(one, str) and looker.holds(one))
         ]
@@ -254,7 +254,9 @@ def reach(log: EventLog, asked: EraseRequest) -> Reach:
     ids = ids_to_erase(log, asked)
     gone = erasing.changes(log, ids)
     salt = os.urandom(16)
-    found = _without_own_words(marks_.of(_lost_texts(gone), salt)) | marks_.asked(asked.texts, salt)
+    found = _without_own_words(marks_.of(_texts_removed_by(gone), salt)) | marks_.asked(
+        asked.texts, salt
+    )
     rows = {one.row[0] for one in gone}
     cut = [one for one in _cuts(log, asked, found, rows) if one.row[0] not in rows]
     kinds = Counter(one.row[3] for one in cut)
@@ -271,7 +273,7 @@ def wipe(tenant: Tenant, log: EventLog, asked: EraseRequest, now: int) -> EraseR
     """
     # a build that read a row before this, and is checked after it, would be refused
     with build.lock(tenant, wait_s=_WAIT_S):
-        looked_for, asked = _kept(tenant, log, asked)
+        looked_for, asked = _save_start(tenant, log, asked)
         done = erasing.erase(log, asked.ids, now)
         cut = _cut(log, asked, looked_for)
     looker = Looker(looked_for)
@@ -348,7 +350,7 @@ def file_names(tenant: Tenant) -> set[str]:
     return {path.relative_to(tenant.root).as_posix() for path in walk_files(tenant.root)}
 
 
-def _kept(tenant: Tenant, log: EventLog, asked: EraseRequest) -> tuple[Marks, EraseRequest]:
+def _save_start(tenant: Tenant, log: EventLog, asked: EraseRequest) -> tuple[Marks, EraseRequest]:
     """Return what is to be looked for, kept on the disk, with what an earlier try kept; and what is
     to be erased, with the memories that an earlier try found by their texts.
     """
@@ -361,7 +363,7 @@ def _kept(tenant: Tenant, log: EventLog, asked: EraseRequest) -> tuple[Marks, Er
     salt = before.marks.salt
     marks = (
         before.marks
-        | _without_own_words(marks_.of(_lost_texts(gone), salt))
+        | _without_own_words(marks_.of(_texts_removed_by(gone), salt))
         | marks_.asked(asked.texts, salt)
     )
     both = EraseStart(tuple(dict.fromkeys((*before.ids, *asked.ids))), marks)
@@ -369,11 +371,11 @@ def _kept(tenant: Tenant, log: EventLog, asked: EraseRequest) -> tuple[Marks, Er
     return marks, asked
 
 
-def _lost_texts(changes: Iterable[Change]) -> list[str]:
-    return [text for one in changes for text in _texts_lost(one.said, one.left)]
+def _texts_removed_by(changes: Iterable[Change]) -> list[str]:
+    return [text for one in changes for text in _removed_texts(one.said, one.left)]
 
 
-def _texts_lost(said: str, left: str) -> Iterator[str]:
+def _removed_texts(said: str, left: str) -> Iterator[str]:
     """Yield the texts that a body loses."""
     stays = set(marks_.leaves(msgspec.json.decode(left)))
     for text in marks_.leaves(msgspec.json.decode(said)):

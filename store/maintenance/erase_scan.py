@@ -50,7 +50,7 @@ def raw_texts(path: Path) -> Iterator[str]:
             yield from _texts(data)
 
 
-def decoded_texts(path: Path) -> Iterator[str] | None:
+def texts_in_file(path: Path) -> Iterator[str] | None:
     """Yield the texts that a file's bytes decode to; None where they are no more than bytes.
 
     What is damaged raises one of `Unreadable`.
@@ -96,10 +96,10 @@ def texts_in_value(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, bytes) and value:
-        yield from _texts(_unpacked(value))
+        yield from _texts(_unpack(value))
 
 
-def _unpacked(value: bytes) -> bytes:
+def _unpack(value: bytes) -> bytes:
     if value[:1] == b"\x78" or value[:2] == b"\x1f\x8b":
         try:
             return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(value, _MOST)
@@ -265,7 +265,7 @@ def _look(path: Path, looker: Looker, *, words: bool) -> _How:
     if path.name.endswith(_LOCKS):
         return _How()
     plainly = any(looker.holds(text, words=words) for text in raw_texts(path))
-    texts = decoded_texts(path)
+    texts = texts_in_file(path)
     if texts is None:
         return _How(plainly)
     within = any(looker.holds(text, words=words) for text in texts)
@@ -302,7 +302,7 @@ def drop_records(home: Path, tenant: Path, looker: Looker) -> list[str]:
     dropped = [
         *_runs(home / "dagster", looker),
         *_logs(home, tenant, looker),
-        *_damaged(tenant / "damaged", looker),
+        *_drop_damaged_files(tenant / "damaged", looker),
     ]
     return [path.relative_to(home).as_posix() for path in dropped]
 
@@ -325,11 +325,11 @@ def _beside(folder: Path) -> Iterator[Path]:
         yield from sorted(folder.glob(pattern))
 
 
-def _damaged(folder: Path, looker: Looker) -> Iterator[Path]:
+def _drop_damaged_files(folder: Path, looker: Looker) -> Iterator[Path]:
     """Delete what was kept of damaged files where it quotes, or nobody can tell."""
     for path in walk_files(folder):
         try:
-            within = decoded_texts(path) or ()
+            within = texts_in_file(path) or ()
             quotes = any(looker.holds(one, words=True) for one in chain(raw_texts(path), within))
         except Unreadable:
             quotes = True
@@ -340,7 +340,7 @@ def _damaged(folder: Path, looker: Looker) -> Iterator[Path]:
 
 def _runs(folder: Path, looker: Looker) -> Iterator[Path]:
     """Drop Dagster's runs that quote, out of all its files."""
-    databases = [_opened(path, looker) for path in sorted(folder.rglob("*.db"))]
+    databases = [_find_rows(path, looker) for path in sorted(folder.rglob("*.db"))]
     going = set[str]().union(*(one.runs for one in databases))
     going -= _at_work(folder, going)
     for one in databases:
@@ -348,7 +348,7 @@ def _runs(folder: Path, looker: Looker) -> Iterator[Path]:
             remove_files([one.path, *one.path.parent.glob(f"{one.path.name}-*")])
             yield one.path
         elif one.rows or going:
-            if _cleared(one, going):
+            if _clear_rows(one, going):
                 yield one.path
     for run in going:
         shutil.rmtree(folder / "storage" / run, ignore_errors=True)
@@ -359,10 +359,10 @@ def _runs(folder: Path, looker: Looker) -> Iterator[Path]:
             yield path
 
 
-def _opened(path: Path, looker: Looker) -> _Database:
+def _find_rows(path: Path, looker: Looker) -> _Database:
     """Return which rows and runs of a file quote."""
     found = _Database(path)
-    with _connected(path) as connection:
+    with _connect(path) as connection:
         for (name,) in connection.execute(_TABLES).fetchall():
             table = str(name)
             names = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
@@ -380,15 +380,15 @@ def _at_work(folder: Path, runs: set[str]) -> set[str]:
     path = folder / "history" / "runs.db"
     if not path.exists() or not runs:
         return set()
-    with _connected(path) as connection:
+    with _connect(path) as connection:
         known = connection.execute("SELECT run_id, status FROM runs").fetchall()
     return {run for run, status in known if run in runs and status not in _ENDED}
 
 
-def _cleared(one: _Database, runs: set[str]) -> bool:
+def _clear_rows(one: _Database, runs: set[str]) -> bool:
     """Delete the rows that quote and all rows of some runs; return whether there were any."""
     changed = 0
-    with _connected(one.path) as connection:
+    with _connect(one.path) as connection:
         assert connection.pragma("secure_delete", True), "SQLite overwrites what it deletes"
         with log_file.immediate(connection):
             for table, names in one.columns.items():
@@ -410,6 +410,6 @@ _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE
 
 
 @contextmanager
-def _connected(path: Path) -> Iterator[apsw.Connection]:
+def _connect(path: Path) -> Iterator[apsw.Connection]:
     with log_file.translated(path), closing(log_file.connect(path)) as connection:
         yield connection

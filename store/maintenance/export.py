@@ -32,13 +32,13 @@ def export(
     Without `all_states` only those that are active at `now`, or were until they were quarantined;
     with `project` only its own, and not those that belong to no project.
     """
-    fold, ratings = _folded(log)
+    fold, ratings = _fold_log(log)
     links: dict[str, dict[ExportedLink, None]] = defaultdict(dict)
     for edge in fold.edges:
         one = msgspec.convert({"target": edge.target, "relation": edge.relation}, ExportedLink)
         links[edge.source][one] = None
-    held = _held(log)
-    for memory in _wanted(fold, held, now, all_states=all_states, project=project):
+    held = _quarantine_states(log)
+    for memory in _memories_to_export(fold, held, now, all_states=all_states, project=project):
         beside: dict[str, Any] = {
             "links": tuple(links.get(memory.id, ())),
             "ratings": ratings.get(memory.id, []),
@@ -46,19 +46,21 @@ def export(
         if memory.id in held:
             beside["state"] = QUARANTINED
         is_gone = memory.state == FORGOTTEN and memory.id not in held
-        yield visible_json.encode(_forgotten(memory) if is_gone else _line(memory, now, beside))
+        yield visible_json.encode(_tombstone(memory) if is_gone else _line(memory, now, beside))
 
 
 def memories(
     log: EventLog, now: int, *, all_states: bool = False, project: str | None = None
 ) -> list[Memory]:
     """Return the memories of which `export` yields a line, without the forgotten ones."""
-    held = _held(log)
-    wanted = _wanted(_folded(log)[0], held, now, all_states=all_states, project=project)
+    held = _quarantine_states(log)
+    wanted = _memories_to_export(
+        _fold_log(log)[0], held, now, all_states=all_states, project=project
+    )
     return [one for one in wanted if one.id in held or one.state != FORGOTTEN]
 
 
-def _folded(log: EventLog) -> tuple[Fold, dict[str, list[ExportedRating]]]:
+def _fold_log(log: EventLog) -> tuple[Fold, dict[str, list[ExportedRating]]]:
     """Return all memories, and their ratings in the order they were given."""
     fold = Fold()
     ratings: dict[str, list[ExportedRating]] = defaultdict(list)
@@ -75,7 +77,7 @@ def _rating(event: Event, body: Rated) -> ExportedRating:
     return ExportedRating(verdict=body.verdict, reason=body.reason, at=at, trust=trust)
 
 
-def _wanted(
+def _memories_to_export(
     fold: Fold, held: Mapping[str, str], now: int, *, all_states: bool, project: str | None
 ) -> Iterator[Memory]:
     """Yield the memories to be exported; `held` are the states of those in quarantine, by id."""
@@ -87,7 +89,7 @@ def _wanted(
             yield memory
 
 
-def _held(log: EventLog) -> dict[str, str]:
+def _quarantine_states(log: EventLog) -> dict[str, str]:
     """Return the states that memories in quarantine had before, by their ids."""
     return {one.id: one.was for one in quarantine.held(log)}
 
@@ -96,7 +98,7 @@ def _is_expired(memory: Memory, now: int) -> bool:
     return memory.expires_at is not None and memory.expires_at <= now
 
 
-def _forgotten(memory: Memory) -> Exported:
+def _tombstone(memory: Memory) -> Exported:
     return msgspec.convert({"id": memory.id, "content": "", "state": FORGOTTEN}, Exported)
 
 

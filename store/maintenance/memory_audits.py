@@ -123,16 +123,16 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
 
     A text that an earlier version kept is there redacted by today's patterns.
     """
-    base = _shared(audited)
+    base = _served_rows(audited)
     row, after = (0, 0) if base is None else (len(base), audited.published_watermark)
     revised: dict[str, str] = {}  # by id
     others: list[str] = []  # the ids of rows that do not say what they are first held against
-    for ids, contents in _recorded(audited, after, revised):
+    for ids, contents in _contents_since(audited, after, revised):
         there = audited.memories.slice(row, len(ids))
         if there.column("id").to_pylist() != ids:
             said = f"the rows from {row} on are not what the log recorded"
             return AuditResult(False, said, ids[:1])
-        others += _differing(there, pa.array(contents, pa.string()))
+        others += _mismatches(there, pa.array(contents, pa.string()))
         row += len(ids)
     if row != audited.count:
         said = f"{audited.count} rows for {row} recorded memories"
@@ -144,7 +144,7 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
             if not there.column("id").equals(served.column("id")):
                 said = f"the rows from {start} on are other memories than are served"
                 return AuditResult(False, said, audited.ids([start]))
-            others += _differing(there, served.column("content"))
+            others += _mismatches(there, served.column("content"))
     memories = MemoryParts.open(audited.tables)
     wrong = [id_ for id_ in others if id_ not in revised]
     for id_, content in revised.items():
@@ -194,13 +194,13 @@ def did_not_shrink(audited: AuditInput) -> AuditResult:
         return AuditResult(False, said, warns=True)
     if audited.published is None:
         return AuditResult(True, f"first build, {audited.count} rows")
-    if gaps := _lost(audited):
+    if gaps := _lost_ranges(audited):
         return AuditResult(True, f"lost: {numbers(gaps)}")
     undone = audited.log.undone(audited.watermark, audited.published_watermark)
     before = len(audited.published["columns"])
     if audited.count + len(undone) < before:
         said = f"{audited.count} rows, {before} are served now"
-        return AuditResult(False, said, _gone(audited, undone))
+        return AuditResult(False, said, _no_longer_active(audited, undone))
     active, served = _active(audited.tables), _active(audited.published)
     excused = len(undone) + sum(
         isinstance(body, (Archived, Erased, Forgotten, Quarantined, Superseded, Staled))
@@ -212,11 +212,13 @@ def did_not_shrink(audited: AuditInput) -> AuditResult:
     excused += max(0, _stale(audited.tables) - _stale(audited.published))
     detail = f"{active} active memories, {served} served now"
     if served - active > excused:
-        return AuditResult(False, f"{detail}, {excused} put away", _gone(audited, undone))
+        return AuditResult(
+            False, f"{detail}, {excused} put away", _no_longer_active(audited, undone)
+        )
     return AuditResult(True, f"{detail}, {excused} put away")
 
 
-def _gone(audited: AuditInput, undone: Container[str]) -> list[str]:
+def _no_longer_active(audited: AuditInput, undone: Container[str]) -> list[str]:
     """Return the ids of memories that are served as active, and are not there so any more."""
     assert audited.published is not None
     there = set(_active_ids(audited.tables))
@@ -229,7 +231,7 @@ def _active_ids(tables: Tables) -> list[str]:
     return ids
 
 
-def _lost(audited: AuditInput) -> list[tuple[int, int]]:
+def _lost_ranges(audited: AuditInput) -> list[tuple[int, int]]:
     """Return what the log said to be lost after what is served was built."""
     return audited.log.stated(after=audited.published_watermark, until=audited.watermark)
 
@@ -279,7 +281,7 @@ def _answerable(audited: AuditInput, ids: Iterable[str]) -> list[str]:
     return found
 
 
-def _shared(audited: AuditInput) -> pa.Table | None:
+def _served_rows(audited: AuditInput) -> pa.Table | None:
     """Return the memories that are served, where the candidate has parts of theirs."""
     fresh = sum(part.rows for _, part in audited.fresh("memories"))
     if audited.published is None or fresh == audited.count:
@@ -303,7 +305,7 @@ def _in_state(tables: Tables, state: str) -> int:
     return int(np.count_nonzero(codes.to_numpy() == STATES.index(state)))
 
 
-def _recorded(
+def _contents_since(
     audited: AuditInput, after: int, revised: dict[str, str]
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yield ids and contents of the memories and prompts since; `revised` gains what came later."""
@@ -325,7 +327,7 @@ def _recorded(
         yield [*new], [*new.values()]
 
 
-def _differing(table: pa.Table, contents: pa.Array | pa.ChunkedArray) -> list[str]:
+def _mismatches(table: pa.Table, contents: pa.Array | pa.ChunkedArray) -> list[str]:
     """Return the ids of the rows that hold other contents."""
     differ = pc.not_equal(table.column("content"), contents)
     rows = (table.column("id"), table.column("content"), contents)

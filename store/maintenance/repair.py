@@ -80,11 +80,11 @@ def _mends(settings: Settings, now: int) -> Iterator[_Mend]:
     """Yield what is to be done; each is done, or not, before the next is looked for."""
     found = tenant(settings.home, settings.choices.tenant)
     yield from _modes(settings.home)
-    yield from _left_over(settings)
+    yield from _temporary_files(settings)
     yield from _log(settings, found, now)
     yield from _queue(found)
     yield from _cold(found)
-    yield from _served(settings, found, now)
+    yield from _snapshots(settings, found, now)
 
 
 def _modes(home: Path) -> Iterator[_Mend]:
@@ -97,7 +97,7 @@ def _make_private(path: Path) -> None:
     path.chmod(path.stat().st_mode & 0o700)
 
 
-def _left_over(settings: Settings) -> Iterator[_Mend]:
+def _temporary_files(settings: Settings) -> Iterator[_Mend]:
     """Yield files of writes and servers that were ended halfway."""
     for path in sorted(settings.home.glob("**/[.l]*")):
         is_passing = has_passing_name(path) or path.name.startswith(salvage.REPAIRING)
@@ -156,7 +156,9 @@ def _salvage(settings: Settings, of: Tenant, now: int, problem: str) -> Iterator
 
 
 def _read(of: Tenant) -> Salvaged:
-    return salvage.salvage(of.log, max((one.watermark for one in manifests.kept(of)), default=0))
+    return salvage.salvage(
+        of.log, max((one.watermark for one in manifests.list_manifests(of)), default=0)
+    )
 
 
 def _gives_more(of: Tenant) -> bool:
@@ -236,7 +238,7 @@ def _cold(of: Tenant) -> Iterator[_Mend]:
         yield _Mend(problem.partition(": ")[0], how, partial(cold_memories.drop, of))
 
 
-def _served(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
+def _snapshots(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
     """Yield a build where what is served is damaged, or holds what the log has lost."""
     if not of.exists:
         return

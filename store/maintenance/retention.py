@@ -51,7 +51,7 @@ def count_waiting(tenant: Tenant, log: EventLog, days: int, now: int) -> int:
     if not (before := retention_bound(days, now)):
         return 0
     [counts] = log.tally(
-        ("prompted",), _erased_until(tenant), max(1, before - _erased_until(tenant)), 1
+        ("prompted",), _last_bound(tenant), max(1, before - _last_bound(tenant)), 1
     ).values()
     return counts[0]
 
@@ -59,7 +59,7 @@ def count_waiting(tenant: Tenant, log: EventLog, days: int, now: int) -> int:
 def is_due(tenant: Tenant, log: EventLog, days: int, now: int) -> bool:
     """Return whether a build is to be begun for it: once a day, and only for something."""
     before = retention_bound(days, now)
-    return before - _erased_until(tenant) >= DAY and count_waiting(tenant, log, days, now) > 0
+    return before - _last_bound(tenant) >= DAY and count_waiting(tenant, log, days, now) > 0
 
 
 def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
@@ -68,14 +68,14 @@ def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
     Done a second time it ends what was ended halfway. Raise LogBusy where another process rewrites
     the log, LogCorrupt where a segment is missing.
     """
-    if before <= _erased_until(tenant):
+    if before <= _last_bound(tenant):
         return 0
     count, changed = 0, 0
     with compaction.alone(log.path):
-        for rows in _old(log, _erased_until(tenant), before):
+        for rows in _old(log, _last_bound(tenant), before):
             changes = list(_changes(log, rows))
             ids = [row for row in rows if row[3] == "prompted"]
-            told = _erased_events(log, ids, now)
+            told = _erasure_events(log, ids, now)
             if changes or told:
                 erasing.rewrite(log, changes, told)
             count, changed = count + len(told), changed + len(changes)
@@ -101,7 +101,7 @@ def _changes(log: EventLog, rows: list[Row]) -> Iterator[Change]:
             yield Change(row, whole[BODY], left)
 
 
-def _erased_events(log: EventLog, rows: list[Row], now: int) -> list[Event]:
+def _erasure_events(log: EventLog, rows: list[Row], now: int) -> list[Event]:
     already = log.erased(log.head()) if rows else frozenset()
     return [
         Event(new_id(now), now, Erased(aged=True), row[1], row[5])
@@ -110,7 +110,7 @@ def _erased_events(log: EventLog, rows: list[Row], now: int) -> list[Event]:
     ]
 
 
-def _erased_until(tenant: Tenant) -> int:
+def _last_bound(tenant: Tenant) -> int:
     try:
         return _decoder.decode(_file(tenant).read_bytes()).until
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError):

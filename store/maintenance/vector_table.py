@@ -39,7 +39,7 @@ def exists(tenant: Tenant) -> bool:
     return _folder(tenant).exists()
 
 
-def synced(tenant: Tenant) -> Any:
+def open_table(tenant: Tenant) -> Any:
     """Return the table, in step with the published vectors.
 
     A row for each memory that has a vector: `document`, `text_hash`, `model`, `part`, `vector`.
@@ -56,7 +56,7 @@ def sync(tenant: Tenant) -> int:
     """
     manifest = manifests.current(tenant)
     ref = manifest.projections["vectors"]
-    files = _named(ref.parts["rows"])
+    files = _parts_by_name(ref.parts["rows"])
     before, wanted = _mark(tenant), _Mark(ref.version, frozenset(files))
     if before == wanted:
         return 0
@@ -93,7 +93,7 @@ def sync(tenant: Tenant) -> int:
     return len(new) + len(gone)
 
 
-def _named(parts: Iterable[PartFile]) -> Mapping[str, tuple[PartFile, int]]:
+def _parts_by_name(parts: Iterable[PartFile]) -> Mapping[str, tuple[PartFile, int]]:
     """Return the parts of `rows` by a name for each, with the document that it begins with."""
     found, start = {}, 0
     for file in parts:

@@ -156,12 +156,12 @@ def _verdict(tenant: Tenant, projection: Projection, manifest: Manifest, rebuilt
         snapshot.verify(tenant.snapshots, ref)
         Constraints(manifest).check_tables(projection)
         live = snapshot.read(tenant.snapshots, ref, projection, check=False)
-        return _compared(ref, live, rebuilt)
+        return _compare(ref, live, rebuilt)
     except SnapshotDamaged as error:
         return Verdict(name, False, str(error))
 
 
-def _compared(ref: SnapshotRef, live: Built, rebuilt: Built) -> Verdict:
+def _compare(ref: SnapshotRef, live: Built, rebuilt: Built) -> Verdict:
     """Return whether tables are those that were built again; raise SnapshotDamaged where one is not
     what its projection's are.
     """
@@ -192,7 +192,7 @@ def first_difference(live: Tables, rebuilt: Tables) -> Difference | None:
 
 def _in_table(name: str, live: pa.Table, rebuilt: pa.Table) -> Difference | None:
     if live.schema != rebuilt.schema:
-        return Difference(name, 0, "", _shown(live.column_names), _shown(rebuilt.column_names))
+        return Difference(name, 0, "", _shorten(live.column_names), _shorten(rebuilt.column_names))
     rows = min(live.num_rows, rebuilt.num_rows)
     places = []
     for number, column in enumerate(rebuilt.column_names):
@@ -201,11 +201,11 @@ def _in_table(name: str, live: pa.Table, rebuilt: pa.Table) -> Difference | None
             places.append((row, number, column))
     if places:
         row, _, column = min(places)
-        pair = (_shown(table.column(column)[row].as_py()) for table in (live, rebuilt))
+        pair = (_shorten(table.column(column)[row].as_py()) for table in (live, rebuilt))
         return Difference(name, row, column, *pair)
     if live.num_rows == rebuilt.num_rows:
         return None
-    ends = (_shown(table.slice(rows, 1).to_pylist() or "no row") for table in (live, rebuilt))
+    ends = (_shorten(table.slice(rows, 1).to_pylist() or "no row") for table in (live, rebuilt))
     return Difference(name, rows, "", *ends)
 
 
@@ -221,6 +221,6 @@ def _first_row(live: pa.ChunkedArray, rebuilt: pa.ChunkedArray) -> int | None:
     return None
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     words = value.hex() if isinstance(value, bytes) else str(value)
     return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"

@@ -45,11 +45,11 @@ class Facts(msgspec.Struct, omit_defaults=True):
 _facts = msgspec.json.Decoder(Facts)
 
 
-def begun(event: Event, body: Prompted) -> Memory:
+def begin_episode(event: Event, body: Prompted) -> Memory:
     """Return the episode that a prompt begins."""
     # a prompt that was not recorded says nothing by itself
     facts = Facts(branch=body.branch, idle=body.intent in _IDLE or not body.prompt)
-    return _hashed(
+    return _with_hash(
         Memory(
             id=event.id,
             seq=event.seq,
@@ -84,29 +84,29 @@ def begun(event: Event, body: Prompted) -> Memory:
             updated_at=event.at,
             expires_at=None,
             ended_at=None,
-            metadata=_encoded(facts),
+            metadata=_encode_facts(facts),
             text_hash=b"",
         )
     )
 
 
-def continued(episode: Memory, event: Event) -> Memory:
+def extend_episode(episode: Memory, event: Event) -> Memory:
     """Return an episode with what an event of its session adds to it."""
     if episode.state not in (OPEN, ACTIVE) or episode.text_hash == ERASED:
         return episode
     match event.body:
         case Acted() as deed:
-            return _acted(episode, event, deed)
+            return _add_action(episode, event, deed)
         case SessionTold(stage=stage, said=said) if stage in _ENDS:
-            return closed(episode, said)
+            return close_episode(episode, said)
         case _:
             return episode
 
 
-def closed(episode: Memory, said: str | None = None) -> Memory:
+def close_episode(episode: Memory, said: str | None = None) -> Memory:
     """Return an episode whose turn is over, with the agent's last words where they are known."""
     if said:
-        episode = _hashed(replace(episode, result=excerpt(said, MAX_SAID)))
+        episode = _with_hash(replace(episode, result=excerpt(said, MAX_SAID)))
     if episode.state != OPEN:
         return episode
     is_idle = facts_of(episode).idle and not episode.action
@@ -119,7 +119,7 @@ def facts_of(episode: Memory) -> Facts:
     return _facts.decode(episode.metadata)
 
 
-def _acted(episode: Memory, event: Event, deed: Acted) -> Memory:
+def _add_action(episode: Memory, event: Event, deed: Acted) -> Memory:
     lines = (episode.action or "").splitlines()
     new = [line for line in _lines(deed) if line not in lines]
     facts = facts_of(episode)
@@ -127,12 +127,12 @@ def _acted(episode: Memory, event: Event, deed: Acted) -> Memory:
         files = dict.fromkeys((*facts.files, *deed.files))
         facts.files = tuple(files)[:MAX_FILES]
     names = tuple(dict.fromkeys((*episode.tags, *deed.names)))[:MAX_NAMES]
-    return _hashed(
+    return _with_hash(
         replace(
             episode,
-            action="\n".join(_fitting([*lines, *new])) or None,
+            action="\n".join(_lines_that_fit([*lines, *new])) or None,
             tags=names,
-            metadata=_encoded(facts),
+            metadata=_encode_facts(facts),
             updated_at=max(episode.updated_at, event.at),
         )
     )
@@ -153,7 +153,7 @@ def _lines(deed: Acted) -> list[str]:
     return []
 
 
-def _fitting(lines: list[str]) -> list[str]:
+def _lines_that_fit(lines: list[str]) -> list[str]:
     """Return the lines that there is room for: the oldest that tell of no outcome go first."""
     size = sum(map(len, lines)) + len(lines)
     while size > MAX_DONE:
@@ -162,10 +162,10 @@ def _fitting(lines: list[str]) -> list[str]:
     return lines
 
 
-def _encoded(facts: Facts) -> str:
+def _encode_facts(facts: Facts) -> str:
     return msgspec.json.encode(facts).decode()
 
 
-def _hashed(episode: Memory) -> Memory:
+def _with_hash(episode: Memory) -> Memory:
     changes: dict[str, Any] = {"text_hash": text_hash(episode.text)}
     return replace(episode, **changes)

@@ -152,7 +152,7 @@ class Fold:
         if isinstance(body, (Prompted, Acted, SessionTold)):
             return self._told(event)
         if isinstance(body, Recorded):
-            memory = self._within_its_trust(recorded(event, body))
+            memory = self._within_its_trust(new_memory(event, body))
             self._file(memory)
             return self._put(memory, event.at)
         before = self.find(event.subject)
@@ -173,7 +173,7 @@ class Fold:
         has_ended = before.ended_at is not None and changes.get("ended_at") is not None
         if has_ended and not isinstance(body, Erased):  # what ended that one is blanked in the log
             changes["ended_at"] = before.ended_at  # it ends once
-        after = tiered(before, replace(before, updated_at=event.at, **changes))
+        after = with_tier(before, replace(before, updated_at=event.at, **changes))
         if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
             trust = max(before.trust, event.trust, key=TRUSTS.index)
             after = replace(after, text_hash=text_hash(after.text), trust=trust)
@@ -219,12 +219,12 @@ class Fold:
         id_ = self.episode(event.session) if event.session is not None else None
         before = self.find(id_) if id_ is not None else None
         if isinstance(event.body, Prompted):
-            begun = episodes.begun(event, event.body)
+            begun = episodes.begin_episode(event, event.body)
             self.rows[begun.id] = begun
             self._file(begun)
-            after = episodes.closed(before) if before is not None else None
+            after = episodes.close_episode(before) if before is not None else None
         else:
-            after = episodes.continued(before, event) if before is not None else None
+            after = episodes.extend_episode(before, event) if before is not None else None
         if before is None or after is None or after == before:
             return ()
         self.rows[after.id] = after
@@ -295,12 +295,14 @@ class Fold:
             found = (self.find(id_) for id_ in ids if id_ != memory.id)
             # an erased one is a value of no key any more
             others = [one for one in found if one is not None and one.key == memory.key]
-        changed = {one.id: after for one in others if (after := _given_way(one, memory, at)) != one}
+        changed = {
+            one.id: after for one in others if (after := _supersede_value(one, memory, at)) != one
+        }
         self.rows |= changed
         return memory.id, *changed
 
 
-def _given_way(one: Memory, newer: Memory, at: int) -> Memory:
+def _supersede_value(one: Memory, newer: Memory, at: int) -> Memory:
     """Return a value of a key as it is once a newer one holds: it is over when that begins."""
     ends = max(one.created_at, newer.created_at)
     if one.state == ACTIVE:
@@ -313,7 +315,7 @@ def _given_way(one: Memory, newer: Memory, at: int) -> Memory:
 # What follows from it for other memories is the fold's (`memory.fold`).
 
 
-def recorded(event: Event, body: Recorded) -> Memory:
+def new_memory(event: Event, body: Recorded) -> Memory:
     """Return the row of a new memory, active whatever else holds its key."""
     created = micros(body.created_at) if body.created_at else event.at
     tags = tuple(dict.fromkeys(body.tags))
@@ -386,7 +388,7 @@ _BLANK: dict[str, Any] = {
 }
 
 
-def tiered(before: Memory, after: Memory) -> Memory:
+def with_tier(before: Memory, after: Memory) -> Memory:
     """Return a changed memory; a tier that was, or is to be, what the rules say goes by them."""
     if after.tier == AUTO or (after.tier == before.tier == before.auto_tier):
         return replace(after, tier=after.auto_tier)

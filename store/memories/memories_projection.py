@@ -24,8 +24,8 @@ from store.memories.table import (
     MEMORIES,
     PROJECTS,
     columns_of,
+    concat_tables,
     edge_table,
-    joined,
     table_of,
     with_rows,
 )
@@ -132,7 +132,7 @@ class Growth:
         start, parts = len(self._memories), list(self._memories.parts)
         table = table_of(rows)
         if start % memory_table.ROWS:
-            table = joined([parts.pop().table, table])
+            table = concat_tables([parts.pop().table, table])
             self._columns.pop()
         parts.append(self._part("memories", table))
         self._columns.append(columns_of(table, self._projects))
@@ -178,7 +178,7 @@ class Growth:
             return
         rows, table, parts = memory_table.ROWS, edge_table(edges), list(self._edges)
         if parts and parts[-1].rows < rows:
-            table = joined([parts.pop().table, table])
+            table = concat_tables([parts.pop().table, table])
         starts = range(0, table.num_rows, rows)
         parts += (self._part("edges", table.slice(start, rows)) for start in starts)
         self._edges = tuple(parts)
@@ -187,7 +187,7 @@ class Growth:
         """Return the tables as they are now."""
         return {
             "memories": self._memories.parts,
-            "columns": joined([COLUMNS.empty_table(), *self._columns]),
+            "columns": concat_tables([COLUMNS.empty_table(), *self._columns]),
             "projects": pa.table([pa.array([*self._projects], pa.string())], schema=PROJECTS),
             "ids": self._memories.ids.table,
             "keys": self._memories.keys.table,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.memories.memory import ACTIVE, Memory
-from store.memories.table import FIELDS, MEMORIES, joined
+from store.memories.table import FIELDS, MEMORIES, concat_tables
 from store.snapshots.projection import Built, Part, Tables
 from store.text.tokenizer import filing_hash
 
@@ -252,7 +252,7 @@ def fields_of(tables: Tables, rows: npt.NDArray[np.int64], names: Sequence[str])
             places = pa.array(rows[first:last] - start)
             found.append(part.table.select(names).take(places))
         start += part.rows
-    return joined(found)
+    return concat_tables(found)
 
 
 def key_name(project: str | None, key: str) -> str:

@@ -110,10 +110,10 @@ def with_rows(table: pa.Table, places: Sequence[int], rows: Sequence[Memory]) ->
     """Return a table with other memories at some places; all else as it lies."""
     order = np.arange(table.num_rows)
     order[list(places)] = table.num_rows + np.arange(len(rows))
-    return joined([table, table_of(rows)]).take(pa.array(order))
+    return concat_tables([table, table_of(rows)]).take(pa.array(order))
 
 
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
+def concat_tables(tables: Sequence[pa.Table]) -> pa.Table:
     """Return the rows of some tables as one of one chunk."""
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 

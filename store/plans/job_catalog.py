@@ -117,12 +117,12 @@ class ModelCost:
     models: tuple[str, ...] = ()
 
 
-def spent_since(log: EventLog, since: int) -> ModelCost:
+def cost_since(log: EventLog, since: int) -> ModelCost:
     """Return what a tenant's jobs spent since a moment, in microseconds UTC."""
     return sum_calls(_calls(log, since))
 
 
-def spent_today(home: Path, now: int) -> ModelCost:
+def cost_today(home: Path, now: int) -> ModelCost:
     """Return what all tenants of a home spent since midnight UTC: a day's limits are the home's."""
     calls: list[Called] = []
     for one in list_tenants(home):

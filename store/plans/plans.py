@@ -48,7 +48,7 @@ def propose(log: EventLog, planned: Planned, now: int, project: str | None = Non
     The same plan again is the same, and so is one of the same steps that waits: a job that runs
     every night is answered once. Steps over MOST_STEPS are left for the next plan.
     """
-    fitting = _fitting(planned.steps)
+    fitting = _steps_that_fit(planned.steps)
     if over := len(planned.steps) - fitting:
         planned = msgspec.structs.replace(
             planned, steps=planned.steps[:fitting], left=planned.left + over
@@ -57,14 +57,14 @@ def propose(log: EventLog, planned: Planned, now: int, project: str | None = Non
         raise InvalidInput(f"a plan may hold {', '.join(sorted(_ALLOWED))} only")
     digest = sha256(msgspec.json.encode((planned.watermark, planned.steps))).hexdigest()
     id_ = derived_id(0, "plan", planned.job, project or "", digest)[_HASH:]
-    if (found := _find(log, id_) or _waiting(log, planned, project)) is not None:
+    if (found := _find(log, id_) or _open_plan(log, planned, project)) is not None:
         return found
     event = log.append([Event(id_, now, planned, id_, project)])[0].event
     assert isinstance(event.body, Planned)  # as it was redacted
     return Plan(event.id, event.at, event.body, "waiting", project)
 
 
-def _fitting(steps: Sequence[Step]) -> int:
+def _steps_that_fit(steps: Sequence[Step]) -> int:
     """Return how many steps a plan takes: none that records a memory without those that name it."""
     if len(steps) <= MOST_STEPS:
         return len(steps)
@@ -87,7 +87,7 @@ def every(log: EventLog) -> list[Plan]:
     for event in log.told(("rejected",), 0, EVER):
         if event.subject in told:  # else of a recommendation, or of a draft
             told[event.subject].append(event)
-    return _settled(log, [_plan(events) for events in reversed(told.values())])
+    return _mark_stale(log, [_plan(events) for events in reversed(told.values())])
 
 
 def newest(log: EventLog) -> list[Plan]:
@@ -98,8 +98,8 @@ def newest(log: EventLog) -> list[Plan]:
         (),
         MOST_SEQ,
     )
-    told = [_told(log, row[1]) for row in rows]
-    return _settled(log, [_plan(events) for events in told])
+    told = [_plan_events(log, row[1]) for row in rows]
+    return _mark_stale(log, [_plan(events) for events in told])
 
 
 def find(log: EventLog, prefix: str) -> Plan:
@@ -171,7 +171,7 @@ def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Plan
     return find(log, plan.id)
 
 
-def undeclined(log: EventLog, steps: Sequence[Step]) -> list[Step]:
+def new_steps(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     """Return the steps but those that a person undid or rejected before, and those that rest on
     such a one.
     """
@@ -190,7 +190,7 @@ def undeclined(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     return [step for step in kept if gone.isdisjoint(touched_ids([step]))]
 
 
-def changed(log: EventLog, planned: Planned) -> tuple[str, ...]:
+def changes_since_plan(log: EventLog, planned: Planned) -> tuple[str, ...]:
     """Return what changed since of what a plan rests on; nothing while it can be applied."""
     return changes_since(log, [planned]).changed(planned)
 
@@ -199,7 +199,7 @@ def _mark(step: Step) -> tuple[str, str, str | None]:
     return step.event, step.subject, step.body.get("by")
 
 
-def _waiting(log: EventLog, planned: Planned, project: str | None) -> Plan | None:
+def _open_plan(log: EventLog, planned: Planned, project: str | None) -> Plan | None:
     """Return the plan that a job made of the same steps and that still can be applied."""
     acts = _acts(planned)
     for event in reversed(log.of_jobs(("planned",))):
@@ -219,17 +219,17 @@ def _acts(planned: Planned) -> list[bytes]:
 
 
 def _find(log: EventLog, id_: str) -> Plan | None:
-    told = _told(log, id_)
-    return _settled(log, [_plan(told)])[0] if told else None
+    told = _plan_events(log, id_)
+    return _mark_stale(log, [_plan(told)])[0] if told else None
 
 
-def _told(log: EventLog, id_: str) -> list[Event]:
+def _plan_events(log: EventLog, id_: str) -> list[Event]:
     """Return what tells of a plan; nothing where there is none."""
     kinds = Planned | Applied | Undone | Rejected
     return [event for event in log.about(id_) if isinstance(event.body, kinds)]
 
 
-def _settled(log: EventLog, found: Sequence[Plan]) -> list[Plan]:
+def _mark_stale(log: EventLog, found: Sequence[Plan]) -> list[Plan]:
     """Return plans, those that wait and rest on what has changed as stale ones."""
     said = changes_since(log, [one.body for one in found if one.state == "waiting"])
     return [

@@ -68,7 +68,7 @@ def proposal(
     return Event(id_, now, body, id_, memories[0].project)
 
 
-def declined(known: Iterable[Recommendation]) -> set[About]:
+def rejected_before(known: Iterable[Recommendation]) -> set[About]:
     """Return what a person said no to, or took back: it is never proposed again."""
     return {
         _about(one.what, one.source_ids) for one in known if one.state in ("rejected", "undone")
@@ -89,7 +89,7 @@ def every(log: EventLog) -> list[Recommendation]:
         told.setdefault(event.subject, []).append(event)
     undone = log.subjects(("undone",))["undone"]
     read = (_read(events, undone) for events in told.values())
-    found = _settled(log, [one for one in read if one])
+    found = _mark_outdated(log, [one for one in read if one])
     return sorted(found, key=lambda one: (-one.at, one.id))
 
 
@@ -97,7 +97,7 @@ def find(log: EventLog, prefix: str) -> Recommendation:
     """Return the one whose id begins so; raise NotFound, or InvalidInput where several do."""
     told = log.about(prefix.upper()) if prefix else []
     if told and (one := _read(told, log.subjects(("undone",))["undone"])):
-        return _settled(log, [one])[0]
+        return _mark_outdated(log, [one])[0]
     found = [one for one in every(log) if prefix and one.id.startswith(prefix.upper())]
     if len(found) == 1:
         return found[0]
@@ -118,7 +118,7 @@ def accept(log: EventLog, prefix: str, now: int) -> Plan:
         raise Conflict(f"{found.id} was rejected: nothing is done")
     if not found.change.steps:
         raise Conflict(f"the memory that {found.id} is about was erased: nothing is done")
-    plan = plans.propose(log, planned(found), now, found.project)
+    plan = plans.propose(log, plan_of(found), now, found.project)
     done = plans.apply(log, plan.id, now)
     if found.plan is None:
         log.append([Event(new_id(now), now, Accepted(plan=plan.id), found.id, found.project)])
@@ -135,7 +135,7 @@ def reject(log: EventLog, prefix: str, now: int, reason: str | None = None) -> R
     return find(log, found.id)
 
 
-def planned(one: Recommendation) -> Planned:
+def plan_of(one: Recommendation) -> Planned:
     """Return the plan of what is recommended."""
     return Planned(
         job="recommend",
@@ -146,12 +146,12 @@ def planned(one: Recommendation) -> Planned:
     )
 
 
-def _settled(log: EventLog, found: Sequence[Recommendation]) -> list[Recommendation]:
+def _mark_outdated(log: EventLog, found: Sequence[Recommendation]) -> list[Recommendation]:
     """Return recommendations, those that wait and rest on what has changed as outdated ones."""
-    said = changes_since(log, [planned(one) for one in found if one.state == "pending"])
+    said = changes_since(log, [plan_of(one) for one in found if one.state == "pending"])
 
     def settled(one: Recommendation) -> Recommendation:
-        changed = said.changed(planned(one)) if one.state == "pending" else ()
+        changed = said.changed(plan_of(one)) if one.state == "pending" else ()
         is_gone = one.state == "pending" and not one.change.steps
         return replace(one, state="outdated", changed=changed) if changed or is_gone else one
 

@@ -73,7 +73,7 @@ def changes_since(log: EventLog, made: Sequence[Planned]) -> Changes:
     gone = log.undone(log.head())
     ids = sorted({id_ for plan in made for id_ in touched_ids(plan.steps)})
     least = min(plan.watermark for plan in made)
-    held = _held(log, ids)
+    held = _keys_held_by(log, ids)
     wanted = set[Key]().union(*(_keys(plan, held) for plan in made))
     keys = _of_keys(log, least, wanted, gone) if wanted else ()
     return Changes(_of_memories(log, ids, least, gone), keys, held)
@@ -113,7 +113,7 @@ _decoder = msgspec.json.Decoder(_Recorded)
 _HAS_KEY = 'instr(body, \'"key":"\') > 0'
 
 
-def _held(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
+def _keys_held_by(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
     """Return the keys of those memories that are a value of one."""
     rows = log.rows(
         f"subject IN (SELECT value FROM json_each(?)) AND +kind = 'recorded' AND {_HAS_KEY}",
@@ -129,7 +129,7 @@ def _of_keys(log: EventLog, after: int, wanted: Set[Key], gone: Set[str]) -> lis
     rows = [
         row for row in log.rows("+kind = 'restored' AND seq > ?", (after,)) if row[1] not in gone
     ]
-    held = _held(log, [row[4] for row in rows])
+    held = _keys_held_by(log, [row[4] for row in rows])
     found += [(row[0], held.get(row[4])) for row in rows]
     return sorted((seq, key) for seq, key in found if key is not None and key in wanted)
 
@@ -166,11 +166,11 @@ def unapply_plan(log: EventLog, undone: Event, fold: Fold) -> list[str]:
     """
     plans = (event.body for event in log.about(undone.subject))
     steps = [step for plan in plans if isinstance(plan, Planned) for step in plan.steps]
-    ids = _related(fold, touched_ids(steps))
-    return fold.anew(ids, _remaining_events(log, ids, undone.seq))
+    ids = _dependents(fold, touched_ids(steps))
+    return fold.anew(ids, _events_until(log, ids, undone.seq))
 
 
-def _remaining_events(log: EventLog, ids: Iterable[str], until: int) -> list[Event]:
+def _events_until(log: EventLog, ids: Iterable[str], until: int) -> list[Event]:
     """Return the events about some memories that count up to a seq, in order."""
     gone = log.undone(until)
     told = [event for id_ in ids for event in log.about(id_)]
@@ -178,7 +178,7 @@ def _remaining_events(log: EventLog, ids: Iterable[str], until: int) -> list[Eve
     return sorted(told, key=attrgetter("seq"))
 
 
-def _related(fold: Fold, ids: Iterable[str]) -> list[str]:
+def _dependents(fold: Fold, ids: Iterable[str]) -> list[str]:
     """Return the memories among some ids, and all on whose state theirs may rest or that may rest
     on theirs.
     """

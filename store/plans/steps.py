@@ -37,7 +37,7 @@ _HASH = 10  # a ULID's letters from here on are those of its hash
 _SHOWN = 300  # characters of a text that goes, in `before`
 
 
-def made_id(job: Maker, content: str, sources: Sequence[str], at: int) -> str:
+def result_id(job: Maker, content: str, sources: Sequence[str], at: int) -> str:
     """Return the id of what a job makes: the same of the same sources, however often it runs.
 
     `at` is a moment that belongs to the sources, in microseconds, and not to the run.
@@ -74,20 +74,20 @@ def record(draft: Draft, made: Made, now: int, why: str, **evidence: Any) -> Ste
 
 def supersede(memory: Memory, by: str, why: str, **evidence: Any) -> Step:
     """Return the step that lets another memory take this one's place."""
-    return _about(memory, Superseded(by=by, reason=why), why, evidence, said(memory))
+    return _about(memory, Superseded(by=by, reason=why), why, evidence, visible_fields(memory))
 
 
 def archive(memory: Memory, why: str, **evidence: Any) -> Step:
-    return _about(memory, Archived(reason=why), why, evidence, said(memory))
+    return _about(memory, Archived(reason=why), why, evidence, visible_fields(memory))
 
 
 def stale(memory: Memory, why: str, file: str | None = None, **evidence: Any) -> Step:
-    return _about(memory, Staled(reason=why, file=file), why, evidence, said(memory))
+    return _about(memory, Staled(reason=why, file=file), why, evidence, visible_fields(memory))
 
 
 def restore(memory: Memory, why: str, **evidence: Any) -> Step:
     """Return the step that makes a memory current again that was stale, archived or superseded."""
-    before = said(memory) | {"state": memory.state, "superseded_by": memory.superseded_by}
+    before = visible_fields(memory) | {"state": memory.state, "superseded_by": memory.superseded_by}
     return _about(memory, Restored(reason=why), why, evidence, before)
 
 
@@ -98,7 +98,9 @@ def revise(memory: Memory, changes: Revised, why: str, **evidence: Any) -> Step:
 
 
 def link(memory: Memory, target: str, relation: Relation, why: str, **evidence: Any) -> Step:
-    return _about(memory, Linked(target=target, relation=relation), why, evidence, said(memory))
+    return _about(
+        memory, Linked(target=target, relation=relation), why, evidence, visible_fields(memory)
+    )
 
 
 def judge(recall: str, judged: Judged, why: str) -> Step:
@@ -122,7 +124,7 @@ def adopt(adopted: Adopted, why: str, before: Mapping[str, Any], **evidence: Any
     )
 
 
-def said(memory: Memory) -> dict[str, Any]:
+def visible_fields(memory: Memory) -> dict[str, Any]:
     """Return what a person sees of a memory that goes."""
     return {"content": memory.content[:_SHOWN]}
 

@@ -120,7 +120,7 @@ def current(tenant: Tenant) -> Manifest:
     return manifest
 
 
-def kept(tenant: Tenant) -> Iterator[Manifest]:
+def list_manifests(tenant: Tenant) -> Iterator[Manifest]:
     """Yield every manifest that can be read, newest first; not one that HEAD says was another."""
     try:
         head = _head(tenant)
@@ -168,7 +168,7 @@ def expire(tenant: Tenant, *, keep: int = KEEP) -> list[str]:
     # nothing is fsynced: what comes back with a power cut goes with the next build
     for number in _numbers(tenant)[keep:]:
         _path(tenant, number).unlink(missing_ok=True)
-    refs = (ref for manifest in kept(tenant) for ref in manifest.projections.values())
+    refs = (ref for manifest in list_manifests(tenant) for ref in manifest.projections.values())
     wanted = {file.path for ref in refs for file in ref.files}
     dropped = []
     for found in sorted(tenant.snapshots.glob("*/*")):

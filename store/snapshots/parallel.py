@@ -71,7 +71,7 @@ def workers() -> Iterator[Workers]:
         pool.close()
 
 
-def packed(table: pa.Table) -> pa.Buffer:
+def pack_table(table: pa.Table) -> pa.Buffer:
     """Return a table as bytes that another process can read; a slice's alone, not its whole."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -79,7 +79,7 @@ def packed(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def unpacked(data: pa.Buffer) -> pa.Table:
+def unpack_table(data: pa.Buffer) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
 
 

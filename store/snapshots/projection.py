@@ -149,7 +149,7 @@ class _NoJournal:
         pass
 
 
-def _kept_in_memory(name: str, table: pa.Table) -> Part:
+def _part_in_memory(name: str, table: pa.Table) -> Part:
     return Part.of(table)
 
 
@@ -167,7 +167,7 @@ class Inputs:
     watermark: int
     read: Callable[[int], Iterator[Event]]  # events after a seq and up to the watermark, in order
     tables: Mapping[str, Built] = field(default_factory=dict)
-    keep: Keep = _kept_in_memory
+    keep: Keep = _part_in_memory
     map: Mapper = map
     journal: Journal = _NO_JOURNAL
     report: Callable[[int, int], None] = lambda done, total: None  # of a long step, as it goes on
@@ -203,7 +203,7 @@ class Projection:
     grows: bool = True
 
 
-def checked_build(projection: Projection, inputs: Inputs, previous: Previous | None) -> Built:
+def build_checked(projection: Projection, inputs: Inputs, previous: Previous | None) -> Built:
     """Return the projection's tables, each new part held to its declared schema."""
     made = projection.build(inputs, previous)
     if made.keys() != projection.schemas.keys():
@@ -300,10 +300,10 @@ def take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     """Return some rows, given ascending; only these are copied, none where they are one run."""
     if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
         return table.slice(int(rows[0]), len(rows))
-    return pa.Table.from_batches(_taken(table, rows), table.schema)
+    return pa.Table.from_batches(_row_runs(table, rows), table.schema)
 
 
-def _taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+def _row_runs(table: pa.Table, rows: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
     start = 0
     for batch in table.to_batches():
         low, high = np.searchsorted(rows, (start, start + batch.num_rows))

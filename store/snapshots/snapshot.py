@@ -139,7 +139,7 @@ def read(
                 _check(root, [file], _problem)
             table = _read(root / file.path, validate=validate)
             if not table.schema.equals(schema) or table.num_rows != file.rows:
-                raise _damaged(f"{root / file.path} does not hold what the manifest says")
+                raise _damage(f"{root / file.path} does not hold what the manifest says")
             return table
 
         return load
@@ -186,11 +186,11 @@ def hashing(root: Path, file: PartFile) -> Iterator[int]:
                 size += len(piece)
                 yield len(piece)
     except OSError as error:
-        raise _damaged(f"{path} cannot be read ({error.strerror})") from error
+        raise _damage(f"{path} cannot be read ({error.strerror})") from error
     if size != file.bytes:
-        raise _damaged(f"{path} has {size} bytes, not {file.bytes}")
+        raise _damage(f"{path} has {size} bytes, not {file.bytes}")
     if total.hexdigest() != file.sha256:
-        raise _damaged(f"{path} does not match its hash")
+        raise _damage(f"{path} does not match its hash")
 
 
 def doubt(root: Path, file: PartFile) -> None:
@@ -199,7 +199,7 @@ def doubt(root: Path, file: PartFile) -> None:
         os.utime(root / file.path)
 
 
-def _damaged(what: str) -> SnapshotDamaged:
+def _damage(what: str) -> SnapshotDamaged:
     return SnapshotDamaged(f"{what}: `mnemolog build` mends it")
 
 
@@ -209,7 +209,7 @@ def _check(
     with ThreadPoolExecutor(max_workers=2) as pool:  # hashing releases the interpreter's lock
         problems = list(pool.map(partial(problem, root), files))
     if found := [one for one in problems if one]:
-        raise _damaged(found[0])
+        raise _damage(found[0])
 
 
 def _problem(root: Path, file: PartFile) -> str | None:
@@ -247,7 +247,7 @@ def _read(path: Path, *, validate: bool) -> pa.Table:
         if validate:  # numbers cost nothing to look through, and a million short texts 4 ms
             table.validate(full=True)
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise _damaged(f"{path}: {error}") from error
+        raise _damage(f"{path}: {error}") from error
     return table
 
 

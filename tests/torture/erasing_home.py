@@ -96,7 +96,7 @@ def _changed(log: EventLog, number: int, now: int) -> None:
 
 def _planned(tenant: Tenant, log: EventLog, number: int, now: int) -> None:
     """Have a plan applied that makes a lesson of it, and another one wait."""
-    manifest = build.published_manifest(tenant)
+    manifest = build.current_manifest(tenant)
     assert manifest is not None
     ref = manifest.projections["memories"]
     rows = MemoryRows.open(read(tenant.snapshots, ref, MEMORIES_PROJECTION, check=False))

@@ -127,7 +127,7 @@ def left_over(home: Path) -> list[str]:
     tenant = tenants.tenant(home)
     with EventLog(tenant.log) as log:
         segments = {one.name for one in log.segments()}
-    refs = [ref for one in manifests.kept(tenant) for ref in one.projections.values()]
+    refs = [ref for one in manifests.list_manifests(tenant) for ref in one.projections.values()]
     wanted = {f"snapshots/{file.path}" for ref in refs for file in ref.files}
     wanted |= {f"cold/log/{name}" for name in segments}
     cold = sorted((tenant.cold / "memories").glob("*.parquet"))[-1:]

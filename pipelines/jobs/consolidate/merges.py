@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pipelines.jobs.context import Context
-from store.derived.duplicates import Duplicates, Link, as_written, said
+from store.derived.duplicates import Duplicates, Link, as_written, statement_text
 from store.log.commands import bounded_tags
 from store.log.event_kinds import TRUSTS, Relation, Revised, Step
 from store.memories.memory import ACTIVE, Edge, Memory
@@ -222,7 +222,7 @@ def _groups(standing: Standing) -> Iterator[list[tuple[int, Memory]]]:
             one = standing.memory(row)
             if not is_left_alone(one):
                 # by the words themselves: that two hashes are equal is no evidence
-                key = (one.kind, statement(said(one)).says)
+                key = (one.kind, statement(statement_text(one)).says)
                 alike.setdefault(key, []).append((row, one))
         yield from (group for group in alike.values() if len(group) > 1)
 

@@ -32,7 +32,7 @@ from pipelines.jobs.consolidate.merges import (
 from pipelines.llm import prompt
 from pipelines.llm.client import Answer, LanguageModel
 from pipelines.llm.prompt import make_prompt
-from store.derived.duplicates import HAPPENED, said, scope
+from store.derived.duplicates import HAPPENED, scope, statement_text
 from store.home.errors import BudgetSpent, InvalidInput, ModelError
 from store.log.commands import Draft, bounded_tags
 from store.log.event_kinds import Called, MemoryKind, Planned, Step, Tier
@@ -69,7 +69,7 @@ def steps(standing: Standing, model: LanguageModel, taken: Set[str]) -> list[Ste
     asked = 0
     known = _Answered.of(standing)
     for older, newer, likeness in _candidates(standing, taken):
-        data = f"older:\n{said(older)}\n\nnewer:\n{said(newer)}"
+        data = f"older:\n{statement_text(older)}\n\nnewer:\n{statement_text(newer)}"
         if not done.isdisjoint((older.id, newer.id)) or known.are_different(data, older, newer):
             continue
         if asked == MOST_ASKED:
@@ -174,7 +174,7 @@ def _merged(
             return
     at = max(one.created_at for one in sources)
     # of the sources alone: a model words it otherwise each time, and an undone one stays undone
-    id_ = plan_steps.made_id("consolidate", "", ids(sources), at)
+    id_ = plan_steps.result_id("consolidate", "", ids(sources), at)
     if standing.context.rows.find(id_) is not None or older.expires_at != newer.expires_at:
         return
     if older.expires_at is not None:

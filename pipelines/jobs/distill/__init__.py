@@ -186,7 +186,7 @@ def _recorded(
     kind = "lesson" if is_rule else newest.kind
     trust = _trust(context, "agent" if is_rule else newest.trust, sources)
     draft = Draft(
-        id=steps.made_id(NAME, f"{newest.key} {content}", sources, newest.at),
+        id=steps.result_id(NAME, f"{newest.key} {content}", sources, newest.at),
         content=content,
         kind=kind,
         context=newest.context,

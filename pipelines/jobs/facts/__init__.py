@@ -204,7 +204,7 @@ def _recorded(context: Context, one: Read) -> Step:
     identity = f"{fact.key}={same(fact.value)}"
     told = Told(fact.entity, fact.relation, fact.value, fact.is_singleton)
     draft = Draft(
-        id=steps.made_id("facts", identity, [memory.id], fact.since),
+        id=steps.result_id("facts", identity, [memory.id], fact.since),
         content=fact.said,
         key=fact.key if fact.is_singleton else None,
         value=fact.value if fact.is_singleton else None,

@@ -195,7 +195,7 @@ def _steps(context: Context, new: New, texts: _Texts) -> Iterator[Step]:
     ids = [one.id for one in finding.sources]
     at = max(one.created_at for one in finding.sources)
     draft = Draft(
-        id=steps.made_id("reflect", finding.insight_type, ids, at),
+        id=steps.result_id("reflect", finding.insight_type, ids, at),
         kind="insight",
         insight_type=finding.insight_type,
         content=content,

@@ -12,7 +12,7 @@ import msgspec
 from store.agents.json_fields import LONGEST_ID, join_surrogates, text
 from store.agents.tool_calls import ToolUse
 from store.home.errors import InvalidInput
-from store.importers.transcript_turn import typed_text
+from store.importers.transcript_turn import human_text
 from store.text import frame
 
 Moment = Literal[
@@ -127,7 +127,7 @@ def working_directory(value: object) -> str | None:
 
 def prompt_text(value: str) -> str:
     """Return what a person wrote of a prompt, cut; nothing where a machine wrote all of it."""
-    return typed_text(frame.strip(value[: MAX_PROMPT * _READ]))[:MAX_PROMPT]
+    return human_text(frame.strip(value[: MAX_PROMPT * _READ]))[:MAX_PROMPT]
 
 
 def reply_text(value: str) -> str:
