@@ -207,7 +207,7 @@ def test_did_not_shrink_excuses_what_an_event_put_away(built):
 def test_no_secrets_refuses_a_secret_that_went_past_redaction(
     built, plant, monkeypatch, body: Recorded
 ):
-    monkeypatch.setattr("store.memories.fold.redacted", lambda event: event)
+    monkeypatch.setattr("store.memories.fold.redact_event", lambda event: event)
     monkeypatch.setattr(
         "store.maintenance.build.take_out", lambda *given: []
     )  # else it is built without it

@@ -160,9 +160,9 @@ def test_nothing_is_lost_of_what_is_written_meanwhile(worn, child):
     code = f"""
 import sys
 from pathlib import Path
-from store.agent_events import Acted
-from store.events import Event
-from store.log import EventLog
+from store.log.event_kinds import Acted
+from store.log.events import Event
+from store.log.event_log import EventLog
 with EventLog(Path(sys.argv[1])) as log:
     print("ready", flush=True)
     for number in range(300):
@@ -178,12 +178,12 @@ print("done")
 
 
 STEPS = {
-    "before the file has its name": "segment.os.replace = stop",
-    "before its folder is synced": "segment.sync_path = stop",
+    "before the file has its name": "segments.os.replace = stop",
+    "before its folder is synced": "segments.sync_path = stop",
     "before the rows are blanked": "compaction.EventLog.rewrite = stop",
     "while the rows are blanked": (
-        "from store.logfile import write as log_write\nold = log_write.rewrite\n"
-        "log_write.rewrite = lambda *given: (old(*given), stop())"
+        "from store.log import rows as log_rows\nold = log_rows.rewrite_rows\n"
+        "log_rows.rewrite_rows = lambda *given: (old(*given), stop())"
     ),
     "before the file shrinks": "compaction.EventLog.settle = stop",
 }
@@ -195,7 +195,7 @@ def test_killed_between_any_two_steps_it_loses_nothing(worn, child, step: str):
     code = f"""
 import os, signal, sys
 from pathlib import Path
-from store.cold import compaction, segment
+from store.log import compaction, segments
 def stop(*given, **named):
     os.kill(os.getpid(), signal.SIGKILL)
 {STEPS[step]}
@@ -251,7 +251,7 @@ import sys
 from pathlib import Path
 from serve.reader.reader import Reader
 from store.embedders.embedder import LexicalEmbedder
-from store.log import EventLog
+from store.log.event_log import EventLog
 from store.home.tenant import tenant
 one = tenant(Path(sys.argv[1]))
 with EventLog(one.log) as log:

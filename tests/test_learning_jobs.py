@@ -272,7 +272,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from pipelines import jobs
 from pipelines.jobs.job import Job
-from store.config import Settings
+from store.home.config import Settings
 
 def propose(context):
     print("asking", flush=True)

@@ -39,7 +39,8 @@ Child = Callable[..., "Popen[str]"]
 APPENDS = """
 import sys
 from pathlib import Path
-from store.log.event_kinds import Event, Recorded
+from store.log.event_kinds import Recorded
+from store.log.events import Event
 from store.log.event_log import EventLog
 
 path, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -212,7 +213,8 @@ def test_no_secret_is_on_the_disk_even_after_kill_9(tmp_path: Path, child: Child
     code = f"""
 import sys, time
 from pathlib import Path
-from store.log.event_kinds import Event, Recalled, Recorded
+from store.log.event_kinds import Recalled, Recorded
+from store.log.events import Event
 from store.log.event_log import EventLog
 
 log = EventLog(Path(sys.argv[1]), create=True)

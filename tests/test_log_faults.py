@@ -97,7 +97,8 @@ FILL = """
 import json, os, sys
 from pathlib import Path
 from store.home.errors import LogError
-from store.log.event_kinds import Event, Recorded
+from store.log.event_kinds import Recorded
+from store.log.events import Event
 from store.log.event_log import EventLog
 
 folder = Path(sys.argv[1])
@@ -144,7 +145,8 @@ LIMITED = """
 import resource, signal, sys
 from pathlib import Path
 from store.home.errors import LogError
-from store.log.event_kinds import Event, Recorded
+from store.log.event_kinds import Recorded
+from store.log.events import Event
 from store.log.event_log import EventLog
 
 log = EventLog(Path(sys.argv[1]), create=True)
@@ -173,7 +175,8 @@ READ_ONLY = """
 import os, sys
 from pathlib import Path
 from store.home.errors import LogReadOnly
-from store.log.event_kinds import Event, Recorded
+from store.log.event_kinds import Recorded
+from store.log.events import Event
 from store.log.event_log import EventLog
 
 if os.getuid() == 0:
@@ -212,7 +215,8 @@ READ_ON_READ_ONLY = """
 import os, subprocess, sys
 from pathlib import Path
 from store.home.errors import LogReadOnly
-from store.log.event_kinds import Event, Recorded
+from store.log.event_kinds import Recorded
+from store.log.events import Event
 from store.log.event_log import EventLog
 disk, path = Path(sys.argv[1]).parent, Path(sys.argv[1])
 try:

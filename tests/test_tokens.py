@@ -119,7 +119,7 @@ def test_another_process_may_change_the_file(
     token, text = made(home)
     assert callers.of(text, "/v1/recall", None)
     code = (
-        "import sys; from pathlib import Path; from store import tokens\n"
+        "import sys; from pathlib import Path; from store.home import tokens\n"
         "tokens.revoke(Path(sys.argv[1]), sys.argv[2], 5)"
     )
     process = child(code, home, token.id)
