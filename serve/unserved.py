@@ -179,5 +179,5 @@ def _environment(home: str) -> "dict[str, str]":
     ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if os.path.basename(ours) not in ("site-packages", "dist-packages"):  # a checkout
-        kept["PYTHONPATH"] = ours
+        kept["PYTHONPATH"] = os.pathsep.join((ours, os.path.join(ours, "serve", "program")))
     return kept | {"MNEMOLOG_HOME": home}

@@ -1,5 +1,6 @@
 """Whether a value holds no more than a declared shape says; `msgspec.convert` lets more through."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,10 @@ def undeclared(value: Any, shape: Any) -> list[str]:
 
 
 def _beyond(value: Any, of: inspect.Type, path: str) -> Iterator[str]:
-    if isinstance(of, inspect.UnionType):
+    if isinstance(of, inspect.Metadata):  # what a document says of a value, and no decoder checks
+        yield from [] if _fits(value, of.extra_json_schema or {}) else [path]
+        yield from _beyond(value, of.type, path)
+    elif isinstance(of, inspect.UnionType):
         if value is not None:
             fitting = [one for one in of.types if not isinstance(one, inspect.NoneType)]
             found = [list(_beyond(value, one, path)) for one in fitting]
@@ -35,3 +39,14 @@ def _beyond(value: Any, of: inspect.Type, path: str) -> Iterator[str]:
     elif isinstance(of, inspect.DictType) and isinstance(value, dict):
         for name, inner in value.items():
             yield from _beyond(inner, of.value_type, f"{path}.{name}")
+
+
+def _fits(value: Any, schema: dict[str, Any]) -> bool:
+    """Return whether a value is one of a schema's words, within its bounds, of its pattern."""
+    choices = [one for part in (schema, *schema.get("anyOf", ())) for one in part.get("enum", ())]
+    is_word = not choices or value in choices
+    is_within = not isinstance(value, int | float) or (
+        schema.get("minimum", value) <= value <= schema.get("maximum", value)
+    )
+    pattern = schema.get("pattern")
+    return is_word and is_within and (not pattern or bool(re.search(pattern, str(value))))

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from serve.dashboard.site import LIVES_US, MOST, Flash, Flashes
+from serve.dashboard.page_context import LIVES_US, MOST, Flash, Flashes
 from store.home import config
 from store.home.http_access import KEY_LIVES_US, MOST_KEYS, SESSION_LIVES_S, Keys, Signer, signer
 

@@ -11,16 +11,21 @@ from typing import Any, get_args, get_origin, get_type_hints
 import mnemolog
 import msgspec
 import pytest
-from mnemolog import errors, inputs, jobs, proposals, receipts, shapes, tenants
+from mnemolog import errors, resources, wire
 from mnemolog.connection import Answer, TenantConnection, _query_pairs
 
+from serve import rules
 from serve.api.operation import Operation
 from serve.api.routes import OPERATIONS
 from serve.recall.request import RecallRequest
 from serve.server.problems import TITLES
+from serve.summaries import proposals
+from store.home import tokens
 from store.home.config import load
+from store.ingest import job
 from store.log import event_kinds
 from store.log.commands import Draft
+from store.text.mentions import EntityKind
 
 FOLDER = Path(mnemolog.__file__).parent
 # what has no call of its own, and why; a new operation has one, or stands here
@@ -70,7 +75,7 @@ class Stop(Exception):
 
 FIELDS: dict[str, Any] = {
     name: {"tags": ["deploy"], "source_ids": ["x"], "metadata": {"a": 1}}.get(name, name)
-    for name in inputs.Fields.__annotations__
+    for name in wire.Fields.__annotations__
 } | {
     "kind": "fact",
     "trust": "user",
@@ -86,7 +91,7 @@ FIELDS: dict[str, Any] = {
 }
 CHANGES = {
     name: (FIELDS | {"content": "Words", "reason": "because"})[name]
-    for name in inputs.Changes.__annotations__
+    for name in wire.Changes.__annotations__
 }
 QUESTION = {
     "project": "acme/web",
@@ -119,42 +124,43 @@ FILTERS = {
     "until": datetime(2026, 11, 21, tzinfo=UTC),
     "sort": "-importance",
 }
+NEWEST = "2026-11-20T13:08:56Z"
 WHY = {"reason": "because"}
 
 # every call there is, by the operation it asks for
 CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
-    "recall": (lambda one: one.recall("deploys", **QUESTION), shapes.Recalled),
-    "rate": (lambda one: one.rate("b", 1.0, reason="because"), shapes.Rated),
-    "createMemory": (lambda one: one.record("Words", **FIELDS), shapes.Acknowledged),
+    "recall": (lambda one: one.recall("deploys", **QUESTION), wire.Recalled),
+    "rate": (lambda one: one.rate("b", 1.0, reason="because"), wire.Rated),
+    "createMemory": (lambda one: one.record("Words", **FIELDS), wire.Acknowledged),
     "createMemories": (
         lambda one: one.record_batch([{"content": "Words", **FIELDS}]),
-        shapes.AllAcknowledged,
+        wire.AllAcknowledged,
     ),
-    "getMemory": (lambda one: one.memories.get(ANY), shapes.WholeMemory),
+    "getMemory": (lambda one: one.memories.get(ANY), resources.WholeMemory),
     "reviseMemory": (
         lambda one: one.memories.patch(ANY, etag='"1"', **CHANGES),
-        shapes.WholeMemory,
+        resources.WholeMemory,
     ),
     "forgetMemory": (lambda one: one.memories.forget(ANY, etag='"1"', **WHY), None),
-    "restoreMemory": (lambda one: one.memories.restore(ANY, **WHY), shapes.WholeMemory),
-    "archiveMemory": (lambda one: one.memories.archive(ANY, **WHY), shapes.WholeMemory),
-    "supersedeMemory": (lambda one: one.memories.supersede(ANY, "b", **WHY), shapes.WholeMemory),
-    "linkMemory": (lambda one: one.memories.link(ANY, "b", "cause"), shapes.DrawnEdge),
-    "getHistory": (lambda one: one.memories.history(ANY), shapes.History),
+    "restoreMemory": (lambda one: one.memories.restore(ANY, **WHY), resources.WholeMemory),
+    "archiveMemory": (lambda one: one.memories.archive(ANY, **WHY), resources.WholeMemory),
+    "supersedeMemory": (lambda one: one.memories.supersede(ANY, "b", **WHY), resources.WholeMemory),
+    "linkMemory": (lambda one: one.memories.link(ANY, "b", "cause"), wire.DrawnEdge),
+    "getHistory": (lambda one: one.memories.history(ANY), wire.HistoryOfMemory),
     "getKeyHistory": (
         lambda one: one.memories.history_of_key(ANY, project="acme/web"),
-        shapes.KeyHistory,
+        wire.HistoryOfKey,
     ),
     "getOverview": (lambda one: one.overview("deploys", project="acme/web"), dict[str, Any]),
     "listProposals": (
         lambda one: one.proposals.list(state="stale", sort="plan", project="a/b", limit=3),
-        proposals.Listed,
+        wire.Proposals,
     ),
-    "getProposal": (lambda one: one.proposals.get(ANY), proposals.Proposal),
-    "acceptProposal": (lambda one: one.proposals.accept(ANY), proposals.Proposal),
-    "rejectProposal": (lambda one: one.proposals.reject(ANY, **WHY), proposals.Proposal),
-    "undoProposal": (lambda one: one.proposals.undo(ANY), proposals.Proposal),
-    "listMemories": (lambda one: one.memories.list(**FILTERS), shapes.MemoryPage),
+    "getProposal": (lambda one: one.proposals.get(ANY), wire.Proposal),
+    "acceptProposal": (lambda one: one.proposals.accept(ANY), wire.Proposal),
+    "rejectProposal": (lambda one: one.proposals.reject(ANY, **WHY), wire.Proposal),
+    "undoProposal": (lambda one: one.proposals.undo(ANY), wire.Proposal),
+    "listMemories": (lambda one: one.memories.list(**FILTERS), wire.Memories),
     "ingest": (
         lambda one: one.ingest(
             [{"content": "Words"}],
@@ -163,11 +169,11 @@ CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
             session="s",
             agent="a",
         ),
-        jobs.JobInShort,
+        wire.JobInShort,
     ),
-    "listJobs": (lambda one: one.jobs.list(state="dead"), jobs.JobPage),
-    "getJob": (lambda one: one.jobs.get(ANY), jobs.Job),
-    "requeueJob": (lambda one: one.jobs.requeue(ANY), jobs.JobInShort),
+    "listJobs": (lambda one: one.jobs.list(state="dead"), wire.Jobs),
+    "getJob": (lambda one: one.jobs.get(ANY), wire.WholeJob),
+    "requeueJob": (lambda one: one.jobs.requeue(ANY), wire.JobInShort),
     "listReceipts": (
         lambda one: one.receipts.list(
             project="acme/web",
@@ -177,24 +183,24 @@ CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
             memory="m",
             silent=True,
         ),
-        receipts.ReceiptPage,
+        wire.Receipts,
     ),
-    "getReceipt": (lambda one: one.receipts.get(ANY), receipts.Receipt),
+    "getReceipt": (lambda one: one.receipts.get(ANY), wire.Receipt),
     "exportMemories": (lambda one: one.export(project="acme/web", all_states=True), None),
-    "listTenants": (lambda one: one.tenants.list(), tenants.Listed),
-    "createTenant": (lambda one: one.tenants.create("acme"), tenants.Tenant),
-    "getTenant": (lambda one: one.tenants.get("acme"), tenants.Tenant),
-    "getTenantStats": (lambda one: one.tenants.stats("acme"), tenants.Stats),
-    "deleteTenant": (lambda one: one.tenants.delete("acme"), tenants.Deleted),
-    "listTokens": (lambda one: one.tenants.tokens("acme"), tenants.ListedTokens),
+    "listTenants": (lambda one: one.tenants.list(), wire.Tenants),
+    "createTenant": (lambda one: one.tenants.create("acme"), wire.ShownTenant),
+    "getTenant": (lambda one: one.tenants.get("acme"), wire.ShownTenant),
+    "getTenantStats": (lambda one: one.tenants.stats("acme"), wire.TenantStats),
+    "deleteTenant": (lambda one: one.tenants.delete("acme"), wire.Deleted),
+    "listTokens": (lambda one: one.tenants.tokens("acme"), wire.Tokens),
     "createToken": (
         lambda one: one.tenants.create_token(
             "acme", ("read",), label="ci", ttl_s=60, per_minute=60
         ),
-        tenants.NewToken,
+        wire.NewToken,
     ),
-    "revokeToken": (lambda one: one.tenants.revoke_token("acme", "t"), tenants.Token),
-    "getHealth": (lambda one: one.health(), shapes.Health),
+    "revokeToken": (lambda one: one.tenants.revoke_token("acme", "t"), wire.ShownToken),
+    "getHealth": (lambda one: one.health(), wire.Health),
 }
 DECLARED = {one.id: one for one in OPERATIONS}
 
@@ -282,43 +288,74 @@ def names_of(struct: Any) -> dict[str, Any]:
 
 def test_a_field_that_only_one_side_has_is_found():
     class Sent(msgspec.Struct):
-        edges: tuple[shapes.DrawnEdge, ...]
+        edges: tuple[wire.DrawnEdge, ...]
         more: int
 
     class Read(msgspec.Struct):
-        edges: tuple[shapes.Edge, ...]
+        edges: tuple[wire.Edge, ...]
 
     assert sorted(missing(Read, Sent)) == [".edges.new", ".edges.seq", ".more"]
 
 
 def test_what_a_memory_may_have_is_what_a_draft_may_have():
-    names = set(inputs.Draft.__annotations__)
+    names = set(wire.Draft.__annotations__)
     assert names == set(Draft.__struct_fields__) - {"made"}  # jobs say that
 
 
 def test_what_a_question_may_have_is_what_a_recall_takes():
-    assert set(inputs.Question.__annotations__) == set(RecallRequest.__struct_fields__) - {
+    assert set(wire.Question.__annotations__) == set(RecallRequest.__struct_fields__) - {
         "query",
         "tenant",
     }
-    assert set(QUESTION) == set(inputs.Question.__annotations__)
+    assert set(QUESTION) == set(wire.Question.__annotations__)
 
 
 def test_what_may_be_changed_is_what_a_patch_takes():
     body = DECLARED["reviseMemory"].body
-    assert set(inputs.Changes.__annotations__) == set(body.__struct_fields__) - {"tenant"}
+    assert set(wire.Changes.__annotations__) == set(body.__struct_fields__) - {"tenant"}
 
 
 def test_what_may_be_filtered_is_what_the_lists_take():
     paged = {"tenant", "limit", "cursor"}
-    for name, filters in (("listMemories", inputs.Filters), ("listReceipts", receipts.Filters)):
+    for name, filters in (("listMemories", wire.Filters), ("listReceipts", wire.ReceiptFilters)):
         assert set(filters.__annotations__) | paged == set(DECLARED[name].query.__struct_fields__)
 
 
 def test_the_words_a_field_may_hold_are_the_logs():
-    assert get_args(inputs.Kind) == get_args(event_kinds.MemoryKind)
+    assert get_args(wire.Kind) == get_args(event_kinds.MemoryKind)
     for name in ("Tier", "Trust", "Relation", "GoalStatus"):
-        assert get_args(getattr(inputs, name)) == get_args(getattr(event_kinds, name))
+        assert get_args(getattr(wire, name)) == get_args(getattr(event_kinds, name))
+
+
+WORDS = {
+    "OneKind": event_kinds.MemoryKind,
+    "OneTier": event_kinds.Tier,
+    "OneTrust": event_kinds.Trust,
+    "OneRelation": event_kinds.Relation,
+    "OneStatus": event_kinds.GoalStatus,
+    "OneScope": tokens.Scope,
+    "OneCategory": proposals.Sort,
+    "OneProposalState": proposals.State,
+    "OneJobState": job.State,
+    "TokenState": tokens.State,
+    "Role": rules.Role,
+    "EntityKind": EntityKind,
+    "Effort": event_kinds.Effort,
+    "Judge": event_kinds.Judge,
+    "Maker": event_kinds.Maker,
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_the_words_of_an_answer_are_the_servers(name: str):
+    declared = msgspec.json.schema(getattr(wire, name))
+    assert declared["enum"] == sorted(get_args(WORDS[name]))
+
+
+def test_a_client_takes_a_word_that_a_later_server_adds():
+    sent = {"id": "a", "text": "Words", "kind": "haiku", "project": None, "at": NEWEST}
+    found = msgspec.convert(sent, wire.ShownMemory)
+    assert (found.kind, found.at) == ("haiku", datetime(2026, 11, 20, 13, 8, 56, tzinfo=UTC))
 
 
 def test_every_code_is_an_error_of_its_own_sort():

@@ -9,6 +9,16 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 import msgspec
+from mnemolog.wire import (
+    Deleted,
+    Health,
+    NewToken,
+    ShownTenant,
+    ShownToken,
+    Tenants,
+    TenantStats,
+    Tokens,
+)
 from msgspec import Meta
 
 from serve.api.openapi import document
@@ -16,11 +26,10 @@ from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.server import tenant_admin
 from serve.server.metrics import MIMETYPE, exposition
 from serve.server.open_tenants import OpenTenants
-from serve.server.tenant_admin import NewToken, ShownTenant, ShownToken
-from serve.summaries.tenant_stats import TenantStats, tenant_stats
+from serve.summaries.tenant_stats import tenant_stats
 from serve.version import version
 from store.home.errors import LogError, NotReady
-from store.home.tenant import Deleted, Tenant
+from store.home.tenant import Tenant
 from store.home.tokens import Wanted
 
 _SECRET = {"Cache-Control": "no-store"}
@@ -37,16 +46,6 @@ class NewTenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             extra_json_schema={"pattern": "^[a-z0-9][a-z0-9_-]{0,62}$"},
         ),
     ]
-
-
-class Tenants(msgspec.Struct, frozen=True, kw_only=True):
-    tenants: tuple[ShownTenant, ...]
-
-
-class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest first; one that ended is listed for thirty days more."""
-
-    tokens: tuple[ShownToken, ...]
 
 
 def list_tenants(call: Call[Nothing, Nothing]) -> Reply:
@@ -195,11 +194,6 @@ OPERATIONS = (
 # The server itself: whether it lives and can work, what it counted, and the document of its API.
 
 LEAST_SPACE = 16 << 20  # bytes free: less is as good as none
-
-
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    status: str
-    version: str
 
 
 def health(call: Call[Any, Any]) -> Reply:

@@ -5,23 +5,24 @@ Ingest: many memories, or the turns of a conversation, are accepted now and reco
 from http import HTTPStatus
 from typing import Annotated, Any
 
+from mnemolog.wire import JobInShort, Jobs, Refused, WholeJob
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from serve.api.list_query import decode_cursor, encode_cursor, list_digest
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.preconditions import IDEMPOTENCY_KEY, MARK, idempotency_key
-from serve.api.shapes import At, InTenant, SentDraft
+from serve.api.shapes import InTenant, SentDraft
 from serve.fields import ProjectName, TenantName
 from serve.summaries.ingested import shown
 from serve.summaries.listing import Position
 from store.home.instants import new_id
 from store.home.projects import named_project
-from store.ingest.batch import MAX_ITEMS, Batch, Refused, Turn, make_batch, turn_drafts
+from store.ingest.batch import MAX_ITEMS, Batch, Turn, make_batch, turn_drafts
 from store.ingest.job_queue import Queue
 from store.ingest.queue_file import Job, Outcome, State
 from store.log.commands import Draft
-from store.log.event_kinds import Id, Name
+from store.log.event_kinds import Name
 
 # Jobs: what became of accepted batches; a dead one is tried again.
 
@@ -36,39 +37,6 @@ class Requeue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Try a dead job again."""
 
     tenant: TenantName | None = None
-
-
-class JobInShort(Struct, frozen=True, kw_only=True):
-    """An accepted batch. `done` counts the items looked at, `refused` those of them that make no
-    memory. One that is queued is tried `next_at`; a dead one was tried too often, and why is its
-    `error`.
-    """
-
-    id: Id
-    at: At
-    state: State
-    attempts: int
-    next_at: At | None
-    ended_at: At | None
-    items: int
-    turns: int
-    done: int
-    refused: int
-    error: str | None
-
-
-class WholeJob(JobInShort, frozen=True, kw_only=True):
-    """A job with the memory of each of its items, null where it was refused, and why those were."""
-
-    ids: tuple[str | None, ...]
-    because: tuple[Refused, ...]
-
-
-class Jobs(Struct, frozen=True, kw_only=True):
-    """The newest first; `next` is the cursor of the page after this one, null at the end."""
-
-    jobs: tuple[JobInShort, ...]
-    next: str | None
 
 
 def list_jobs(call: Call[OfJobs, Nothing]) -> Reply:
@@ -104,7 +72,8 @@ def summarize_job(job: Job) -> JobInShort:
 
 
 def _whole_job(job: Job, outcome: Outcome) -> WholeJob:
-    return WholeJob(ids=outcome.ids, because=outcome.refused, **shown(job))
+    because = tuple(Refused(one.item, one.reason) for one in outcome.refused)
+    return WholeJob(ids=outcome.ids, because=because, **shown(job))
 
 
 JOB_OPERATIONS = (

@@ -6,20 +6,20 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 import msgspec
+from mnemolog.wire import (
+    Acknowledged,
+    AllAcknowledged,
+    DrawnEdge,
+    HistoryOfKey,
+    HistoryOfMemory,
+    WholeMemory,
+)
 from msgspec import structs
 
 from serve.api import preconditions
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.preconditions import derive_id, first_use_check, idempotency_key, replay_header
-from serve.api.shapes import (
-    Acknowledged,
-    Edge,
-    InProject,
-    InTenant,
-    SentDraft,
-    ShownValue,
-    WholeMemory,
-)
+from serve.api.shapes import InProject, InTenant, SentDraft
 from serve.fields import Reason, TenantName
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import history
@@ -54,24 +54,6 @@ class NewMemories(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     memories: Annotated[tuple[SentDraft, ...], msgspec.Meta(min_length=1, max_length=1_000)]
     tenant: TenantName | None = None
-
-
-class AllAcknowledged(msgspec.Struct, frozen=True, kw_only=True):
-    memories: tuple[Acknowledged, ...]
-
-
-class HistoryOfMemory(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory, what it replaced and what replaced it, the newest first."""
-
-    id: str
-    memories: tuple[ShownValue, ...]
-
-
-class HistoryOfKey(msgspec.Struct, frozen=True, kw_only=True):
-    """The memories that gave a key its values, the newest first."""
-
-    key: str
-    memories: tuple[ShownValue, ...]
 
 
 def record(call: Call[Nothing, NewMemory]) -> Reply:
@@ -232,13 +214,6 @@ class NewLink(InTenant, frozen=True, kw_only=True):
 
     target: Id
     relation: Relation
-
-
-class DrawnEdge(Edge, frozen=True, kw_only=True):
-    """An edge is on disk. `new` is false where a request was sent again."""
-
-    seq: int
-    new: bool
 
 
 def revise(call: Call[Nothing, ChangedMemory]) -> Reply:

@@ -8,19 +8,19 @@ from itertools import chain
 from threading import BoundedSemaphore
 from typing import Annotated
 
-import msgspec
+from mnemolog.wire import Memories
 from msgspec import Meta
 
 from serve.api.list_query import Since, Until, decode_cursor, encode_cursor, list_digest, period
 from serve.api.operation import EXPORTS, Call, Nothing, Operation, Reply
-from serve.api.shapes import At, InProject, InTenant, ShownMemory
+from serve.api.shapes import InProject, InTenant
 from serve.fields import ProjectName
 from serve.reader.filters import Filter
 from serve.summaries.listing import Listing, Sort, State, page, shown_all
 from store.home.errors import NotReady
 from store.home.projects import checked_project, named_project
 from store.importers.jsonl import Exported
-from store.log.event_kinds import GoalStatus, Key, MemoryKind, Tag, Tier
+from store.log.event_kinds import Key, MemoryKind, Tag, Tier
 from store.maintenance.export import export
 
 
@@ -51,29 +51,6 @@ class OfMemories(InProject, frozen=True, kw_only=True):
         Annotated[str, Meta(description="`next` of the previous page, with the same filters.")]
         | None
     ) = None
-
-
-class ListedMemory(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory in a list; of a forgotten one only its tombstone."""
-
-    tier: Tier | None = None
-    importance: float | None = None
-    key: str | None = None
-    value: str | None = None
-    status: GoalStatus | None = None
-    progress: float | None = None
-    updated_at: At | None = None
-    expires_at: At | None = None
-
-
-class Memories(msgspec.Struct, frozen=True, kw_only=True):
-    """A page; `next` is the cursor of the one after it, null at the end. `total` counts all that
-    pass the filters, on whatever page.
-    """
-
-    memories: tuple[ListedMemory, ...]
-    next: str | None
-    total: int
 
 
 def list_memories(call: Call[OfMemories, Nothing]) -> Reply:

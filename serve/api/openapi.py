@@ -284,10 +284,26 @@ def _ecma(value: Any) -> Any:
         return [_ecma(one) for one in value]
     if not isinstance(value, dict):
         return value
+    choices = (value, *value.get("anyOf", ()))
+    is_word = value.get("type") == "string" and any("enum" in one for one in choices)
     return {
-        name: _pattern(of) if name == "pattern" and isinstance(of, str) else _ecma(of)
+        name: _pattern(of)
+        if name == "pattern" and isinstance(of, str)
+        else _flatten(_ecma(of))
+        if name == "anyOf"
+        else _ecma(of)
         for name, of in value.items()
+        if not (name == "type" and is_word) and not (name == "format" and of is None)
     }
+
+
+def _flatten(choices: Sequence[Any]) -> list[Any]:
+    """Return choices without choices among them."""
+    return [
+        inner
+        for one in choices
+        for inner in (one["anyOf"] if isinstance(one, dict) and set(one) == {"anyOf"} else [one])
+    ]
 
 
 def _pattern(python: str) -> str:

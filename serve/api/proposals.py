@@ -3,18 +3,18 @@ Proposals: what waits for a person's yes or no, each with its diff, and the answ
 """
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
+from mnemolog.wire import Proposal, Proposals
 from msgspec import Meta
 
 from serve.api.operation import Call, Nothing, Operation, Reply
-from serve.api.shapes import At, InProject, InTenant
+from serve.api.shapes import InProject, InTenant
 from serve.fields import Reason, TenantName
 from serve.summaries import proposals
 from serve.summaries.proposals import Sort, State
 from store.home.projects import named_project
-from store.log.event_kinds import Id, Maker
 
 
 class OfProposals(InProject, frozen=True, kw_only=True):
@@ -33,65 +33,6 @@ class Rejection(Answered, frozen=True, kw_only=True):
     """A no."""
 
     reason: Reason | None = None
-
-
-class ProposalInShort(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that waits for a word, or was answered. `changes` counts its steps, `left` those
-    that wait for the next plan; `stale_because` says what changed since.
-    """
-
-    id: Id
-    sort: Sort
-    job: Maker | None
-    state: State
-    at: At
-    project: str | None
-    title: str
-    because: tuple[str, ...]
-    stale_because: tuple[str, ...]
-    changes: int
-    left: int
-    plan: Id | None
-    memory: Id | None
-    model: str | None
-    cost_usd: float
-
-
-class Proposals(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest first; `more` were left out."""
-
-    proposals: tuple[ProposalInShort, ...]
-    more: int
-
-
-class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A field before and after; null where it had no value, or has none."""
-
-    field: str
-    before: Any
-    after: Any
-
-
-class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a yes does to one memory. `text` are its words where they stay as they are; `other` is
-    the memory that takes its place, or that it is linked to.
-    """
-
-    verb: str
-    event: str
-    subject: Id
-    why: str
-    text: str | None
-    changes: tuple[Change, ...]
-    other: Id | None
-    relation: str | None
-    evidence: dict[str, Any]
-
-
-class Proposal(ProposalInShort, frozen=True, kw_only=True):
-    """A proposal with all it would do, or did."""
-
-    steps: tuple[Changed, ...]
 
 
 def list_proposals(call: Call[OfProposals, Nothing]) -> Reply:

@@ -3,72 +3,28 @@ Recall: ask a memory, and say whether what came back helped.
 """
 
 from http import HTTPStatus
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
-import msgspec
+from mnemolog.wire import (
+    Rated,
+    Recalled,
+    Receipt,
+    Receipts,
+)
 from msgspec import Meta
 
 from serve.api import preconditions
 from serve.api.list_query import Since, Until, decode_cursor, encode_cursor, list_digest, period
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.preconditions import derive_id, first_use_check, replay_header
-from serve.api.shapes import At, InProject, InTenant, ShownMemory
+from serve.api.shapes import InProject, InTenant
 from serve.recall.request import RateRequest, RecallRequest, answer
 from serve.summaries import receipts as told
 from serve.summaries.listing import Position
 from store.home.projects import named_project
 from store.log import commands, receipts
-from store.log.event_kinds import Effort, Id, Judge, Route, Trust, Verdict
+from store.log.event_kinds import Id
 from store.log.receipts import Wanted
-
-
-class Replaced(msgspec.Struct, frozen=True, kw_only=True):
-    """What a memory took the place of."""
-
-    id: str
-    text: str
-    at: At
-    trust: Trust
-
-
-class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory that came back. `confidence` is the calibrated chance that it bears on the query.
-
-    `copies` say the same and were folded into it; `conflicts_with` is a newer one that says another
-    value; `history` what it replaced, newest first; `insights` are of jobs, and gave way to it. A
-    `rule` is to be followed, a `fact` is background. `why`, where asked for, is its evidence.
-    """
-
-    role: Literal["rule", "fact"]
-    score: float
-    confidence: float
-    copies: tuple[str, ...] = ()
-    conflicts_with: str | None = None
-    insights: tuple[str, ...] = ()
-    history: tuple[Replaced, ...] = ()
-    why: dict[str, Any] | None = None
-
-
-class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer. `recall` is its receipt's id, by which it can be rated; `below_bar` counts what
-    was not sure enough to come back.
-    """
-
-    hits: tuple[ShownHit, ...]
-    below_bar: int
-    min_confidence: float
-    degraded: bool
-    manifest: int | None
-    watermark: int
-    took_ms: float
-    notices: tuple[str, ...] = ()
-    recall: str | None = None
-    why: dict[str, Any] | None = None
-
-
-class Rated(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    seq: int
 
 
 def recall(call: Call[Nothing, RecallRequest]) -> Reply:
@@ -154,107 +110,6 @@ class OfReceipts(InProject, frozen=True, kw_only=True):
         | None
     ) = None
     limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=200)] = 50
-
-
-class AsHit(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of a memory among the hits, from 1."""
-
-    rank: int
-    score: float
-    confidence: float
-
-
-class ReceiptInShort(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A recall: `hits` came back, the surest with this `confidence`, `dropped` did not. `rated` is
-    the newest rating of it. `as_hit` is told where a memory was asked for.
-    """
-
-    id: Id
-    seq: int
-    at: At
-    query: str
-    mode: str
-    project: str | None
-    session: str | None
-    agent: str | None
-    hits: int
-    confidence: float | None
-    dropped: int
-    took_ms: float
-    rated: Verdict | None
-    as_hit: AsHit | None = None
-
-
-class Receipts(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest first. `looked_at` were read for it: with few that pass a page may be short, and
-    `next` the cursor of what is older all the same; null at the end.
-    """
-
-    receipts: tuple[ReceiptInShort, ...]
-    next: str | None
-    looked_at: int
-
-
-class HitOfReceipt(AsHit, frozen=True, kw_only=True):
-    """What came back, and the memory as it is now; null where it is no more."""
-
-    id: Id
-    memory: ShownMemory | None
-
-
-class Rating(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said of the recall, or of a memory that it brought."""
-
-    of: Id
-    at: At
-    verdict: Verdict
-    reason: str | None
-    trust: Trust
-
-
-class OneVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    id: Id
-    verdict: Verdict
-    evidence: str | None
-
-
-class Judgment(msgspec.Struct, frozen=True, kw_only=True):
-    """How the hits turned out, by what was done afterwards."""
-
-    at: At
-    by: Judge
-    verdicts: tuple[OneVerdict, ...]
-
-
-class OutcomeOfTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """How tests, a build, ... came out in the turn that the recall was part of."""
-
-    at: At
-    effort: Effort
-    passed: bool
-    before: bool | None
-
-
-class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """All there is of a recall: `dropped` counts what did not come back, by the reason."""
-
-    id: Id
-    seq: int
-    at: At
-    query: str
-    mode: str
-    project: str | None
-    session: str | None
-    agent: str | None
-    manifest: int | None
-    watermark: int
-    took_ms: float
-    hits: tuple[HitOfReceipt, ...]
-    dropped: dict[str, int]
-    route: Route | None
-    ratings: tuple[Rating, ...]
-    judged: Judgment | None
-    outcomes: tuple[OutcomeOfTurn, ...]
 
 
 def list_receipts(call: Call[OfReceipts, Nothing]) -> Reply:

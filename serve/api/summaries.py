@@ -5,12 +5,21 @@ Summaries: what is known of a topic, what a period brought, how lessons do.
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, get_args
 
-import msgspec
+from mnemolog.wire import (
+    Conflicts,
+    Digest,
+    Entities,
+    Facts,
+    Goals,
+    Lessons,
+    Neighbourhood,
+    Overview,
+)
 from msgspec import Meta
 
 from serve.api.list_query import Moment, Since, Until, parse_moment, period
 from serve.api.operation import Call, Nothing, Operation, Reply
-from serve.api.shapes import At, InProject, InTenant, Line, ShownMemory, State
+from serve.api.shapes import InProject, InTenant
 from serve.fields import Topic
 from serve.lessons import lesson_stats
 from serve.reader.filters import Filter
@@ -19,8 +28,7 @@ from serve.summaries import conflicts, digest, facts, goals, graph, overview
 from serve.summaries.overview import item
 from store.home.instants import moment
 from store.home.projects import named_project
-from store.log.event_kinds import GoalStatus, Id, MemoryKind, Trust, Unit
-from store.text.mentions import EntityKind
+from store.log.event_kinds import GoalStatus
 
 # Facts: what is known of each entity, from when until when; and what cannot hold together.
 
@@ -40,65 +48,6 @@ class OfFacts(InProject, frozen=True, kw_only=True):
 
 class OfConflicts(InProject, frozen=True, kw_only=True):
     """The parameters of a list of conflicts."""
-
-
-class Fact(msgspec.Struct, frozen=True, kw_only=True):
-    """A value of an entity's relation, and the memory that says so; `until` is null for what still
-    holds. A `singleton` has one value at a time.
-    """
-
-    entity: str
-    relation: str
-    value: str
-    since: At
-    until: At | None
-    singleton: bool
-    id: Id
-    source_ids: tuple[Id, ...]
-    project: str | None
-    said_by: str
-    trust: Trust
-    text: str
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """By entity and relation; `more` were left out."""
-
-    facts: tuple[Fact, ...]
-    more: int
-
-
-class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory and the value it says, null where it is all of its words."""
-
-    id: Id
-    text: str
-    value: str | None
-    at: At
-    said_by: str
-    trust: Trust
-    project: str | None
-    state: State
-    holds: bool
-
-
-class Conflict(msgspec.Struct, frozen=True, kw_only=True):
-    """What cannot hold together: the sides in the order of their days, and commands that settle it,
-    of which one is enough.
-    """
-
-    what: Literal["overridden", "facts", "linked", "wording", "stale"]
-    about: str
-    why: str
-    sides: tuple[Side, ...]
-    settle: tuple[str, ...]
-
-
-class Conflicts(msgspec.Struct, frozen=True, kw_only=True):
-    """The surest sort first; without `compared_all` only the newest texts were compared."""
-
-    conflicts: tuple[Conflict, ...]
-    compared_all: bool
 
 
 def list_facts(call: Call[OfFacts, Nothing]) -> Reply:
@@ -163,26 +112,6 @@ class OfGoals(InProject, frozen=True, kw_only=True):
     ] = "unreached"
 
 
-class Goal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is wanted; `due` is the day it is due, UTC."""
-
-    id: Id
-    text: str
-    trust: Trust
-    status: GoalStatus | None = None
-    progress: Unit | None = None
-    due: DueDay | None = None
-    overdue: bool = False
-    project: str | None = None
-
-
-class Goals(msgspec.Struct, frozen=True, kw_only=True):
-    """Goals, the next due first, and chains of milestones by their names, the oldest first."""
-
-    goals: tuple[Goal, ...]
-    chains: dict[str, tuple[Line, ...]]
-
-
 def list_goals(call: Call[OfGoals, Nothing]) -> Reply:
     query, now = call.query, call.now
     asked = Filter(now, named_project(query.project))
@@ -234,139 +163,6 @@ class OfPeriod(InProject, frozen=True, kw_only=True):
 
 class OfLessons(InProject, frozen=True, kw_only=True):
     """The parameters of how lessons do."""
-
-
-class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """Someone or something that the memories name, and in how many of them."""
-
-    kind: EntityKind
-    name: str
-    memories: int
-
-
-class Overview(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a topic: each memory in one group, the best first; `timeline` has them by
-    their days. `found` counts all that came back.
-    """
-
-    topic: str
-    found: int
-    now: tuple[Line, ...]
-    rules: tuple[Line, ...]
-    goals: tuple[Line, ...]
-    background: tuple[Line, ...]
-    timeline: tuple[Line, ...]
-    replaced: tuple[Line, ...]
-    names: tuple[Named, ...]
-    degraded: bool
-    notices: tuple[str, ...] = ()
-
-
-class EditedFile(msgspec.Struct, frozen=True, kw_only=True):
-    file: str
-    times: int
-
-
-class Runs(msgspec.Struct, frozen=True, kw_only=True):
-    """How often tests, a build, ... passed and failed."""
-
-    for_: str = msgspec.field(name="for")
-    passed: int
-    failed: int
-
-
-class Failing(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that failed and did not pass since."""
-
-    for_: str = msgspec.field(name="for")
-    command: str | None
-
-
-class Day(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened on one day, UTC; what did not is left out. `more` memories are not shown, and
-    `others` are of other kinds.
-    """
-
-    day: str
-    decided: tuple[Line, ...] = ()
-    learned: tuple[Line, ...] = ()
-    done: tuple[Line, ...] = ()
-    others: int = 0
-    more: int = 0
-    sessions: int = 0
-    asked: tuple[str, ...] = ()
-    edited: tuple[EditedFile, ...] = ()
-    ran: tuple[Runs, ...] = ()
-    failing: tuple[Failing, ...] = ()
-
-
-class Digest(msgspec.Struct, frozen=True, kw_only=True):
-    """Days with something in them, the oldest first, and what is open now."""
-
-    since: At
-    until: At
-    days: tuple[Day, ...]
-    open: tuple[Goal, ...]
-
-
-class Turns(msgspec.Struct, frozen=True, kw_only=True):
-    """Turns that came out well or badly, by whether they followed the lesson."""
-
-    good_followed: int
-    bad_followed: int
-    good_ignored: int
-    bad_ignored: int
-
-
-class Impact(msgspec.Struct, frozen=True, kw_only=True):
-    """How much oftener turns came out well, from -1 to 1, and its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-class Lesson(msgspec.Struct, frozen=True, kw_only=True):
-    """How a lesson does; an `impact` of too few turns is null. `at_rest`, nobody goes by it, so it
-    is no longer said before a tool.
-    """
-
-    id: Id
-    text: str
-    kind: MemoryKind
-    project: str | None
-    surfaced: int
-    followed: int
-    ignored: int
-    not_applicable: int
-    last_surfaced_at: At | None
-    turns: Turns
-    efforts: dict[str, Turns]
-    impact: Impact | None
-    at_rest: bool
-
-
-class LessonDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """Lasting words of the user, or a draft, that wait for a yes: `POST /v1/proposals/{id}/accept`.
-
-    `kind` is what it becomes.
-    """
-
-    id: Id
-    at: At
-    project: str | None
-    session: str | None
-    because: str | None
-    kind: MemoryKind | None
-    text: str | None
-
-
-class Lessons(msgspec.Struct, frozen=True, kw_only=True):
-    """Lessons, the most shown first; `never_shown` counts the others."""
-
-    lessons: tuple[Lesson, ...]
-    never_shown: int
-    drafts: tuple[LessonDraft, ...]
 
 
 def show_overview(call: Call[AboutTopic, Nothing]) -> Reply:
@@ -457,44 +253,6 @@ class ByPrefix(InTenant, frozen=True, kw_only=True):
         str, Meta(description="A prefix of the name; default: every name.", max_length=2_000)
     ] = ""
     limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=200)] = 20
-
-
-class Entity(msgspec.Struct, frozen=True, kw_only=True):
-    """What the memories name. `memories` counts those that do; `aliases` are how they write it."""
-
-    id: str
-    kind: EntityKind
-    name: str
-    aliases: tuple[str, ...]
-    memories: int
-
-
-class EntityEdge(msgspec.Struct, frozen=True, kw_only=True):
-    """Two entities that memories name together, by their ids. A memory that names m of them adds
-    1 / (m - 1) to the weight.
-    """
-
-    source: str
-    target: str
-    weight: float
-
-
-class Neighbourhood(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies around an entity; `centre` has the ids of all that the name stands for. `memories`
-    are the newest that mention it, of `mentioned` at the last build.
-    """
-
-    centre: tuple[str, ...]
-    nodes: tuple[Entity, ...]
-    edges: tuple[EntityEdge, ...]
-    memories: tuple[ShownMemory, ...]
-    mentioned: int
-
-
-class Entities(msgspec.Struct, frozen=True, kw_only=True):
-    """The most mentioned first."""
-
-    entities: tuple[Entity, ...]
 
 
 def show_neighbourhood(call: Call[AboutEntity, Nothing]) -> Reply:

@@ -233,8 +233,8 @@ def _print_tokens(settings: Settings, tenant: str | None, *, as_json: bool) -> N
                 one.tenant,
                 " ".join(one.scopes),
                 one.state,
-                one.created_at[:10],
-                one.expires_at[:10] if one.expires_at else "",
+                f"{one.created_at:%Y-%m-%d}",
+                f"{one.expires_at:%Y-%m-%d}" if one.expires_at else "",
                 output.one_line(one.name, _NAME_WIDTH),
             )
             for one in found

@@ -6,7 +6,7 @@ from typing import get_args
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.dashboard.site import Site
+from serve.dashboard.page_context import Site
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View
 from serve.summaries import picture

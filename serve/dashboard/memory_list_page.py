@@ -11,7 +11,7 @@ from serve.api.list_query import decode_cursor, encode_cursor, filter_digest
 from serve.dashboard import changes, memory_page, recall_pages
 from serve.dashboard.changes import DOES, DONE, Does, Done
 from serve.dashboard.forms import ListForm, read_list_form
-from serve.dashboard.site import Site, Undo, back, tenant_url
+from serve.dashboard.page_context import Site, Undo, back, tenant_url
 from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import listing

@@ -11,8 +11,8 @@ from flask import Blueprint, Response, render_template, request
 
 from serve.dashboard import forms, recall_pages
 from serve.dashboard.changes import encode_state
+from serve.dashboard.page_context import Site, Undo, tenant_url
 from serve.dashboard.rendering import pretty
-from serve.dashboard.site import Site, Undo, tenant_url
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View
 from serve.server.open_tenants import OpenTenant

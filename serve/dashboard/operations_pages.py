@@ -4,8 +4,9 @@ Jobs & snapshots: what is served and was checked, what was refused, and what lea
 
 import msgspec
 from flask import Blueprint, Response, g, make_response, render_template, request, url_for
+from mnemolog.wire import NewToken
 
-from serve.dashboard.site import Site, back, tenant_url
+from serve.dashboard.page_context import Site, back, tenant_url
 from serve.server import tenant_admin as access
 from store.home import failures
 from store.home.errors import InvalidInput, LogError, NoManifest, SnapshotDamaged
@@ -82,7 +83,7 @@ LIVES = (("", "never"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in 
 def access_blueprint(site: Site) -> Blueprint:
     pages = Blueprint("access", __name__)
 
-    def shown(tenant: str, made: access.NewToken | None = None) -> str:
+    def shown(tenant: str, made: NewToken | None = None) -> str:
         now = site.clock()
         return render_template(
             "access.html",

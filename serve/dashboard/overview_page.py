@@ -16,7 +16,7 @@ from markupsafe import Markup
 from serve import formatting
 from serve.charts import plots
 from serve.charts.chart import figure, svg
-from serve.dashboard.site import Site, tenant_url
+from serve.dashboard.page_context import Site, tenant_url
 from serve.statistics.episodes import Episodes, episodes
 from serve.statistics.figures import LIVE, Live, Statistics, live, statistics
 from serve.statistics.pictures import of_overview

@@ -12,8 +12,8 @@ from typing import Any, get_args
 import msgspec
 from flask import Blueprint, Response, render_template, request
 
+from serve.dashboard.page_context import Site, Undo, back, tenant_url
 from serve.dashboard.rendering import pretty
-from serve.dashboard.site import Site, Undo, back, tenant_url
 from serve.lessons.lesson_stats import Standing, Statistics, statistics
 from serve.lessons.rule_index import rules
 from serve.reader.filters import Filter

@@ -35,8 +35,8 @@ from serve.dashboard import (
     recall_pages,
     review_pages,
 )
+from serve.dashboard.page_context import Site, login_blueprint, tenant_url
 from serve.dashboard.rendering import ago, clean, differences, iso, line, number, pretty, stamp
-from serve.dashboard.site import Site, login_blueprint, tenant_url
 from serve.formatting import size
 from serve.server import request_guard
 from serve.server.open_tenants import OpenTenant, OpenTenants

@@ -5,46 +5,19 @@ Whoever shows a tenant's token sees that tenant and no other: another one's name
 nobody has are answered alike.
 """
 
+from datetime import datetime
+
 import msgspec
+from mnemolog.wire import NewToken, ShownTenant, ShownToken
 
 from serve.server.callers import Caller
 from store.home import tenant as tenants
 from store.home import tokens
 from store.home.config import Settings
 from store.home.errors import InvalidInput, NotFound
-from store.home.instants import isoformat
+from store.home.instants import moment
 from store.home.tenant import Tenant
-from store.home.tokens import PER_MINUTE, Scope, State, Token, Wanted
-
-
-class ShownTenant(msgspec.Struct, frozen=True, kw_only=True):
-    """A tenant in short. Who names none means the default; `tokens` counts those that open it."""
-
-    tenant: str
-    is_default: bool
-    log_bytes: int
-    tokens: int
-
-
-class ShownToken(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a token; what opens the tenant is not. `made_by` is null: by the owner."""
-
-    id: str
-    name: str
-    tenant: str
-    scopes: tuple[Scope, ...]
-    state: State
-    created_at: str
-    per_minute: int
-    expires_at: str | None
-    revoked_at: str | None
-    made_by: str | None
-
-
-class NewToken(ShownToken, frozen=True, kw_only=True):
-    """A token that was just made: `token` is what opens the tenant, shown this once."""
-
-    token: str
+from store.home.tokens import PER_MINUTE, Token, Wanted
 
 
 def find_tenant(settings: Settings, caller: Caller, name: str) -> Tenant:
@@ -118,9 +91,13 @@ def summarize_token(token: Token, now: int) -> ShownToken:
         tenant=token.tenant,
         scopes=token.scopes,
         state=token.state(now),
-        created_at=isoformat(token.created_at),
+        created_at=_second(token.created_at),
         per_minute=token.per_minute,
-        expires_at=None if token.expires_at is None else isoformat(token.expires_at),
-        revoked_at=None if token.revoked_at is None else isoformat(token.revoked_at),
+        expires_at=None if token.expires_at is None else _second(token.expires_at),
+        revoked_at=None if token.revoked_at is None else _second(token.revoked_at),
         made_by=token.made_by,
     )
+
+
+def _second(at: int) -> datetime:
+    return moment(at).replace(microsecond=0)

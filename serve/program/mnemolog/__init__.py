@@ -30,7 +30,7 @@ from mnemolog.errors import (
     Unreachable,
     Unreadable,
 )
-from mnemolog.inputs import Draft
+from mnemolog.wire import Draft
 
 __all__ = [
     "Changed",

@@ -10,17 +10,12 @@ from typing import Any, Self, Unpack
 
 from msgspec.json import Decoder
 
+from mnemolog import wire
 from mnemolog.connection import Connection, TenantConnection, decode_answer, find_server
 from mnemolog.errors import Error
-from mnemolog.inputs import Draft, Fields, Question, Turn
-from mnemolog.jobs import IN_SHORT, JobInShort, Jobs
-from mnemolog.memories import Memories
-from mnemolog.proposals import Proposals
-from mnemolog.receipts import Receipts
-from mnemolog.shapes import Acknowledged, Health, Rated, Recalled
-from mnemolog.tenants import Tenants
+from mnemolog.resources import IN_SHORT, Jobs, Memories, Proposals, Receipts, Tenants
 
-_RECALLED, _RATED, _HEALTH = Decoder(Recalled), Decoder(Rated), Decoder(Health)
+_RECALLED, _RATED, _HEALTH = Decoder(wire.Recalled), Decoder(wire.Rated), Decoder(wire.Health)
 _ANY, _JSON = Decoder(dict[str, Any]), Decoder(Any)
 
 TIMEOUT_S = 30.0
@@ -92,7 +87,7 @@ class Client:
     def proposals(self) -> Proposals:
         return Proposals(self._asking)
 
-    def recall(self, query: str, **question: Unpack[Question]) -> Recalled:
+    def recall(self, query: str, **question: Unpack[wire.Question]) -> wire.Recalled:
         """Return the memories that bear on a query, the best first; no model is asked."""
         body = {"query": query, **question}
         return self._asking.post(_RECALLED, "/v1/recall", body, is_safe=True)
@@ -104,33 +99,33 @@ class Client:
         *,
         reason: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Rated:
+    ) -> wire.Rated:
         """Say whether a memory, or all that a recall brought, helped: from -1 to 1."""
         body = {"id": id_, "verdict": verdict, "reason": reason}
         return self._asking.post(_RATED, "/v1/rate", body, key=idempotency_key, is_keyed=True)
 
     def record(
-        self, content: str, *, idempotency_key: str | None = None, **fields: Unpack[Fields]
-    ) -> Acknowledged:
+        self, content: str, *, idempotency_key: str | None = None, **fields: Unpack[wire.Fields]
+    ) -> wire.Acknowledged:
         """Record one memory, as `memories.record` does."""
         return self.memories.record(content, idempotency_key=idempotency_key, **fields)
 
     def record_batch(
-        self, drafts: Iterable[Draft], *, idempotency_key: str | None = None
-    ) -> tuple[Acknowledged, ...]:
+        self, drafts: Iterable[wire.Draft], *, idempotency_key: str | None = None
+    ) -> tuple[wire.Acknowledged, ...]:
         """Record up to 1,000 memories, all or none."""
         return self.memories.record_batch(drafts, idempotency_key=idempotency_key)
 
     def ingest(
         self,
-        memories: Iterable[Draft] = (),
+        memories: Iterable[wire.Draft] = (),
         *,
-        turns: Iterable[Turn] = (),
+        turns: Iterable[wire.Turn] = (),
         project: str | None = None,
         session: str | None = None,
         agent: str | None = None,
         idempotency_key: str | None = None,
-    ) -> JobInShort:
+    ) -> wire.JobInShort:
         """Hand over up to 10,000 memories, or the turns of one conversation, to be recorded soon.
 
         They are on disk when this returns; `jobs.wait` waits until they are recorded.
@@ -174,6 +169,6 @@ class Client:
         path = "/v1/overview"
         return self._asking.get(_ANY, path, topic=topic or None, project=project)
 
-    def health(self) -> Health:
+    def health(self) -> wire.Health:
         """Return that the server lives, and which it is."""
         return decode_answer(_HEALTH, self._asking.connection.ask("GET", "/health").body)
