@@ -82,9 +82,9 @@ def _run(settings: Settings, name: str, *, full: bool, wait_s: float) -> Manifes
 
 
 def _quick(settings: Settings, name: str, *, full: bool, wait_s: float) -> Manifest:
-    from pipelines import quick
+    from pipelines.jobs import runner
 
-    return quick.build(settings, name, _report, full=full, wait_s=wait_s)
+    return runner.build(settings, name, _report, full=full, wait_s=wait_s)
 
 
 def _json(manifest: Manifest, seconds: float) -> bytes:
@@ -125,38 +125,19 @@ def run_job(
     estimate: bool,
 ) -> None:
     """Run a job; print its plan's id as JSON, null where it has nothing to do; or its estimate."""
-    from pipelines import jobs
-    from pipelines.jobs.job import estimated, run
+    from pipelines.jobs import find_job, runner
 
     settings = config.load()
     whose = tenant or settings.choices.tenant
     now = time.time_ns() // 1_000
-    place = Path(root) if root else None
-    job = jobs.named(name)
+    scope = runner.Scope(project=project, root=Path(root) if root else None, session=session)
+    job = find_job(name)
     if estimate:
-        found = estimated(
-            job,
-            settings,
-            whose,
-            now,
-            project=project,
-            root=place,
-            session=session,
-            report=_report,
-        )
+        found = runner.estimate(job, settings, whose, now, report=_report, **scope)
         click.echo(msgspec.json.encode({"estimate": found}))
         return
-    plan = run(
-        job,
-        settings,
-        whose,
-        now,
-        apply=apply,
-        project=project,
-        root=place,
-        report=_report,
-        no_model=no_model,
-        session=session,
+    plan = runner.run(
+        job, settings, whose, now, apply=apply, report=_report, no_model=no_model, **scope
     )
     click.echo(json.dumps({"plan": plan.id if plan else None}))
 

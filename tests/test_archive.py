@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from pipelines.jobs import archive as job
-from pipelines.jobs.job import run
+from pipelines.jobs import find_job
+from pipelines.jobs.runner import run
 from store.embedders.lexical import LexicalEmbedder
 from store.home import config
 from store.home.instants import new_id
@@ -46,7 +47,7 @@ pine quince rose sage thyme""".split()
 def proposed(tenant: Tenant, log: EventLog, **options: object) -> dict[str, str]:
     """Return what the job would put away, and why."""
     settings = config.load()
-    plan = run(job.JOB, settings, tenant.name, NOW, apply=False, **options)
+    plan = run(find_job("archive"), settings, tenant.name, NOW, apply=False, **options)
     return {step.subject: step.why for step in plan.body.steps} if plan else {}
 
 
@@ -142,18 +143,18 @@ def test_no_run_takes_more_than_a_person_looks_through(tenant, log, old, monkeyp
     monkeypatch.setattr(job, "MOST", 3)
     ids = [old(days=300 + number) for number in range(5)]
     settings = config.load()
-    first = run(job.JOB, settings, tenant.name, NOW, apply=True)
+    first = run(find_job("archive"), settings, tenant.name, NOW, apply=True)
     assert [step.subject for step in first.body.steps] == ids[:1:-1]  # the coldest first
     assert "the next run takes them" in first.body.notes[0]
-    second = run(job.JOB, settings, tenant.name, NOW + DAY, apply=True)
+    second = run(find_job("archive"), settings, tenant.name, NOW + DAY, apply=True)
     assert [step.subject for step in second.body.steps] == ids[1::-1]
-    assert run(job.JOB, settings, tenant.name, NOW + DAY, apply=True) is None
+    assert run(find_job("archive"), settings, tenant.name, NOW + DAY, apply=True) is None
 
 
 def test_undone_the_memory_is_to_the_digest_what_it_was(tenant, log, old):
     one, embedder = old(), LexicalEmbedder()
     before = build.rebuild(tenant, log, embedder, NOW).digests
-    plan = run(job.JOB, config.load(), tenant.name, NOW, apply=True)
+    plan = run(find_job("archive"), config.load(), tenant.name, NOW, apply=True)
     found = rows(tenant, log)
     assert found.find(one).state == "archived" and found.find("fresh").state == "active"
     plans.undo(log, plan.id, NOW)

@@ -14,10 +14,10 @@ import pytest
 from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 from model_server import Asked, ModelServer
 
-from pipelines.jobs.consolidate import JOB
+from pipelines.jobs import find_job
 from pipelines.jobs.consolidate.model_judgments import Judgment, differ_in_fact, why_not
-from pipelines.jobs.context import Context, opened
-from pipelines.jobs.job import planned
+from pipelines.jobs.context import Context
+from pipelines.jobs.runner import open_memory, write_plan
 from pipelines.llm.client import Answer
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
@@ -59,12 +59,12 @@ class Home:
     @contextmanager
     def context(self, **changes: Any) -> Iterator[Context]:
         self.build()
-        with opened(config.load(), "default", self.clock()) as one:
+        with open_memory(config.load(), "default", self.clock()) as one:
             yield replace(one, **changes)
 
     def plan(self, *, apply: bool = False, **changes: Any) -> Plan | None:
         with self.context(**changes) as context:
-            return planned(JOB, context, apply=apply)
+            return write_plan(find_job("consolidate"), context, apply=apply)
 
     def steps(self, **changes: Any) -> list[tuple[str, str, str | None]]:
         """Return what a consolidation proposes: event, subject, and what takes its place."""

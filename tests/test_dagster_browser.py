@@ -81,7 +81,7 @@ def test_the_graph_has_a_node_for_every_asset_of_a_build(page, tab, tmp_path):
 
 def test_the_jobs_that_learn_follow_what_is_served(page, tab):
     tab.goto(f"{page.url}/{GROUP}/learning/lineage")
-    wanted = {"published_manifest", *jobs.PLACES}
+    wanted = {"published_manifest", *jobs.JOBS}
     assert drawn(tab, wanted) == wanted
 
 

@@ -33,7 +33,7 @@ from store.snapshots import manifest as manifests
 
 ASSETS = {
     *((one.name,) for one in catalog.all_projections(LexicalEmbedder())),
-    *(("learning", name) for name in jobs.PLACES),
+    *(("learning", name) for name in jobs.JOBS),
     ("event_log",),
     ("canaries",),
     ("recall_quality",),

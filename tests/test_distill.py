@@ -13,8 +13,9 @@ from test_app import TOKEN, post
 from test_lessons import command, table
 from test_pretool import agent, tenants
 
-from pipelines.jobs.distill import JOB, project_files
-from pipelines.jobs.job import run
+from pipelines.jobs import find_job
+from pipelines.jobs.distill import project_files
+from pipelines.jobs.runner import run
 from serve.reader.memory_json import role
 from serve.server.callers import hook_key
 from store.embedders.lexical import LexicalEmbedder
@@ -40,7 +41,7 @@ def distilled(agent: Agent, *, apply: bool = True, **options: Any) -> Plan | Non
     """Run the job as somebody would who stands in the agent's folder."""
     agent.tenants.get("default").notes.write()
     options = {"root": agent.cwd, "now": LATER} | options
-    return run(JOB, agent.tenants.settings, "default", apply=apply, **options)
+    return run(find_job("distill"), agent.tenants.settings, "default", apply=apply, **options)
 
 
 def recorded(plan: Plan | None) -> list[Step]:

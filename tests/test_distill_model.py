@@ -11,8 +11,8 @@ from test_distill import LATER, fails_until, imported, lessons, recorded
 from test_lessons import command, table
 from test_pretool import agent, tenants
 
-from pipelines.jobs.distill import JOB
-from pipelines.jobs.job import estimated, run
+from pipelines.jobs import find_job
+from pipelines.jobs.runner import estimate, run
 from serve.reader.memory_json import role
 from store.home.config import Choices, Llm, Settings
 from store.log import lesson_commands
@@ -52,7 +52,7 @@ def distilled(
 ) -> Plan | None:
     agent.tenants.get("default").notes.write()
     given = settings(agent, model, **limits)
-    return run(JOB, given, "default", now, apply=apply, root=agent.cwd)
+    return run(find_job("distill"), given, "default", now, apply=apply, root=agent.cwd)
 
 
 def learns(kind: str, text: str, *words: str) -> Callable[[Asked], object]:
@@ -243,9 +243,9 @@ def test_an_estimate_counts_the_sessions_and_asks_nothing(agent: Agent, model: M
     works(agent.again("s2"))
     agent.tenants.get("default").notes.write()
     head = agent.tenants.get("default").log.head()
-    found = estimated(JOB, settings(agent, model), "default", LATER)
+    found = estimate(find_job("distill"), settings(agent, model), "default", LATER)
     assert found.calls == 2 and model.asked == []
-    of_one = estimated(JOB, settings(agent, model), "default", LATER, session="s2")
+    of_one = estimate(find_job("distill"), settings(agent, model), "default", LATER, session="s2")
     assert of_one.calls == 1 and model.asked == []
     assert agent.tenants.get("default").log.head() == head
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 from model_server import Asked, ModelServer
 
-from pipelines.jobs.facts import JOB
+from pipelines.jobs import find_job
 from pipelines.jobs.facts.statements import assertions, stated
-from pipelines.jobs.job import run
+from pipelines.jobs.runner import run
 from serve.cli import main
 from store.derived.facts import entity_name, facts_of
 from store.embedders.lexical import LexicalEmbedder
@@ -65,7 +65,7 @@ def learn(home: Path, log: EventLog, clock: Clock) -> Callable[..., Plan | None]
 
     def job(*, apply: bool = True, **options: Any) -> Plan | None:
         settings = config.load(environ={"MNEMOLOG_HOME": str(home)})
-        return run(JOB, settings, "default", clock(), apply=apply, **options)
+        return run(find_job("facts"), settings, "default", clock(), apply=apply, **options)
 
     return job
 

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from model_server import Asked, ModelServer
 
-from pipelines.jobs.context import Context, opened
-from pipelines.jobs.job import planned
-from pipelines.jobs.judge import AFTER_US, AGAIN, FOLLOWED, IGNORED, JOB, MOST, NOT_FOLLOWED, USED
+from pipelines.jobs import find_job
+from pipelines.jobs.context import Context
+from pipelines.jobs.judge import AFTER_US, AGAIN, FOLLOWED, IGNORED, MOST, NOT_FOLLOWED, USED
+from pipelines.jobs.runner import open_memory, write_plan
 from pipelines.llm.budget import Budget
 from pipelines.llm.client import Client
 from store.home.config import Llm, Settings
@@ -62,7 +63,7 @@ def context(home: Path, session) -> Callable[..., Context]:
     """Open the memory for a job, at some moment."""
 
     def open_(now: int = LATER) -> Iterator[Context]:
-        with opened(Settings(home), "default", now) as one:
+        with open_memory(Settings(home), "default", now) as one:
             yield one
 
     made: list[Iterator[Context]] = []
@@ -77,7 +78,7 @@ def context(home: Path, session) -> Callable[..., Context]:
 
 
 def judged(context: Context) -> dict[str, Judged]:
-    steps = JOB.propose(context).steps
+    steps = find_job("judge").propose(context).steps
     return {one.subject: msgspec.convert(one.body, Judged) for one in steps}
 
 
@@ -159,7 +160,7 @@ def test_a_recall_of_no_session_is_held_against_what_was_done_in_its_project(
 
 def test_a_recall_is_judged_once_it_is_over(log, session, context):
     recall = session("run", then=(ran("make migrate"),))
-    early = JOB.propose(context(NOW + 2))
+    early = find_job("judge").propose(context(NOW + 2))
     assert early.steps == () and "too young" in early.notes[0]
     log.append([Event("e", NOW + 2, SessionTold(stage="ended"), "e", session="s1")])
     assert recall in judged(context(NOW + 3))
@@ -173,11 +174,11 @@ def test_what_a_person_rated_is_not_judged(log, session, context):
 
 def test_judgments_are_a_plan_that_can_be_undone(log, session, context):
     recall = session("run", then=(ran("make migrate"),))
-    plan = planned(JOB, context(), apply=True)
+    plan = write_plan(find_job("judge"), context(), apply=True)
     assert plan.state == "applied" and pending(log, NOW, LATER) == []
     plans.undo(log, plan.id, LATER)
     assert log.undone(log.head()) == set(plan.events)
-    assert planned(JOB, context(), apply=True) is None  # a person did not want it
+    assert write_plan(find_job("judge"), context(), apply=True) is None  # a person did not want it
     assert recall in {event.subject for event in log.of_jobs(("judged",))}
 
 

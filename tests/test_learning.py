@@ -28,7 +28,7 @@ def test_recall_of_the_check_set_is_what_it_was_or_better(
     monkeypatch.setattr(clusters, "SMALLEST", 2)
     monkeypatch.setattr(generated_text, "OWN", 99)
     workspaces = dataset.read_workspaces(dataset.CHECK_SET, dataset.PROJECT)
-    names = [name for name in learning.LEARNING if name in jobs.PLACES]
+    names = [name for name in learning.LEARNING if name in jobs.JOBS]
     before, after = learning.learnt(workspaces, Settings(home), names)
     assert learning.worse(workspaces, before.results, after.results) == []
     assert after.steps["reflect: recorded"] >= 3

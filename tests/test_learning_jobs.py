@@ -15,8 +15,7 @@ import msgspec
 import pytest
 
 from pipelines import jobs
-from pipelines.jobs.context import Context
-from pipelines.jobs.job import Job, Proposal
+from pipelines.jobs.context import Context, Proposal
 from pipelines.orchestration import dagster_home, definitions, in_process, job_assets, resources
 from pipelines.orchestration.definitions import dagster_name, make_definitions
 from pipelines.orchestration.in_process import learn
@@ -64,13 +63,12 @@ def idle(context: Context) -> Proposal:
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Let these be the jobs there are."""
-    monkeypatch.setattr(jobs, "PLACES", {})
+    monkeypatch.setattr(jobs, "JOBS", {})
     TOLD.clear()
 
     def add(name: Name, propose: Callable[[Context], Proposal], *, careful: bool = False) -> None:
-        job = Job(name, f"{name} for a test.", propose, careful)
-        monkeypatch.setitem(sys.modules, f"tiny_{name}", SimpleNamespace(JOB=job))
-        jobs.PLACES[name] = f"tiny_{name}"
+        monkeypatch.setitem(sys.modules, f"tiny_{name}", SimpleNamespace(propose=propose))
+        jobs.JOBS[name] = jobs.Job(name, f"tiny_{name}:propose", f"{name} for a test.", careful)
 
     yield add
 
@@ -271,16 +269,15 @@ import sys, time
 from pathlib import Path
 from types import SimpleNamespace
 from pipelines import jobs
-from pipelines.jobs.job import Job
 from store.home.config import Settings
 
 def propose(context):
     print("asking", flush=True)
     time.sleep(60)
 
-jobs.PLACES.clear()
-jobs.PLACES["facts"] = "tiny"
-sys.modules["tiny"] = SimpleNamespace(JOB=Job("facts", "Sleeps.", propose))
+jobs.JOBS.clear()
+jobs.JOBS["facts"] = jobs.Job("facts", "tiny:propose", "Sleeps.")
+sys.modules["tiny"] = SimpleNamespace(propose=propose)
 from pipelines.orchestration.in_process import learn
 from pipelines.orchestration.definitions import dagster_name
 learn(Settings(Path(sys.argv[1])), "default", "facts", lambda event: None)

@@ -435,7 +435,7 @@ def test_a_prompt_has_at_most_a_token_for_each_byte():
 
 def test_nothing_of_litellm_is_imported_while_no_model_is_set():
     code = (
-        "import sys, pipelines.__main__, pipelines.jobs.job, pipelines.llm.client\n"
+        "import sys, pipelines.__main__, pipelines.jobs.runner, pipelines.llm.client\n"
         "assert not {'litellm', 'openai', 'tiktoken', 'httpx'} & set(sys.modules)"
     )
     root = Path(__file__).parents[1]

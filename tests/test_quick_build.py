@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pipelines
-from pipelines import quick
+from pipelines.jobs import runner
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Settings
 from store.home.errors import BuildBusy, BuildRefused, NotFound
@@ -47,9 +47,9 @@ def silent(what: str) -> None:
 
 
 def test_it_publishes_what_the_log_alone_gives_and_the_canaries_trend(settings, default):
-    quick.build(settings, "default", silent)
+    runner.build(settings, "default", silent)
     record(default, "the deploy runs at noon")
-    published = quick.build(settings, "default", silent)
+    published = runner.build(settings, "default", silent)
     assert (published.number, published.watermark) == (2, 3)
     assert published == manifests.current(default)
     with EventLog(default.log) as log:
@@ -64,7 +64,7 @@ def test_a_candidate_that_loses_its_canaries_is_not_served(settings, default, mo
     monkeypatch.setattr("serve.evaluation.canaries.FEWEST", 1)
     monkeypatch.setattr("serve.evaluation.canaries.REFUSED_BELOW", 1.1)
     with pytest.raises(BuildRefused, match="canaries: 2 of 2 canaries came back"):
-        quick.build(settings, "default", silent)
+        runner.build(settings, "default", silent)
     assert not default.head.exists()
     refusal = manifests.last_refusal(default)
     assert refusal is not None
@@ -81,16 +81,16 @@ def test_a_candidate_that_fails_an_audit_is_asked_nothing_and_not_served(
         plant(log, "planted", Recorded(content=frame.OPENING))
     steps: list[str] = []
     with pytest.raises(BuildRefused, match="no_self_injection: 1 memories"):
-        quick.build(settings, "default", steps.append)
+        runner.build(settings, "default", steps.append)
     assert steps[-1] == "publish" and "checks" not in steps
     assert not default.head.exists()
 
 
 def test_it_waits_its_turn_and_knows_whose_memory_is_meant(settings, default):
     with build.lock(default), pytest.raises(BuildBusy):
-        quick.build(settings, "default", silent)
+        runner.build(settings, "default", silent)
     with pytest.raises(NotFound):
-        quick.build(settings, "nobody", silent)
+        runner.build(settings, "nobody", silent)
 
 
 def test_the_command_builds_without_loading_a_scheduler(settings, default, tmp_path):

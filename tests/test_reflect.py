@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from model_server import Asked, ModelServer
 
 from pipelines import jobs
-from pipelines.jobs.context import Context, opened
-from pipelines.jobs.job import run
+from pipelines.jobs.context import Context
 from pipelines.jobs.reflect import generated_text, sequences
 from pipelines.jobs.reflect.clusters import average_linkage
 from pipelines.jobs.reflect.generated_text import Written, checked
 from pipelines.jobs.reflect.inputs import Finding
+from pipelines.jobs.runner import open_memory, run
 from serve.cli import main
 from store.home.config import Choices, Llm, Settings
 from store.home.instants import moment
@@ -83,7 +83,7 @@ class Notes:
 
     def reflect(self, llm: Llm | None = None, **options: object) -> Plan | None:
         found = {"apply": True, "no_model": True} | options
-        return run(jobs.named("reflect"), self.settings(llm), "default", NOW, **found)
+        return run(jobs.find_job("reflect"), self.settings(llm), "default", NOW, **found)
 
     def insights(self) -> list[Memory]:
         with self.context() as context:
@@ -91,7 +91,7 @@ class Notes:
             return context.memories(table.column("document").to_numpy().astype(np.int64))
 
     def context(self) -> AbstractContextManager[Context]:
-        return opened(self.settings(), "default", NOW, no_model=True)
+        return open_memory(self.settings(), "default", NOW, no_model=True)
 
 
 def recorded(plan: Plan | None, kind: str) -> list[Step]:

@@ -17,9 +17,10 @@ from hook_session import Session, ids, notes, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.jobs.context import opened as opened_context
-from pipelines.jobs.job import planned
-from pipelines.jobs.route import JOB, proposed, tier_for
+from pipelines.jobs import find_job
+from pipelines.jobs.route import proposed, tier_for
+from pipelines.jobs.runner import open_memory as opened_context
+from pipelines.jobs.runner import write_plan
 from serve.app import create_app
 from serve.cli import main
 from serve.cli.group import Commands
@@ -435,7 +436,7 @@ def simulated(log: EventLog, policy: Any, chance: random.Random, count: int, at:
 def learnt(home: Path, now: int) -> Any:
     """Run the job; return the policy that is served from the next build on."""
     with opened_context(Settings(home), "default", now) as context:
-        plan = planned(JOB, context, apply=True)
+        plan = write_plan(find_job("route"), context, apply=True)
         before = Routes(context.tables("routes")).policy()
     return plan.body.steps[0].body["policy"] if plan else before
 
@@ -522,12 +523,12 @@ def test_the_estimate_is_that_of_a_user_who_was_asked():
 def test_undone_the_policy_before_is_served_again_and_is_not_proposed_again(home, log):
     log.append(evidence([1.0] * 30))
     with opened_context(Settings(home), "default", NOW) as context:
-        plan = planned(JOB, context, apply=True)
+        plan = write_plan(find_job("route"), context, apply=True)
     assert served(home, NOW)["debug"]["search"] == "low_threshold"
     plans.undo(log, plan.id, NOW)
     assert served(home, NOW) == complete_policy({})
     with opened_context(Settings(home), "default", NOW) as context:
-        assert planned(JOB, context, apply=True) is None
+        assert write_plan(find_job("route"), context, apply=True) is None
 
 
 def test_jobs_ask_the_tier_that_is_served(home, log):

@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.jobs.context import Context, Report, opened
-from pipelines.jobs.job import Job, Proposal
+from pipelines.jobs.context import Context, Proposal, Report
+from pipelines.jobs.runner import open_memory
 from serve.recall.scoring import LASTING_KINDS, decayed
 from store.derived.usage import Usage
 from store.home.config import Settings
@@ -172,14 +172,6 @@ def _notes(context: Context, *, is_more: bool) -> Iterator[str]:
         yield f"{gone} were superseded more than {COLD_AFTER_DAYS} days ago: cold as they are"
 
 
-JOB = Job(
-    name="archive",
-    does="put away what is cold or past its time",
-    propose=propose,
-    is_careful=True,
-)
-
-
 # What is kept below `cold/`: the file of cold memories, written anew, and the segments that old
 # receipts go to. Not through plans: neither changes what anybody is told.
 
@@ -203,10 +195,10 @@ def keep(
 ) -> Kept:
     """Write the cold file, or with `compact` put old receipts away; what is not built is built.
 
-    With `only_newest`, what was served before goes at once, after an erasing. Raise as `opened`
-    does, or LogBusy where another process rewrites the log.
+    With `only_newest`, what was served before goes at once, after an erasing. Raise as
+    `open_memory` does, or LogBusy where another process rewrites the log.
     """
-    with opened(settings, tenant_name, now, report=report, no_model=True) as context:
+    with open_memory(settings, tenant_name, now, report=report, no_model=True) as context:
         if compact:
             done = compaction.compact(context.log, context.manifest.watermark, now, dry_run=dry_run)
             return Kept(compacted=done)

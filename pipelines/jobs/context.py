@@ -3,27 +3,24 @@ Context: what a job works on. One tenant's memory as it is published, which is a
 log, for whatever was not built yet is built before.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pipelines import quick
 from pipelines.llm.client import LanguageModel
 from store.derived import catalog
-from store.embedders.embedder import Embedder, make_embedder
-from store.home.config import Choices, Settings
-from store.home.errors import SnapshotError
-from store.home.tenant import Tenant, find_tenant
-from store.log.event_kinds import EPISODE
+from store.embedders.embedder import Embedder
+from store.home.config import Choices
+from store.home.tenant import Tenant
+from store.log.event_kinds import EPISODE, Step
 from store.log.event_log import EventLog
 from store.memories.memory import Memory
 from store.memories.rows import MemoryRows
-from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Built
@@ -100,63 +97,12 @@ class Context:
         return units
 
 
-@contextmanager
-def opened(
-    settings: Settings,
-    tenant_name: str,
-    now: int,
-    *,
-    project: str | None = None,
-    root: Path | None = None,
-    session: str | None = None,
-    report: Report = lambda what: None,
-    wait_s: float = 60.0,
-    no_model: bool = False,
-) -> Iterator[Context]:
-    """Give a tenant's memory, built up to the log's head, to work on, with the model that is set.
-
-    Raise NotFound, BuildBusy, BuildRefused, or a LogError as its log says.
-    """
-    tenant = find_tenant(settings.home, tenant_name)
-    with EventLog(tenant.log) as log:
-        manifest = _current(tenant, log, settings)
-        if manifest is None:
-            report("builds what is new")
-            manifest = quick.build(settings, tenant_name, lambda step: None, wait_s=wait_s)
-        notes: list[str] = []
-        yield Context(
-            tenant=tenant,
-            log=log,
-            choices=settings.choices,
-            embedder=make_embedder(settings.choices.embedder, settings.home),
-            manifest=manifest,
-            now=now,
-            project=project,
-            root=root,
-            session=session,
-            model=None if no_model else _model(settings, log, notes.append),
-            report=report,
-            notes=notes,
-        )
+# Taken.
 
 
-def _model(settings: Settings, log: EventLog, note: Callable[[str], None]) -> LanguageModel | None:
-    """Return the models that are set, with what a run may spend; None where none is."""
-    limits = settings.choices.llm
-    if not limits.is_set:
-        return None
-    from pipelines.llm.client import client
+class Proposal(msgspec.Struct, frozen=True):
+    """What a job would do. `looked_at` counts memories; `notes` say what a person should know."""
 
-    return client(settings.home, limits, log, note)
-
-
-def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | None:
-    """Return what is served, if it is of the whole log and of all this version builds."""
-    try:
-        manifest = manifests.current(tenant)
-    except SnapshotError:  # nothing was built yet, or what was is damaged: a build mends it
-        return None
-    model = make_embedder(settings.choices.embedder, settings.home)
-    wanted = {one.name: one.version for one in catalog.all_projections(model)}
-    made = {name: ref.version for name, ref in manifest.projections.items()}
-    return manifest if manifest.watermark >= log.head() and made == wanted else None
+    steps: tuple[Step, ...]
+    looked_at: int = 0
+    notes: tuple[str, ...] = ()

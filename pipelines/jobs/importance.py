@@ -17,8 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.jobs.context import Context
-from pipelines.jobs.job import Job, Proposal
+from pipelines.jobs.context import Context, Proposal
 from pipelines.llm import prompt
 from pipelines.llm.client import LanguageModel
 from pipelines.llm.prompt import make_prompt
@@ -334,6 +333,3 @@ class _Own:
             for event in log.about(id_)
             if event.id not in self.passed
         )
-
-
-JOB = Job("importance", "revises how much memories matter, by what became of them", propose)

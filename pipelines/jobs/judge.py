@@ -14,8 +14,7 @@ from functools import lru_cache
 
 import msgspec
 
-from pipelines.jobs.context import Context
-from pipelines.jobs.job import Job, Proposal
+from pipelines.jobs.context import Context, Proposal
 from pipelines.jobs.route import tier_for
 from pipelines.llm.client import Answer, LanguageModel
 from store.home.errors import BudgetSpent, ModelError
@@ -267,9 +266,6 @@ def _why(signs: dict[str, Sign]) -> str:
             yield f"{id_} {one.verdict:+.2f}: {one.evidence}"
 
     return "; ".join(list(said())[:3]) or "nothing tells of it"
-
-
-JOB = Job("judge", "judges recalls by what was done after them", propose)
 
 
 # What a model says of a recall: which of its memories helped with what was done afterwards.

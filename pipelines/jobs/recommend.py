@@ -5,18 +5,16 @@ Recommend: look for changes that a person may want, and write down those that ar
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-import filelock
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.jobs.context import Context, Report, opened
+from pipelines.jobs.context import Context, Report
+from pipelines.jobs.runner import job_lock, open_memory
 from store.derived.usage import Usage
 from store.home.config import Settings
-from store.home.errors import BuildBusy, InvalidInput
-from store.home.files import make_folder
+from store.home.errors import InvalidInput
 from store.home.instants import moment
 from store.home.tenant import find_tenant
 from store.log import event_kinds
@@ -53,25 +51,19 @@ def refresh(
 ) -> list[Proposed]:
     """Look at a tenant's memory; return what is recommended anew, written down if asked.
 
-    Raise BuildBusy where a job of the tenant is at work, else as `opened` does.
+    Raise BuildBusy where a job of the tenant is at work, else as `open_memory` does.
     """
-    tenant = find_tenant(settings.home, tenant_name)
-    make_folder(tenant.root)
-    lock = filelock.FileLock(Path(tenant.root) / "jobs.lock", timeout=wait_s, mode=0o600)
-    try:
-        with (
-            lock,
-            opened(
-                settings, tenant_name, now, project=project, report=report, no_model=True
-            ) as context,
-        ):
-            context.report("recommendations")
-            events = recommended(context)
-            if write and events:
-                context.log.append(events)
-            return [_shown(one) for one in events]
-    except filelock.Timeout:
-        raise BuildBusy(f"a job of {tenant.name} is running: try again later") from None
+    with (
+        job_lock(find_tenant(settings.home, tenant_name), wait_s),
+        open_memory(
+            settings, tenant_name, now, project=project, report=report, no_model=True
+        ) as context,
+    ):
+        context.report("recommendations")
+        events = recommended(context)
+        if write and events:
+            context.log.append(events)
+        return [_shown(one) for one in events]
 
 
 def recommended(context: Context) -> list[Event]:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pipelines.jobs.context import Context
-from pipelines.jobs.job import Job, Proposal
+from pipelines.jobs.context import Context, Proposal
 from serve.recall.off_policy import Gain, Worth, gain, together, worth
 from store.derived import routes
 from store.derived.routes import LEVELS, STATES, Policy, Recall, Routes, Table, informative_rewards
@@ -151,9 +150,6 @@ def _nothing(recalls: Sequence[Recall], rated: int) -> str:
     if not tried:
         return "nothing was tried yet: set `explore` (0.15 is a good share) and rate recalls"
     return f"the served policy stays: {rated} recalls have a reward, {tried} tried something"
-
-
-JOB = Job("route", "learns from rated recalls how to route them", propose)
 
 
 # Which tier of models a job is to ask, as the router's served policy says.

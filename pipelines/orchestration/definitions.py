@@ -17,7 +17,7 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from pydantic import Field
 
-from pipelines import jobs
+from pipelines.jobs import find_job
 from pipelines.orchestration import resources
 from pipelines.orchestration.assets import assets_of, check_recall, nightly_quality, recall_quality
 from pipelines.orchestration.job_assets import LEARNING_GROUP, key_of, learning_assets, registered
@@ -55,7 +55,7 @@ def learning_jobs() -> list[UnresolvedAssetJobDefinition]:
     """Return one Dagster job for each of ours, and one that runs them all in order."""
     names = registered()
     together = {LEARN: (names, "All jobs of one tenant, one after the other.")} if names else {}
-    ours = {name: ((name,), jobs.named(name).does) for name in names} | together
+    ours = {name: ((name,), find_job(name).does) for name in names} | together
     return [_job(name, assets, does) for name, (assets, does) in ours.items()]
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import dagster as dg
 
 from pipelines import jobs
-from pipelines.jobs.job import Job, run
+from pipelines.jobs import Job, find_job
+from pipelines.jobs.runner import run
 from pipelines.orchestration import metadata
 from pipelines.orchestration.metadata import Metadata, cell, past_values
 from pipelines.orchestration.resources import OWNERS, TENANTS, TenantLock, retry_or_fail
@@ -126,8 +127,8 @@ _PRIORITY = "dagster/priority"
 
 def registered() -> tuple[str, ...]:
     """Return the names of the jobs there are, in the order in which they are run together."""
-    known = [name for name in ORDER if name in jobs.PLACES]
-    return (*known, *sorted(jobs.PLACES.keys() - set(known)))
+    known = [name for name in ORDER if name in jobs.JOBS]
+    return (*known, *sorted(jobs.JOBS.keys() - set(known)))
 
 
 def key_of(name: str) -> dg.AssetKey:
@@ -137,7 +138,7 @@ def key_of(name: str) -> dg.AssetKey:
 
 def learning_assets() -> list[dg.AssetsDefinition]:
     """Return the asset of every job, in the order in which they are run together."""
-    return [_job_asset(jobs.named(name), place) for place, name in enumerate(registered())]
+    return [_job_asset(find_job(name), place) for place, name in enumerate(registered())]
 
 
 def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:

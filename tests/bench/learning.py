@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipelines import jobs
-from pipelines.jobs.job import run as run_job
+from pipelines.jobs.runner import run as run_job
 from serve.evaluation import dataset, report
 from serve.evaluation import harness as runs
 from serve.evaluation.dataset import Result, Workspace
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="workspaces whose name starts so")
     parser.add_argument("--embedder", default="lexical", help="as in config.toml")
-    parser.add_argument("--jobs", nargs="+", default=LEARNING, choices=[*jobs.PLACES, *LEARNING])
+    parser.add_argument("--jobs", nargs="+", default=LEARNING, choices=[*jobs.JOBS, *LEARNING])
     parser.add_argument("--steps", action="store_true", help="ask after each job")
     parser.add_argument(
         "--cache", type=Path, default=config.cache_folder() / "vectors", help="of vectors"
@@ -56,7 +56,7 @@ def main() -> None:
         replace(one, silence=()) for one in dataset.read_workspaces(asked.folder, asked.only)
     ]
     choices = config.changed(Choices(), {"embedder": asked.embedder})
-    names = [name for name in asked.jobs if name in jobs.PLACES]
+    names = [name for name in asked.jobs if name in jobs.JOBS]
     with tempfile.TemporaryDirectory() as home:
         settings = Settings(Path(home), choices=choices)
         every = list(learnt(workspaces, settings, names, asked.cache, each=asked.steps))
@@ -99,7 +99,7 @@ def applied(workspaces: Sequence[Workspace], settings: Settings, name: str) -> d
     for workspace in workspaces:
         tenant = runs.tenant_of(workspace, settings.home, model)
         at = runs.newest(workspace)
-        plan = run_job(jobs.named(name), settings, tenant.name, at, apply=True)
+        plan = run_job(jobs.find_job(name), settings, tenant.name, at, apply=True)
         for step in plan.body.steps if plan else ():
             written[step.event] = written.get(step.event, 0) + 1
     return written

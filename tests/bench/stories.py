@@ -164,13 +164,12 @@ class World:
         self.tell(hooks, name, "SessionEnd", reason="other")
 
     def night(self) -> None:
-        from pipelines.jobs import job
-        from pipelines.jobs.distill import JOB as DISTILL
-        from pipelines.jobs.facts import JOB as FACTS
+        from pipelines.jobs import find_job, runner
 
-        for one in (FACTS, DISTILL):
-            if one.name in self.jobs:
-                job.run(one, self.settings, "default", micros(self.at), apply=True)
+        for name in JOBS:
+            if name in self.jobs:
+                now = micros(self.at)
+                runner.run(find_job(name), self.settings, "default", now, apply=True)
         with EventLog(tenant.tenant(self.settings.home).log) as log:
             if self.without == "episodes":
                 for event in list(log.read()):

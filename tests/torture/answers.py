@@ -28,7 +28,7 @@ from torture.server import environment
 from torture.traces import KNOWN, files_below, traces
 
 from pipelines import jobs
-from pipelines.jobs.job import run
+from pipelines.jobs.runner import run
 from pipelines.llm.client import Client, client
 from serve.reader.memory_json import role
 from serve.recall.context_block import block, note, short_id
@@ -121,7 +121,7 @@ class _Here:
             self.server.answers = partial(self._answer, lie, number)
             try:
                 run(
-                    jobs.named(job),
+                    jobs.find_job(job),
                     settings,
                     told.name,
                     NOW + DAY + place,

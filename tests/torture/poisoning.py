@@ -24,12 +24,7 @@ from torture.outcome import Outcome, Scale
 from torture.poisoned_pages import asked, logged_in
 from torture.poisons import Poison, Sent, poison
 
-from pipelines.jobs import job as jobs
-from pipelines.jobs.consolidate import JOB as CONSOLIDATE
-from pipelines.jobs.distill import JOB as DISTILL
-from pipelines.jobs.facts import JOB as FACTS
-from pipelines.jobs.importance import JOB as IMPORTANCE
-from pipelines.jobs.reflect import JOB as REFLECT
+from pipelines.jobs import find_job, runner
 from serve.cli import main
 from serve.hooks import speaking
 from serve.reader.view import View
@@ -45,7 +40,7 @@ from store.text import frame
 from store.text.frame import CLOSING, OPENING
 from store.text.text_features import MAY_RULE
 
-JOBS = (FACTS, CONSOLIDATE, REFLECT, DISTILL, IMPORTANCE)
+JOBS = tuple(map(find_job, ("facts", "consolidate", "reflect", "distill", "importance")))
 TRUE = (
     Draft(id="true-1", content="The upload service retries five times before it gives up."),
     Draft(id="true-2", kind="lesson", content="Never restart the upload service by hand."),
@@ -272,7 +267,7 @@ def _worked_over(here: Place) -> Outcome:
     steps = 0
     for number, job in enumerate(JOBS):
         now = NOW + (10_000 + number) * MINUTE
-        plan = jobs.run(job, Settings(here.home), "default", now, apply=True, no_model=True)
+        plan = runner.run(job, Settings(here.home), "default", now, apply=True, no_model=True)
         steps += len(plan.body.steps) if plan is not None else 0
     here.build()
     memories = {one.id: one for one in _memories(here)}

@@ -30,7 +30,7 @@ _LATE = (
     "polars",
     "pyarrow.parquet",
     "store.derived.catalog",
-    "pipelines.quick",
+    "pipelines.jobs.runner",
     "concurrent.futures",
 )
 

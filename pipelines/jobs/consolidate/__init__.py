@@ -8,8 +8,7 @@ import numpy as np
 
 from pipelines.jobs.consolidate import model_judgments
 from pipelines.jobs.consolidate.merges import SHOWN, Merge, Standing, may_correct, merges, steps_of
-from pipelines.jobs.context import Context
-from pipelines.jobs.job import Job, Proposal
+from pipelines.jobs.context import Context, Proposal
 from store.home.instants import isoformat
 from store.log.event_kinds import Step
 from store.memories.memory import ACTIVE, FORGOTTEN, Memory
@@ -42,14 +41,6 @@ def _once(before: list[Step], more: Iterable[Step]) -> list[Step]:
         if step.subject not in gone:
             found.setdefault(step.subject, step)
     return list(found.values())
-
-
-JOB = Job(
-    name="consolidate",
-    does="makes one of memories that say the same, lets corrections hold, marks what is over",
-    propose=propose,
-    is_careful=True,
-)
 
 
 # What does not hold any more: a value that was corrected, a ttl that ran out, a memory whose own

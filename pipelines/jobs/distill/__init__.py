@@ -7,10 +7,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from pipelines.jobs.context import Context
+from pipelines.jobs.context import Context, Proposal
 from pipelines.jobs.distill import fixes, model_lessons, project_files
 from pipelines.jobs.distill.sessions import Candidate, imported, of_agents, sessions, where
-from pipelines.jobs.job import Job, Proposal
 from store.home.errors import InvalidInput
 from store.home.instants import moment
 from store.home.projects import project_of
@@ -71,9 +70,6 @@ def _made(context: Context) -> list[Memory]:
     """Return what jobs made that holds now."""
     rows = np.intersect1d(context.rows.sources.documents, context.living)
     return [one for one in context.memories(rows) if one.state == ACTIVE]
-
-
-JOB = Job("distill", "sessions become lessons, failures and decisions", propose)
 
 
 # Lessons: what was found in sessions, made into memories; once, however often the job runs.

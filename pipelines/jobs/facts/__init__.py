@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from pipelines.jobs.context import Context
+from pipelines.jobs.context import Context, Proposal
 from pipelines.jobs.facts import model_facts
 from pipelines.jobs.facts.statements import Read, assertions, stated
-from pipelines.jobs.job import Job, Proposal
 from store.derived.facts import Facts, Told, facts_of
 from store.home.errors import InvalidInput
 from store.home.instants import moment
@@ -224,6 +223,3 @@ def _recorded(context: Context, one: Read) -> Step:
 def _holds(context: Context, ids: Iterable[str]) -> bool:
     found = [context.rows.find(id_) for id_ in ids]
     return all(one is not None and one.state == ACTIVE for one in found)
-
-
-JOB = Job("facts", "facts of entities, read out of turns and notes", propose)

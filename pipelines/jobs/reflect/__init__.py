@@ -6,8 +6,7 @@ from itertools import chain
 
 import numpy as np
 
-from pipelines.jobs.context import Context
-from pipelines.jobs.job import Job, Proposal
+from pipelines.jobs.context import Context, Proposal
 from pipelines.jobs.reflect import generated_text, sequences
 from pipelines.jobs.reflect.clusters import clusters
 from pipelines.jobs.reflect.generated_text import extractive
@@ -217,6 +216,3 @@ def _tags(finding: Finding) -> tuple[str, ...]:
     every = [tag for one in finding.sources for tag in dict.fromkeys(one.tags)]
     most = len(finding.sources) / 2
     return bounded_tags(tag for tag in dict.fromkeys(every) if every.count(tag) > most)
-
-
-JOB = Job("reflect", "insights of what several memories say together", propose, is_careful=True)

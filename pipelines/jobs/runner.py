@@ -1,0 +1,251 @@
+"""
+The runner: builds a tenant's memory and runs jobs on it, in this process and without Dagster.
+
+It has two front ends: the command line (`python -m pipelines build --quick`, `... run JOB`) and
+Dagster, whose job assets call `run` and whose build assets take the same steps of `store.build`. A
+job changes nothing itself: the runner writes down the plan it proposes and, if asked, applies it.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import filelock
+
+from pipelines.jobs import Job
+from pipelines.jobs.context import Context, Report
+from pipelines.llm import client
+from pipelines.llm.budget import Budget
+from pipelines.llm.client import Estimate, Estimator
+from serve.evaluation import canaries
+from store.derived import catalog
+from store.embedders.embedder import make_embedder
+from store.home.config import Choices, Settings
+from store.home.errors import BuildBusy, SnapshotError
+from store.home.files import make_folder
+from store.home.tenant import Tenant, find_tenant
+from store.log.event_kinds import Called, Planned
+from store.log.event_log import EventLog
+from store.maintenance import build as builds
+from store.maintenance.build import Build, Progress
+from store.plans import plans
+from store.plans.plans import Plan
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import CheckResult, Manifest
+
+
+class Scope(TypedDict, total=False):
+    """What a job looks at: the memories of `project` and of none; else of all.
+
+    `root` is the project's folder, where its files are looked at. With `session`, a job learns from
+    that session alone.
+    """
+
+    project: str | None
+    root: Path | None
+    session: str | None
+
+
+def run(
+    job: Job,
+    settings: Settings,
+    tenant_name: str,
+    now: int,
+    *,
+    apply: bool,
+    report: Report = lambda what: None,
+    wait_s: float = 60.0,
+    no_model: bool = False,
+    **scope: Unpack[Scope],
+) -> Plan | None:
+    """Run a job; return its plan, applied if that was asked for; None where it has nothing to do.
+
+    Raise BuildBusy where another job of the tenant is at work, else as `open_memory` does.
+    """
+    no_model = no_model or not job.asks_model
+    with (
+        job_lock(find_tenant(settings.home, tenant_name), wait_s),
+        open_memory(
+            settings, tenant_name, now, report=report, wait_s=wait_s, no_model=no_model, **scope
+        ) as context,
+    ):
+        return write_plan(job, context, apply=apply)
+
+
+def estimate(
+    job: Job,
+    settings: Settings,
+    tenant_name: str,
+    now: int,
+    *,
+    report: Report = lambda what: None,
+    **scope: Unpack[Scope],
+) -> Estimate:
+    """Return the most that a run of a job would ask of models and cost.
+
+    No model is asked and no event is written. Raise as `open_memory` does.
+    """
+    with open_memory(settings, tenant_name, now, report=report, no_model=True, **scope) as context:
+        context.report(f"{job.name}: what a model would cost")
+        limits = settings.choices.llm
+        model = Estimator(limits)
+        job.propose(replace(context, model=model if limits.is_set else None))
+        return model.estimate(Budget(settings.home, limits, lambda: now).left())
+
+
+@contextmanager
+def job_lock(tenant: Tenant, wait_s: float) -> Iterator[None]:
+    """Hold the tenant's lock for jobs; raise BuildBusy where another job holds it longer.
+
+    The system releases it with its holder, however that one ends.
+    """
+    make_folder(tenant.root)
+    try:
+        with filelock.FileLock(tenant.root / "jobs.lock", timeout=wait_s, mode=0o600):
+            yield
+    except filelock.Timeout:
+        raise BuildBusy(f"another job of {tenant.name} is running: try again later") from None
+
+
+@contextmanager
+def open_memory(
+    settings: Settings,
+    tenant_name: str,
+    now: int,
+    *,
+    report: Report = lambda what: None,
+    wait_s: float = 60.0,
+    no_model: bool = False,
+    **scope: Unpack[Scope],
+) -> Iterator[Context]:
+    """Give a tenant's memory, built up to the log's head, to work on, with the model that is set.
+
+    Raise NotFound, BuildBusy, BuildRefused, or a LogError as its log says.
+    """
+    tenant = find_tenant(settings.home, tenant_name)
+    limits = settings.choices.llm
+    with EventLog(tenant.log) as log:
+        manifest = _current(tenant, log, settings)
+        if manifest is None:
+            report("builds what is new")
+            manifest = build(settings, tenant_name, lambda step: None, wait_s=wait_s)
+        notes: list[str] = []
+        has_model = limits.is_set and not no_model
+        yield Context(
+            tenant=tenant,
+            log=log,
+            choices=settings.choices,
+            embedder=make_embedder(settings.choices.embedder, settings.home),
+            manifest=manifest,
+            now=now,
+            model=client.client(settings.home, limits, log, notes.append) if has_model else None,
+            report=report,
+            notes=notes,
+            **scope,
+        )
+
+
+def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | None:
+    """Return what is served, if it is of the whole log and of all this version builds."""
+    try:
+        manifest = manifests.current(tenant)
+    except SnapshotError:  # nothing was built yet, or what was is damaged: a build mends it
+        return None
+    model = make_embedder(settings.choices.embedder, settings.home)
+    wanted = {one.name: one.version for one in catalog.all_projections(model)}
+    made = {name: ref.version for name, ref in manifest.projections.items()}
+    return manifest if manifest.watermark >= log.head() and made == wanted else None
+
+
+def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
+    """Write down what a job proposes, and apply it if that is asked for; None for nothing.
+
+    What a person undid is not proposed again.
+    """
+    context.report(job.name)
+    before = context.log.head()
+    found = job.propose(context)
+    calls = _calls(context, before)
+    told = (*context.notes, *_failures(calls))
+    for note in told:
+        context.report(note)
+    steps = plans.new_steps(context.log, found.steps)
+    if not steps:
+        for note in found.notes:  # there is no plan to read them in
+            context.report(note)
+        return None
+    body = Planned(
+        job=job.name,
+        watermark=context.manifest.watermark,
+        steps=tuple(steps),
+        looked_at=found.looked_at,
+        notes=(*found.notes, *told),
+        model=", ".join(sorted({one.model for one in calls})) or None,
+        tokens=sum(one.prompt_tokens + one.answer_tokens for one in calls),
+        cost_usd=sum(one.cost_usd for one in calls),
+    )
+    plan = plans.propose(context.log, body, context.now, context.project)
+    return plans.apply(context.log, plan.id, context.now) if apply else plan
+
+
+def _calls(context: Context, after: int) -> list[Called]:
+    """Return what this run asked of models; no other job of the tenant is at work meanwhile."""
+    if context.model is None:
+        return []
+    bodies = (event.body for event in context.log.of_jobs(("called",), after))
+    return [body for body in bodies if isinstance(body, Called)]
+
+
+def _failures(calls: list[Called]) -> list[str]:
+    """Return what is said of the calls that brought no answer."""
+    errors = [one.error for one in calls if one.error]
+    return [f"{len(errors)} of {len(calls)} calls failed: {errors[-1]}"] if errors else []
+
+
+def build(
+    settings: Settings,
+    tenant_name: str,
+    report: Progress,
+    *,
+    full: bool = False,
+    wait_s: float = 0.0,
+) -> Manifest:
+    """Build, check and publish a tenant; return the manifest.
+
+    Its digests are those of Dagster's job. It retries nothing, compares the sizes and times of what
+    it takes over instead of hashing it again, and asks only a few canaries: refreshing a thousand
+    memories then costs their work and not a scheduler's start.
+
+    `report` is told each step as it begins. Raise NotFound, BuildBusy, or BuildRefused naming every
+    check that failed; the last good build is served until one succeeds.
+    """
+    tenant = find_tenant(settings.home, tenant_name)
+    with EventLog(tenant.log) as log:
+        return builds.rebuild(
+            tenant,
+            log,
+            make_embedder(settings.choices.embedder, settings.home),
+            _now(),
+            on_progress=report,
+            on_whole=partial(_ask_canaries, settings.choices),
+            wait_s=wait_s,
+            full=full,
+            thorough=False,
+            keep_days=settings.choices.episodes_days,
+        )
+
+
+def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
+    """Ask recall itself over the candidate."""
+    now = _now()
+    candidate = builds.candidate_manifest(made, (), now)
+    found = canaries.over(made.tenant, candidate, made.embedder, choices, now, most=canaries.A_FEW)
+    return [canaries.result(found, now, *builds.last_published(made.tenant))]
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
