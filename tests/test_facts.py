@@ -130,5 +130,5 @@ def test_keyed_facts_hold_when_their_memories_do(steps, at):
         )
     rows = list(fold.rows.values())
     then = NOW + at * DAY + 1
-    held = {place for place, one in enumerate(rows) if one.held(then)}
-    assert {one.document for one in facts_of(rows) if one.held(then)} == held
+    held = {place for place, one in enumerate(rows) if one.holds_at(then)}
+    assert {one.document for one in facts_of(rows) if one.holds_at(then)} == held

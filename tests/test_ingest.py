@@ -71,7 +71,7 @@ def clock() -> int:
 
 def test_a_queue_that_was_never_used_has_no_file(queue: Queue):
     assert queue.lease("me", NOW) is None
-    assert (queue.listed(), queue.unparsed()) == ([], 0)
+    assert (queue.list_jobs(), queue.newest_unread()) == ([], 0)
     assert set(queue.counts().values()) == {0}
     assert not queue.path.exists()
 
@@ -144,7 +144,7 @@ def test_a_full_queue_takes_nothing_more_until_something_is_done(
 
 def test_a_queue_that_was_begun_on_a_full_disk_reads_as_empty(queue: Queue, tenant: Tenant):
     log_file.create_file(tenant.ingest)
-    assert queue.listed() == [] and queue.unparsed() == 0
+    assert queue.list_jobs() == [] and queue.newest_unread() == 0
     assert tenant.ingest.stat().st_size == 0  # reading writes nothing
     accept(queue)
     assert queue.counts()["queued"] == 1
@@ -339,7 +339,7 @@ def test_a_dead_job_is_requeued_and_only_a_dead_one(queue: Queue, log: EventLog)
     with pytest.raises(NotFound):
         queue.requeue("nobody", NOW)
     kill(queue)
-    assert [one.id for one in queue.listed("dead")] == [job.id]
+    assert [one.id for one in queue.list_jobs("dead")] == [job.id]
     assert queue.requeue(job.id, NOW).attempts == 0
     record_lease(queue, log, leased(queue), clock)
     assert (queue.get(job.id).state, queue.get(job.id).error) == ("done", None)
@@ -381,7 +381,7 @@ def test_done_jobs_go_after_a_week_and_dead_ones_stay(queue: Queue, log: EventLo
     queue.tidy(NOW + KEPT_US)
     assert queue.get(done.id).state == "done"
     queue.tidy(NOW + KEPT_US + 1)
-    assert [one.id for one in queue.listed()] == [dead.id]
+    assert [one.id for one in queue.list_jobs()] == [dead.id]
 
 
 def test_no_more_done_jobs_are_kept_than_a_limit(
@@ -392,7 +392,7 @@ def test_no_more_done_jobs_are_kept_than_a_limit(
     for _ in jobs:
         record_lease(queue, log, leased(queue), clock)
     queue.tidy(NOW)
-    assert [one.id for one in queue.listed()] == [jobs[3].id, jobs[2].id]
+    assert [one.id for one in queue.list_jobs()] == [jobs[3].id, jobs[2].id]
 
 
 def test_its_file_gives_back_what_it_does_not_need(queue: Queue, log: EventLog):
@@ -410,12 +410,12 @@ def test_it_knows_whose_turns_were_not_read_for_facts(queue: Queue, log: EventLo
     made = batch.make_batch("job", NOW, drafts(1), told)
     assert (len(made.ids), made.turns) == (2, 1)
     job, _ = queue.accept("job", NOW, made)
-    assert queue.unparsed() == 0
+    assert queue.newest_unread() == 0
     record_lease(queue, log, leased(queue), clock)
     record_lease(queue, log, leased(queue), clock)
-    assert queue.unparsed() == job.number
-    queue.parsed(job.number)
-    assert queue.unparsed() == 0
+    assert queue.newest_unread() == job.number
+    queue.mark_read(job.number)
+    assert queue.newest_unread() == 0
 
 
 def test_what_is_erased_does_not_wait_any_more(queue: Queue, log: EventLog, tenant: Tenant):
@@ -438,7 +438,7 @@ def test_a_queue_whose_tenant_was_made_anew_writes_into_the_new_one(queue: Queue
     accept(queue)
     tenant.root.rename(tenant.root.with_name("gone"))
     job = accept(queue)
-    assert [one.id for one in Queue(tenant.ingest).listed()] == [job.id]
+    assert [one.id for one in Queue(tenant.ingest).list_jobs()] == [job.id]
 
 
 # Two processes
@@ -490,7 +490,7 @@ def test_who_waits_for_others_of_its_process_is_told_to_try_again(
     is_in, may_end = threading.Event(), threading.Event()
 
     def slow() -> None:
-        with queue._file.changing():
+        with queue._file.transaction():
             is_in.set()
             assert may_end.wait(30)
 

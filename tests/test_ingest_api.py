@@ -299,7 +299,7 @@ def test_facts_are_read_once_out_of_turns_that_were_ingested(
     turns = [{"role": "user", "content": "the API runs on port 8080"}]
     accepted(client, {"turns": turns})
     queue = opened.ingest.queue(tenant)
-    until(lambda: begun and not queue.unparsed() and not queue.counts()["queued"])
+    until(lambda: begun and not queue.newest_unread() and not queue.counts()["queued"])
     assert begun == [tenant]
 
 
@@ -316,7 +316,7 @@ def test_facts_that_could_not_be_read_are_not_tried_again_at_once(
     client = create_app(opened, TOKEN, lambda: NOW).test_client()
     accepted(client, {"turns": [{"role": "user", "content": "the API runs on port 8080"}]})
     until(lambda: opened.ingest._wait_until)
-    assert (len(begun), opened.ingest.queue(tenant).unparsed()) == (1, 1)
+    assert (len(begun), opened.ingest.queue(tenant).newest_unread()) == (1, 1)
 
 
 def test_the_job_of_facts_reads_what_was_said_and_asks_no_model(

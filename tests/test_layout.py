@@ -66,7 +66,7 @@ def test_communities_are_the_cliques_of_a_ring():
 def test_modularity_is_that_of_the_definition():
     ring, clique = cliques(5, 4)
     share = 2 * 6 / (2 * 6 * 5 + 2 * 5)  # of a clique's own edges, at both ends
-    assert ring.merged(clique).modularity == pytest.approx(5 * share - 5 * (1 / 5) ** 2)
+    assert ring.merge(clique).modularity == pytest.approx(5 * share - 5 * (1 / 5) ** 2)
 
 
 def test_levels_gain_and_end():
@@ -77,7 +77,7 @@ def test_levels_gain_and_end():
 
 def test_merging_keeps_mass_and_weight():
     ring, clique = cliques(5, 4)
-    merged = ring.merged(clique)
+    merged = ring.merge(clique)
     assert merged.mass.tolist() == [4] * 5
     assert merged.degree.sum() == pytest.approx(ring.degree.sum())
 

@@ -111,9 +111,9 @@ def test_scores_are_added_to_the_array_given():
 def test_what_holds_a_term_is_told_of_any_rows():
     ours = opened([["format"], ["b"], ["format", "b"], None])
     docs = np.array([0, 1, 2, 2, 3])
-    held = ours.holding(["format", "formatt", "unknown"], docs).tolist()
+    held = ours.contains(["format", "formatt", "unknown"], docs).tolist()
     assert held == [[True, False, True, True, False]] * 2 + [[False] * 5]
-    assert ours.holding(["b", "a"], docs[:0]).shape == (2, 0)
+    assert ours.contains(["b", "a"], docs[:0]).shape == (2, 0)
 
 
 def test_a_posting_list_is_a_terms_documents_ascending():

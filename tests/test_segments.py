@@ -107,7 +107,7 @@ def test_what_holds_a_term_is_told_over_all_segments(documents, asked, terms):
     ours = PostingsIndex.open(built(documents))
     docs = np.array(sorted(row for row in asked if row < len(documents)), np.int64)
     wanted = [[term in (documents[row] or ()) for row in docs] for term in terms]
-    assert ours.holding(terms, docs).tolist() == wanted
+    assert ours.contains(terms, docs).tolist() == wanted
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_wide_word_gains_each_document_what_its_postings_say():
     gains[known[0]] = known[1]
     first, last = ours.segments
     assert [first.first, last.first] == [0, 4]
-    ((_, _, row),) = first.found(ours.hashes[[ours.find("a")]])
+    ((_, _, row),) = first.find(ours.hashes[[ours.find("a")]])
     assert first.spread[row].tolist() == gains[:4].tolist()
     np.testing.assert_allclose(ours.scores(["a"]), gains * np.float32(ours.idf("a")))
 

@@ -335,7 +335,7 @@ def everything(one: World, name: str) -> object:
     opened = one.opened.get(name)
     return (
         [msgspec.json.encode(event) for event in opened.log.read()],
-        one.opened.ingest.queue(opened.tenant).listed(),
+        one.opened.ingest.queue(opened.tenant).list_jobs(),
         tokens.every(one.home, name),
         sorted(path.name for path in opened.tenant.root.rglob("*.json")),
     )

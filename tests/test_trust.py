@@ -63,5 +63,7 @@ def test_what_a_tool_or_the_web_said_closes_no_trusted_value(trust: Trust):
     for number, (body, by) in enumerate(((said, "user"), (claimed, trust), (claimed, trust))):
         recorded = Recorded(content=f"the port {number}", metadata=body)
         fold.apply(Event(f"f{number}", NOW + number, recorded, f"f{number}", trust=by, seq=number))
-    held = [fact.value for fact in facts_of(fold.settle(["f0", "f1", "f2"])) if fact.held(NOW + 9)]
+    held = [
+        fact.value for fact in facts_of(fold.settle(["f0", "f1", "f2"])) if fact.holds_at(NOW + 9)
+    ]
     assert held == ["7437", "1"]  # side by side, of the tool's own the newest: a person decides

@@ -41,7 +41,7 @@ def folded(*steps: tuple[int, str, Body]) -> dict[str, Memory]:
 
 
 def held(rows: dict[str, Memory], day: float) -> list[str]:
-    return [id_ for id_, memory in rows.items() if memory.held(JANUARY + round(day * DAY))]
+    return [id_ for id_, memory in rows.items() if memory.holds_at(JANUARY + round(day * DAY))]
 
 
 @pytest.mark.parametrize("fate", [Superseded(by="b"), Archived(), Forgotten()])

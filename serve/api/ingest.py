@@ -43,7 +43,7 @@ def list_jobs(call: Call[OfJobs, Nothing]) -> Reply:
     query, limit = call.query, call.query.limit
     of = list_digest(call)
     before = None if query.cursor is None else decode_cursor(query.cursor, of).seq
-    found = queue_of(call).listed(query.state, before=before, limit=limit + 1)
+    found = queue_of(call).list_jobs(query.state, before=before, limit=limit + 1)
     following = None
     if len(found) > limit:
         following = encode_cursor(Position(0, found[limit - 1].number), of)

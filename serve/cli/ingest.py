@@ -202,7 +202,7 @@ def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
 
 
 def _list(env: Environment, state: Any, limit: int, *, as_json: bool) -> None:
-    found = _queue(env.settings()).listed(state, limit=limit)
+    found = _queue(env.settings()).list_jobs(state, limit=limit)
     if as_json:
         output.emit({"jobs": [shown(one) for one in found]})
     elif not found:

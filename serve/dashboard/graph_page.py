@@ -31,7 +31,7 @@ def graph_blueprint(site: Site) -> Blueprint:
             found, manifest = view.snapshots.entities, view.snapshots.manifest
         entities = []
         if found is not None and asked:
-            listed = (picture.named(found, one) for one in found.beginning(asked, _FOUND))
+            listed = (picture.named(found, one) for one in found.with_prefix(asked, _FOUND))
             entities = [one for one in listed if kind in (None, one.kind)]
         elif found is not None:
             entities = picture.most_mentioned(found, kind, SHOWN)

@@ -94,7 +94,7 @@ class Filter:
         if self.cold:
             return memory.state in (ACTIVE, ARCHIVED)
         if self.as_of is not None:
-            return memory.held(self.as_of)
+            return memory.holds_at(self.as_of)
         expired = memory.expires_at is not None and memory.expires_at <= self.now
         return memory.state == ACTIVE and not expired
 

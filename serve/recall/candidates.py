@@ -167,7 +167,7 @@ def holding(view: View, terms: Collection[str], docs: Docs) -> Mask:
     docs = docs[order]
     first, end = docs.searchsorted((0, len(view.snapshots.rows))).tolist()
     built, at = docs[first:end], order[first:end]
-    held[:, at] = view.snapshots.postings.holding(terms, built)
+    held[:, at] = view.snapshots.postings.contains(terms, built)
     if end < len(docs):
         fresh, fresh_at = docs[end:] - len(view.snapshots.rows), order[end:]
         for number, term in enumerate(terms):

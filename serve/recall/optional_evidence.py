@@ -186,7 +186,7 @@ def _pagerank(view: View, question: Question, analysis: Analysis) -> Scores:
     if index is None or len(seeds := index.lookup(_asked(question, analysis))) < 2:
         return scores
     start = np.asarray(seeds, np.int64)
-    graph = neighbours.neighbourhood(*index.mentioned, start)
+    graph = neighbours.neighbourhood(*index.mention_runs, start)
     docs, visits = neighbours.personalised(*graph, start)
     scores[docs] = visits
     return scores

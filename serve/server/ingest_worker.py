@@ -195,7 +195,7 @@ class IngestWorker:
         if self._read_facts is None or not self._is_idle():
             return
         for tenant in self._with_queues():
-            number = self.queue(tenant).unparsed()
+            number = self.queue(tenant).newest_unread()
             wait_us = self._wait_until.get(tenant.name, 0) - self._clock()
             if number and not 0 < wait_us <= FAILED_S * 1_000_000:
                 self._reading = tenant, number, self._read_facts(tenant)
@@ -203,7 +203,7 @@ class IngestWorker:
 
     def _have_read(self, tenant: Tenant, number: int, process: "subprocess.Popen[bytes]") -> None:
         if process.returncode == 0:
-            self.queue(tenant).parsed(number)
+            self.queue(tenant).mark_read(number)
             return
         wait_s = BUSY_S if process.returncode == _BUSY else FAILED_S
         self._wait_until[tenant.name] = self._clock() + wait_s * 1_000_000

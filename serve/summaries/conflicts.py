@@ -89,7 +89,7 @@ def _overridden(facts: Sequence[Known], now: int) -> Iterator[Conflict]:
         held = [one for one in group if one[0].valid_from < one[0].valid_to]
         for (older, before), (newer, after) in pairwise(held):
             if (
-                not newer.held(now)
+                not newer.holds_at(now)
                 or _same(older.value, newer.value)
                 or _one_speaker(before, after)
             ):
@@ -111,7 +111,7 @@ def _of_facts(facts: Sequence[Known], now: int) -> Iterator[Conflict]:
     """Yield the facts that hold now, of one relation that has one value, with different values."""
     by_relation: dict[tuple[str, str], list[Known]] = defaultdict(list)
     for fact, memory in facts:
-        if memory.state == ACTIVE and memory.held(now):
+        if memory.state == ACTIVE and memory.holds_at(now):
             by_relation[fact.entity, fact.relation].append((fact, memory))
     for some in by_relation.values():
         for (a, one), (b, other) in combinations(some, 2):
@@ -185,7 +185,7 @@ def _compared(view: View, now: int, project: str | None) -> tuple[list[Memory], 
 
 def _holds(memory: Memory, now: int, project: str | None) -> bool:
     is_there = project is None or memory.project in (None, project)
-    return is_there and memory.state == ACTIVE and memory.held(max(now, memory.created_at))
+    return is_there and memory.state == ACTIVE and memory.holds_at(max(now, memory.created_at))
 
 
 def _choose(older: Side, newer: Side) -> tuple[str, ...]:
@@ -242,5 +242,5 @@ def _side(side: Side, now: int) -> dict[str, Any]:
         "trust": memory.trust,
         "project": memory.project,
         "state": memory.state,
-        "holds": memory.held(now),
+        "holds": memory.holds_at(now),
     }

@@ -37,7 +37,7 @@ def held(found: list[Known], at: int | None, entity: str | None = None) -> list[
     return [
         one
         for one in found
-        if (at is None or one[0].held(at)) and (named is None or one[0].entity == named)
+        if (at is None or one[0].holds_at(at)) and (named is None or one[0].entity == named)
     ]
 
 

@@ -61,7 +61,7 @@ def beginning(view: View, prefix: str, limit: int) -> list[dict[str, Any]]:
     index = view.snapshots.entities
     if index is None:
         return []
-    return [node(index, one) for one in index.beginning(prefix, limit)]
+    return [node(index, one) for one in index.with_prefix(prefix, limit)]
 
 
 def node(index: EntityIndex, entity: int) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def named(index: EntityIndex, entity: int, weight: float = 0.0) -> Named:
 
 def most_mentioned(index: EntityIndex, kind: str | None, limit: int) -> list[Named]:
     """Return the entities that most memories name, of one kind or of all."""
-    counts = index.mentioned[1]
+    counts = index.mention_runs[1]
     order = np.argsort(-counts, kind="stable")
     of_kind = (int(one) for one in order if kind is None or index.kind(int(one)) == kind)
     return [named(index, one) for one, _ in zip(of_kind, range(limit), strict=False)]
@@ -144,7 +144,7 @@ def picture(tenant: Tenant, manifest: Manifest, index: EntityIndex) -> bytes:
     columns: tuple[tuple[npt.ArrayLike, str], ...] = (
         (column(nodes, "x"), "<f4"),
         (column(nodes, "y"), "<f4"),
-        (index.mentioned[1][entities], "<u4"),
+        (index.mention_runs[1][entities], "<u4"),
         (column(nodes, "community"), "<u4"),
         ([place[kind] for kind in of], "<u4"),
         (column(lines, "source"), "<u4"),

@@ -226,7 +226,7 @@ class EntityIndex:
         return self._documents[start : start + self._counts[entity]]
 
     @property
-    def mentioned(
+    def mention_runs(
         self,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Return where each entity's documents begin, how many it has, and all documents' run."""
@@ -238,7 +238,7 @@ class EntityIndex:
         An entity is found by its name or an alias, whatever its kind; a path longer than any known
         one by the longest end of it, of two parts or more, that is known.
         """
-        return list(dict.fromkeys(entity for mention in found for entity in self._meant(mention)))
+        return list(dict.fromkeys(entity for mention in found for entity in self._resolve(mention)))
 
     def scores(
         self,
@@ -274,7 +274,7 @@ class EntityIndex:
         best = np.argsort(-weights, kind="stable")[:limit]
         return [(int(others[row]), float(weights[row])) for row in best]
 
-    def beginning(self, prefix: str, limit: int = 10) -> list[int]:
+    def with_prefix(self, prefix: str, limit: int = 10) -> list[int]:
         """Return the entities of which a name or an alias begins so, the most mentioned first.
 
         Of a beginning that more than MOST_LOOKED_AT of them share, only the first are looked at; an
@@ -307,15 +307,15 @@ class EntityIndex:
     def _key(self, entity: int) -> tuple[str, str]:
         return self.kind(entity), self.name(entity)
 
-    def _meant(self, mention: Mention) -> list[int]:
-        entities = self._called(mention.name) + self._called(mention.alias)
+    def _resolve(self, mention: Mention) -> list[int]:
+        entities = self._by_name(mention.name) + self._by_name(mention.alias)
         parts = mention.name.split("/") if mention.kind == "file" and not entities else []
         for start in range(1, len(parts) - 1):
-            if ending := self._called("/".join(parts[start:])):
+            if ending := self._by_name("/".join(parts[start:])):
                 return ending
         return entities
 
-    def _called(self, written: str) -> list[int]:
+    def _by_name(self, written: str) -> list[int]:
         alias, entities = written.casefold(), []
         row = bisect_left(self._aliases, alias, key=str)
         while row < len(self._aliases) and str(self._aliases[row]) == alias:

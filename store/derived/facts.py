@@ -74,7 +74,7 @@ class Fact:
     is_singleton: bool
     trust: str
 
-    def held(self, at: int) -> bool:
+    def holds_at(self, at: int) -> bool:
         return self.valid_from <= at < self.valid_to
 
     @property

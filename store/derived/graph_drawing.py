@@ -45,7 +45,7 @@ class Graph:
         """Return for each node the sum of what its edges bring to it, [n]."""
         return sum_by(self.source, of_source, len(self)) + sum_by(self.target, of_target, len(self))
 
-    def merged(self, label: Ints) -> "Graph":
+    def merge(self, label: Ints) -> "Graph":
         """Return the graph whose nodes are the labels, numbered from 0 on without a gap."""
         count = int(label.max()) + 1
         ends = np.sort(np.stack([label[self.source], label[self.target]]), axis=0)
@@ -90,7 +90,7 @@ def levels(graph: Graph) -> list[tuple[Graph, Ints]]:
     found: list[tuple[Graph, Ints]] = []
     while len(graph):
         label = communities(graph)
-        merged = graph.merged(label)
+        merged = graph.merge(label)
         if merged.modularity <= graph.modularity:
             break
         found.append((merged, label))

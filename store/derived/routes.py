@@ -212,12 +212,12 @@ class Fold:
         """Take an event in; return whether it is one that counts."""
         match event.body:
             case Recalled(route=route) as body if route is not None:
-                return self._recalled(event, body)
+                return self._add_recall(event, body)
             case Adopted() as body:
                 self.policies.append(_adoption_row(event, body))
                 return True
             case Rated(verdict=verdict) if event.trust in MAY_RULE:
-                return self._rated(event, verdict)
+                return self._add_rating(event, verdict)
             case Judged(verdicts=verdicts) if event.trust in MAY_RULE:
                 recall = self.recalls.get(event.subject)
                 if recall is not None:
@@ -225,7 +225,7 @@ class Fold:
                 return recall is not None
         return False
 
-    def _recalled(self, event: Event, body: Recalled) -> bool:
+    def _add_recall(self, event: Event, body: Recalled) -> bool:
         route = body.route
         assert route is not None
         actions = {
@@ -247,7 +247,7 @@ class Fold:
             _learn(self.settled, [oldest])
         return True
 
-    def _rated(self, event: Event, verdict: float) -> bool:
+    def _add_rating(self, event: Event, verdict: float) -> bool:
         recall = self.recalls.get(event.subject)
         if recall is not None:
             recall.ratings += 1

@@ -86,26 +86,28 @@ class RemoteEmbedder:
     def _patiently(self, texts: list[str]) -> Matrix:
         for pause in self._patience.pauses_s:
             try:
-                return self._accepted(texts)
+                return self._embed_or_halve(texts)
             except _Refused:
                 raise
             except EmbedderError:
                 self._sleep(pause)
-        return self._accepted(texts)
+        return self._embed_or_halve(texts)
 
-    def _accepted(self, texts: list[str]) -> Matrix:
+    def _embed_or_halve(self, texts: list[str]) -> Matrix:
         """Return the vectors; what is refused is halved, first in number, then in length."""
         try:
-            return self._checked(self._asked(texts), len(texts))
+            return self._validate(self._request(texts), len(texts))
         except _Refused:
             if len(texts) > 1:
                 half = len(texts) // 2
-                return np.concatenate([self._accepted(texts[:half]), self._accepted(texts[half:])])
+                return np.concatenate(
+                    [self._embed_or_halve(texts[:half]), self._embed_or_halve(texts[half:])]
+                )
             if len(texts[0]) < 2 * _LEAST_CHARACTERS:
                 raise
-            return self._accepted([texts[0][: len(texts[0]) // 2]])
+            return self._embed_or_halve([texts[0][: len(texts[0]) // 2]])
 
-    def _asked(self, texts: list[str]) -> Any:
+    def _request(self, texts: list[str]) -> Any:
         litellm = _litellm()
         from openai import OpenAIError  # what all of litellm's errors are
 
@@ -137,7 +139,7 @@ class RemoteEmbedder:
                 "variable says, e.g. OLLAMA_API_BASE?"
             ) from None
 
-    def _checked(self, answer: Any, count: int) -> Matrix:
+    def _validate(self, answer: Any, count: int) -> Matrix:
         """Return the answer's vectors at length 1; raise EmbedderError where it holds none such."""
         try:
             data = sorted(answer.data, key=lambda one: one["index"])

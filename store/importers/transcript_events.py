@@ -150,10 +150,12 @@ class Sessions:
                 events = tuple(recordable(events, choices.record))
                 keeps = choices.remember_words and "prompts" in choices.record
                 keeps = keeps and not self._is_known(events[0])
-                said = self._kept(turn.request.text, asked_after, events[0]) if keeps else ()
+                said = (
+                    self._lasting_events(turn.request.text, asked_after, events[0]) if keeps else ()
+                )
                 yield TranscriptTurn(events, statements=said)
 
-    def _kept(self, prompt: str, before: str, prompted: Event) -> tuple[Event, ...]:
+    def _lasting_events(self, prompt: str, before: str, prompted: Event) -> tuple[Event, ...]:
         """Return the events that keep what a prompt says that lasts."""
         found = statement_events(
             frame.strip(prompt).strip(), before, prompted, lambda: self._there(prompted)

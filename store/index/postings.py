@@ -178,28 +178,28 @@ class PostingsIndex:
 
     def has(self, term: str) -> bool:
         """Return whether a memory holds a term itself."""
-        return self._held(term) is not None
+        return self._exact(term) is not None
 
     def idf(self, term: str) -> float | None:
         """Return a term's idf, or its kin's as of one word; None where there is neither."""
-        known = self._known(term)
+        known = self._lookup(term)
         return None if known is None else known.idf
 
     def frequency(self, term: str) -> int:
         """Return in how many memories a term, else its kin, occurs."""
-        known = self._known(term)
+        known = self._lookup(term)
         return 0 if known is None else known.documents
 
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
-        if self._held(term) is not None:
+        if self._exact(term) is not None:
             return concatenate_lists(
                 lists_of(self.segments, np.array([tokenizer.filing_hash(term)], np.uint64))
             )
         related = self._kin(term)
         return concatenate_lists([one.listed for one in related.lists.narrow] if related else ())
 
-    def holding(self, terms: Iterable[str], docs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def contains(self, terms: Iterable[str], docs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which rows, ascending, hold which terms, else their kin, [terms, docs]."""
         asked = [*terms]
         self.look_up(asked)
@@ -207,7 +207,7 @@ class PostingsIndex:
         ends = docs.searchsorted([*(one.first for one in self.segments), self.rows]).tolist()
         wanted = docs.astype(np.uint32)  # as the lists are: they must not be cast
         for row, term in zip(held, asked, strict=True):
-            known = self._known(term)
+            known = self._lookup(term)
             if known is None:
                 continue
             for first, last, (documents, _) in known.lists.narrow:
@@ -239,7 +239,7 @@ class PostingsIndex:
         repeated = Counter(query)
         self.look_up(repeated)
         for term, repeats in repeated.items():
-            known = self._known(term)
+            known = self._lookup(term)
             if known is None:
                 continue
             idf = known.idf if least_idf is None else max(known.idf, least_idf)
@@ -265,16 +265,16 @@ class PostingsIndex:
         """Keep what is known of terms at hand: to find them together costs less than one by one."""
         unseen = [term for term in dict.fromkeys(terms) if term not in self._terms]
         if unseen:
-            self._keep(self._found(unseen))
+            self._keep(self._lookup_all(unseen))
 
-    def _known(self, term: str) -> _Known | None:
-        return self._held(term) or self._kin(term)
+    def _lookup(self, term: str) -> _Known | None:
+        return self._exact(term) or self._kin(term)
 
-    def _held(self, term: str) -> _Known | None:
+    def _exact(self, term: str) -> _Known | None:
         try:
             return self._terms[term]
         except KeyError:
-            found = self._found([term])
+            found = self._lookup_all([term])
         self._keep(found)
         return found[term]
 
@@ -287,13 +287,13 @@ class PostingsIndex:
         try:
             return self._standing[term]
         except KeyError:
-            found = self._merged(self._related(term))
+            found = self._merge(self._prefix_terms(term))
         if len(self._standing) >= _KIN_KEPT:
             self._standing.clear()
         self._standing[term] = found
         return found
 
-    def _found(self, terms: Sequence[str]) -> dict[str, _Known | None]:
+    def _lookup_all(self, terms: Sequence[str]) -> dict[str, _Known | None]:
         """Return what is known of different terms; None of those that no memory holds."""
         hashes = np.array([*map(tokenizer.filing_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
@@ -304,15 +304,15 @@ class PostingsIndex:
             found[terms[number]] = _Known(float(idf), int(frequency), lists[number])
         return found
 
-    def _related(self, word: str) -> npt.NDArray[np.uint64]:
+    def _prefix_terms(self, word: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms that share the longest beginning with a word."""
         for beginning in prefix_expansion.prefixes(word):
-            filed = [segment.filed(beginning) for segment in self.segments]
+            filed = [segment.terms_with_prefix(beginning) for segment in self.segments]
             if any(map(len, filed)):
                 return np.unique(np.concatenate(filed))[: prefix_expansion.MAX_TERMS]
         return np.empty(0, np.uint64)
 
-    def _merged(self, hashes: npt.NDArray[np.uint64]) -> _Known | None:
+    def _merge(self, hashes: npt.NDArray[np.uint64]) -> _Known | None:
         """Return several terms' documents as one's: each once, with a share of its best impact."""
         if not len(hashes):
             return None

@@ -31,7 +31,7 @@ class SegmentView:
     kin_terms: npt.NDArray[np.int32]
     kin_letters: npt.NDArray[np.uint8]
 
-    def found(self, hashes: npt.NDArray[np.uint64]) -> Iterator[tuple[int, slice, int | None]]:
+    def find(self, hashes: npt.NDArray[np.uint64]) -> Iterator[tuple[int, slice, int | None]]:
         """Yield where the postings are of those of some terms that the segment has, in their order.
 
         With it go the number of the term among those asked for, and the row of a wide word.
@@ -47,10 +47,10 @@ class SegmentView:
                 end = len(self.documents) if place == last else ends[number]
                 yield number, slice(starts[number], end), self.wide.get(place)
 
-    def listed(self, span: slice) -> Listed:
+    def postings(self, span: slice) -> Listed:
         return self.documents[span], self.impacts[span]
 
-    def filed(self, beginning: str) -> npt.NDArray[np.uint64]:
+    def terms_with_prefix(self, beginning: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms filed under a beginning."""
         terms = prefix_expansion.terms_with_prefix(
             beginning, self.kin_hashes, self.kin_terms, self.kin_letters
@@ -139,7 +139,7 @@ def lookup(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> l
     narrow: list[list[Span]] = [[] for _ in hashes]
     wide: list[list[Wide]] = [[] for _ in hashes]
     for place, segment in enumerate(segments):
-        for number, span, row in segment.found(hashes):
+        for number, span, row in segment.find(hashes):
             if row is None:
                 narrow[number].append((place, span))
             else:
@@ -152,7 +152,7 @@ def lookup(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> l
 
 def lists_of(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> list[Listed]:
     """Return the lists of terms as they lie in each segment, one segment after the other."""
-    return [one.listed(span) for one in segments for _, span, _ in one.found(hashes)]
+    return [one.postings(span) for one in segments for _, span, _ in one.find(hashes)]
 
 
 def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tuple[Narrow, ...]:
@@ -169,7 +169,7 @@ def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tupl
         Narrow(
             group[0][0],
             group[-1][0],
-            concatenate_lists([segments[place].listed(span) for place, span in group]),
+            concatenate_lists([segments[place].postings(span) for place, span in group]),
         )
         for group in groups
     )

@@ -164,7 +164,7 @@ class Scan:
             return np.flatnonzero(mask)
         if not self.rows.has_signs:
             return top_k(self.all(), mask, count, above=-np.inf)
-        near = self._signed(mask, _FEW + passing // _SIGNED + 10 * count)
+        near = self._nearest_codes(mask, _FEW + passing // _SIGNED + 10 * count)
         quantized, _ = quantize(self.query[None, :])
         scores = np.empty(len(near), np.float32)
 
@@ -176,7 +176,7 @@ class Scan:
         parallel_scan(score, list(self.rows.split(near)))
         return near[top_k(scores, None, count, above=-np.inf)]
 
-    def _signed(self, mask: Mask | None, count: int) -> Docs:
+    def _nearest_codes(self, mask: Mask | None, count: int) -> Docs:
         """Return about `count` documents or more whose signs differ least, ascending."""
         asked = quantization.query_code(self.query)
         differ = np.empty(len(self.rows), np.uint16)

@@ -68,7 +68,7 @@ class Queue:
         where a job of that key, or this id, holds something else, QueueFull where too much waits,
         and LogBusy, LogFull or LogReadOnly as the disk says.
         """
-        with self._file.changing() as connection:
+        with self._file.transaction() as connection:
             if key and read_rows(connection, _ANOTHER, key, f"{key}~", id_):
                 raise IdempotencyMismatch(
                     "this Idempotency-Key came with another request before: use a new one for each"
@@ -98,7 +98,7 @@ class Queue:
         ids, refused = self._one("ids, refused", id_)
         return Outcome(_ids.decode(ids), _refused.decode(refused))
 
-    def listed(
+    def list_jobs(
         self, state: State | None = None, *, before: int | None = None, limit: int = 50
     ) -> list[Job]:
         """Return jobs, the newest first, of a state, those with a number below `before`."""
@@ -122,7 +122,7 @@ class Queue:
         """
         if not self._file.read(_DUE, now):  # most looks end here, and hold no lock
             return None
-        with self._file.changing() as connection:
+        with self._file.transaction() as connection:
             connection.execute(_WORN_OUT, (now, MOST_ATTEMPTS))
             found = read_rows(
                 connection,
@@ -144,8 +144,8 @@ class Queue:
         still ours; where not another records the rest, and nothing twice.
         """
         to = "done = ?3, lease_until = ?4, attempts = 1"
-        with self._file.changing() as connection:
-            is_ours = self._held(connection, lease, to, done, now + LEASE_US)
+        with self._file.transaction() as connection:
+            is_ours = self._update_leased(connection, lease, to, done, now + LEASE_US)
             return is_ours and self._refuse(connection, lease, refused)
 
     def finish(self, lease: Lease, refused: Sequence[Refused], now: int) -> bool:
@@ -154,8 +154,8 @@ class Queue:
             "state = 'done', done = items, body = x'', error = NULL, owner = NULL, "
             "lease_until = NULL, ended_at = ?3"
         )
-        with self._file.changing() as connection:
-            is_ours = self._held(connection, lease, to, now)
+        with self._file.transaction() as connection:
+            is_ours = self._update_leased(connection, lease, to, now)
             return is_ours and self._refuse(connection, lease, refused)
 
     def fail(self, lease: Lease, said: str, now: int, chance: float) -> bool:
@@ -164,8 +164,8 @@ class Queue:
         Return whether it was still ours.
         """
         is_last = lease.job.attempts >= MOST_ATTEMPTS
-        with self._file.changing() as connection:
-            return self._held(
+        with self._file.transaction() as connection:
+            return self._update_leased(
                 connection,
                 lease,
                 "state = ?3, next_at = ?4, error = ?5, ended_at = ?6, owner = NULL, "
@@ -178,8 +178,8 @@ class Queue:
 
     def release(self, lease: Lease) -> bool:
         """Give a job back as it is, for us to end; that attempt does not count."""
-        with self._file.changing() as connection:
-            return self._held(
+        with self._file.transaction() as connection:
+            return self._update_leased(
                 connection,
                 lease,
                 "state = 'queued', attempts = attempts - 1, owner = NULL, lease_until = NULL",
@@ -191,7 +191,7 @@ class Queue:
         gone = [owner for (owner,) in running if is_gone(owner)]
         if not gone:
             return 0
-        with self._file.changing() as connection:
+        with self._file.transaction() as connection:
             freed = [
                 read_rows(
                     connection,
@@ -205,7 +205,7 @@ class Queue:
 
     def requeue(self, id_: str, now: int) -> Job:
         """Try a dead job again, from its first attempt; raise NotFound, or Conflict for another."""
-        with self._file.changing() as connection:
+        with self._file.transaction() as connection:
             found = read_rows(
                 connection,
                 "UPDATE jobs SET state = 'queued', attempts = 0, next_at = ?, ended_at = NULL "
@@ -225,7 +225,7 @@ class Queue:
         """
         if not self._file.exists:
             return
-        with self._file.changing() as connection:
+        with self._file.transaction() as connection:
             for number, body in read_rows(
                 connection, "SELECT number, body FROM jobs WHERE body != x''"
             ):
@@ -241,7 +241,7 @@ class Queue:
                     )
         self._file.settle()
 
-    def unparsed(self) -> int:
+    def newest_unread(self) -> int:
         """Return the number of the newest job whose turns nobody looked at for facts; else 0."""
         found = self._file.read(
             "SELECT number FROM jobs WHERE state = 'done' AND turns > 0 AND NOT parsed "
@@ -249,9 +249,9 @@ class Queue:
         )
         return int(found[0][0]) if found else 0
 
-    def parsed(self, number: int) -> None:
+    def mark_read(self, number: int) -> None:
         """Keep that facts were read out of the turns of the jobs up to a number."""
-        with self._file.changing() as connection:
+        with self._file.transaction() as connection:
             connection.execute(
                 "UPDATE jobs SET parsed = 1 WHERE number <= ? AND state = 'done'", (number,)
             )
@@ -262,16 +262,18 @@ class Queue:
         Where there is nothing to do nothing is written.
         """
         if self._file.read(f"SELECT 1 FROM jobs WHERE {_OLD} LIMIT 1", now - KEPT_US, MOST_KEPT):
-            with self._file.changing() as connection:
+            with self._file.transaction() as connection:
                 connection.execute(f"DELETE FROM jobs WHERE {_OLD}", (now - KEPT_US, MOST_KEPT))
         if self._file.read("SELECT 1 FROM pragma_freelist_count WHERE freelist_count > 0"):
-            with self._file.changing() as connection:
+            with self._file.transaction() as connection:
                 read_rows(
                     connection, "PRAGMA incremental_vacuum"
                 )  # to its end: it works row by row
         self._file.settle()
 
-    def _held(self, connection: apsw.Connection, lease: Lease, to: str, *values: Value) -> bool:
+    def _update_leased(
+        self, connection: apsw.Connection, lease: Lease, to: str, *values: Value
+    ) -> bool:
         """Change a job that is still ours; return whether it was."""
         return bool(
             read_rows(

@@ -132,7 +132,7 @@ class QueueFile:
             return [] if connection is None else read_rows(connection, sql, *values)
 
     @contextmanager
-    def changing(self) -> Iterator[apsw.Connection]:
+    def transaction(self) -> Iterator[apsw.Connection]:
         """Hold the write lock of the file, made where there is none; all is done or nothing."""
         with self._alone():
             connection = self._ours(make=True)

@@ -330,7 +330,7 @@ def digests(
                 put = partial(snapshot.keep, folder, projection)
                 given = replace(given, keep=put, map=workers.map)
             built = build_checked(projection, given, taken_over.get(projection.name))
-            made[projection.name] = built if folder is None else built.put_away(put)
+            made[projection.name] = built if folder is None else built.write_parts(put)
     return made
 
 

@@ -150,11 +150,11 @@ class Fold:
             event = redact_event(event)  # kept by an earlier version, it may hold a secret
         body = event.body
         if isinstance(body, (Prompted, Acted, SessionTold)):
-            return self._told(event)
+            return self._add_to_episode(event)
         if isinstance(body, Recorded):
             memory = self._within_its_trust(new_memory(event, body))
             self._file(memory)
-            return self._put(memory, event.at)
+            return self._store(memory, event.at)
         before = self.find(event.subject)
         if before is None:
             return ()
@@ -179,8 +179,8 @@ class Fold:
             after = replace(after, text_hash=text_hash(after.text), trust=trust)
         # what jobs made of it holds
         if isinstance(body, Quarantined) or (isinstance(body, Erased) and body.aged):
-            return self._kept(after, event.at)
-        return self._put(after, event.at)
+            return self._store_value(after, event.at)
+        return self._store(after, event.at)
 
     def anew(self, ids: Sequence[str], events: Iterable[Event]) -> list[str]:
         """Fold some memories anew from all events about them that count; return which changed.
@@ -214,7 +214,7 @@ class Fold:
                 del self._episodes[memory.session or ""]
         return settled
 
-    def _told(self, event: Event) -> tuple[str, ...]:
+    def _add_to_episode(self, event: Event) -> tuple[str, ...]:
         """Begin an episode, or add to the newest of its session."""
         id_ = self.episode(event.session) if event.session is not None else None
         before = self.find(id_) if id_ is not None else None
@@ -263,9 +263,9 @@ class Fold:
         for source in dict.fromkeys(memory.source_ids) if memory.job is not None else ():
             self._made_of.setdefault(source, []).append(memory.id)
 
-    def _put(self, memory: Memory, at: int) -> tuple[str, ...]:
+    def _store(self, memory: Memory, at: int) -> tuple[str, ...]:
         """Keep a row and what follows from it for others; return the ids of all that changed."""
-        changed = self._kept(memory, at)
+        changed = self._store_value(memory, at)
         fallen = [id_ for id_ in changed if self.rows[id_].state in FALLEN]
         for id_ in fallen:  # which grows
             by = self.rows[id_].superseded_by
@@ -278,7 +278,7 @@ class Fold:
                     fallen.append(made)
         return tuple(dict.fromkeys((*changed, *fallen)))
 
-    def _kept(self, memory: Memory, at: int) -> tuple[str, ...]:
+    def _store_value(self, memory: Memory, at: int) -> tuple[str, ...]:
         """Keep a row; where it is the newest of its key, the other values give way to it."""
         self.rows[memory.id] = memory
         if memory.key is None or memory.state != ACTIVE:

@@ -67,7 +67,7 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     metadata: str
     text_hash: bytes
 
-    def held(self, at: int) -> bool:
+    def holds_at(self, at: int) -> bool:
         """Return whether the memory held at a moment; one that nobody finds never did."""
         ends = (one for one in (self.ended_at, self.expires_at) if one is not None)
         return self.state not in UNSEEN and self.created_at <= at < min(ends, default=at + 1)

@@ -209,15 +209,15 @@ class MemoryRows:
 
     def _numbers(self, name: str) -> npt.NDArray[Any]:
         """Return one of the columns, into the mapped file, [rows]."""
-        found = self._opened.get(name)
+        found = self._columns_by_name.get(name)
         if found is None:
             column = self.columns.column(name)
             array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-            found = self._opened[name] = array.to_numpy()
+            found = self._columns_by_name[name] = array.to_numpy()
         return found
 
     @cached_property
-    def _opened(self) -> dict[str, npt.NDArray[Any]]:
+    def _columns_by_name(self) -> dict[str, npt.NDArray[Any]]:
         return {}
 
     def _values_of(self, name: str) -> dict[str, int]:

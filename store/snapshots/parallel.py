@@ -38,7 +38,7 @@ class Workers:
         if len(first) < 2 or self._count == 1:
             yield from map(function, [*first, *rest])
             return
-        pool = self._started()
+        pool = self._start_pool()
         under_way: deque[Future[R]] = deque(pool.submit(function, item) for item in first)
         for item in rest:
             if len(under_way) > self._count:
@@ -47,7 +47,7 @@ class Workers:
         while under_way:
             yield under_way.popleft().result()
 
-    def _started(self) -> "ProcessPoolExecutor":
+    def _start_pool(self) -> "ProcessPoolExecutor":
         if self._pool is None:
             # the server imports builds and never runs one: it goes without these
             from concurrent.futures import ProcessPoolExecutor

@@ -104,7 +104,7 @@ class Built(Mapping[str, pa.Table]):
     def __len__(self) -> int:
         return len(self._schemas)
 
-    def put_away(self, keep: "Keep") -> "Built":
+    def write_parts(self, keep: "Keep") -> "Built":
         """Return the same tables with every part in a file."""
         parts = {
             name: [part if part.file else keep(name, part.table) for part in some]

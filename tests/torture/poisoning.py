@@ -284,7 +284,7 @@ def _worked_over(here: Place) -> Outcome:
         if one.job is not None and rises(one, memories)
     ]
     facts = here.tenant.reader.answered(known)
-    held = {(fact.key, fact.value) for fact, _ in facts if fact.held(NOW + 20_000 * MINUTE)}
+    held = {(fact.key, fact.value) for fact, _ in facts if fact.holds_at(NOW + 20_000 * MINUTE)}
     told = {("deploy.region", "eu-west-1"), ("api.port", "7437")}
     wrong += [f"{key} is no more {value}" for key, value in told - held]
     values = [value for key, value in held if key == "deploy.region"]

@@ -137,7 +137,7 @@ def _ingest(home: Path, acknowledge: Acknowledge) -> None:
         queue.accept(_JOB, NOW, batch)
         acknowledge(_JOB)
         with log_of(home) as log:
-            jobs = queue.listed()
+            jobs = queue.list_jobs()
             now = max(NOW, *(max(one.lease_until or 0, one.next_at) for one in jobs))
             while lease := queue.lease(job_queue.new_owner(), now):
                 job_queue.record_lease(queue, log, lease, lambda: now)

@@ -85,7 +85,7 @@ def is_source(memory: Memory) -> bool:
 
 def _names(index: EntityIndex, rows: Rows) -> tuple[tuple[Name, ...], tuple[frozenset[int], ...]]:
     """Return the entities that two of some memories or more mention, and who mentions which."""
-    _, counts, documents = index.mentioned
+    _, counts, documents = index.mention_runs
     order = np.argsort(rows)
     places = np.searchsorted(rows[order], documents)
     places = np.minimum(places, len(rows) - 1)
