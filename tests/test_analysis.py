@@ -99,7 +99,7 @@ def test_the_first_line_of_a_report_counts_for_more_than_what_it_pastes(view: Vi
 
 def test_a_sentence_model_counts_for_less_where_a_report_is_pasted(view: View):
     def weighed(view: View, text: str) -> float:
-        return evidence.weights(view, analysed(view, text))["vector"]
+        return evidence.evidence_weights(view, analysed(view, text))["vector"]
 
     vectors = replace(view.snapshots.vectors, calibration=Calibration(0.1, 0.6, knows_meaning=True))
     knowing = replace(view, snapshots=replace(view.snapshots, vectors=vectors))

@@ -107,6 +107,12 @@ class Question:
     def wants(self, channel: str) -> bool:
         return channel in _CHANNELS[self.mode]
 
+    @property
+    def uses_fields(self) -> bool:
+        """Whether a document's nearest field may raise what its vector says."""
+        is_fused = self.mode == "auto" and self.fusion == "weighted"
+        return is_fused and "fields" in self.layers
+
 
 def usual(text: str, asked: Filter, choices: Choices) -> Question:
     """Return a question as the settings want it asked."""

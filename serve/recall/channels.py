@@ -1,18 +1,22 @@
 """
-Nearness: what the vectors say of every document, asked only where it matters.
+Channels: what the words, the vectors and the entities of a question say of every document.
 
-It is the calibrated cosine of a document's text with the query, or of one of its fields where that
-is more and the layer `fields` is on. Calibration keeps the order, so the best are found by cosine
-and only they are calibrated.
+Documents are numbered through: first the snapshot's rows, then the tail's slots. Arrays as long as
+the memory are borrowed from `Scratch` and go back when the evidence is gathered: a fresh array of a
+million scores costs as much as filling it, since the system hands out its pages one by one, and one
+that was used a moment ago may still lie in the processor's cache.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from serve.reader.view import View
+from serve.recall.analysis import LEAST_IDF, Analysis, Question
 from store.index.top_k import top_k
 
 Scores = npt.NDArray[np.float32]
@@ -21,10 +25,60 @@ Mask = npt.NDArray[np.bool_]
 
 LEAST = 0.025  # below it a vector says nothing
 _ROUNDING = 1e-6  # of a cosine
+_KEPT = 4  # arrays; more are lent where more recalls run at once, and not kept
+_free: list[Scores] = []
+
+
+def open_channels(
+    view: View, question: Question, analysis: Analysis, topic: Scores, scratch: "Scratch"
+) -> dict[str, "Channel"]:
+    """Return every channel that has something to say; `topic` are the topic's BM25 scores."""
+    found: dict[str, Channel] = {}
+    if question.wants("lexical") and (analysis.topic or analysis.names):
+        words = topic
+        if analysis.names:
+            words = bm25_scores(view, analysis.names, scratch)
+            words += topic
+        found["lexical"] = ScoreChannel(words)
+    if question.wants("vector") and analysis.vector is not None:
+        found["vector"] = Nearness(view, analysis.vector, with_fields=question.uses_fields)
+    if question.wants("entity") and analysis.mentions:
+        found["entity"] = ScoreChannel(_entity_scores(view, analysis, scratch))
+    return found
+
+
+class Channel(Protocol):
+    """What one channel says of every document."""
+
+    least: ClassVar[float]  # a score says something over it
+
+    def best(self, mask: Mask, k: int) -> tuple[Docs, Scores]: ...
+
+    def of(self, docs: Docs) -> Scores: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreChannel:
+    """A channel that has the score of every document at hand, [rows + slots]."""
+
+    scores: Scores
+    least: ClassVar[float] = 0.0
+
+    def best(self, mask: Mask, k: int) -> tuple[Docs, Scores]:
+        docs = top_k(self.scores, mask, k)
+        return docs, self.scores[docs]
+
+    def of(self, docs: Docs) -> Scores:
+        return self.scores[docs]
 
 
 class Nearness:
-    """What the vectors say of one query, over the snapshot's rows and then the tail's slots."""
+    """How near each document's vector is to the query's, computed only where it matters.
+
+    It is the calibrated cosine of a document's text with the query, or of one of its fields where
+    that is more and the layer `fields` is on. Calibration keeps the order, so the best are found by
+    cosine and only they are calibrated.
+    """
 
     least: ClassVar[float] = LEAST
 
@@ -72,13 +126,23 @@ def _of_fields(view: View, asked: Scores) -> Scores:
     return view.snapshots.calibration.evidence(cosines)
 
 
-# Scratch: arrays as long as the memory, lent to one recall after the other.
-#
-# A fresh array of a million scores costs as much as filling it: the system hands out its pages one
-# by one. One that was used a moment ago is at hand, and may still lie in the processor's cache.
+def bm25_scores(view: View, terms: Sequence[str], scratch: "Scratch") -> Scores:
+    """Return the BM25 score of every document, [rows + slots], in a borrowed array."""
+    rows, scores = len(view.snapshots.rows), scratch.array(view.size)
+    scores.fill(0.0)
+    view.snapshots.postings.scores(terms, least_idf=LEAST_IDF, out=scores[:rows])
+    view.tail.scores(terms, least_idf=LEAST_IDF, out=scores[rows:])
+    return scores
 
-_KEPT = 4  # arrays; more are lent where more recalls run at once, and not kept
-_free: list[Scores] = []
+
+def _entity_scores(view: View, analysis: Analysis, scratch: "Scratch") -> Scores:
+    index, rows = view.snapshots.entities, len(view.snapshots.rows)
+    scores = scratch.array(view.size)
+    scores[:rows] = 0.0
+    if index:
+        index.scores(analysis.entities, rows, out=scores[:rows])
+    scores[rows:] = view.tail.mentioning(analysis.mentions)
+    return scores
 
 
 class Scratch:

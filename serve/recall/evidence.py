@@ -6,17 +6,18 @@ weighted sum of the evidence. The weights were found on conversations, chats and
 (docs/recall.md has what each brings, and how little a third more or less moves).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from serve.reader.view import View
-from serve.recall import neighbours
-from serve.recall.analysis import LEAST_IDF, Analysis
+from serve.recall import neighbours, optional_evidence
+from serve.recall.analysis import LEAST_IDF, Analysis, Question
+from serve.recall.candidates import Candidates
 from serve.recall.channels import Scratch
-from serve.recall.scoring import Ranking
+from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
 from store.derived.sessions import Sessions
 from store.text import tokenizer
 from store.text.text_features import Traits
@@ -47,7 +48,7 @@ _WITH_TITLE = {name: 0.2 * WEIGHTS[name] for name in ("vector", "session_vector"
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class Conversations:
     """Documents and their place in their conversations; -1 stands for none. All are [docs]."""
 
     docs: Docs  # ascending
@@ -63,11 +64,26 @@ class Around:
 
 
 _BACKGROUND = 50  # memories
+# Words that say little of what a question is about, and yet are no stop words: a memory may turn
+# on them ("keep the branch"), but that one holds them, or does not, tells nothing of its topic.
+# English; in other languages every word counts in full
+COMMON_TERMS = frozenset(
+    tokenizer.terms(
+        """
+        ask asked become bring brought call called change changed come came do done end find found
+        finish get got gotten give gave given go went gone going good happen happened help keep kept
+        kind know knew known lead left like look made make mean means meant mention need new old put
+        receive run saw see seen set share show shown sort start stop suggest take took taken talk
+        tell told thing think thought time tried try turn type use used want way work write wrote
+        """
+    )
+)
+COMMON_TERM_SHARE = 0.3  # of its weight, for such a word in the gate
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """How much of a query the memory has ever heard of.
+class KnownTerms:
+    """How much of a query the memory knows.
 
     `weights` [terms] are the different words' idf, as if `_BACKGROUND` memories more held none of
     them: a word is not common for being in two of three notes. One that no memory holds weighs
@@ -80,8 +96,127 @@ class Heard:
     counts: Values  # [terms], 1, or the part a common word counts for
 
 
-def heard(view: View, analysis: Analysis) -> Heard:
-    """Return what the memory has heard of a query's words; all is unknown where it has no words."""
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The candidates by their fused scores, best first, and what speaks for each of them."""
+
+    docs: Docs
+    scores: Values
+    by_kind: dict[str, Values]  # in the order of `docs`; empty for fusion by rank
+    weights: Mapping[str, float]  # of each kind
+    nearness: Scores  # what the vectors say, in the order of `docs`; zeros without them
+    questions: Docs  # the turn before that asked, in the order of `docs`; -1: none
+    known: KnownTerms
+    held: Mask  # the query's terms that each candidate holds, [terms, docs]
+    held_by_question: Mask  # and those that the turn before it holds, where that asked
+
+
+def gather_evidence(
+    view: View,
+    question: Question,
+    analysis: Analysis,
+    candidates: Candidates,
+    scratch: Scratch,
+) -> Evidence:
+    """Return the candidates in the order of the question's fusion, with their evidence."""
+    known = known_terms(view, analysis)
+    weights = evidence_weights(view, analysis) | optional_evidence.WEIGHTS
+    by_kind: dict[str, Values] = {}
+    channels = candidates.channels
+    if question.fusion == "rrf":
+        docs, scores = _fuse_by_rank(candidates)
+        questions = previous_questions(view, docs, candidates.mask)
+        near = channels["vector"].of(docs) if "vector" in channels else None
+    else:
+        place = place_in_conversations(view, candidates.docs, candidates.mask)
+        said = {name: one.of(candidates.docs) for name, one in channels.items()}
+        by_kind = _by_kind(view, question, analysis, candidates, place, said, known, scratch)
+        docs, scores, order = weighted_sum(candidates.docs, by_kind, weights)
+        questions = place.question[order]
+        by_kind = {name: values[order] for name, values in by_kind.items()}
+        near = said["vector"][order] if "vector" in said else None
+    if near is None:
+        near = np.zeros(len(docs), np.float32)
+    held, held_by_question = _held_terms(view, analysis.weights, docs, questions)
+    return Evidence(docs, scores, by_kind, weights, near, questions, known, held, held_by_question)
+
+
+def _fuse_by_rank(candidates: Candidates) -> tuple[Docs, Values]:
+    """Return the candidates by reciprocal rank, insights by the rank they would have."""
+    rankings, insights = [*candidates.rankings.values()], candidates.insights
+    docs, scores = reciprocal_rank(rankings)
+    if len(insights):
+        gains = beside(rankings, [one.of(insights) for one in candidates.channels.values()])
+        docs, scores = np.concatenate([docs, insights]), np.concatenate([scores, gains])
+        order = np.lexsort((-docs, -scores))
+        docs, scores = docs[order], scores[order]
+    return docs, scores
+
+
+def _by_kind(
+    view: View,
+    question: Question,
+    analysis: Analysis,
+    candidates: Candidates,
+    place: Conversations,
+    said: Mapping[str, Scores],
+    known: KnownTerms,
+    scratch: Scratch,
+) -> dict[str, Values]:
+    """Return the evidence of each kind, in the order of the candidates; `said` by the channels."""
+    candidates.topic[candidates.insights] = 0.0  # their words are no measure for those of turns
+    found = {
+        name: channel_evidence(name, said[name], one)
+        for name, one in candidates.rankings.items()
+        if name != "entity" or question.mode == "entity"
+    }
+    if question.mode == "auto":
+        found |= _context(view, analysis, candidates, place, found, known, scratch)
+    return found | {name: values[candidates.docs] for name, values in candidates.optional.items()}
+
+
+def _context(
+    view: View,
+    analysis: Analysis,
+    candidates: Candidates,
+    place: Conversations,
+    own: Mapping[str, Values],
+    known: KnownTerms,
+    scratch: Scratch,
+) -> dict[str, Values]:
+    """Return what goes beyond each document's own words and vector.
+
+    `own` is the evidence of the channels; the words count as far as the memory knows the query's.
+    """
+    mask, found = candidates.mask, dict[str, Values]()
+    if "lexical" in own:
+        of_words = {"lexical": own["lexical"]} | context_words(
+            view, analysis, place, candidates.topic, own["lexical"], mask, scratch
+        )
+        # a question in another language shares but a name with the memory
+        found |= {name: values * (1.0 - known.unknown) for name, values in of_words.items()}
+    if "vector" in candidates.channels:
+        nearness = candidates.channels["vector"].of
+        found |= context_vectors(view, place, own["vector"], nearness, mask)
+    found |= text_evidence(place, analysis.answer_type in ("when", "how_long"))
+    found["speaker"] = speaker_match(view, analysis.people, place.docs)
+    return found
+
+
+def _held_terms(
+    view: View, terms: Collection[str], docs: Docs, questions: Docs
+) -> tuple[Mask, Mask]:
+    """Return which terms each candidate holds, and which the turn before it that asked."""
+    answers = np.flatnonzero(questions >= 0)
+    found = holding(view, terms, np.concatenate([docs, questions[answers]]))
+    held = found[:, : len(docs)]
+    held_by_question = np.zeros_like(held)
+    held_by_question[:, answers] = found[:, len(docs) :]
+    return held, held_by_question
+
+
+def known_terms(view: View, analysis: Analysis) -> KnownTerms:
+    """Return how far the memory knows a query's terms; all is unknown where it has no terms."""
     held = np.array([view.tail.frequency(term) for term in analysis.weights], np.float64)
     others = view.tail.size + _BACKGROUND - held
     counts = np.array(
@@ -90,29 +225,20 @@ def heard(view: View, analysis: Analysis) -> Heard:
     )
     weights = counts * np.maximum(np.log((others + 0.5) / (held + 0.5)), LEAST_IDF)
     if not held.any():
-        return Heard(weights, 1.0, counts)
+        return KnownTerms(weights, 1.0, counts)
     known, seen = held > 0, view.tail.sample_coverage
     weights = np.where(known, weights, weights * seen)
-    return Heard(weights, seen * float(weights[~known].sum() / weights.sum()), counts)
+    return KnownTerms(weights, seen * float(weights[~known].sum() / weights.sum()), counts)
 
 
-def words(view: View, terms: Sequence[str], scratch: Scratch) -> Scores:
-    """Return the BM25 score of every document, [rows + slots], in an array that is lent."""
-    rows, scores = len(view.snapshots.rows), scratch.array(view.size)
-    scores.fill(0.0)
-    view.snapshots.postings.scores(terms, least_idf=LEAST_IDF, out=scores[:rows])
-    view.tail.scores(terms, least_idf=LEAST_IDF, out=scores[rows:])
-    return scores
-
-
-def weights(view: View, analysis: Analysis) -> dict[str, float]:
+def evidence_weights(view: View, analysis: Analysis) -> dict[str, float]:
     """Return what each kind of evidence weighs for a question."""
     if analysis.has_title and view.snapshots.calibration.knows_meaning:
         return WEIGHTS | _WITH_TITLE
     return WEIGHTS
 
 
-def around(view: View, docs: Docs, mask: Mask) -> Around:
+def place_in_conversations(view: View, docs: Docs, mask: Mask) -> Conversations:
     """Return where documents, ascending, stand in their conversations; the tail's in none yet."""
     sessions, rows = view.snapshots.sessions, len(view.snapshots.rows)
     session, before, after = (np.full(len(docs), -1, np.int32) for _ in range(3))
@@ -132,10 +258,10 @@ def around(view: View, docs: Docs, mask: Mask) -> Around:
         for name, values in shown.items():
             values[end:] = view.tail.columns[name][docs[end:] - rows]
     is_turn = (before >= 0) | (after >= 0)
-    return Around(docs, is_turn, session, before, after, **shown, question=question)
+    return Conversations(docs, is_turn, session, before, after, **shown, question=question)
 
 
-def questions(view: View, docs: Docs, mask: Mask) -> Docs:
+def previous_questions(view: View, docs: Docs, mask: Mask) -> Docs:
     """Return the turn before each document that asked and may come back, [docs]; -1: none."""
     sessions = view.snapshots.sessions
     before = np.full(len(docs), -1, np.int32)
@@ -156,7 +282,7 @@ def _asking(sessions: Sessions, before: neighbours.Links, mask: Mask) -> Docs:
     return asking
 
 
-def said_by(view: View, people: frozenset[str], docs: Docs) -> Values:
+def speaker_match(view: View, people: frozenset[str], docs: Docs) -> Values:
     """Return 1 for each document, ascending, that one of the people said, [docs]."""
     said = np.zeros(len(docs))
     if not people:
@@ -171,10 +297,10 @@ def said_by(view: View, people: frozenset[str], docs: Docs) -> Values:
     return said
 
 
-def of_words(
+def context_words(
     view: View,
     analysis: Analysis,
-    place: Around,
+    place: Conversations,
     topic: Scores,
     own: Values,
     mask: Mask,
@@ -201,8 +327,8 @@ def of_words(
     return {**lent, "session": neighbours.of_session(scores, own, place.is_turn)}
 
 
-def of_vectors(
-    view: View, place: Around, near: Values, nearness: Near, mask: Mask
+def context_vectors(
+    view: View, place: Conversations, near: Values, nearness: Near, mask: Mask
 ) -> dict[str, Values]:
     """Return how near each document's session is; of a note, itself, the more if it is a rule.
 
@@ -218,7 +344,7 @@ def of_vectors(
     return found
 
 
-def of_traits(place: Around, asks_when: bool) -> dict[str, Values]:
+def text_evidence(place: Conversations, asks_when: bool) -> dict[str, Values]:
     """Return what the texts of the documents show by themselves; a note need not speak of "I"."""
     turn = place.is_turn
     return {
@@ -228,13 +354,15 @@ def of_traits(place: Around, asks_when: bool) -> dict[str, Values]:
     }
 
 
-def of_channel(channel: str, scores: Scores, ranking: Ranking) -> Values:
+def channel_evidence(channel: str, scores: Scores, ranking: Ranking) -> Values:
     """Return a channel's evidence: a cosine as it is, another score as its share of the best."""
     greatest = 1.0 if channel == "vector" else float(ranking.scores[:1].sum())
     return neighbours.scaled(scores.astype(np.float64), greatest)
 
 
-def _best_of_session(sessions: Sessions, place: Around, nearness: Near, mask: Mask) -> Values:
+def _best_of_session(
+    sessions: Sessions, place: Conversations, nearness: Near, mask: Mask
+) -> Values:
     """Return for each turn how near the three best of its session are, in the mean, [docs]."""
     turns = np.flatnonzero(place.is_turn)
     wanted, where = np.unique(place.session[turns], return_inverse=True)
@@ -247,20 +375,16 @@ def _best_of_session(sessions: Sessions, place: Around, nearness: Near, mask: Ma
     return lent
 
 
-# Words that say little of what a question is about, and yet are no stop words: a memory may turn
-# on
-# them ("keep the branch"), but that one holds them, or does not, tells nothing of its topic.
-
-# English; in other languages every word counts in full
-COMMON_TERMS = frozenset(
-    tokenizer.terms(
-        """
-        ask asked become bring brought call called change changed come came do done end find found
-        finish get got gotten give gave given go went gone going good happen happened help keep kept
-        kind know knew known lead left like look made make mean means meant mention need new old put
-        receive run saw see seen set share show shown sort start stop suggest take took taken talk
-        tell told thing think thought time tried try turn type use used want way work write wrote
-        """
-    )
-)
-COMMON_TERM_SHARE = 0.3  # of its weight, for such a word in the gate
+def holding(view: View, terms: Collection[str], docs: Docs) -> Mask:
+    """Return which documents hold which terms, [terms, docs]; -1 holds none."""
+    held = np.zeros((len(terms), len(docs)), np.bool_)
+    order = np.argsort(docs)
+    docs = docs[order]
+    first, end = docs.searchsorted((0, len(view.snapshots.rows))).tolist()
+    built, at = docs[first:end], order[first:end]
+    held[:, at] = view.snapshots.postings.contains(terms, built)
+    if end < len(docs):
+        fresh, fresh_at = docs[end:] - len(view.snapshots.rows), order[end:]
+        for number, term in enumerate(terms):
+            held[number, fresh_at] = view.tail.holding(term, fresh)
+    return held

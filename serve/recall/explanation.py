@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from serve.reader.view import View
 from serve.recall.analysis import Analysis, Question
-from serve.recall.candidates import Candidates, Docs, holding
-from serve.recall.ranking import Collapsed, Weighed
+from serve.recall.candidates import Candidates
+from serve.recall.evidence import Evidence
+from serve.recall.ranking import Ranked
 from serve.recall.selection import Selection
 from store.derived.entities import EntityIndex
 from store.memories.memory import Memory
@@ -19,68 +20,67 @@ from store.memories.memory import Memory
 NEAREST = 5  # of those dropped at a stage that are named
 
 
-def of_hit(
+def explain_hit(
     view: View,
     analysis: Analysis,
     candidates: Candidates,
-    weighed: Weighed,
+    evidence: Evidence,
+    ranked: Ranked,
     place: int,
-    covered: float,
-    insights: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return the evidence for the candidate at a place; `insights` gave way to it."""
-    doc = candidates.docs[place : place + 1]
+    """Return the evidence for the candidate at a place."""
+    doc = int(evidence.docs[place])
     channels = {}
-    for name, ranking in candidates.channels.items():
-        rank = np.flatnonzero(ranking.docs == doc[0])
+    for name, ranking in candidates.rankings.items():
+        rank = np.flatnonzero(ranking.docs == doc)
         if len(rank):
             score = float(ranking.scores[rank[0]])
             channels[name] = {"rank": int(rank[0]) + 1, "score": round(score, 4)}
+    insights = ranked.insights.get(place, ())
     return {
         "channels": channels,
         "evidence": {
             name: round(float(values[place]), 4)
-            for name, values in candidates.evidence.items()
+            for name, values in evidence.by_kind.items()
             if values[place] > 0
         },
         "adds": {
-            name: round(candidates.weights[name] * float(values[place]), 4)
-            for name, values in candidates.evidence.items()
+            name: round(evidence.weights[name] * float(values[place]), 4)
+            for name, values in evidence.by_kind.items()
             if values[place] > 0
         },
-        "fused": round(float(candidates.scores[place]), 6),
+        "fused": round(float(evidence.scores[place]), 6),
         "fused_rank": place + 1,
         "signals": {
-            name: round(float(values[place]), 4) for name, values in weighed.signals.items()
+            name: round(float(values[place]), 4) for name, values in ranked.signals.items()
         },
-        "importance_told": round(float(weighed.told[place]), 4),
-        "words": _held(view, analysis, doc),
-        "question_words": _held(view, analysis, candidates.questions[place : place + 1]),
-        "coverage": round(covered, 4),
-        "nearness": round(float(candidates.nearness[place]), 4),
-        "fresh": int(doc[0]) >= len(view.snapshots.rows),
+        "importance_told": round(float(ranked.importance[place]), 4),
+        "words": _held_words(analysis, evidence.held[:, place]),
+        "question_words": _held_words(analysis, evidence.held_by_question[:, place]),
+        "coverage": round(float(ranked.coverage[place]), 4),
+        "nearness": round(float(evidence.nearness[place]), 4),
+        "fresh": doc >= len(view.snapshots.rows),
         **({"insights": list(insights)} if insights else {}),
     }
 
 
-def _held(view: View, analysis: Analysis, doc: Docs) -> dict[str, float]:
+def _held_words(analysis: Analysis, held: npt.NDArray[np.bool_]) -> dict[str, float]:
     """Return the words of the question that one document holds, and their weight."""
-    held = holding(view, analysis.weights, doc)[:, 0].tolist()
-    words = zip(analysis.weights.items(), held, strict=True)
+    words = zip(analysis.weights.items(), held.tolist(), strict=True)
     return {term: round(weight, 2) for (term, weight), is_held in words if is_held}
 
 
-def of_answer(
+def explain_answer(
     view: View,
     question: Question,
     analysis: Analysis,
     candidates: Candidates,
-    folded: Collapsed,
+    ranked: Ranked,
     selection: Selection,
     below_bar: Sequence[tuple[Memory, float]],
     over_top_k: Sequence[tuple[Memory, float]],
 ) -> dict[str, Any]:
-    """Return what every stage did; the last two are the nearest of those that fell there."""
+    """Return what every stage did; the last two are the nearest of those it dropped."""
     index = view.snapshots.entities
     return {
         "words": {term: round(weight, 2) for term, weight in analysis.weights.items()},
@@ -90,14 +90,14 @@ def of_answer(
         "entities": _names(index, analysis.entities, candidates.passing) if index else [],
         "memories": len(view.snapshots.rows) + len(view.tail) - len(view.tail.hidden),
         "passed_filter": int(candidates.passing.sum()),
-        "candidates": {name: len(one.docs) for name, one in candidates.channels.items()},
+        "candidates": {name: len(one.docs) for name, one in candidates.rankings.items()},
         "fusion": question.fusion,
         "profile": question.profile,
-        "weights": folded.weighed.weights,
+        "weights": ranked.weights,
         "min_confidence": question.min_confidence,
         "min_score": question.min_score,
         "top_k": question.top_k,
-        "dropped": folded.counted(selection.dropped),
+        "dropped": ranked.dropped(selection.dropped),
         "folded": {one.memory.id: one.copies for one in selection.chosen if one.copies},
         "nearest_below_bar": [_named(*one) for one in below_bar],
         "nearest_over_top_k": [_named(*one) for one in over_top_k],
@@ -114,8 +114,7 @@ def _names(index: EntityIndex, entities: list[int], passing: npt.NDArray[np.bool
     return [index.name(one) for one in entities if passing[index.documents(one)].any()]
 
 
-# What the sorts of evidence and of answers are called, where people read them.
-
+# what the kinds of evidence and of answers are called, where people read them
 SPOKEN = {
     "lexical": "words",
     "question": "question before",

@@ -15,8 +15,7 @@ import numpy.typing as npt
 from serve.reader.view import View
 from serve.recall import neighbours
 from serve.recall.analysis import MAX_QUERY, Analysis, Question
-from serve.recall.channels import Scratch
-from serve.recall.evidence import words
+from serve.recall.channels import Scratch, bm25_scores
 from serve.recall.neighbours import siblings
 from serve.recall.scoring import Ranking
 from store.extensions import Decomposer
@@ -155,12 +154,6 @@ def entering(
     return np.concatenate([np.empty(0, np.int64), *added])
 
 
-def lifts(question: Question) -> bool:
-    """Return whether a document's nearest field may lift what its vector says."""
-    is_fused = question.mode == "auto" and question.fusion == "weighted"
-    return is_fused and "fields" in question.layers
-
-
 def _parts(view: View, question: Question, analysis: Analysis) -> Scores:
     """Return how well each document answers that part of the question it answers best."""
     found = _decompose(question.text[:MAX_QUERY])
@@ -168,7 +161,7 @@ def _parts(view: View, question: Question, analysis: Analysis) -> Scores:
     for part in found if len(found) > 1 else ():
         topic = [term for term in tokenizer.terms(part) if term not in analysis.names]
         with Scratch() as scratch:
-            shares = np.maximum(shares, _shares(words(view, topic, scratch)))
+            shares = np.maximum(shares, _shares(bm25_scores(view, topic, scratch)))
     return shares
 
 

@@ -1,5 +1,5 @@
 """
-Weighing: the order in which a profile puts the candidates.
+Ranking: how sure each candidate is, and the order in which a profile puts them.
 
 Nothing here depends on the hour of the question or on what was recalled since the build: age is
 counted to the moment the manifest was published, and uses and ratings are those of the snapshot. So
@@ -8,7 +8,7 @@ just written.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,214 +16,122 @@ import numpy.typing as npt
 
 from serve.reader.view import View
 from serve.recall import scoring
-from serve.recall.analysis import Question
-from serve.recall.candidates import Candidates
-from serve.recall.scoring import LASTING_KINDS, USUAL, decayed
+from serve.recall.analysis import Analysis, Question
+from serve.recall.classification import KINDS
+from serve.recall.evidence import Evidence
+from serve.recall.scoring import (
+    LASTING_KINDS,
+    LETTERS,
+    MEANING,
+    USUAL,
+    confidence,
+    coverage,
+    decayed,
+)
 from store.log.event_kinds import MEMORY_KINDS
 
+Docs = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
+SURE = 0.3  # of confidence: the bar that recall has unless told otherwise
 _LASTING = np.array([MEMORY_KINDS.index(kind) for kind in LASTING_KINDS])  # as columns code them
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """The places of the candidates, best first; scores and signals in the candidates' order.
+class Ranked:
+    """The candidates as they are chosen from: `order` are their places, best first.
 
-    `told` is the importance that was said; the signal is what time has left of it.
+    All else is in the order of the candidates. `importance` is the stated one; its signal is what
+    time has left of it. `insights` are the ids of insights that gave way, by the place of the
+    source that stands for them; `gave_way` counts them.
     """
 
     order: Places
     scores: Values
     signals: dict[str, Values]
     weights: dict[str, float]
-    told: Values
+    importance: Values
+    confidence: Values
+    coverage: Values  # the share of the query's terms, by weight, that each holds
+    insights: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    gave_way: int = 0
+
+    def dropped(self, others: Mapping[str, int]) -> dict[str, int]:
+        """Return how many candidates were dropped for what; `others` were dropped later."""
+        return {**others, **({"gave_way": self.gave_way} if self.gave_way else {})}
 
 
-def weigh(
-    view: View,
-    question: Question,
-    found: Candidates,
-    covered: Values,
-    fitting: Mapping[str, float] | None = None,
-) -> Weighed:
+def rank(view: View, question: Question, analysis: Analysis, found: Evidence) -> Ranked:
     """Return the candidates in the order of the question's profile; equals stay as they were fused.
 
-    `covered` is the share of the query's words each holds; `fitting` says how well a kind of memory
-    fits what the asker is at, in [0, 1], kinds not named 0; None, where nobody knows, is neutral.
+    What the turn before a candidate asked counts as its own: an answer does not say it again.
+    """
+    known = found.known
+    matched = found.held | found.held_by_question
+    covered = coverage(matched, known.weights)
+    model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
+    near = found.nearness.astype(np.float64)
+    sure = confidence(model, near, covered, known.counts @ matched, known.unknown)
+    sure = np.round(sure, 4)  # what is shown is what is held to the bar
+    fit = KINDS[analysis.task_mode] if analysis.task_mode else None
+    return _fold_insights(
+        view, question, found.docs, _weigh(view, question, found, covered, sure, fit)
+    )
+
+
+def _weigh(
+    view: View,
+    question: Question,
+    found: Evidence,
+    covered: Values,
+    sure: Values,
+    fit: Mapping[str, float] | None,
+) -> Ranked:
+    """Return the candidates ranked by the signals of the question's profile.
+
+    `fit` says how well a kind of memory fits what the asker is at, in [0, 1], kinds not named 0;
+    None, where nobody knows, is neutral.
     """
     weights = question.profiles.weights(question.profile)
-    told = _importance(view, found)
+    stated = _importance(view, found)
     made: Mapping[str, Callable[[], Values]] = {
         "recency": lambda: scoring.recency(_last_used(view, found), _moment(view)),
         "relevance": lambda: scoring.relevance(found.scores, view.derived.among(found.docs)),
-        "importance": lambda: _faded(view, found, told),
+        "importance": lambda: _faded(view, found, stated),
         "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
-        "route_fit": lambda: _route_fit(view, found, fitting),
+        "route_fit": lambda: _route_fit(view, found, fit),
         "usefulness": lambda: _usefulness(view, found),
     }
     signals = {name: made[name]() for name in weights}
     if question.profile == "balanced":
-        # importance is told from its default, so that saying nothing changes nothing
+        # importance counts from its default, so that saying nothing changes nothing
         priors = signals | {"importance": 2.0 * signals["importance"] - 1.0}
         scores = scoring.with_priors(found.scores, priors, weights)
     else:
         scores = scoring.weighted_mean(signals, weights)
-    return Weighed(np.argsort(-scores, kind="stable"), scores, signals, weights, told)
+    order = np.argsort(-scores, kind="stable")
+    return Ranked(order, scores, signals, weights, stated, sure, covered)
 
 
-def _moment(view: View) -> int:
-    """Return when the manifest was published; without one, the tail's newest change."""
-    manifest = view.snapshots.manifest
-    if manifest is not None:
-        return manifest.at
-    return int(view.tail.columns["updated_at"].max(initial=0))
-
-
-def _importance(view: View, found: Candidates) -> Values:
-    values = _column(view, found, view.snapshots.rows.importance, "importance")
-    return np.clip(values.astype(np.float64), 0.0, 1.0)
-
-
-def _faded(view: View, found: Candidates, told: Values) -> Values:
-    """Return what is left of the importances that were told, as of the manifest's moment."""
-    faded = told.copy()
-    places = np.flatnonzero(told > USUAL)  # what is usual does not fade
-    if len(places):
-        uses = np.zeros(len(told), np.int64)
-        if (usage := view.snapshots.usage) is not None:
-            uses = usage.counts("recalled", _rows(view, found))
-        changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at")
-        idle = _moment(view) - np.maximum(_last_used(view, found), changed)
-        lasting, pinned = _held(view, found.docs[places])
-        faded[places] = decayed(told[places], idle[places], uses[places], lasting, pinned)
-    return faded
-
-
-def _held(view: View, docs: Places) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return which of some documents are of a lasting kind, and which are pinned."""
-    rows = view.snapshots.rows
-    built = docs < len(rows)
-    lasting, pinned = np.zeros(len(docs), np.bool_), np.zeros(len(docs), np.bool_)
-    lasting[built] = np.isin(rows.codes("kind")[docs[built]], _LASTING)
-    pinned[built] = rows.codes("pinned")[docs[built]] > 0
-    fresh = view.tail.take((docs[~built] - len(rows)).tolist())
-    lasting[~built] = [memory.kind in LASTING_KINDS for memory in fresh]
-    pinned[~built] = [memory.pinned for memory in fresh]
-    return lasting, pinned
-
-
-def _last_used(view: View, found: Candidates) -> npt.NDArray[np.int64]:
-    """Return when each was last recalled, as far as the build knows, else last changed."""
-    changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at").astype(np.int64)
-    usage = view.snapshots.usage
-    if usage is None:
-        return changed
-    recalled = usage.counts("last_recalled_at", _rows(view, found))
-    return np.where(recalled > 0, recalled, changed)
-
-
-def _usefulness(view: View, found: Candidates) -> Values:
-    """Return the verdict of ratings and, for less, of judgments; a count of recalls is none, it
-    would feed on itself.
-    """
-    usage = view.snapshots.usage
-    if usage is None or not (usage.ratings.any() or usage.judged.any()):
-        return np.zeros(len(found.docs))
-    rows = _rows(view, found)
-    rated, judged, verdicts, judgments = (
-        usage.counts(name, rows).astype(np.float64)
-        for name in ("ratings", "judged", "verdicts", "judgments")
-    )
-    return scoring.usefulness(
-        (verdicts + scoring.JUDGED * judgments) / 1_000, rated + scoring.JUDGED * judged
-    )
-
-
-def _route_fit(view: View, found: Candidates, fitting: Mapping[str, float] | None) -> Values:
-    if fitting is None:
-        return np.full(len(found.docs), scoring.NEUTRAL)
-    rows = view.snapshots.rows
-    kinds = rows.named("kind", found.docs[found.docs < len(rows)])
-    fits = np.zeros(len(found.docs))
-    fits[found.docs < len(rows)] = [fitting.get(str(kind), 0.0) for kind in kinds]
-    kinds = view.tail.columns.named("kind", _fresh(view, found))
-    fits[found.docs >= len(rows)] = [fitting.get(str(kind), 0.0) for kind in kinds]
-    return fits
-
-
-def _column(view: View, found: Candidates, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Return a column of the candidates; `name` is that of the tail's."""
-    values = np.zeros(len(found.docs), column.dtype)
-    built = found.docs < len(column)
-    values[built] = column[found.docs[built]]
-    values[~built] = view.tail.columns[name][_fresh(view, found)]
-    return values
-
-
-def _rows(view: View, found: Candidates) -> Places:
-    """Return the snapshot's row of each candidate, -1 for one first written since."""
-    rows = found.docs.copy()
-    # some were built and have changed since
-    rows[rows >= len(view.snapshots.rows)] = view.tail.columns["row"][_fresh(view, found)]
-    return rows
-
-
-def _fresh(view: View, found: Candidates) -> Places:
-    """Return the tail's slots among the candidates, in their order."""
-    rows = len(view.snapshots.rows)
-    return found.docs[found.docs >= rows] - rows
-
-
-# Collapse: an insight gives way to what it was made of.
-#
-# An insight says in one text what several memories say, so it holds more of a question's words
-# than
-# any of them, and would push them out. It is weighed beside them and takes no part in what they
-# are
-# weighed by. Where a source of it is a candidate, the best of those stands for it and names it;
-# where
-# none is, it comes as itself, if it is SURE, whatever bar is asked for: else the words it has
-# beyond
-# its sources' ("4 notes, 2026-03-01 to ...") would bring it to questions on anything. Who asks for
-# insights by their kind gets them.
-
-Docs = npt.NDArray[np.int64]
-
-
-SURE = 0.3  # of confidence: the bar that recall has unless told otherwise
-
-
-@dataclass(frozen=True, slots=True)
-class Collapsed:
-    """The candidates as they are chosen from; `insights` are the ids by the place of a source."""
-
-    weighed: Weighed
-    insights: Mapping[int, tuple[str, ...]]
-    gone: int = 0  # insights that gave way
-
-    def counted(self, dropped: Mapping[str, int]) -> dict[str, int]:
-        """Return how many candidates fell to what, these among them."""
-        return {**dropped, **({"gave_way": self.gone} if self.gone else {})}
-
-
-def collapsed(
-    view: View, question: Question, docs: Docs, weighed: Weighed, sure: Values
-) -> Collapsed:
+def _fold_insights(view: View, question: Question, docs: Docs, ranked: Ranked) -> Ranked:
     """Return the candidates with each insight given way to its best source, where it has one.
 
-    `sure` are the candidates' confidences, in the order of `docs`.
+    An insight says in one text what several memories say, so it holds more of a question's words
+    than any of them, and would push them out. Where a source of it is a candidate, the best of
+    those stands for it and names it; where none is, it comes as itself if it is SURE, whatever bar
+    is asked for: else the words it has beyond its sources' would bring it to questions on anything.
+    A question for insights by their kind gets them.
     """
     derived = view.derived
     places = np.flatnonzero(derived.among(docs))
     if not len(places) or "insight" in question.filter.kinds:
-        return Collapsed(weighed, {})
+        return ranked
     rank = np.empty(len(docs), np.int64)
-    rank[weighed.order] = np.arange(len(docs))
+    rank[ranked.order] = np.arange(len(docs))
     ours = set(places.tolist())
-    place_of = {row: place for place, row in enumerate(_named(view, docs)) if place not in ours}
-    scores, found, gone = weighed.scores.copy(), dict[int, list[int]](), list[int]()
+    place_of = {row: place for place, row in enumerate(_names(view, docs)) if place not in ours}
+    scores, found, gone = ranked.scores.copy(), dict[int, list[int]](), list[int]()
     for place in places[np.argsort(rank[places])].tolist():
         sources = [place_of[row] for row in derived.sources(int(docs[place])) if row in place_of]
         if sources:
@@ -231,15 +139,15 @@ def collapsed(
             scores[source] = max(scores[source], scores[place])
             found.setdefault(source, []).append(place)
             gone.append(place)
-        elif sure[place] < SURE:
+        elif ranked.confidence[place] < SURE:
             gone.append(place)
     order = np.lexsort((rank, -scores))
     order = order[~np.isin(order, gone)]
     ids = {source: _ids(view, docs[some]) for source, some in found.items()}
-    return Collapsed(replace(weighed, order=order, scores=scores), ids, len(gone))
+    return replace(ranked, order=order, scores=scores, insights=ids, gave_way=len(gone))
 
 
-def _named(view: View, docs: Docs) -> list[int]:
+def _names(view: View, docs: Docs) -> list[int]:
     """Return how sources are named: by their rows, those without one by their documents."""
     rows, names = len(view.snapshots.rows), docs.copy()
     fresh = docs >= rows
@@ -257,3 +165,106 @@ def _ids(view: View, docs: Docs) -> tuple[str, ...]:
         else view.tail.take([doc - len(rows)])[0].id
         for doc in docs.tolist()
     )
+
+
+def _moment(view: View) -> int:
+    """Return when the manifest was published; without one, the tail's newest change."""
+    manifest = view.snapshots.manifest
+    if manifest is not None:
+        return manifest.at
+    return int(view.tail.columns["updated_at"].max(initial=0))
+
+
+def _importance(view: View, found: Evidence) -> Values:
+    values = _column(view, found, view.snapshots.rows.importance, "importance")
+    return np.clip(values.astype(np.float64), 0.0, 1.0)
+
+
+def _faded(view: View, found: Evidence, stated: Values) -> Values:
+    """Return what is left of the stated importances, as of the manifest's moment."""
+    faded = stated.copy()
+    places = np.flatnonzero(stated > USUAL)  # what is usual does not fade
+    if len(places):
+        uses = np.zeros(len(stated), np.int64)
+        if (usage := view.snapshots.usage) is not None:
+            uses = usage.counts("recalled", _rows(view, found))
+        changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at")
+        idle = _moment(view) - np.maximum(_last_used(view, found), changed)
+        lasting, pinned = _held(view, found.docs[places])
+        faded[places] = decayed(stated[places], idle[places], uses[places], lasting, pinned)
+    return faded
+
+
+def _held(view: View, docs: Places) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return which of some documents are of a lasting kind, and which are pinned."""
+    rows = view.snapshots.rows
+    built = docs < len(rows)
+    lasting, pinned = np.zeros(len(docs), np.bool_), np.zeros(len(docs), np.bool_)
+    lasting[built] = np.isin(rows.codes("kind")[docs[built]], _LASTING)
+    pinned[built] = rows.codes("pinned")[docs[built]] > 0
+    fresh = view.tail.take((docs[~built] - len(rows)).tolist())
+    lasting[~built] = [memory.kind in LASTING_KINDS for memory in fresh]
+    pinned[~built] = [memory.pinned for memory in fresh]
+    return lasting, pinned
+
+
+def _last_used(view: View, found: Evidence) -> npt.NDArray[np.int64]:
+    """Return when each was last recalled, as far as the build knows, else last changed."""
+    changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at").astype(np.int64)
+    usage = view.snapshots.usage
+    if usage is None:
+        return changed
+    recalled = usage.counts("last_recalled_at", _rows(view, found))
+    return np.where(recalled > 0, recalled, changed)
+
+
+def _usefulness(view: View, found: Evidence) -> Values:
+    """Return the verdict of ratings and, for less, of judgments; a count of recalls is none, it
+    would feed on itself.
+    """
+    usage = view.snapshots.usage
+    if usage is None or not (usage.ratings.any() or usage.judged.any()):
+        return np.zeros(len(found.docs))
+    rows = _rows(view, found)
+    rated, judged, verdicts, judgments = (
+        usage.counts(name, rows).astype(np.float64)
+        for name in ("ratings", "judged", "verdicts", "judgments")
+    )
+    return scoring.usefulness(
+        (verdicts + scoring.JUDGED * judgments) / 1_000, rated + scoring.JUDGED * judged
+    )
+
+
+def _route_fit(view: View, found: Evidence, fit: Mapping[str, float] | None) -> Values:
+    if fit is None:
+        return np.full(len(found.docs), scoring.NEUTRAL)
+    rows = view.snapshots.rows
+    kinds = rows.named("kind", found.docs[found.docs < len(rows)])
+    fits = np.zeros(len(found.docs))
+    fits[found.docs < len(rows)] = [fit.get(str(kind), 0.0) for kind in kinds]
+    kinds = view.tail.columns.named("kind", _fresh(view, found))
+    fits[found.docs >= len(rows)] = [fit.get(str(kind), 0.0) for kind in kinds]
+    return fits
+
+
+def _column(view: View, found: Evidence, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Return a column of the candidates; `name` is that of the tail's."""
+    values = np.zeros(len(found.docs), column.dtype)
+    built = found.docs < len(column)
+    values[built] = column[found.docs[built]]
+    values[~built] = view.tail.columns[name][_fresh(view, found)]
+    return values
+
+
+def _rows(view: View, found: Evidence) -> Places:
+    """Return the snapshot's row of each candidate, -1 for one first written since."""
+    rows = found.docs.copy()
+    # some were built and have changed since
+    rows[rows >= len(view.snapshots.rows)] = view.tail.columns["row"][_fresh(view, found)]
+    return rows
+
+
+def _fresh(view: View, found: Evidence) -> Places:
+    """Return the tail's slots among the candidates, in their order."""
+    rows = len(view.snapshots.rows)
+    return found.docs[found.docs >= rows] - rows

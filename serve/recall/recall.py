@@ -1,7 +1,14 @@
 """
-recall(): analyse, candidates, fuse, weigh, gate, select; no model and no I/O on the way.
+One recall from top to bottom, without a model or I/O on the way.
 
-Every stage takes the one before it as a value, so that `why` can print what each did.
+    analyse          what the question says (`analysis`, `classification`)
+    find_candidates  which documents may answer it (`channels`, `candidates`, `optional_evidence`)
+    gather_evidence  what speaks for each, fused into a score (`evidence`, `neighbours`, `scoring`)
+    rank             how sure each is, and the order of the profile (`ranking`, `scoring`)
+    select           what comes back: near duplicates folded, conflicts side by side (`selection`)
+    explain          what every stage did, if asked (`explanation`)
+
+Each stage is entered once, in this order, and takes the values of those before it.
 """
 
 import time
@@ -9,42 +16,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from serve.reader.view import Superseded, View
-from serve.recall import explanation
 from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
-from serve.recall.candidates import Candidates, candidates, holding
-from serve.recall.classification import KINDS
-from serve.recall.ranking import Collapsed, collapsed, weigh
+from serve.recall.candidates import Candidates, Docs, find_candidates
+from serve.recall.channels import Scratch
+from serve.recall.evidence import Evidence, gather_evidence
+from serve.recall.explanation import NEAREST, explain_answer, explain_hit
+from serve.recall.ranking import Ranked, rank
 from serve.recall.router import bar, most
-from serve.recall.scoring import LETTERS, MEANING, confidence, coverage
-from serve.recall.selection import Selection, select, shown_scores
+from serve.recall.selection import Selection, rounded_scores, select
 from store.embedders.embedder import Embedder
 from store.log.event_kinds import Route
 from store.memories.memory import Memory
 
-# Laps: how long each stage of one recall took.
 
-
-class Laps:
-    """A watch that runs from when it is made; `us` are microseconds by stage, in their order."""
+class Timings:
+    """How long each stage of one recall took: `us` are microseconds by stage, in their order."""
 
     def __init__(self) -> None:
         self.us: dict[str, int] = {}
         self._last = time.perf_counter()
 
-    def over(self, stage: str) -> None:
-        """Say that a stage is over."""
+    def end(self, stage: str) -> None:
+        """Record that a stage has ended."""
         now = time.perf_counter()
         self.us[stage] = round((now - self._last) * 1e6)
         self._last = now
 
 
 __all__ = ["LEAST_IDF", "Answer", "Hit", "Mode", "Question", "recall"]
-
-Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,71 +87,45 @@ class Answer:
         return bool(self.notices)
 
 
-def recall(view: View, question: Question, embedder: Embedder, laps: Laps | None = None) -> Answer:
-    """Answer a question from one state of the memory; `laps` are told when a stage is over.
+def recall(
+    view: View, question: Question, embedder: Embedder, timings: Timings | None = None
+) -> Answer:
+    """Answer a question from one state of the memory.
 
     The same question gets the same answer: how long it took is no part of it.
     """
-    laps, notices = laps or Laps(), list(view.notices)
+    timings, notices = timings or Timings(), list(view.notices)
     analysis = analyse(view, question, embedder, notices)
-    laps.over("analysis")
+    timings.end("analysis")
     route = question.router.route(analysis.task_mode) if question.router else None
-    question = _routed(question, route)
-    found = candidates(view, question, analysis)
-    laps.over("candidates")
-    sure, covered = _confidence(view, analysis, found)
-    fitting = KINDS[analysis.task_mode] if analysis.task_mode else None
-    alone = weigh(view, question, found, covered, fitting)
-    folded = collapsed(view, question, found.docs, alone, sure)
-    weighed = folded.weighed
-    laps.over("weighing")
-    selection = select(question, weighed, sure, lambda places: _memories(view, found, places))
-    laps.over("selection")
-    replaced, scores = Superseded(view), shown_scores(weighed)
-    returned = {one.memory.id for one in selection.chosen}
-    hits = tuple(
-        Hit(
-            memory=one.memory,
-            score=float(scores[one.place]),
-            confidence=round(float(sure[one.place]), 4),
-            copies=one.copies,
-            conflicts_with=one.conflicts_with,
-            history=tuple(
-                old for old in replaced.by(one.memory.id, question.filter) if old.id not in returned
-            ),
-            insights=folded.insights.get(one.place, ()),
-            why=explanation.of_hit(
-                view,
-                analysis,
-                found,
-                weighed,
-                one.place,
-                float(covered[one.place]),
-                folded.insights.get(one.place, ()),
-            )
-            if question.explain
-            else None,
-        )
-        for one in selection.chosen
-    )
+    question = _apply_route(question, route)
+    with Scratch() as scratch:
+        candidates = find_candidates(view, question, analysis, scratch)
+        evidence = gather_evidence(view, question, analysis, candidates, scratch)
+    timings.end("candidates")
+    ranked = rank(view, question, analysis, evidence)
+    timings.end("weighing")
+    selection = select(question, ranked, lambda places: _take(view, evidence.docs, places))
+    timings.end("selection")
+    why = None
+    if question.explain:
+        why = _explain(view, question, analysis, candidates, evidence, ranked, selection)
+        why["route"] = {"mode": route.state, "actions": route.actions} if route else None
     return Answer(
-        hits=hits,
+        hits=_hits(view, question, analysis, candidates, evidence, ranked, selection),
         below_bar=len(selection.below_bar),
-        dropped=folded.counted(selection.dropped),
+        dropped=ranked.dropped(selection.dropped),
         notices=tuple(notices),
         manifest=view.snapshots.manifest.number if view.snapshots.manifest else None,
         watermark=view.tail.watermark,
         bar=question.min_confidence,
         route=route,
-        why=_why(view, question, analysis, found, folded, sure, selection)
-        | {"route": {"mode": route.state, "actions": route.actions} if route else None}
-        if question.explain
-        else None,
+        why=why,
     )
 
 
-def _routed(question: Question, route: Route | None) -> Question:
-    """Return the question as the route has it asked; what it does not speak of stays."""
+def _apply_route(question: Question, route: Route | None) -> Question:
+    """Return the question as its route has it asked; other settings stay."""
     search = route.actions.get("search") if route else None
     if search is None:
         return question
@@ -162,55 +136,71 @@ def _routed(question: Question, route: Route | None) -> Question:
     )
 
 
-def _confidence(view: View, analysis: Analysis, found: Candidates) -> tuple[Values, Values]:
-    """Return each candidate's confidence, and the share of the query's words it covers.
+def _hits(
+    view: View,
+    question: Question,
+    analysis: Analysis,
+    candidates: Candidates,
+    evidence: Evidence,
+    ranked: Ranked,
+    selection: Selection,
+) -> tuple[Hit, ...]:
+    """Return what was selected, with the memories each one superseded that are no hits too."""
+    superseded, scores = Superseded(view), rounded_scores(ranked)
+    returned = {one.memory.id for one in selection.chosen}
+    return tuple(
+        Hit(
+            memory=one.memory,
+            score=float(scores[one.place]),
+            confidence=round(float(ranked.confidence[one.place]), 4),
+            copies=one.copies,
+            conflicts_with=one.conflicts_with,
+            history=tuple(
+                old
+                for old in superseded.by(one.memory.id, question.filter)
+                if old.id not in returned
+            ),
+            insights=ranked.insights.get(one.place, ()),
+            why=explain_hit(view, analysis, candidates, evidence, ranked, one.place)
+            if question.explain
+            else None,
+        )
+        for one in selection.chosen
+    )
 
-    What the turn before it asked counts as its own: an answer does not say it again.
-    """
-    weights = found.heard.weights
-    answers = np.flatnonzero(found.questions >= 0)
-    docs = np.concatenate([found.docs, found.questions[answers]])
-    held = holding(view, analysis.weights, docs)
-    matched = held[:, : len(found.docs)]
-    matched[:, answers] |= held[:, len(found.docs) :]
-    covered = coverage(matched, weights)
-    model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
-    near = found.nearness.astype(np.float64)
-    sure = confidence(model, near, covered, found.heard.counts @ matched, found.heard.unknown)
-    return np.round(sure, 4), covered  # what is shown is what is held to the bar
 
-
-def _memories(view: View, found: Candidates, places: Sequence[int]) -> list[Memory]:
+def _take(view: View, docs: Docs, places: Sequence[int]) -> list[Memory]:
     """Return the memories at some places of the candidates, in the order asked."""
     rows = len(view.snapshots.rows)
-    chosen = [int(found.docs[place]) for place in places]
+    chosen = [int(docs[place]) for place in places]
     taken = iter(view.snapshots.rows.take([doc for doc in chosen if doc < rows]))
     fresh = iter(view.tail.take([doc - rows for doc in chosen if doc >= rows]))
     return [next(taken) if doc < rows else next(fresh) for doc in chosen]
 
 
-def _why(
+def _explain(
     view: View,
     question: Question,
     analysis: Analysis,
-    found: Candidates,
-    folded: Collapsed,
-    sure: Values,
+    candidates: Candidates,
+    evidence: Evidence,
+    ranked: Ranked,
     selection: Selection,
 ) -> dict[str, Any]:
     def nearest(places: Sequence[int]) -> list[tuple[Memory, float]]:
-        few = places[: explanation.NEAREST]
+        few = places[:NEAREST]
+        memories = _take(view, evidence.docs, few)
         return [
-            (memory, float(sure[place]))
-            for memory, place in zip(_memories(view, found, few), few, strict=True)
+            (memory, float(ranked.confidence[place]))
+            for memory, place in zip(memories, few, strict=True)
         ]
 
-    return explanation.of_answer(
+    return explain_answer(
         view,
         question,
         analysis,
-        found,
-        folded,
+        candidates,
+        ranked,
         selection,
         nearest(selection.below_bar),
         nearest(selection.over_top_k),

@@ -15,7 +15,7 @@ from serve.reader.memory_json import role, short_json
 from serve.reader.reader import Reader
 from serve.reader.view import View
 from serve.recall.analysis import usual
-from serve.recall.recall import Answer, Hit, Laps, recall
+from serve.recall.recall import Answer, Hit, Timings, recall
 from serve.recall.router import Router
 from store.embedders.embedder import Embedder
 from store.home.config import Choices, Profile
@@ -121,15 +121,15 @@ def answer(
     )
     receipt_id = new_id(now) if asked.touch else None
 
-    laps = Laps()
+    timings = Timings()
 
     def routed(view: View) -> Answer:
         router = _router(view, asked, choices, those.as_of, receipt_id)
-        return recall(view, replace(question, router=router), embedder, laps)
+        return recall(view, replace(question, router=router), embedder, timings)
 
     found = reader.answered(routed, without_log=True)
     took_us = round((time.perf_counter() - began) * 1e6)
-    payload = _payload(found, took_us, laps, now)
+    payload = _payload(found, took_us, timings, now)
     if receipt_id is None:
         return payload, None
     receipt = _receipt(receipt_id, asked, found, took_us, now, asker)
@@ -156,7 +156,7 @@ def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:
     return reader.moment_of(as_of) if isinstance(as_of, int) else micros(as_of) if as_of else None
 
 
-def _payload(found: Answer, took_us: int, laps: Laps, now: int) -> dict[str, Any]:
+def _payload(found: Answer, took_us: int, timings: Timings, now: int) -> dict[str, Any]:
     payload: dict[str, Any] = {
         "hits": [_shown(hit, now) for hit in found.hits],
         "below_bar": found.below_bar,
@@ -169,7 +169,7 @@ def _payload(found: Answer, took_us: int, laps: Laps, now: int) -> dict[str, Any
     if found.notices:
         payload["notices"] = list(found.notices)
     if found.why is not None:
-        payload["why"] = found.why | {"took_us": laps.us}
+        payload["why"] = found.why | {"took_us": timings.us}
     return payload
 
 

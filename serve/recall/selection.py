@@ -15,7 +15,7 @@ import numpy as np
 
 from serve.recall.analysis import Question
 from serve.recall.near_duplicates import Told, likeness, names_one, near, told
-from serve.recall.ranking import Values, Weighed
+from serve.recall.ranking import Ranked, Values
 from store.memories.memory import Memory
 
 # Read beyond those asked for: a newer value may stand a few places below the older one.
@@ -96,16 +96,16 @@ _Group = list[_Entry]  # memories that say the same but for a value
 
 def select(
     question: Question,
-    weighed: Weighed,
-    sure: Values,
+    ranked: Ranked,
     read: Callable[[Sequence[int]], list[Memory]],
 ) -> Selection:
     """Return what comes back of the candidates; `read` gives the memories at some places."""
-    is_below = sure[weighed.order] < question.min_confidence
-    is_low = shown_scores(weighed)[weighed.order] < question.min_score
-    passed: list[int] = weighed.order[~is_below & ~is_low].tolist()
-    below: list[int] = weighed.order[is_below].tolist()
-    low: list[int] = weighed.order[~is_below & is_low].tolist()
+    order = ranked.order
+    is_below = ranked.confidence[order] < question.min_confidence
+    is_low = rounded_scores(ranked)[order] < question.min_score
+    passed: list[int] = order[~is_below & ~is_low].tolist()
+    below: list[int] = order[is_below].tolist()
+    low: list[int] = order[~is_below & is_low].tolist()
     looked_at = passed[: question.top_k + LOOK_AHEAD]
     groups, left = _grouped(question, zip(looked_at, read(looked_at), strict=True))
     chosen = [one for group in groups for one in _chosen(group)]
@@ -118,9 +118,9 @@ def select(
     )
 
 
-def shown_scores(weighed: Weighed) -> Values:
+def rounded_scores(ranked: Ranked) -> Values:
     """Return the scores as shown, in the candidates' order: these are held to the floor."""
-    return np.round(weighed.scores, 6)
+    return np.round(ranked.scores, 6)
 
 
 def _chosen(group: _Group) -> Iterable[Chosen]:

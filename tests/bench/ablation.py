@@ -17,7 +17,7 @@ from serve.evaluation import dataset, report
 from serve.evaluation.dataset import Result, Workspace
 from serve.evaluation.harness import run_queries
 from serve.evaluation.report import Difference, Scores
-from serve.recall import candidates
+from serve.recall import evidence
 from serve.recall.recall import Mode
 from store.home import config
 from store.home.config import Choices
@@ -25,7 +25,7 @@ from store.index import postings
 from store.memories.table import indexed_texts
 
 # the words come first, and entities beside them weigh nothing
-LAYERS = tuple(name for name in candidates.WEIGHTS if name not in ("lexical", "entity"))
+LAYERS = tuple(name for name in evidence.WEIGHTS if name not in ("lexical", "entity"))
 
 Results = Mapping[str, Result]
 
@@ -64,8 +64,8 @@ def rows(
     workspaces: tuple[Workspace, ...], home: Path, choices: Choices, cache: Path
 ) -> Iterator[Row]:
     def results(where: Path, mode: Mode, without: tuple[str, ...] = ()) -> Results:
-        weights = candidates.WEIGHTS | dict.fromkeys(without, 0.0)
-        with mock.patch.object(candidates, "WEIGHTS", weights):
+        weights = evidence.WEIGHTS | dict.fromkeys(without, 0.0)
+        with mock.patch.object(evidence, "WEIGHTS", weights):
             found = run_queries(workspaces, where, choices, mode, cache=cache).results
         return {one.query_id: one for one in found}
 
