@@ -51,7 +51,7 @@ def populated(built: Any) -> None:
         ]
     )
     fold = Fold()
-    for event in log.standing(0, log.head()):
+    for event in log.effective_events(0, log.head()):
         fold.apply(event)
     made = steps.record(
         Draft(id="merged", content="Two notes in one", source_ids=("m07", "m08")),

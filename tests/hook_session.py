@@ -91,7 +91,7 @@ class Session:
         return self.tenants.get("default").log
 
     def events(self, kind: type) -> list[Event]:
-        return [one for one in self.log.of_session(self.name) if isinstance(one.body, kind)]
+        return [one for one in self.log.session_events(self.name) if isinstance(one.body, kind)]
 
 
 def opened(home: Path) -> Iterator[Session]:

@@ -56,7 +56,7 @@ def test_a_patch_is_a_revision_and_answers_with_the_memory(api: Api, note: str, 
     shown = api.ok("PATCH", ONE, asked)
     assert (shown["text"], shown["tags"]) == ("loginHandler answers 401", ["auth"])
     assert [one["event"] for one in shown["history"]] == ["recorded", "revised"]
-    assert log.about("n1")[1].body.reason == "measured"
+    assert log.events_for("n1")[1].body.reason == "measured"
     assert api.ok("GET", ONE) == shown
 
 
@@ -174,7 +174,7 @@ def test_of_writers_that_read_the_same_one_wins(api: Api, note: str, log: EventL
     for writer in writers:
         writer.join()
     assert sorted(one.status_code for one in answers) == [200] + [412] * 7
-    assert [one.kind for one in log.about("n1")] == ["recorded", "revised"]
+    assert [one.kind for one in log.events_for("n1")] == ["recorded", "revised"]
 
 
 def test_that_a_lesson_was_shown_and_rated_is_no_change_of_it(api: Api, note: str, log: EventLog):
@@ -214,8 +214,8 @@ def test_forgetting_twice_is_the_same(api: Api, note: str, log: EventLog):
     for _ in range(2):
         answer = api.send("DELETE", f"{ONE}?reason=wrong")
         assert (answer.status_code, answer.data, answer.content_type) == (204, b"", None)
-    assert [one.kind for one in log.about("n1")] == ["recorded", "forgotten"]
-    assert log.about("n1")[1].body.reason == "wrong"
+    assert [one.kind for one in log.events_for("n1")] == ["recorded", "forgotten"]
+    assert log.events_for("n1")[1].body.reason == "wrong"
     assert api.ok("GET", ONE)["state"] == "forgotten"
     assert api.problem("DELETE", ONE, If_Match=note) == (412, "changed_since")
     assert api.send("DELETE", ONE, If_Match=api.get(ONE).headers["ETag"]).status_code == 204

@@ -216,7 +216,7 @@ def test_what_was_erased_since_is_erased_from_what_is_restored(
 def test_what_a_job_quoted_of_it_is_cut_out_of_what_is_restored(
     built: Built, home: Path, tmp_path: Path
 ):
-    said = built.log.about("m02")[0].body
+    said = built.log.events_for("m02")[0].body
     built.log.append([Event("q1", NOW, Staled(reason=f"not so: {said.content}"), "m05")])
     backup.make_backup(built.tenant, tmp_path / "quoting.zip", "1.2", NOW)
     erasing.erase(built.log, ["m02"], NOW)
@@ -268,7 +268,7 @@ def test_a_restore_that_is_killed_between_its_renames_leaves_the_old_or_the_new(
     assert [one.name for one in tenants.list_tenants(home)] == ["default"]
     found = tenants.find_tenant(home)
     with EventLog(found.log) as log:
-        assert bool(log.known(["later"])) == (renames == 1) and log.integrity() == []
+        assert bool(log.known_ids(["later"])) == (renames == 1) and log.integrity() == []
     assert backup.restore_backup(Settings(home), kept, None, NOW, replace=True).listing.events
     assert [path.name for path in (home / "tenants").iterdir()] == ["default"]
 
@@ -320,7 +320,7 @@ def test_a_log_that_says_what_it_lost_is_kept_and_restored(
     made = backup.make_backup(built.tenant, tmp_path / "lost.zip", "1.2", NOW)
     assert made.listing.events == built.log.count() == head + 2
     with EventLog(restored(home, tmp_path / "lost.zip").log) as log:
-        assert events(log) == events(built.log) and log.stated() == built.log.stated()
+        assert events(log) == events(built.log) and log.stated_gaps() == built.log.stated_gaps()
 
 
 def test_a_disk_that_is_full_when_a_backup_is_unpacked_is_not_the_backups_fault(

@@ -430,7 +430,7 @@ def test_status_counts_no_event_that_the_log_says_is_lost(home):
     with EventLog(tenant(home).log) as log:
         head = log.head()
         log.state(Gap(head + 1, head + 40), 1)
-        assert (log.head(), log.held(), log.count()) == (head + 41, head + 1, head + 1)
+        assert (log.head(), log.event_count(), log.count()) == (head + 41, head + 1, head + 1)
     assert json.loads(run("status", "--json").stdout)["events"] == head + 1
 
 

@@ -56,9 +56,9 @@ def everything(log: EventLog) -> list[object]:
         list(log.read()),
         list(log.read(20, head - 20)),
         list(log.bodies(0, head)),
-        log.of_session("session-2"),
-        log.told(("recalled", "surfaced"), OLD, OLD + 200),
-        [log.about(event.subject) for event in log.read(40, 60)],
+        log.session_events("session-2"),
+        log.events_between(("recalled", "surfaced"), OLD, OLD + 200),
+        [log.events_for(event.subject) for event in log.read(40, 60)],
         list(export(log, NOW, all_states=True)),
     ]
 
@@ -106,7 +106,7 @@ def test_what_is_new_or_changes_a_memory_stays_in_the_file(worn):
     assert not (worn.tenant.cold).exists()
     assert compacted(worn).events == planned.events
     assert compacted(worn).events == 0
-    away = worn.log.rows("body = ''", ())
+    away = worn.log.select_rows("body = ''", ())
     assert {row[3] for row in away} <= set(compaction.KINDS) and len(away) == 300
 
 

@@ -319,7 +319,7 @@ def test_a_model_words_the_successor_and_its_lineage_is_kept(home: Home):
     assert (one.content, one.source_ids, one.job) == (ONE, ("d0", "d1"), "consolidate")
     assert (one.trust, one.tags, one.state) == ("user", ("tools",), ACTIVE)
     assert home.states("d0", "d1") == [SUPERSEDED, SUPERSEDED]
-    recorded = home.log.about(made)[0].body
+    recorded = home.log.events_for(made)[0].body
     assert (recorded.made.model, recorded.made.tokens) == ("small/one", 12)
 
 

@@ -99,7 +99,7 @@ def _fill(log: EventLog) -> None:
 
 def _propose(log: EventLog, gone: str, by: str, why: str) -> None:
     fold = Fold()
-    for event in log.standing(0, log.head()):
+    for event in log.effective_events(0, log.head()):
         fold.apply(event)
     words = fold.rows[by].content
     step = steps.supersede(fold.rows[gone], by, why, by_says=words)

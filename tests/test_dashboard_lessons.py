@@ -242,11 +242,11 @@ def test_a_form_changes_a_goal_and_takes_it_back(owner: Browser, log: EventLog):
     seed_goals(log)
     changed = owner.post(f"{GOALS}/late", status="done", percent="100", due="2027-01-01")
     assert "The goal is changed." in owner.follow(changed).text
-    body = log.about("late")[-1].body
+    body = log.events_for("late")[-1].body
     assert (body.status, body.progress) == ("done", 1.0)
     assert body.metadata == {"due": "2027-01-01"}
     owner.post(f"{GOALS}/late", status="open", percent="40")
-    body = log.about("late")[-1].body
+    body = log.events_for("late")[-1].body
     assert (body.status, body.progress, body.metadata) == ("open", 0.4, None)
 
 

@@ -408,7 +408,7 @@ def test_the_history_shows_each_revision_and_puts_one_back(owner, remember, log,
     page = owner.get(f"/t/default/memory/{id_}").text
     assert re.search(r"<del[^>]*>We deploy on Mondays</del>", page)
     assert re.search(r"<ins[^>]*>We deploy on Fridays</ins>", page)
-    first = next(one.seq for one in log.about(id_) if isinstance(one.body, Revised))
+    first = next(one.seq for one in log.events_for(id_) if isinstance(one.body, Revised))
     newest = str(log.newest_change(id_))
     owner.post(f"/t/default/memory/{id_}/put-back", step=str(first), seen=newest)
     with tenants.get("default").reader.view() as view:

@@ -110,7 +110,7 @@ def holding(built, word: str = SECRET) -> list[str]:
 
 def law(built, watermark: int, before: Previous) -> None:
     """A build that goes on from before the erasing gives the same as one of the log alone."""
-    given = Inputs(watermark, lambda after: built.log.standing(after, watermark), {})
+    given = Inputs(watermark, lambda after: built.log.effective_events(after, watermark), {})
     grown = build_checked(MEMORIES_PROJECTION, given, before)
     assert digest(grown) == digest(build_checked(MEMORIES_PROJECTION, given, None))
 
@@ -250,7 +250,7 @@ def test_receipts_about_it_that_were_put_away_are_erased_too(built, clock: Clock
     before = {path.name for path in folder.iterdir()}
     erasing.erase(built.log, ["e1"], clock())
     assert before.isdisjoint(path.name for path in folder.iterdir())
-    followed = [one.body for one in built.log.about("e1") if isinstance(one.body, Followed)]
+    followed = [one.body for one in built.log.events_for("e1") if isinstance(one.body, Followed)]
     assert {(one.verdict, one.evidence) for one in followed} == {("followed", None)}
     assert built.log.integrity() == []
 
@@ -308,10 +308,10 @@ def test_asked_first_and_told_what_would_go(built):
 
 def test_nothing_is_erased_under_a_build_that_is_under_way(built, clock: Clock, monkeypatch):
     monkeypatch.setattr(erase, "_WAIT_S", 0.0)
-    before = built.log.about("m01")
+    before = built.log.events_for("m01")
     with build.lock(built.tenant), pytest.raises(BuildBusy):
         erase.wipe(built.tenant, built.log, erase.EraseRequest(("m01",)), clock())
-    assert built.log.about("m01") == before and not erase.has_start(built.tenant)
+    assert built.log.events_for("m01") == before and not erase.has_start(built.tenant)
 
 
 def test_when_an_erased_one_ended_is_told_by_its_erasing_alone(built, clock: Clock):

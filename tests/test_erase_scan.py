@@ -382,7 +382,7 @@ def test_a_write_ahead_file_that_was_kept_at_opening_is_reached_and_what_stays_i
         path.write_bytes(data)
     ahead.write_bytes(whole[ahead][:100] + b"?" + whole[ahead][101:])
     with EventLog(log.path) as opened:
-        assert opened.gone() is not None
+        assert opened.missing_events() is not None
     folder = salvage.folder_of(log.path)
     (kept,) = folder.iterdir()
     assert TEXT.encode() in kept.read_bytes()
@@ -412,7 +412,7 @@ def test_a_plan_that_waits_to_make_something_of_it_makes_nothing(built, clock: C
     erasing.erase(built.log, ["e1"], clock())
     with pytest.raises(PlanStale):
         plans.apply(built.log, id_, clock())
-    assert built.log.about("l1") == []
+    assert built.log.events_for("l1") == []
 
 
 def test_what_was_made_of_what_was_made_is_made_of_it(built, clock: Clock):

@@ -32,7 +32,7 @@ def borne(entity: str, relation: str, value: str, *, singleton: bool = False) ->
 
 def memories(log: EventLog) -> list[Memory]:
     fold = Fold()
-    for event in log.standing(0, log.head()):
+    for event in log.effective_events(0, log.head()):
         fold.apply(event)
     return list(fold.rows.values())
 

@@ -37,7 +37,7 @@ SENTENCES = Path(__file__).parent / "data" / "facts" / "sentences.jsonl"
 
 def memories(log: EventLog) -> dict[str, Memory]:
     fold = Fold()
-    for event in log.standing(0, log.head()):
+    for event in log.effective_events(0, log.head()):
         fold.apply(event)
     return fold.rows
 

@@ -99,7 +99,7 @@ def test_what_was_settled_does_not_come_back(built, was_synced: WasSynced):
 def test_a_segments_folders_are_on_the_disk_before_the_log_names_it(built, was_synced: WasSynced):
     folder = segments.folder_of(built.log.path)
     folder.mkdir(parents=True)  # by a process that was killed before it could
-    segments.write(folder, built.log.rows("seq <= ?", (3,)))
+    segments.write(folder, built.log.select_rows("seq <= ?", (3,)))
     assert all(map(was_synced, (folder, built.tenant.cold, built.tenant.root)))
 
 

@@ -62,14 +62,14 @@ def rated(log: EventLog) -> EventLog:
 
 def importances(log: EventLog) -> dict[str, float]:
     fold = Fold()
-    for event in log.standing(0, log.head()):
+    for event in log.effective_events(0, log.head()):
         fold.apply(event)
     rows: dict[str, Memory] = fold.rows
     return {id_: one.importance for id_, one in rows.items() if one.importance != 0.5}
 
 
 def calls(log: EventLog) -> list[Called]:
-    return [event.body for event in log.of_jobs(("called",))]
+    return [event.body for event in log.job_events(("called",))]
 
 
 def by_number(asked: Asked) -> object:

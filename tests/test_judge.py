@@ -152,7 +152,9 @@ def test_a_recall_of_no_session_is_held_against_what_was_done_in_its_project(
     log, session, context, project: str, at: int, wanted: float
 ):
     recall = session("run")
-    of_none = replace(log.about(recall)[0], id="none", subject="none", session=None, project="p")
+    of_none = replace(
+        log.events_for(recall)[0], id="none", subject="none", session=None, project="p"
+    )
     done = ran("make migrate")
     log.append([of_none, Event("a1", NOW + at * AFTER_US // 2, done, "a1", project=project)])
     assert judged(context(NOW + 2 * AFTER_US))["none"].verdicts == {"run": wanted}
@@ -177,9 +179,9 @@ def test_judgments_are_a_plan_that_can_be_undone(log, session, context):
     plan = write_plan(find_job("judge"), context(), apply=True)
     assert plan.state == "applied" and pending(log, NOW, LATER) == []
     plans.undo(log, plan.id, LATER)
-    assert log.undone(log.head()) == set(plan.events)
+    assert log.undone_ids(log.head()) == set(plan.events)
     assert write_plan(find_job("judge"), context(), apply=True) is None  # a person did not want it
-    assert recall in {event.subject for event in log.of_jobs(("judged",))}
+    assert recall in {event.subject for event in log.job_events(("judged",))}
 
 
 # With a model

@@ -129,7 +129,7 @@ def test_a_yes_records_the_lesson_as_the_persons_word(agent: Agent):
         "user",
     )
     assert (memory.project, memory.session) == ("acme/web", "s1")
-    assert [event.kind for event in log.about(id_)] == ["proposed", "accepted"]
+    assert [event.kind for event in log.events_for(id_)] == ["proposed", "accepted"]
     assert lesson_commands.accept(log, id_, NOW + 9) == memory
     with pytest.raises(InvalidInput, match="was accepted"):
         lesson_commands.reject(log, id_, NOW)

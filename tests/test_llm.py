@@ -74,7 +74,7 @@ def ask(client: Client, data: str = "the weight of feathers", **more: object):
 
 
 def calls(log: EventLog) -> list[Called]:
-    return [event.body for event in log.of_jobs(("called",))]
+    return [event.body for event in log.job_events(("called",))]
 
 
 def test_an_answer_is_a_value_and_the_call_is_in_the_log(client, server, log):

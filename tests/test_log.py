@@ -265,15 +265,15 @@ def test_version_changes_with_own_and_foreign_appends_only(log: EventLog):
 
 def test_about_gives_the_events_of_one_memory(log: EventLog):
     log.append([memory("a"), memory("b"), Event("x", NOW, Forgotten(), "a")])
-    assert [event.id for event in log.about("a")] == ["a", "x"]
-    assert log.about("nobody") == []
+    assert [event.id for event in log.events_for("a")] == ["a", "x"]
+    assert log.events_for("nobody") == []
 
 
 def test_known_and_matching_look_ids_up(log: EventLog):
     log.append([memory("ab1"), memory("ab2"), Event("ab3", NOW, Forgotten(), "ab1")])
-    assert log.known(["ab1", "ab3", "zz"]) == {"ab1", "ab3"}
-    assert log.matching("ab") == ["ab1", "ab2"]  # ab3 is no memory
-    assert log.matching("%") == []
+    assert log.known_ids(["ab1", "ab3", "zz"]) == {"ab1", "ab3"}
+    assert log.ids_with_prefix("ab") == ["ab1", "ab2"]  # ab3 is no memory
+    assert log.ids_with_prefix("%") == []
 
 
 def test_receipts_are_no_change(log: EventLog):
@@ -337,15 +337,15 @@ def test_every_folder_that_is_made_is_its_owners_alone(tmp_path: Path):
 def test_the_events_of_a_session_are_found_without_those_of_others(log: EventLog):
     mine = [replace(memory(id_), session="s1") for id_ in ("a", "b", "c")]
     log.append([mine[0], memory("x"), replace(memory("y"), session="s2"), *mine[1:]])
-    assert [one.id for one in log.of_session("s1")] == ["a", "b", "c"]
-    assert [one.id for one in log.of_session("s1", after=1)] == ["b", "c"]
-    assert log.of_session("s3") == []
+    assert [one.id for one in log.session_events("s1")] == ["a", "b", "c"]
+    assert [one.id for one in log.session_events("s1", after=1)] == ["b", "c"]
+    assert log.session_events("s3") == []
 
 
 def test_a_session_named_by_a_secret_is_found_by_its_name(log: EventLog):
     name = "ghp_" + "a1B2" * 9
     log.append([replace(memory("a"), session=name)])
-    assert [one.id for one in log.of_session(name)] == ["a"]
+    assert [one.id for one in log.session_events(name)] == ["a"]
 
 
 def test_a_log_of_the_first_version_is_brought_up_to_date_and_keeps_its_events(log: EventLog):
@@ -356,7 +356,7 @@ def test_a_log_of_the_first_version_is_brought_up_to_date_and_keeps_its_events(l
     older.execute("PRAGMA user_version = 1")
     older.close()
     with EventLog(log.path) as again:
-        assert [one.id for one in again.of_session("s1")] == ["a"]
+        assert [one.id for one in again.session_events("s1")] == ["a"]
         assert again.integrity() == []
     plain = apsw.Connection(str(log.path))
     assert plain.pragma("user_version") == SCHEMA_VERSION
@@ -392,7 +392,7 @@ def test_an_id_that_is_to_be_alone_has_no_other_that_begins_so(
     else:
         with pytest.raises(IdempotencyMismatch):
             log.append([event], [checks.alone(id_, beginning)])
-    assert (id_ in log.known([id_])) is fits
+    assert (id_ in log.known_ids([id_])) is fits
 
 
 def test_the_newest_change_of_a_memory_is_none_of_what_was_told_of_it(log: EventLog):

@@ -219,7 +219,7 @@ def test_forgetting_says_how_to_undo_it_and_happens_once(client: FlaskClient, lo
     id_ = kept(client, RULE)
     assert told(client, "forget", id=id_)["undo"] == f"mnemolog restore {id_}"
     told(client, "forget", id=id_)
-    assert [event.kind for event in log.about(id_)] == ["recorded", "forgotten"]
+    assert [event.kind for event in log.events_for(id_)] == ["recorded", "forgotten"]
     assert RULE not in json.dumps(told(client, "get_memory", id=id_))
     assert "memories" not in told(client, "recall", query="pnpm npm")
 
@@ -230,7 +230,7 @@ def test_forgetting_says_how_to_undo_it_and_happens_once(client: FlaskClient, lo
 def test_feedback_is_a_rating(client: FlaskClient, log: EventLog, verdict: str, value: float):
     id_ = kept(client, RULE)
     told(client, "feedback", memory_id=id_, rating=verdict, comment="in the lock file")
-    *_, event = log.about(id_)
+    *_, event = log.events_for(id_)
     assert event.body == Rated(verdict=value, reason="in the lock file")
 
 
@@ -247,7 +247,7 @@ def test_all_that_a_recall_brought_is_rated_at_once(client: FlaskClient, log: Ev
     kept(client, RULE)
     found = told(client, "recall", query="pnpm")
     told(client, "feedback", id=found["recall"], verdict="wrong")
-    *_, event = log.about(found["recall"])
+    *_, event = log.events_for(found["recall"])
     assert (event.body, event.trust) == (Rated(verdict=-1.0), "agent")
 
 

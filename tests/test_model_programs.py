@@ -160,7 +160,7 @@ def client(log: EventLog, home: Path, clock) -> Callable[..., Caller]:
 
 
 def calls(log: EventLog) -> list[Called]:
-    return [event.body for event in log.of_jobs(("called",))]
+    return [event.body for event in log.job_events(("called",))]
 
 
 def test_an_answer_is_a_value_and_the_log_has_what_the_program_counted(client, program, log):

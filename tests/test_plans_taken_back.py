@@ -72,7 +72,7 @@ def told(built, clock: Clock) -> tuple[Step, ...]:
 
 def standing(built) -> Fold:
     fold = Fold()
-    for event in built.log.standing(0, built.log.head()):
+    for event in built.log.effective_events(0, built.log.head()):
         fold.apply(event)
     return fold
 

@@ -29,7 +29,7 @@ Clock = Callable[[], int]
 
 def memory(log: EventLog, id_: str) -> Memory:
     fold = Fold()
-    for event in log.standing(0, log.head()):
+    for event in log.effective_events(0, log.head()):
         fold.apply(event)
     return fold.rows[id_]
 

@@ -40,7 +40,7 @@ LONG = "Restarts lose sessions. " + "They are kept in memory by the worker that 
 
 def memories(log: EventLog) -> dict[str, Memory]:
     fold = Fold()
-    for event in log.standing(0, log.head()):
+    for event in log.effective_events(0, log.head()):
         fold.apply(event)
     return fold.rows
 

@@ -106,7 +106,7 @@ def test_a_turn_of_an_agent_and_a_draft_are_redacted_too(built, plant):
 
 def test_history_and_exports_show_it_redacted_and_the_log_keeps_it_for_erase(built, plant):
     plant(built.log, "old", Recorded(content=SAYS))
-    assert TOKEN not in repr(built.log.about("old"))
+    assert TOKEN not in repr(built.log.events_for("old"))
     assert TOKEN not in b"".join(export.export(built.log, NOW)).decode()
     assert TOKEN in repr([*built.log.read()])
     erased = CliRunner().invoke(main, ["erase", "--text", TOKEN, "--yes"])

@@ -85,9 +85,9 @@ def test_every_event_with_a_true_hash_is_saved_and_the_rest_is_named(wrecked: Pa
     assert doctor("--repair", "--yes").exit_code == 0
     with EventLog(wrecked) as log:
         assert log.integrity() == []
-        ((first, last),) = log.stated()
+        ((first, last),) = log.stated_gaps()
         assert first <= 47 + 30 <= last and log.count() == log.head() - (last - first + 1)
-        assert log.known(["m00", "n0", "n59"]) == {"m00", "n0", "n59"}
+        assert log.known_ids(["m00", "n0", "n59"]) == {"m00", "n0", "n59"}
         (appended,) = log.append([Event("next", NOW, Recorded(content="x"), "next")])
         assert appended.event.seq == log.head()
     kept = [path.read_bytes() for path in salvage.folder_of(wrecked).glob("log.sqlite-*")]
@@ -115,12 +115,12 @@ def test_events_behind_a_damaged_frame_are_saved(built, tmp_path: Path, home: Pa
     broken[len(ahead) // 2] ^= 1
     built.log.path.with_name("log.sqlite-wal").write_bytes(broken)
     with EventLog(built.log.path) as log:  # SQLite drops all behind the frame, and then the file
-        assert log.gone() is not None
+        assert log.missing_events() is not None
     (done,) = repair(Settings(home), NOW, may_touch_log=True)
     assert done.how.endswith("lost: none")
     with EventLog(built.log.path) as log:
-        assert log.known([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
-        assert log.integrity() == [] and log.stated() == []
+        assert log.known_ids([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
+        assert log.integrity() == [] and log.stated_gaps() == []
 
 
 def test_events_in_the_write_ahead_file_of_an_emptied_log_are_saved(built, home: Path):
@@ -136,7 +136,7 @@ def test_events_in_the_write_ahead_file_of_an_emptied_log_are_saved(built, home:
         EventLog(built.log.path)
     assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
     with EventLog(built.log.path) as log:
-        assert log.known([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
+        assert log.known_ids([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
 
 
 @pytest.mark.parametrize("column", ["id", "at", "sha256"])
@@ -153,7 +153,7 @@ def test_a_damaged_row_of_what_was_put_away_is_mended_from_its_segment(
     tamper(built.log.path, f"UPDATE events SET {column} = substr({column}, 2) WHERE body = ''")
     assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
     with EventLog(built.log.path) as log:
-        assert log.integrity() == [] and log.stated() == []
+        assert log.integrity() == [] and log.stated_gaps() == []
         assert [(event.id, event.at) for event in log.read()] == before
 
 

@@ -90,7 +90,7 @@ def test_a_memory_that_only_has_the_same_id_is_left_alone(other: EventLog, tmp_p
     path = tmp_path / "hand.jsonl"
     path.write_text('{"id": "m1", "content": "We deploy at noon", "state": "archived"}\n')
     jsonl.import_file(other, path, LATER, project=None)
-    assert [one.kind for one in other.about("m1")] == ["recorded"]
+    assert [one.kind for one in other.events_for("m1")] == ["recorded"]
 
 
 def test_a_link_to_a_memory_that_is_not_there_is_left_out(other: EventLog, tmp_path: Path):
@@ -99,7 +99,7 @@ def test_a_link_to_a_memory_that_is_not_there_is_left_out(other: EventLog, tmp_p
     line = {"id": "m1", "content": "We deploy at noon", "links": [link]}
     path.write_text(json.dumps(line) + "\n")
     jsonl.import_file(other, path, LATER, project=None)
-    assert [one.kind for one in other.about("m1")] == ["recorded"]
+    assert [one.kind for one in other.events_for("m1")] == ["recorded"]
 
 
 def test_a_dry_run_counts_what_the_import_then_adds(file: Path, built: Built):
@@ -132,7 +132,7 @@ def test_what_turns_a_line_around_is_escaped_and_comes_back(
     for written_ in (path.read_text(), shown.output):
         assert "\\u202e" in written_ and not set(written_) & set("\u202e\u202c\x9b\u2066\u200b")
     jsonl.import_file(other, path, LATER, project=None)
-    [recorded] = other.about("b1")
+    [recorded] = other.events_for("b1")
     assert isinstance(recorded.body, Recorded) and recorded.body.content == text
 
 

@@ -36,7 +36,7 @@ def remember(log, clock) -> Callable[..., Memory]:
 
 def folded(log) -> dict[str, Memory]:
     fold = Fold()
-    for event in log.standing(0, log.head()):
+    for event in log.effective_events(0, log.head()):
         fold.apply(event)
     return fold.rows
 
@@ -74,7 +74,7 @@ def test_what_is_pinned_later_is_kept_for_good_and_goes_back(remember, log, cloc
 
 def test_the_log_holds_only_what_was_said(remember, log):
     memory = remember(kind="decision")
-    (event,) = log.about(memory.id)
+    (event,) = log.events_for(memory.id)
     assert isinstance(event.body, Recorded)
     assert (event.body.importance, event.body.tier) == (None, "auto")
     (line,) = export.export(log, memory.created_at)

@@ -80,7 +80,7 @@ def test_a_lasting_sentence_is_kept_whole_with_its_session_and_prompt(
     (event,) = stated(session)
     assert (event.body.content, event.body.insight_type) == (kept, kind)
     assert (event.session, event.trust, event.at) == ("s1", "user", session.at)
-    assert event.body.source_ids == (next(iter(session.log.of_session("s1"))).id,)
+    assert event.body.source_ids == (next(iter(session.log.session_events("s1"))).id,)
 
 
 @pytest.mark.parametrize(

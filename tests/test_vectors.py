@@ -213,10 +213,10 @@ def vectors_of(log, model, previous):
 def change(log, what: str, number: int, turn: int) -> None:
     """Record, revise to one of few texts, forget, or record a text that others have."""
     id_ = f"n{number}"
-    if what == "s" or not log.about(id_):
-        if not log.about(id_):
+    if what == "s" or not log.events_for(id_):
+        if not log.events_for(id_):
             commands.record(log, Draft(id=id_, content=f"said {number}"), NOW)
-    elif any(isinstance(event.body, Forgotten) for event in log.about(id_)):
+    elif any(isinstance(event.body, Forgotten) for event in log.events_for(id_)):
         return
     elif what == "f":
         commands.forget(log, id_, NOW)

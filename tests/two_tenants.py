@@ -234,7 +234,7 @@ def _sessions(owner: Any, name: str, word: str) -> None:
 def _proposals(log: EventLog, first: str, second: str, word: str, clock: Any) -> list[str]:
     """Make an applied plan, one that waits, a recommendation and a draft; return their ids."""
     fold = Fold()
-    for event in log.standing(0, log.head()):
+    for event in log.effective_events(0, log.head()):
         fold.apply(event)
 
     def of(*found: Any) -> str:

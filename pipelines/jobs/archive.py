@@ -109,18 +109,18 @@ def _rescored(context: Context) -> Iterator[tuple[int, int]]:
     """
     plans = {
         event.subject: event.body
-        for event in context.log.of_jobs(("planned",))
+        for event in context.log.job_events(("planned",))
         if isinstance(event.body, Planned) and event.body.job == "importance"
     }
     its: set[str] = set()
     ids: set[str] = set()
-    for event in context.log.of_jobs(("applied",)):
+    for event in context.log.job_events(("applied",)):
         if isinstance(event.body, Applied) and (plan := plans.get(event.subject)):
             its.update(event.body.events)
             ids.update(step.subject for step in plan.steps)
     for id_ in sorted(ids):
         row = context.rows.row(id_)
-        others = [one.at for one in context.log.about(id_) if one.id not in its]
+        others = [one.at for one in context.log.events_for(id_) if one.id not in its]
         if row is not None and others:
             yield row, max(others)
 

@@ -192,7 +192,7 @@ def _asked(model: LanguageModel, batch: Sequence[Memory]) -> dict[str, Scored]:
 
 def _unasked(context: Context, memories: Sequence[Memory]) -> Iterator[list[Memory]]:
     """Yield the batches that were not asked about before, the newest memories first."""
-    bodies = (event.body for event in context.log.of_jobs(("called",)))
+    bodies = (event.body for event in context.log.job_events(("called",)))
     asked = {
         body.prompt_sha256 for body in bodies if isinstance(body, Called) and body.error is None
     }
@@ -317,7 +317,7 @@ class _Own:
         ]
         done = [step for plan in reversed(applied) for step in plan.body.steps]
         return cls(
-            passed=log.undone(log.head()).union(*(plan.events for plan in applied)),
+            passed=log.undone_ids(log.head()).union(*(plan.events for plan in applied)),
             changed=frozenset(step.subject for step in done),
             said={  # the newest plan comes last
                 step.subject: Scored(step.evidence["said"], step.evidence["model"])
@@ -330,6 +330,6 @@ class _Own:
         """Whether a person or an agent said how much a memory matters, at first or later."""
         return any(
             isinstance(event.body, Recorded | Revised) and event.body.importance is not None
-            for event in log.about(id_)
+            for event in log.events_for(id_)
             if event.id not in self.passed
         )

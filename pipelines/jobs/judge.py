@@ -165,7 +165,11 @@ def propose(context: Context) -> Proposal:
     known = _known(context, since)
     found: list[Step] = []
     asks = context.model is not None
-    elsewhere = context.log.told(("action", "followed"), since, context.now + 1) if waiting else []
+    elsewhere = (
+        context.log.events_between(("action", "followed"), since, context.now + 1)
+        if waiting
+        else []
+    )
     for recall in waiting:
         after = _after(context, recall, elsewhere)
         if not _is_over(recall, after, context.now):
@@ -228,13 +232,13 @@ def _opinions(
 def _known(context: Context, since: int) -> Known:
     """Return how often the memories were brought lately, and which were of use."""
     known = Known()
-    for event in context.log.told(("recalled", "rated"), since, context.now + 1):
+    for event in context.log.events_between(("recalled", "rated"), since, context.now + 1):
         if isinstance(event.body, Recalled):
             known.brought.update({hit.id for hit in event.body.hits})
         elif isinstance(event.body, Rated) and event.body.verdict > 0 and may_rate(event):
             known.used.add(event.subject)
-    gone = context.log.undone(context.log.head())
-    for event in context.log.of_jobs(("judged",)):
+    gone = context.log.undone_ids(context.log.head())
+    for event in context.log.job_events(("judged",)):
         if isinstance(event.body, Judged) and event.at >= since and event.id not in gone:
             known.used |= {id_ for id_, one in event.body.verdicts.items() if one > 0}
     return known
@@ -246,7 +250,7 @@ def _after(context: Context, recall: Event, elsewhere: Sequence[Event]) -> list[
     """
     until = recall.at + AFTER_US
     if recall.session is not None:
-        told = context.log.of_session(recall.session, recall.seq)
+        told = context.log.session_events(recall.session, recall.seq)
         return [one for one in told if one.at < until or isinstance(one.body, SessionTold)]
     return [
         one

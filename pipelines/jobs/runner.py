@@ -196,7 +196,7 @@ def _calls(context: Context, after: int) -> list[Called]:
     """Return what this run asked of models; no other job of the tenant is at work meanwhile."""
     if context.model is None:
         return []
-    bodies = (event.body for event in context.log.of_jobs(("called",), after))
+    bodies = (event.body for event in context.log.job_events(("called",), after))
     return [body for body in bodies if isinstance(body, Called)]
 
 

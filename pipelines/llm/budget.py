@@ -106,7 +106,7 @@ class Budget:
             self._day, self._today, self._seen = day, Spent(), {}
         for one in list_tenants(self._home):
             with EventLog(one.log) as log:
-                for event in log.of_jobs(("called",), self._seen.get(one.name, 0)):
+                for event in log.job_events(("called",), self._seen.get(one.name, 0)):
                     self._seen[one.name] = event.seq
                     if isinstance(event.body, Called) and event.at // _DAY == day:
                         self._today = self._today.with_(event.body)

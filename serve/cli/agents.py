@@ -410,7 +410,7 @@ def _draft_id(log: "EventLog", waiting: list[str], prefix: str) -> str:
         return found[0]
     if found:
         raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more letters of the id")
-    if log.known([prefix]):
+    if log.known_ids([prefix]):
         return prefix  # answered before: saying it again says how
     raise NotFound(f"no statement or draft {prefix!r}: `mnemolog lessons` lists them")
 

@@ -273,7 +273,7 @@ def rate(
 
     with environment.open_log(env.settings()) as log:
         wanted = commands.resolve_rated(log, id_)
-        is_recall = log.about(wanted)[0].kind == "recalled"
+        is_recall = log.events_for(wanted)[0].kind == "recalled"
         seq = None if dry_run else commands.rate(log, wanted, value, environment.now(), reason).seq
     if as_json:
         output.emit({"id": wanted, "verdict": value, "recall": is_recall, "seq": seq})
@@ -340,7 +340,7 @@ def _print_waiting(log: "EventLog", event: Event) -> None:
     assert isinstance(body, Recalled)
     output.say(f"{event.id}  {isoformat(event.at)[:16]}  {output.one_line(body.query)}")
     for hit in body.hits[:_MOST_PENDING]:
-        told = log.about(hit.id)
+        told = log.events_for(hit.id)
         first = told[0].body if told else None
         text = output.one_line(first.content) if isinstance(first, Recorded) else ""
         output.say(f"    {text}")

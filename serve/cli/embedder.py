@@ -242,7 +242,7 @@ def _texts(settings: Settings, model: "Embedder") -> list[str]:
         return []
     with EventLog(tenant.log) as log:
         head = log.head()
-        inputs = Inputs(head, lambda after: log.standing(after, head))
+        inputs = Inputs(head, lambda after: log.effective_events(after, head))
         tables = build_checked(MEMORIES_PROJECTION, inputs, None)
     fields = dict.fromkeys(text for _, text in fields_to_embed(model, tables))
     return [*distinct_texts(tables), *fields]

@@ -209,7 +209,7 @@ def _build_anew(settings: "Settings", name: str) -> None:
 
 def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:
     for id_ in done.ids:
-        first = log.about(id_)[0].body
+        first = log.events_for(id_)[0].body
         shown = output.one_line(first.content) if isinstance(first, Recorded) else ""
         output.say(f"{verb} {output.short_id(log, id_)}  {shown}".rstrip())
     output.say(f"events of the log with this text: {done.events}")

@@ -85,7 +85,7 @@ def short_id(log: EventLog, id_: str) -> str:
     """
     with suppress(LogError):
         for length in _ID_LENGTHS:
-            if length < len(id_) and len(log.matching(id_[:length], 2)) == 1:
+            if length < len(id_) and len(log.ids_with_prefix(id_[:length], 2)) == 1:
                 return id_[:length]
     return id_
 

@@ -53,14 +53,14 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     from store.maintenance import checkup, quarantine
     from store.snapshots import manifest as manifests
 
-    gone = log.gone()
+    gone = log.missing_events()
     head = log.head()
     server = running(settings)
     refusal = manifests.last_refusal(tenant)
     found: dict[str, Any] = {
         "tenant": tenant.name,
         "home": str(settings.home),
-        "events": log.held(),
+        "events": log.event_count(),
         "log_bytes": log_bytes(tenant),
         "manifest": None,
         "tail": head,

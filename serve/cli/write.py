@@ -204,7 +204,7 @@ def _apply(env: Environment, /, ids: tuple[str, ...], as_json: bool, done: str, 
             output.emit({"event": events[0].kind, "memories": changed})
             return
         for id_ in wanted:
-            first = log.about(id_)[0].body
+            first = log.events_for(id_)[0].body
             shown = output.one_line(first.content) if isinstance(first, Recorded) else ""
             output.say(f"{done} {output.short_id(log, id_)}  {shown}")
 

@@ -80,7 +80,7 @@ def _seen(log: EventLog) -> dict[str, int]:
     """Return when each host's hooks were last heard, in microseconds UTC."""
     seen: dict[str, int] = {}
     try:
-        newest = log.sound(max(0, log.head() - LOOKED_AT))[0]
+        newest = log.undamaged_events(max(0, log.head() - LOOKED_AT))[0]
     except LogError:  # damage is another's finding
         return seen
     for event in newest:

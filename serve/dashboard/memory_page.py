@@ -103,8 +103,8 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
         opened = site.tenant(tenant)
         memory, _ = _to_edit(opened, id_)
         step = request.form.get("step", type=int, default=0)
-        undone = opened.log.undone(opened.log.head())
-        change = revision_before(opened.log.about(id_), step, undone)
+        undone = opened.log.undone_ids(opened.log.head())
+        change = revision_before(opened.log.events_for(id_), step, undone)
         if change is None:
             return site.done(_address(id_), "there is nothing to put back", "warn")
         try:
@@ -143,13 +143,13 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
 def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
     """Return what the page of a memory shows; raise NotFound."""
     memory = _find_memory(view, id_)
-    events = opened.log.about(id_)
+    events = opened.log.events_for(id_)
     if memory.state == FORGOTTEN:
         erased = bool(events) and is_erased(events[0].body)
         return {"memory": None, "tombstone": visible_json(memory), "is_erased": erased}
     told = full_json(view, opened.log, memory)
     recalls, has_more = recall_pages.recalls_of_memory(opened, id_, MOST_RECALLS)
-    steps = history_steps(events, opened.log.undone(opened.log.head()))
+    steps = history_steps(events, opened.log.undone_ids(opened.log.head()))
     return {
         "memory": memory,
         "told": told,

@@ -94,7 +94,7 @@ def _log(log: EventLog) -> Probe:
     first = max(0, head - EVENTS)
     try:
         read = sum(1 for _ in log.read(first, head))
-        lost = sum(max(0, last - max(first, one - 1)) for one, last in log.stated())
+        lost = sum(max(0, last - max(first, one - 1)) for one, last in log.stated_gaps())
     except LogError as error:
         return Probe("log", False, str(error))
     missing = head - first - read - lost

@@ -77,7 +77,7 @@ def template(place: Place) -> Template:
         here = place(call)
         if not beginning:
             return [one["name"] for one in list_resources(here)]
-        there = here.tenant.log.matching(beginning, _LOOKED_AT)
+        there = here.tenant.log.ids_with_prefix(beginning, _LOOKED_AT)
         return here.tenant.reader.answered(lambda view: _visible(view, here.filter(), there))
 
     return Template(TEMPLATE, {"id": ids})

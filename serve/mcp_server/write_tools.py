@@ -171,7 +171,9 @@ def forget(here: ToolContext, asked: Forget) -> ToolResult:
 
 
 def _is_forgotten(here: ToolContext, id_: str) -> bool:
-    told = [one for one in here.tenant.log.about(id_) if isinstance(one.body, Forgotten | Restored)]
+    told = [
+        one for one in here.tenant.log.events_for(id_) if isinstance(one.body, Forgotten | Restored)
+    ]
     return bool(told) and isinstance(told[-1].body, Forgotten)
 
 

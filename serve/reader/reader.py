@@ -237,7 +237,7 @@ class Reader:
     def _open_with_log(self) -> tuple[Snapshots, LiveTail, Gap | OtherLog | None, dict[str, None]]:
         gone, wrong = None, []
         try:
-            if gone := self._log.gone():
+            if gone := self._log.missing_events():
                 wrong.append(f"{gone}: run `mnemolog doctor`")
         except LogCorrupt as error:
             wrong.append(str(error))
@@ -246,7 +246,7 @@ class Reader:
         snapshots = open_snapshots(self._tenant, self._embedder, self._files, check)
         live = _live_tail(snapshots, self._embedder, self._log)
         if not isinstance(gone, OtherLog):  # which may be another tenant's
-            events, damage = self._log.sound(live.watermark)
+            events, damage = self._log.undamaged_events(live.watermark)
             wrong += damage + live.extend(events)
         return snapshots, live, gone, dict.fromkeys(wrong)
 
@@ -264,7 +264,7 @@ class Reader:
         except _BROKEN:
             return  # a damaged file: it is hashed soon, and named then
         # one that says it lost events does not know what was built from them
-        if ids and not self._log.known(ids) and not self._log.stated():
+        if ids and not self._log.known_ids(ids) and not self._log.stated_gaps():
             raise SnapshotDamaged(
                 f"manifest {_number(found)} is of another log: `mnemolog build` mends it"
             )
@@ -286,7 +286,7 @@ class Reader:
     def _extend(self) -> None:
         if not isinstance(self._gone, (OtherLog, LogError)):
             # read to the end first: what fails halfway is read again, not left out
-            events, damage = self._log.sound(self._live.watermark)
+            events, damage = self._log.undamaged_events(self._live.watermark)
             self._damage |= dict.fromkeys(damage + self._live.extend(events))
         while not self._polled and self._live.grow():
             pass

@@ -61,7 +61,7 @@ class Journals:
         """
         known = self._known.get(session, ())
         try:
-            events = (*known, *self._log.of_session(session, known[-1].seq if known else 0))
+            events = (*known, *self._log.session_events(session, known[-1].seq if known else 0))
         except LogError:  # the worst is that something is said twice
             return Journal(known)
         with self._lock:

@@ -49,7 +49,7 @@ def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) 
     return Statistics(
         tenant=tenant.name,
         at=now,
-        events=log.held(),
+        events=log.event_count(),
         memories=memories(view, now),
         disk=disk(tenant),
         growth=growth(log, now),

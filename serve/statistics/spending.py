@@ -27,7 +27,7 @@ def spending(log: EventLog, now: int) -> Spending:
     """Return what was spent, up to now."""
     today = now - now % DAY
     first_day = today - (DAYS - 1) * DAY
-    events = log.told(("called",), first_day, today + DAY)
+    events = log.events_between(("called",), first_day, today + DAY)
     calls = [(one.at, one.body) for one in events if isinstance(one.body, Called)]
     by_purpose = {
         purpose: sum_calls(body for _, body in calls if body.purpose == purpose)

@@ -163,7 +163,7 @@ def _stale(view: View, log: EventLog, project: str | None) -> Iterator[Conflict]
     for memory in view.those(rows.equal("state", (STALE,)), lambda one: one.state == STALE):
         if project is not None and memory.project not in (None, project):
             continue
-        bodies = [one.body for one in log.about(memory.id) if isinstance(one.body, Staled)]
+        bodies = [one.body for one in log.events_for(memory.id) if isinstance(one.body, Staled)]
         if bodies and (file := bodies[-1].file):
             settle = (f"mnemolog restore {memory.id}", f"mnemolog forget {memory.id}")
             yield Conflict("stale", file, bodies[-1].reason, (Side(memory, memory.value),), settle)

@@ -62,7 +62,7 @@ def digest(view: View, log: EventLog, asked: Filter) -> Digest:
     goals = newest(view, replace(timeless, kinds=("goal",)), LOOKED_AT)
     # a goal is reached when it last changed, not when it was set
     reached = [one for one in goals if one.status == "done" and since <= one.updated_at < until]
-    events = [one for one in log.told(TOLD, since, until) if _is_of(one, asked)]
+    events = [one for one in log.events_between(TOLD, since, until) if _is_of(one, asked)]
     found: tuple[tuple[str, Any], ...] = (
         *((_day(one.created_at), one) for one in along_time(memories) if one.kind != "goal"),
         *((_day(one.updated_at), _Reached(one)) for one in reached),

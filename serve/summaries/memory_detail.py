@@ -36,7 +36,7 @@ def full_json(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
     """Return all there is of a memory: its edges both ways, its lineage, the events about it,
     oldest first.
     """
-    edges, events = view.tail.edges_of(memory.id), log.about(memory.id)
+    edges, events = view.tail.edges_of(memory.id), log.events_for(memory.id)
     return short_json(memory) | {
         "tags": list(memory.tags),
         "state": memory.state,
@@ -125,7 +125,7 @@ def _made(log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str, A
         return {}
     plans = [
         event.subject
-        for event in log.of_jobs(("applied",))
+        for event in log.job_events(("applied",))
         if isinstance(event.body, Applied) and memory.id in event.body.events
     ]
     return _of(first.made) | ({"plan": plans[-1]} if plans else {})
@@ -140,7 +140,7 @@ def _source(view: View, log: EventLog, id_: str) -> dict[str, Any]:
     """Return a source as it is now: a memory, or an event of a session."""
     if view.tail.find(id_) is not None:
         return _one(view, id_)
-    told = log.about(id_)
+    told = log.events_for(id_)
     if not told:
         return {"id": id_, "state": "unknown"}
     return {"id": id_, "event": told[0].kind, "at": isoformat(told[0].at)}

@@ -116,7 +116,7 @@ def every(log: EventLog, state: State | None = None, sort: Sort | None = None) -
 
 def find(log: EventLog, id_: str) -> Proposal:
     """Return the proposal of an id; raise NotFound."""
-    told = log.about(id_)
+    told = log.events_for(id_)
     body = told[0].body if told else None
     if isinstance(body, Planned):
         return _of_plan(plans.find(log, id_))
@@ -270,7 +270,7 @@ def _of_statement(log: EventLog, told: Sequence[Event]) -> Proposal:
     assert isinstance(first.body, Recorded)
     kind = lesson_commands.becomes(first.body.insight_type)
     said = {"content": first.body.content, "kind": kind}
-    is_accepted = bool(log.known([memory]))
+    is_accepted = bool(log.known_ids([memory]))
     return Proposal(
         id=first.id,
         sort="lesson",
@@ -306,7 +306,7 @@ def _state_of_statement(log: EventLog, told: Sequence[Event], memory: str | None
 def _forgotten(log: EventLog, ids: Sequence[str]) -> set[str]:
     """Return those of some memories that were forgotten or erased, and not restored since."""
     # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
-    rows = log.rows(
+    rows = log.select_rows(
         "subject IN (SELECT value FROM json_each(?)) "
         "AND +kind IN ('forgotten', 'erased', 'restored')",
         (msgspec.json.encode(ids).decode(),),

@@ -22,7 +22,9 @@ from store.log.receipts import SOON_US, may_rate
 def in_short(log: EventLog, receipt: Event, memory: str | None = None) -> dict[str, Any]:
     """Return a receipt as a list sends it; with a memory, as which hit that came back."""
     body = _body(receipt)
-    ratings = [one.body.verdict for one in log.about(receipt.id) if isinstance(one.body, Rated)]
+    ratings = [
+        one.body.verdict for one in log.events_for(receipt.id) if isinstance(one.body, Rated)
+    ]
     said = {
         "id": receipt.id,
         "seq": receipt.seq,
@@ -71,12 +73,12 @@ def ratings(log: EventLog, receipt: Event) -> list[Event]:
     of_hits = (
         one
         for hit in body.hits
-        for one in log.about(hit.id)
+        for one in log.events_for(hit.id)
         if receipt.at <= one.at <= receipt.at + SOON_US
     )
     told = [
         one
-        for one in (*log.about(receipt.id), *of_hits)
+        for one in (*log.events_for(receipt.id), *of_hits)
         if isinstance(one.body, Rated) and may_rate(one)
     ]
     return sorted(told, key=lambda one: one.seq)
@@ -86,7 +88,7 @@ def outcomes(log: EventLog, receipt: Event) -> Iterator[Event]:
     """Yield how tests, a build, ... came out in the turn of a receipt, of its session."""
     if receipt.session is None:
         return
-    for event in log.of_session(receipt.session, receipt.seq):
+    for event in log.session_events(receipt.session, receipt.seq):
         if isinstance(event.body, Prompted):
             return
         if isinstance(event.body, Outcome):
@@ -125,9 +127,11 @@ def _rating(event: Event) -> dict[str, Any]:
 
 def _judged(log: EventLog, receipt: Event) -> dict[str, Any] | None:
     """Return the newest judgment that stands."""
-    gone = log.undone(log.head())
+    gone = log.undone_ids(log.head())
     told = [
-        one for one in log.about(receipt.id) if isinstance(one.body, Judged) and one.id not in gone
+        one
+        for one in log.events_for(receipt.id)
+        if isinstance(one.body, Judged) and one.id not in gone
     ]
     if not told:
         return None

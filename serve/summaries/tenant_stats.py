@@ -53,7 +53,7 @@ def tenant_stats(tenant: Tenant, log: EventLog, view: View, now: int) -> TenantS
         tenant=tenant.name,
         memories=held.by_kind,
         active=held.active,
-        events=log.held(),
+        events=log.event_count(),
         tail=tail(head, view),
         log_bytes=taken.log,
         snapshot_bytes=taken.snapshots,

@@ -118,7 +118,7 @@ def survey(log: EventLog | None, source: Path, now: int, *, project: str | None)
         except InvalidInput:
             refused += 1
             continue
-        is_known = id_ in seen or (log is not None and bool(log.known([id_])))
+        is_known = id_ in seen or (log is not None and bool(log.known_ids([id_])))
         added, known = added + (not is_known), known + is_known
         seen.add(id_)
     return Counts(added, known, refused)
@@ -127,7 +127,7 @@ def survey(log: EventLog | None, source: Path, now: int, *, project: str | None)
 def _line_events(log: EventLog, draft: Draft, line: Exported, now: int) -> Iterator[Event]:
     """Yield what a line says of its memory beside the draft; others must be there to be named."""
     by = line.superseded_by
-    known = log.known([*(one.target for one in line.links), *([by] if by else [])])
+    known = log.known_ids([*(one.target for one in line.links), *([by] if by else [])])
     for rating in line.ratings:
         body = Rated(verdict=rating.verdict, reason=rating.reason)
         yield _event(draft, body, micros(rating.at), rating.trust, str(rating.at))
@@ -150,7 +150,7 @@ def _event(draft: Draft, body: Body, at: int, trust: Trust = "user", *parts: str
 def _is_of_this_file(log: EventLog, draft: Draft, ids: set[str]) -> bool:
     """Return whether a memory is as a reading of the file left it, be it one that was killed."""
     assert draft.id is not None
-    events = log.about(draft.id)
+    events = log.events_for(draft.id)
     if not events or not isinstance(events[0].body, Recorded):
         return False
     is_same = events[0].body.content == checked_text(draft.content)

@@ -181,10 +181,10 @@ class Sessions:
             self._said = Fold()
             like = f'%"kind":"{STATEMENT}"%'
             where = "kind = 'recorded' AND body LIKE ?"
-            for row in self._log.rows(where, (like,)) if self._log else ():
+            for row in self._log.select_rows(where, (like,)) if self._log else ():
                 body = decode_row(row).body
                 if isinstance(body, Recorded) and body.kind == STATEMENT:
-                    for event in self._log.about(decode_row(row).id) if self._log else ():
+                    for event in self._log.events_for(decode_row(row).id) if self._log else ():
                         self._said.apply(event)
         return self._said
 
@@ -200,13 +200,15 @@ class Sessions:
         )
 
     def _is_known(self, event: Event) -> bool:
-        return self._log is not None and bool(self._log.known([event.id]))
+        return self._log is not None and bool(self._log.known_ids([event.id]))
 
     def _was_heard(self, prompt: Event) -> bool:
         """Return whether a hook told of a prompt: in its session, or in that it was copied from."""
         if self._log is None:
             return False
-        told = self._log.told(("prompted",), prompt.at - HEARD_WITHIN, prompt.at + HEARD_WITHIN)
+        told = self._log.events_between(
+            ("prompted",), prompt.at - HEARD_WITHIN, prompt.at + HEARD_WITHIN
+        )
         return any(_is_same(one, prompt) for one in told)
 
     def _is_at_work(self, session: str) -> bool:
@@ -216,7 +218,7 @@ class Sessions:
         """
         if self._log is None:
             return False
-        told = self._log.of_session(session, max(0, self._log.head() - _NEWEST))
+        told = self._log.session_events(session, max(0, self._log.head() - _NEWEST))
         if not told or told[-1].at < self._now - AT_WORK:
             return False
         last = told[-1].body
@@ -254,7 +256,7 @@ def survey(turns: Iterable[TranscriptTurn], log: EventLog | None) -> dict[str | 
 
 
 def _count_new(waiting: dict[str, Share], log: EventLog | None) -> None:
-    known = log.known(list(waiting)) if log is not None and waiting else set()
+    known = log.known_ids(list(waiting)) if log is not None and waiting else set()
     for id_, share in waiting.items():
         share.new += id_ not in known
     waiting.clear()

@@ -238,7 +238,7 @@ def import_drafts(
                 on_refused(str(error))
             else:
                 events.setdefault(event.id, event)  # the first counts, as across batches
-        there = log.known(list(events))
+        there = log.known_ids(list(events))
         appended = log.append([event for id_, event in events.items() if id_ not in there])
         added += sum(one.is_new for one in appended)
         done += len(batch)
@@ -373,7 +373,7 @@ def rated(
     if not -1.0 <= verdict <= 1.0:
         raise InvalidInput(f"a verdict lies between -1 and 1, not {verdict}")
     _check_bytes("reason", reason, MAX_REASON)
-    known = log.about(id_)
+    known = log.events_for(id_)
     if not known or not isinstance(known[0].body, Recorded | Prompted | Recalled):
         raise NotFound(f"no memory {id_!r}, and no recall: `mnemolog pending` lists those")
     body = Rated(verdict=verdict, reason=reason)
@@ -385,7 +385,7 @@ def resolve(log: EventLog, prefix: str) -> str:
 
     Raise NotFound where none does, InvalidInput where several do.
     """
-    return _resolved(prefix, log.matching(prefix) if prefix else [], "memory", "list")
+    return _resolved(prefix, log.ids_with_prefix(prefix) if prefix else [], "memory", "list")
 
 
 def resolve_rated(log: EventLog, prefix: str) -> str:
@@ -393,7 +393,9 @@ def resolve_rated(log: EventLog, prefix: str) -> str:
 
     Raise NotFound where none does, InvalidInput where several do.
     """
-    found = log.matching(prefix, kinds=("recorded", "prompted", "recalled")) if prefix else []
+    found = (
+        log.ids_with_prefix(prefix, kinds=("recorded", "prompted", "recalled")) if prefix else []
+    )
     return _resolved(prefix, found, "memory or recall", "pending")
 
 
@@ -403,8 +405,8 @@ def resolve_event(log: EventLog, prefix: str) -> tuple[str, bool]:
 
     Raise NotFound where none does, InvalidInput where several do.
     """
-    memories = log.matching(prefix) if prefix else []
-    found = memories or (log.matching(prefix, kinds=tuple(KINDS)) if prefix else [])
+    memories = log.ids_with_prefix(prefix) if prefix else []
+    found = memories or (log.ids_with_prefix(prefix, kinds=tuple(KINDS)) if prefix else [])
     return _resolved(prefix, found, "memory or event", "list"), bool(memories)
 
 
@@ -417,7 +419,7 @@ def _resolved(prefix: str, found: Sequence[str], what: str, command: str) -> str
 
 
 def _must_know(log: EventLog, id_: str) -> Event:
-    events = log.about(id_)
+    events = log.events_for(id_)
     if not events or not isinstance(events[0].body, Recorded | Prompted):
         raise NotFound(f"no memory {id_!r}: `mnemolog list` shows what there is")
     if is_erased(events[0].body):
@@ -432,7 +434,7 @@ def _must_know(log: EventLog, id_: str) -> Event:
 
 def _undone(log: EventLog, id_: str) -> str | None:
     """Return the plan that recorded a memory and was undone; None where there is none such."""
-    for event in log.of_jobs(("undone",)):
+    for event in log.job_events(("undone",)):
         if isinstance(event.body, Undone) and id_ in event.body.events:
             return event.subject
     return None
@@ -445,7 +447,7 @@ def _erased_source(log: EventLog, recorded: Event) -> str | None:
         body = waiting.pop().body
         if isinstance(body, Recorded) and body.made is not None:
             for id_ in body.source_ids:
-                found = log.about(id_)[:1] if id_ not in seen else []
+                found = log.events_for(id_)[:1] if id_ not in seen else []
                 if found and is_erased(found[0].body):
                     return id_
                 seen.add(id_)
@@ -476,7 +478,7 @@ def change_goal(
 
 def _metadata(log: EventLog, id_: str) -> dict[str, Any]:
     """Return a goal's metadata as it stands."""
-    bodies = [event.body for event in log.about(id_)]
+    bodies = [event.body for event in log.events_for(id_)]
     if bodies and not (isinstance(bodies[0], Recorded) and bodies[0].kind == "goal"):
         raise InvalidInput(f"{id_} is no goal: `mnemolog list --kind goal` shows them")
     found: dict[str, Any] = {}

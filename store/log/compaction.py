@@ -92,7 +92,7 @@ def _old(log: EventLog, until: int, now: int) -> Iterator[list[Row]]:
     """Yield the rows that are to be put away, a segment's at a time."""
     kinds = ", ".join(f"'{kind}'" for kind in KINDS)
     after = 0
-    while rows := log.rows(
+    while rows := log.select_rows(
         f"seq > ? AND seq <= ? AND at < ? AND kind IN ({kinds}) AND body != ?",
         (after, until, now - AFTER_DAYS * _DAY, PUT_AWAY),
         limit=MOST,

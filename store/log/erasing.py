@@ -141,7 +141,7 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
     found = {
         row[0]: row
         for id_ in sorted(wanted)
-        for row in log.rows(
+        for row in log.select_rows(
             f"subject = ? OR (kind IN ({kinds}) AND instr(body, ?) > 0)", (id_, id_)
         )
     }
@@ -162,7 +162,7 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
 
 def sessions_like(log: EventLog, prefix: str) -> list[str]:
     """Return the ids of sessions that start with `prefix`, in order."""
-    rows = log.rows("session >= ? AND session < ?", (prefix, prefix + chr(sys.maxunicode)))
+    rows = log.select_rows("session >= ? AND session < ?", (prefix, prefix + chr(sys.maxunicode)))
     return sorted({row[6] for row in rows})
 
 
@@ -170,7 +170,7 @@ def of_session(log: EventLog, session: str) -> tuple[list[str], list[str]]:
     """Return the ids of the memories that were recorded in a session, its episodes among them, and
     of its other events that can lose their texts.
     """
-    rows = log.rows("session = ?", (session,))
+    rows = log.select_rows("session = ?", (session,))
     ids = [row[1] for row in rows if row[3] in ("recorded", "prompted")]
     return ids, [row[1] for row in rows if row[3] in EMPTIED and row[1] not in ids]
 
@@ -180,7 +180,7 @@ def event_changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
 
     Raise InvalidInput for a kind that cannot lose them: it has none, or they are of memories.
     """
-    rows = [row for id_ in ids for row in log.rows("id = ?", (id_,))]
+    rows = [row for id_ in ids for row in log.select_rows("id = ?", (id_,))]
     for row in rows:
         if row[3] not in EMPTIED:
             raise InvalidInput(
@@ -195,14 +195,16 @@ def event_changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
 
 def _turn(log: EventLog, id_: str) -> list[Row]:
     """Return the rows of what was told in the turn that an episode is of; none of a memory."""
-    prompt = log.rows("id = ? AND kind = 'prompted' AND session IS NOT NULL", (id_,))
+    prompt = log.select_rows("id = ? AND kind = 'prompted' AND session IS NOT NULL", (id_,))
     if not prompt:
         return []
     seq, session = prompt[0][0], prompt[0][6]
-    later = log.rows("session = ? AND kind = 'prompted' AND seq > ?", (session, seq), limit=1)
+    later = log.select_rows(
+        "session = ? AND kind = 'prompted' AND seq > ?", (session, seq), limit=1
+    )
     until = later[0][0] if later else log.head() + 1
     kinds = ", ".join(f"'{kind}'" for kind in _OF_TURN)
-    return log.rows(
+    return log.select_rows(
         f"session = ? AND kind IN ({kinds}) AND seq > ? AND seq < ?", (session, seq, until)
     )
 
@@ -242,7 +244,7 @@ def made_of(log: EventLog, ids: Sequence[str]) -> tuple[str, ...]:
 
 def _made_of(log: EventLog, id_: str) -> Iterator[tuple[str, bool]]:
     """Yield the memories that jobs made of one, and whether each still says something."""
-    for row in log.rows("kind = 'recorded' AND instr(body, ?) > 0", (id_,)):
+    for row in log.select_rows("kind = 'recorded' AND instr(body, ?) > 0", (id_,)):
         body = decode("recorded", row[BODY])
         if isinstance(body, Recorded) and body.made and id_ in body.source_ids:
             yield row[1], not is_erased(body)
@@ -250,7 +252,7 @@ def _made_of(log: EventLog, id_: str) -> Iterator[tuple[str, bool]]:
 
 def _told(log: EventLog, ids: Sequence[str], events: int, now: int) -> list[Event]:
     """Return the events that tell of an erasing, of those memories of which none does yet."""
-    already = log.erased(log.head())
+    already = log.erased_ids(log.head())
     return [
         Event(new_id(now), now, Erased(events=events), id_, _project(log, id_))
         for id_ in ids
@@ -330,7 +332,7 @@ def _bearing_a_key(log: EventLog, ids: Ids) -> Ids:
     keys = {
         (row[5], body.key)
         for id_ in ids
-        for row in log.rows("id = ? AND kind = 'recorded'", (id_,))
+        for row in log.select_rows("id = ? AND kind = 'recorded'", (id_,))
         if isinstance(body := decode(row[3], row[BODY]), Recorded)
     }
     return frozenset(
@@ -344,7 +346,7 @@ def _bearing_a_key(log: EventLog, ids: Ids) -> Ids:
 
 def _of_key(log: EventLog, project: str | None, key: str) -> Iterator[tuple[str, Recorded]]:
     """Yield the memories that are, or before their erasing were, values of a key."""
-    near = log.rows(
+    near = log.select_rows(
         "kind = 'recorded' AND project IS ? AND instr(body, ?) > 0",
         (project, msgspec.json.encode(key).decode()),
     )
@@ -365,5 +367,5 @@ def _without(log: EventLog, old: Segment, seqs: set[int]) -> Segment | None:
 
 
 def _project(log: EventLog, id_: str) -> str | None:
-    project: str | None = log.rows("id = ?", (id_,))[0][5]
+    project: str | None = log.select_rows("id = ?", (id_,))[0][5]
     return project

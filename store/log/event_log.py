@@ -117,20 +117,22 @@ class EventLog:
             yield from self._events(rows)
             after = rows[-1][0]
 
-    def standing(self, after: int, until: int, *, cold: bool = True) -> Iterator[Event]:
+    def effective_events(self, after: int, until: int, *, cold: bool = True) -> Iterator[Event]:
         """Yield the events that `read` does, but those of plans that were undone up to `until`."""
-        gone = self.undone(until)
+        gone = self.undone_ids(until)
         events = self.read(after, until, cold=cold)
         return (event for event in events if event.id not in gone) if gone else events
 
-    def undone(self, until: int, after: int = 0) -> frozenset[str]:
+    def undone_ids(self, until: int, after: int = 0) -> frozenset[str]:
         """Return the ids of the events that count no more, for an `undone` with a seq up to `until`
         and above `after` says so.
         """
-        found = (event.body for event in self.of_jobs(("undone",), after, until))
+        found = (event.body for event in self.job_events(("undone",), after, until))
         return frozenset(id_ for body in found if isinstance(body, Undone) for id_ in body.events)
 
-    def of_jobs(self, kinds: Sequence[str], after: int = 0, until: int = MOST_SEQ) -> list[Event]:
+    def job_events(
+        self, kinds: Sequence[str], after: int = 0, until: int = MOST_SEQ
+    ) -> list[Event]:
         """Return what jobs told, of some of their kinds, with `after` < seq <= `until`, in order.
 
         The kinds are planned, applied, undone, judged, adopted and called.
@@ -150,7 +152,7 @@ class EventLog:
 
         For who read them before: their hashes are not looked at, so it costs a quarter of `read`.
         """
-        gone = self.undone(until)
+        gone = self.undone_ids(until)
         some = "" if cold else f"AND body != '{PUT_AWAY}' "
         while rows := self._fetch(
             "SELECT seq, kind, id, subject, body FROM events WHERE seq > ? AND seq <= ? "
@@ -163,7 +165,7 @@ class EventLog:
                     yield id_, subject, decode(kind, body or away[seq])
             after = rows[-1][0]
 
-    def about(self, subject: str) -> list[Event]:
+    def events_for(self, subject: str) -> list[Event]:
         """Return every event about one memory, oldest first; empty where the id is unknown."""
         rows = self._fetch(
             f"SELECT {COLUMNS} FROM events WHERE subject = ? ORDER BY seq", (subject,)
@@ -174,7 +176,7 @@ class EventLog:
         """Return the seq of the newest event that changed a memory; 0: none did."""
         return log_queries.newest_change(self._fetch, subject)
 
-    def of_session(self, session: str, after: int = 0) -> list[Event]:
+    def session_events(self, session: str, after: int = 0) -> list[Event]:
         """Return the events of one session with a seq above `after`, in order."""
         rows = self._fetch(
             f"SELECT {COLUMNS} FROM events WHERE session = ? AND seq > ? ORDER BY seq",
@@ -182,7 +184,7 @@ class EventLog:
         )
         return self._redacted(rows)
 
-    def told(self, kinds: Sequence[str], since: int, until: int) -> list[Event]:
+    def events_between(self, kinds: Sequence[str], since: int, until: int) -> list[Event]:
         """Return the events of some kinds with `since` <= at < `until`, in the order of the log."""
         marks = ", ".join("?" * len(kinds))
         rows = self._fetch(
@@ -209,11 +211,11 @@ class EventLog:
         """
         return log_queries.nth_newest(self._fetch, kind, until, number)
 
-    def known(self, ids: Sequence[str]) -> set[str]:
+    def known_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are in the log already."""
         return log_queries.known(self._fetch, ids)
 
-    def matching(
+    def ids_with_prefix(
         self, prefix: str, limit: int = 5, kinds: Sequence[str] = ("recorded", "prompted")
     ) -> list[str]:
         """Return up to `limit` ids that start with `prefix`, in order; of memories, which a
@@ -272,7 +274,7 @@ class EventLog:
         """
         return integrity.problems(self._fetch, self.read, self.segments, self.path)
 
-    def gone(self) -> Gap | OtherLog | None:
+    def missing_events(self) -> Gap | OtherLog | None:
         """Return what the head beside the log tells to be gone; None where all is there.
 
         The next append states it. It costs microseconds.
@@ -285,12 +287,12 @@ class EventLog:
         """
         return integrity.damage(self._fetch, self.whole)
 
-    def held(self) -> int:
+    def event_count(self) -> int:
         """Return how many numbers up to the head stand for an event: all but those it says it lost.
 
         Raise LogCorrupt where what it says of that cannot be read.
         """
-        return self.head() - sum(last - first + 1 for first, last in self.stated())
+        return self.head() - sum(last - first + 1 for first, last in self.stated_gaps())
 
     def count(self) -> int:
         """Return how many events there are."""
@@ -311,13 +313,13 @@ class EventLog:
         """Write the head beside the log anew, from the log."""
         log_head.make(self.path, self._fetch)
 
-    def stated(self, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, int]]:
+    def stated_gaps(self, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, int]]:
         """Return the numbers whose events are gone, first and last of each gap, as the log itself
         says at a seq above `after` and up to `until`.
         """
         return log_head.stated(self._fetch, after, until)
 
-    def sound(self, after: int) -> tuple[list[Event], list[str]]:
+    def undamaged_events(self, after: int) -> tuple[list[Event], list[str]]:
         """Return what `read` without the cold yields, but for what is damaged, and what that is."""
         return integrity.events(self._fetch, after)
 
@@ -332,24 +334,28 @@ class EventLog:
         )
         return [Segment(*row) for row in found]
 
-    def erased(self, until: int, after: int = 0) -> frozenset[str]:
+    def erased_ids(self, until: int, after: int = 0) -> frozenset[str]:
         """Return the ids of the memories that were erased with `after` < seq <= `until`."""
         return log_queries.erased(self._fetch, until, after)
 
-    def rows(self, where: str, values: tuple[object, ...], *, limit: int = MOST_SEQ) -> list[Row]:
+    def select_rows(
+        self, where: str, values: tuple[object, ...], *, limit: int = MOST_SEQ
+    ) -> list[Row]:
         """Return rows as they lie, in order, for who is to rewrite them: `rewrite`."""
         return self._fetch(
             f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY seq LIMIT ?", (*values, limit)
         )
 
-    def newest_rows(self, where: str, values: tuple[object, ...], limit: int) -> list[Row]:
+    def select_newest_rows(self, where: str, values: tuple[object, ...], limit: int) -> list[Row]:
         """Return rows as they lie, the newest first by when they happened."""
         return self._fetch(
             f"SELECT {COLUMNS} FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
             (*values, limit),
         )
 
-    def places(self, where: str, values: tuple[object, ...], limit: int) -> list[tuple[int, int]]:
+    def select_places(
+        self, where: str, values: tuple[object, ...], limit: int
+    ) -> list[tuple[int, int]]:
         """Return when some events happened, and their seqs, the newest first."""
         return log_queries.places(self._fetch, where, values, limit)
 

@@ -50,7 +50,7 @@ def is_draft(event: Event) -> bool:
 def every(log: EventLog) -> list[Proposal]:
     """Return all drafts, answered or not, in the order of the log."""
     told: dict[str, list[Event]] = {}
-    for event in log.told(("proposed", "accepted", "rejected"), 0, EVER):
+    for event in log.events_between(("proposed", "accepted", "rejected"), 0, EVER):
         told.setdefault(event.subject, []).append(event)
     return [read(events) for events in told.values() if is_draft(events[0])]
 
@@ -73,7 +73,7 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
     """
     first, since = _found(log, id_)
     memory_id = accepted_as(first)
-    if known := log.about(memory_id):
+    if known := log.events_for(memory_id):
         return known[0]
     if isinstance(first.body, Recorded):
         return _accept_statement(log, first, since, memory_id, now)
@@ -152,7 +152,7 @@ def is_statement(event: Event) -> bool:
 
 
 def _found(log: EventLog, id_: str) -> tuple[Event, list[Event]]:
-    events = log.about(id_)
+    events = log.events_for(id_)
     if not events or not (is_draft(events[0]) or is_statement(events[0])):
         raise NotFound(f"no statement or draft {id_!r}: `mnemolog lessons` lists them")
     return events[0], events[1:]

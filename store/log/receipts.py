@@ -85,7 +85,7 @@ def _events(rows: Iterable[Row]) -> tuple[Event, ...]:
 
 def find(log: EventLog, id_: str) -> Event:
     """Return one receipt; raise NotFound."""
-    told = log.about(id_)
+    told = log.events_for(id_)
     if not told or not isinstance(told[0].body, Recalled):
         raise NotFound(f"no recall {id_!r}")
     return told[0]
@@ -94,7 +94,7 @@ def find(log: EventLog, id_: str) -> Event:
 def _keys(log: EventLog, wanted: Wanted, after: Place, count: int) -> Sequence[Place]:
     """Return the places of the next receipts, by an index alone unless a session is asked for."""
     where, values = _base(wanted)
-    return log.places(f"{where} AND (at, seq) < (?, ?)", (*values, *after), count)
+    return log.select_places(f"{where} AND (at, seq) < (?, ?)", (*values, *after), count)
 
 
 def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) -> list[Row]:
@@ -106,11 +106,11 @@ def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) 
         where, values = f"{where} AND project = ?", (*values, redact.redact(wanted.project))
     said = _said(wanted)
     if not said:
-        return log.whole(log.newest_rows(where, values, limit))
+        return log.whole(log.select_newest_rows(where, values, limit))
     for text, is_in in said:
         where += f" AND (body = '' OR (instr(body, ?) > 0) = {is_in:d})"
         values = (*values, text)
-    rows = log.whole(log.newest_rows(where, values, _STEP))
+    rows = log.whole(log.select_newest_rows(where, values, _STEP))
     passed = [row for row in rows if all((text in row[BODY]) == is_in for text, is_in in said)]
     return passed[:limit]
 
@@ -150,9 +150,9 @@ def pending(log: EventLog, since: int, until: int) -> list[Event]:
     One is answered by a rating of its own or, within a day, of what it brought, and by a judgment;
     a judgment that was undone counts as said: a person did not want it.
     """
-    told = log.told(("recalled",), since, until)
-    judged = {event.subject for event in log.of_jobs(("judged",))}
-    rated = log.told(("rated",), since, until + SOON_US)
+    told = log.events_between(("recalled",), since, until)
+    judged = {event.subject for event in log.job_events(("judged",))}
+    rated = log.events_between(("rated",), since, until + SOON_US)
     return [
         one
         for one in told

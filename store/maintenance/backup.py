@@ -82,7 +82,7 @@ def make_backup(tenant: Tenant, path: Path, version: str, now: int) -> BackupRep
             copy_log(tenant.log, staged.log)
             _copy_segments(tenant, staged)
         with EventLog(staged.log) as log:
-            Queue(staged.ingest).erase(log.erased(log.head()))
+            Queue(staged.ingest).erase(log.erased_ids(log.head()))
         events, newest, jobs = _proven(staged)
         listing = Listing(
             mnemolog=version,
@@ -187,9 +187,9 @@ def _check_events(log: EventLog, at_once: int) -> int:
     """Return the number of events; every hash is compared, and that none is missing of which the
     log does not say that it was lost.
     """
-    lost = dict(log.stated())
+    lost = dict(log.stated_gaps())
     count = newest = 0
-    while rows := log.rows("seq > ?", (newest,), limit=at_once):
+    while rows := log.select_rows("seq > ?", (newest,), limit=at_once):
         for row in log.whole(rows):
             while newest + 1 < row[0] and newest + 1 in lost:
                 newest = lost[newest + 1]
@@ -257,11 +257,11 @@ def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
     """
     try:
         with EventLog(tenant.log) as present:
-            gone = present.erased(present.head())
+            gone = present.erased_ids(present.head())
     except (LogCorrupt, LogForeign, NotFound):
         return None
     with EventLog(staged.log) as log:
-        ids = sorted((gone & log.known(sorted(gone))) - log.erased(log.head()))
+        ids = sorted((gone & log.known_ids(sorted(gone))) - log.erased_ids(log.head()))
         wiped = erase.wipe(staged, log, erase.EraseRequest(tuple(ids)), now) if ids else None
     Queue(staged.ingest).erase(gone)
     if wiped is not None:

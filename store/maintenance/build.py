@@ -146,7 +146,7 @@ def step(
         with parallel.workers() as workers:
             given = Inputs(
                 build.watermark,
-                lambda after: build.log.standing(after, build.watermark),
+                lambda after: build.log.effective_events(after, build.watermark),
                 {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
                 partial(snapshot.keep, build.tenant.snapshots, projection),
                 workers.map,
@@ -245,7 +245,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
     served = current_manifest(build.tenant)
     manifest = manifests.publish(build.tenant, candidate_manifest(build, checks, now))
     build_state.drop_journal(build.tenant.journals)
-    if served and build.log.erased(build.watermark, served.watermark):
+    if served and build.log.erased_ids(build.watermark, served.watermark):
         manifests.expire(build.tenant, keep=1)  # what was served before still says it
     else:
         manifests.expire(build.tenant)
@@ -325,7 +325,7 @@ def digests(
     made: dict[str, Built] = {}
     with parallel.workers() as workers:
         for projection in catalog.all_projections(embedder):
-            given = Inputs(watermark, lambda after: log.standing(after, watermark), made)
+            given = Inputs(watermark, lambda after: log.effective_events(after, watermark), made)
             if folder is not None:
                 put = partial(snapshot.keep, folder, projection)
                 given = replace(given, keep=put, map=workers.map)
@@ -403,13 +403,13 @@ def _reuse(
 def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> Previous | None:
     if old is None or old.version != projection.version or old.watermark > build.watermark:
         return None
-    if build.log.stated(old.watermark, build.watermark):
+    if build.log.stated_gaps(old.watermark, build.watermark):
         return None  # it may hold what the log does not
     if projection.grows and (
         # rows of an undone plan are no longer there: what is left has other numbers
-        build.log.undone(build.watermark, old.watermark)
+        build.log.undone_ids(build.watermark, old.watermark)
         # and what was erased is to lie in no file that is taken over
-        or build.log.erased(build.watermark, old.watermark)
+        or build.log.erased_ids(build.watermark, old.watermark)
     ):
         return None
     tables = _load_previous(build, old)

@@ -266,7 +266,7 @@ def _log(log: EventLog) -> Iterator[Finding]:
         yield Finding("error", f"{log.path}: {problem}", _REPAIR)
     if problems:
         return
-    if gaps := log.stated():
+    if gaps := log.stated_gaps():
         yield Finding("warn", f"the log has lost {numbers(gaps)}, and says so", _LOST)
     yield Finding("ok", f"{log.count()} events, all as they were written")
     yield from _secrets(log)
@@ -343,7 +343,7 @@ def alarm_text(check: CheckResult) -> str:
 
 def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Iterator[Finding]:
     try:
-        head, fresh = log.head(), log.sound(manifest.watermark)[0]
+        head, fresh = log.head(), log.undamaged_events(manifest.watermark)[0]
     except LogError:  # said by `_log`
         return
     if manifest.watermark > head:

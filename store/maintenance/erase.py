@@ -130,13 +130,15 @@ def memories_saying(log: EventLog, looker: Looker) -> list[str]:
         for row, whole in _rows(log)
         if not _can_be_cut(row[3]) and row[3] != "prompted" and looker.holds(whole[BODY])
     )
-    return [id_ for id_ in dict.fromkeys(found) if log.matching(id_, 1, ("recorded",)) == [id_]]
+    return [
+        id_ for id_ in dict.fromkeys(found) if log.ids_with_prefix(id_, 1, ("recorded",)) == [id_]
+    ]
 
 
 def _rows(log: EventLog) -> Iterator[tuple[Row, Row]]:
     """Yield every row as it lies, and whole."""
     after = 0
-    while rows := log.rows("seq > ?", (after,), limit=_BATCH):
+    while rows := log.select_rows("seq > ?", (after,), limit=_BATCH):
         yield from zip(rows, log.whole(rows), strict=True)
         after = rows[-1][0]
 

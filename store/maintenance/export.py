@@ -64,7 +64,7 @@ def _fold_log(log: EventLog) -> tuple[Fold, dict[str, list[ExportedRating]]]:
     """Return all memories, and their ratings in the order they were given."""
     fold = Fold()
     ratings: dict[str, list[ExportedRating]] = defaultdict(list)
-    for event in log.standing(0, log.head(), cold=False):
+    for event in log.effective_events(0, log.head(), cold=False):
         fold.apply(event)
         if isinstance(event.body, Rated):
             ratings[event.subject].append(_rating(event, event.body))

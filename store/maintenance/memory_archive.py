@@ -54,7 +54,7 @@ def _written(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, no
 
     folder = folder_of(tenant)
     make_folder(folder)
-    gone = log.erased(log.head(), watermark)  # what was built before still tells of it
+    gone = log.erased_ids(log.head(), watermark)  # what was built before still tells of it
     found = [_shown(log, one, now) for one in _cold(rows, now) if one.id not in gone]
     temporary = passing_name(folder / "new")
     try:
@@ -115,7 +115,7 @@ def _reason(log: EventLog, memory: Memory) -> str | None:
     """Return what was said when it went; a newer value of its key needs no words."""
     reasons = [
         getattr(event.body, "reason", None)
-        for event in log.about(memory.id)
+        for event in log.events_for(memory.id)
         if event.kind in ("archived", "superseded")
     ]
     if reasons:

@@ -196,7 +196,7 @@ def did_not_shrink(audited: AuditInput) -> AuditResult:
         return AuditResult(True, f"first build, {audited.count} rows")
     if gaps := _lost_ranges(audited):
         return AuditResult(True, f"lost: {numbers(gaps)}")
-    undone = audited.log.undone(audited.watermark, audited.published_watermark)
+    undone = audited.log.undone_ids(audited.watermark, audited.published_watermark)
     before = len(audited.published["columns"])
     if audited.count + len(undone) < before:
         said = f"{audited.count} rows, {before} are served now"
@@ -233,7 +233,7 @@ def _active_ids(tables: Tables) -> list[str]:
 
 def _lost_ranges(audited: AuditInput) -> list[tuple[int, int]]:
     """Return what the log said to be lost after what is served was built."""
-    return audited.log.stated(after=audited.published_watermark, until=audited.watermark)
+    return audited.log.stated_gaps(after=audited.published_watermark, until=audited.watermark)
 
 
 def no_secrets(audited: AuditInput) -> AuditResult:
@@ -287,7 +287,7 @@ def _served_rows(audited: AuditInput) -> pa.Table | None:
     if audited.published is None or fresh == audited.count:
         return None
     since = (audited.watermark, audited.published_watermark)
-    if audited.log.undone(*since) or audited.log.erased(*since):
+    if audited.log.undone_ids(*since) or audited.log.erased_ids(*since):
         return None  # rows are gone from among those that are served, or say nothing any more
     return audited.published["memories"]
 
@@ -310,7 +310,7 @@ def _contents_since(
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yield ids and contents of the memories and prompts since; `revised` gains what came later."""
     # only an earlier version put prompts away, and nothing else that tells of a row ever was
-    has_away = bool(audited.log.rows("kind = 'prompted' AND body = ?", (PUT_AWAY,), limit=1))
+    has_away = bool(audited.log.select_rows("kind = 'prompted' AND body = ?", (PUT_AWAY,), limit=1))
     events = audited.log.bodies(after, audited.watermark, cold=has_away)
     while some := list(islice(events, _AT_ONCE)):
         new: dict[str, str] = {}

@@ -120,7 +120,7 @@ def _row(memories: MemoryParts, id_: str) -> int:
 
 def _event(log: EventLog, one: Held) -> Event:
     body = Quarantined(check=one.check, reason=one.reason, was=one.was)
-    return Event(new_id(one.at), one.at, body, one.id, log.about(one.id)[0].project)
+    return Event(new_id(one.at), one.at, body, one.id, log.events_for(one.id)[0].project)
 
 
 def _ever(log: EventLog) -> frozenset[str]:
@@ -132,7 +132,7 @@ def _newest(log: EventLog, id_: str, until: int | None = None) -> Event:
     """Return the newest event that took a memory out, brought it back or ended it."""
     return [
         event
-        for event in log.about(id_)
+        for event in log.events_for(id_)
         if isinstance(event.body, Quarantined | Restored | Forgotten | Erased)
         and (until is None or event.seq <= until)
     ][-1]

@@ -118,7 +118,7 @@ def _log(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
                 yield from _salvage(settings, of, now, f"{path} is missing")
             return
         with EventLog(path) as log:
-            gone, has_head = log.gone(), log_head.read(path) is not None or not log.head()
+            gone, has_head = log.missing_events(), log_head.read(path) is not None or not log.head()
             problem, are_indexes_alone = log.damage()
     except (LogCorrupt, LogForeign) as error:
         yield from _salvage(settings, of, now, str(error))
@@ -175,7 +175,7 @@ def _write(settings: Settings, of: Tenant, now: int) -> None:
         with EventLog(of.log) as log:
             _renew(log)
     with EventLog(of.log) as log:  # a page may have been of before it was erased
-        there = [id_ for id_ in log.erased(log.head()) if log.known([id_])]
+        there = [id_ for id_ in log.erased_ids(log.head()) if log.known_ids([id_])]
         if there:
             erasing.erase(log, sorted(there), now)
 
@@ -245,7 +245,7 @@ def _snapshots(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
     try:
         manifest = manifests.current(of)
         with EventLog(of.log) as log:
-            lost = log.stated(after=manifest.watermark)
+            lost = log.stated_gaps(after=manifest.watermark)
             problems = checkup.damage(of, manifest)
             if lost and not problems:
                 problems = [f"lost: {log_head.numbers(lost)}"]

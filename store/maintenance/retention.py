@@ -88,7 +88,7 @@ def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
 
 def _old(log: EventLog, since: int, before: int) -> Iterator[list[Row]]:
     after = 0
-    while rows := log.rows(f"seq > ? AND {_OLD}", (after, since, before), limit=_MOST):
+    while rows := log.select_rows(f"seq > ? AND {_OLD}", (after, since, before), limit=_MOST):
         yield rows
         after = rows[-1][0]
 
@@ -102,7 +102,7 @@ def _changes(log: EventLog, rows: list[Row]) -> Iterator[Change]:
 
 
 def _erasure_events(log: EventLog, rows: list[Row], now: int) -> list[Event]:
-    already = log.erased(log.head()) if rows else frozenset()
+    already = log.erased_ids(log.head()) if rows else frozenset()
     return [
         Event(new_id(now), now, Erased(aged=True), row[1], row[5])
         for row in rows

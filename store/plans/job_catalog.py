@@ -132,7 +132,7 @@ def cost_today(home: Path, now: int) -> ModelCost:
 
 
 def _calls(log: EventLog, since: int) -> list[Called]:
-    events = log.of_jobs(("called",))
+    events = log.job_events(("called",))
     return [one.body for one in events if one.at >= since and isinstance(one.body, Called)]
 
 

@@ -82,9 +82,9 @@ def _steps_that_fit(steps: Sequence[Step]) -> int:
 def every(log: EventLog) -> list[Plan]:
     """Return all plans, the newest first."""
     told: dict[str, list[Event]] = {}
-    for event in log.of_jobs(("planned", "applied", "undone")):
+    for event in log.job_events(("planned", "applied", "undone")):
         told.setdefault(event.subject, []).append(event)
-    for event in log.told(("rejected",), 0, EVER):
+    for event in log.events_between(("rejected",), 0, EVER):
         if event.subject in told:  # else of a recommendation, or of a draft
             told[event.subject].append(event)
     return _mark_stale(log, [_plan(events) for events in reversed(told.values())])
@@ -92,7 +92,7 @@ def every(log: EventLog) -> list[Plan]:
 
 def newest(log: EventLog) -> list[Plan]:
     """Return each job's newest plan, the newest first."""
-    rows = log.newest_rows(
+    rows = log.select_newest_rows(
         "kind = 'planned' AND seq IN (SELECT max(seq) FROM events WHERE kind = 'planned' "
         "GROUP BY json_extract(body, '$.job'))",
         (),
@@ -105,7 +105,7 @@ def newest(log: EventLog) -> list[Plan]:
 def find(log: EventLog, prefix: str) -> Plan:
     """Return the one plan whose id begins so; raise NotFound, or InvalidInput where several do."""
     wanted = prefix.upper()
-    ids = log.matching(wanted, kinds=("planned",)) if wanted else []
+    ids = log.ids_with_prefix(wanted, kinds=("planned",)) if wanted else []
     if len(ids) == 1 and (found := _find(log, ids[0])) is not None:
         return found
     if ids:
@@ -175,9 +175,9 @@ def new_steps(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     """Return the steps but those that a person undid or rejected before, and those that rest on
     such a one.
     """
-    told = log.of_jobs(("planned", "undone"))
+    told = log.job_events(("planned", "undone"))
     gone_plans = {event.subject for event in told if isinstance(event.body, Undone)}
-    gone_plans |= {event.subject for event in log.told(("rejected",), 0, EVER)}
+    gone_plans |= {event.subject for event in log.events_between(("rejected",), 0, EVER)}
     declined = {
         _mark(step)
         for event in told
@@ -202,7 +202,7 @@ def _mark(step: Step) -> tuple[str, str, str | None]:
 def _open_plan(log: EventLog, planned: Planned, project: str | None) -> Plan | None:
     """Return the plan that a job made of the same steps and that still can be applied."""
     acts = _acts(planned)
-    for event in reversed(log.of_jobs(("planned",))):
+    for event in reversed(log.job_events(("planned",))):
         body = event.body
         assert isinstance(body, Planned)
         if (body.job, event.project) == (planned.job, project) and _acts(body) == acts:
@@ -226,7 +226,7 @@ def _find(log: EventLog, id_: str) -> Plan | None:
 def _plan_events(log: EventLog, id_: str) -> list[Event]:
     """Return what tells of a plan; nothing where there is none."""
     kinds = Planned | Applied | Undone | Rejected
-    return [event for event in log.about(id_) if isinstance(event.body, kinds)]
+    return [event for event in log.events_for(id_) if isinstance(event.body, kinds)]
 
 
 def _mark_stale(log: EventLog, found: Sequence[Plan]) -> list[Plan]:

@@ -79,13 +79,13 @@ def is_new(log: EventLog, event: Event, declined: Set[About]) -> bool:
     """Return whether a proposal was not made before, and nobody said no to it."""
     body = event.body
     assert isinstance(body, Proposed)
-    return _about(body.what, body.source_ids) not in declined and not log.known([event.id])
+    return _about(body.what, body.source_ids) not in declined and not log.known_ids([event.id])
 
 
 def every(log: EventLog) -> list[Recommendation]:
     """Return all recommendations, the newest first."""
     told: dict[str, list[Event]] = {}
-    for event in log.told(("proposed", "accepted", "rejected"), 0, EVER):
+    for event in log.events_between(("proposed", "accepted", "rejected"), 0, EVER):
         told.setdefault(event.subject, []).append(event)
     undone = log.subjects(("undone",))["undone"]
     read = (_read(events, undone) for events in told.values())
@@ -95,7 +95,7 @@ def every(log: EventLog) -> list[Recommendation]:
 
 def find(log: EventLog, prefix: str) -> Recommendation:
     """Return the one whose id begins so; raise NotFound, or InvalidInput where several do."""
-    told = log.about(prefix.upper()) if prefix else []
+    told = log.events_for(prefix.upper()) if prefix else []
     if told and (one := _read(told, log.subjects(("undone",))["undone"])):
         return _mark_outdated(log, [one])[0]
     found = [one for one in every(log) if prefix and one.id.startswith(prefix.upper())]

@@ -70,7 +70,7 @@ def changes_since(log: EventLog, made: Sequence[Planned]) -> Changes:
     """Return what was said since plans were made."""
     if not made:
         return Changes({}, (), {})
-    gone = log.undone(log.head())
+    gone = log.undone_ids(log.head())
     ids = sorted({id_ for plan in made for id_ in touched_ids(plan.steps)})
     least = min(plan.watermark for plan in made)
     held = _keys_held_by(log, ids)
@@ -94,7 +94,7 @@ def _of_memories(
 ) -> dict[str, Sequence[SubjectEvent]]:
     harmless = ", ".join("?" * len(_HARMLESS))
     # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
-    rows = log.rows(
+    rows = log.select_rows(
         f"subject IN (SELECT value FROM json_each(?)) AND +seq > ? AND kind NOT IN ({harmless})",
         (_json(ids), after, *sorted(_HARMLESS)),
     )
@@ -115,7 +115,7 @@ _HAS_KEY = 'instr(body, \'"key":"\') > 0'
 
 def _keys_held_by(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
     """Return the keys of those memories that are a value of one."""
-    rows = log.rows(
+    rows = log.select_rows(
         f"subject IN (SELECT value FROM json_each(?)) AND +kind = 'recorded' AND {_HAS_KEY}",
         (_json(ids),),
     )
@@ -124,10 +124,12 @@ def _keys_held_by(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
 
 def _of_keys(log: EventLog, after: int, wanted: Set[Key], gone: Set[str]) -> list[tuple[int, Key]]:
     """Return where a memory became the value of a key, in order."""
-    rows = log.rows(f"+kind = 'recorded' AND seq > ? AND {_HAS_KEY}", (after,))
+    rows = log.select_rows(f"+kind = 'recorded' AND seq > ? AND {_HAS_KEY}", (after,))
     found = [(row[0], _key(row)) for row in rows if row[1] not in gone]
     rows = [
-        row for row in log.rows("+kind = 'restored' AND seq > ?", (after,)) if row[1] not in gone
+        row
+        for row in log.select_rows("+kind = 'restored' AND seq > ?", (after,))
+        if row[1] not in gone
     ]
     held = _keys_held_by(log, [row[4] for row in rows])
     found += [(row[0], held.get(row[4])) for row in rows]
@@ -164,7 +166,7 @@ def unapply_plan(log: EventLog, undone: Event, fold: Fold) -> list[str]:
     What the plan had recorded is forgotten. Raise LogError where an event cannot be read: then
     nothing was changed.
     """
-    plans = (event.body for event in log.about(undone.subject))
+    plans = (event.body for event in log.events_for(undone.subject))
     steps = [step for plan in plans if isinstance(plan, Planned) for step in plan.steps]
     ids = _dependents(fold, touched_ids(steps))
     return fold.anew(ids, _events_until(log, ids, undone.seq))
@@ -172,8 +174,8 @@ def unapply_plan(log: EventLog, undone: Event, fold: Fold) -> list[str]:
 
 def _events_until(log: EventLog, ids: Iterable[str], until: int) -> list[Event]:
     """Return the events about some memories that count up to a seq, in order."""
-    gone = log.undone(until)
-    told = [event for id_ in ids for event in log.about(id_)]
+    gone = log.undone_ids(until)
+    told = [event for id_ in ids for event in log.events_for(id_)]
     told = [event for event in told if event.seq <= until and event.id not in gone]
     return sorted(told, key=attrgetter("seq"))
 

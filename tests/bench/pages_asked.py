@@ -175,17 +175,17 @@ def _entity(opened: OpenTenant) -> dict[str, str]:
 
 def _recalled(opened: OpenTenant) -> str:
     """Return a memory that an old receipt brought, so that all newer ones are looked at."""
-    rows = opened.log.rows("kind = 'recalled' AND body LIKE '%\"hits\":[{%'", (), limit=1)
+    rows = opened.log.select_rows("kind = 'recalled' AND body LIKE '%\"hits\":[{%'", (), limit=1)
     return str(msgspec.json.decode(rows[0][9])["hits"][0]["id"])
 
 
 def _last_memories(opened: OpenTenant) -> str:
-    [place] = opened.log.rows("id = ?", ("m40",))  # forty are left after it
+    [place] = opened.log.select_rows("id = ?", ("m40",))  # forty are left after it
     return encode_cursor(Position(place[2], place[0]), filter_digest(ListForm()))
 
 
 def _last_recalls(opened: OpenTenant) -> str:
-    [place] = opened.log.rows("id = ?", ("recall40",))
+    [place] = opened.log.select_rows("id = ?", ("recall40",))
     of = "recalls memory= project= session= silent="
     return encode_cursor(Position(place[2], place[0]), of)
 

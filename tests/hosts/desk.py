@@ -123,7 +123,7 @@ class Desk:
         """Return what the log holds of one kind from a session; the server ends for it."""
         self.mnemolog("stop")  # what it gathered is written then
         with EventLog(tenant.tenant(self.memory).log) as log:
-            return [one for one in log.of_session(session) if isinstance(one.body, kind)]
+            return [one for one in log.session_events(session) if isinstance(one.body, kind)]
 
     @property
     def server(self) -> object:

@@ -45,7 +45,7 @@ class Case:
     def calls(self) -> list[Called]:
         self.desk.mnemolog("stop")
         with EventLog(tenant.tenant(self.desk.memory).log) as log:
-            return [event.body for event in log.of_jobs(("called",))]
+            return [event.body for event in log.job_events(("called",))]
 
     @property
     def request(self) -> JSON:

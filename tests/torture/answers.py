@@ -245,7 +245,7 @@ def _filled(home: Path, name: str) -> Tenant:
 def _memories(of: Tenant) -> dict[str, Memory]:
     fold = Fold()
     with EventLog(of.log) as log:
-        for event in log.standing(0, log.head()):
+        for event in log.effective_events(0, log.head()):
             fold.apply(event)
     return fold.rows
 

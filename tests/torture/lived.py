@@ -363,7 +363,7 @@ class Life(RuleBasedStateMachine):
 
     def _fold(self) -> Fold:
         fold = Fold()
-        for event in self.log.standing(0, self.log.head()):
+        for event in self.log.effective_events(0, self.log.head()):
             fold.apply(event)
         return fold
 

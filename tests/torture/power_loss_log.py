@@ -78,7 +78,7 @@ def _compared(log: EventLog, sent: Sequence[Sequence[Event]], told: int) -> Iter
 
 
 def _rows(log: EventLog) -> list[tuple[str, bytes]]:
-    return [(row[1], row[-1]) for row in log.rows("1", ())]
+    return [(row[1], row[-1]) for row in log.select_rows("1", ())]
 
 
 @cache

@@ -128,7 +128,7 @@ def _repaired(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
             wrong += [f"{damage}: {one}" for one in _after(path, there)]
             with EventLog(path) as log:
                 kept += log.count()
-                lost += sum(last - first + 1 for first, last in log.stated())
+                lost += sum(last - first + 1 for first, last in log.stated_gaps())
     note = f"{kept} events kept, {lost} lost and said so"
     yield Outcome("doctor --repair of a damaged log", points, "logs", wrong, note)
 
@@ -148,7 +148,7 @@ def _after(path: Path, there: set[str]) -> Iterator[str]:
     """Yield what is wrong with a log that was repaired; `there` are the ids it said before."""
     with EventLog(path) as log:
         yield from log.integrity()
-        if gone := there - log.known(sorted(there)):
+        if gone := there - log.known_ids(sorted(there)):
             yield f"{len(gone)} events that could be read are gone"
         one = Event("repaired", NOW + 400, Rated(verdict=1.0), "default-m01")
         head = log.head()
@@ -282,11 +282,11 @@ def _goes_on(tally: Tally, damage: Damage, settings: Settings) -> None:
     one = Event("after", NOW + 200, Rated(verdict=1.0), "default-m01")
     try:
         with EventLog(path) as log:
-            before = {event.seq: event for event in log.sound(0)[0]}
+            before = {event.seq: event for event in log.undamaged_events(0)[0]}
             log.append([one])
     except MnemologError:
         return
     with EventLog(path) as log:
-        after = {event.seq: event for event in log.sound(0)[0]}
+        after = {event.seq: event for event in log.undamaged_events(0)[0]}
     if any(after.get(seq) != event for seq, event in before.items()):
         tally.wrong.append(f"{damage}: what could be read is gone after one more event")

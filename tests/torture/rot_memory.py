@@ -138,7 +138,7 @@ def seen(settings: Settings, *, looks: bool = True) -> Seen:
     try:
         with EventLog(tenant.log, waits=True) as log:
             is_open = log.is_open
-            events = tuple(log.sound(0)[0]) if is_open else ()
+            events = tuple(log.undamaged_events(0)[0]) if is_open else ()
             answers, notices, slowest = _asked(tenant, log)
     except MnemologError as error:
         return Seen((), None, frozenset({*alarms, str(error)}), str(error))

@@ -168,9 +168,11 @@ def _check_erase(home: Path, acknowledged: Collection[str]) -> list[str]:
             wrong.append(f"half erased: {saying} of {_SAYING} events still say it")
         if saying and "log" in acknowledged:
             wrong.append("the log says what was erased")
-        if not saying and "e1" not in log.erased(log.head()):
+        if not saying and "e1" not in log.erased_ids(log.head()):
             wrong.append("it was erased and the log does not say so")
-        content = [one.body.content for one in log.about("e1") if isinstance(one.body, Recorded)]
+        content = [
+            one.body.content for one in log.events_for("e1") if isinstance(one.body, Recorded)
+        ]
         if len(content) != 1:
             wrong.append(f"the memory is there {len(content)} times")
     if "erased" in acknowledged:

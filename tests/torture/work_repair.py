@@ -50,7 +50,7 @@ def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
     if _DONE in acknowledged:
         with log_of(home) as opened:
             wrong += opened.integrity()
-            if not opened.stated():
+            if not opened.stated_gaps():
                 wrong.append("nothing says what was lost")
     return wrong
 

@@ -97,7 +97,7 @@ class _Answered:
 
     @classmethod
     def of(cls, standing: Standing) -> "_Answered":
-        told = [event.body for event in standing.context.log.of_jobs(("called", "planned"))]
+        told = [event.body for event in standing.context.log.job_events(("called", "planned"))]
         calls = (one for one in told if isinstance(one, Called) and one.error is None)
         plans = (one for one in told if isinstance(one, Planned) and one.job == "consolidate")
         return cls(

@@ -155,7 +155,7 @@ def _lesson(
 
 def _holds_again(context: Context, lesson: Memory) -> bool:
     """Return whether what made a lesson stale is taken back: its sources, and no file."""
-    for event in reversed(context.log.about(lesson.id)):
+    for event in reversed(context.log.events_for(lesson.id)):
         if event.kind == "staled":
             return False
         if event.kind == "restored":

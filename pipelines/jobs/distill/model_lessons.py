@@ -201,7 +201,7 @@ def read(
 def paid_for(context: Context) -> Iterator[Step]:
     """Yield what a model learnt for plans that were never applied: it is not asked again."""
     seen: set[str] = set()
-    for event in context.log.of_jobs(("planned",)):
+    for event in context.log.job_events(("planned",)):
         if not isinstance(event.body, Planned) or event.body.job != "distill":
             continue
         for step in event.body.steps:
@@ -219,7 +219,7 @@ def _holds(context: Context, step: Step) -> bool:
     """Return whether a step was not done yet, and what it rests on still holds."""
     sources = (context.rows.find(id_) for id_ in step.body.get("source_ids", ()))
     has_fallen = any(one is not None and one.state in FALLEN for one in sources)
-    return not has_fallen and not context.log.known([step.subject])
+    return not has_fallen and not context.log.known_ids([step.subject])
 
 
 def _purpose(past: PastSession) -> str:
@@ -234,7 +234,7 @@ def _name(past: PastSession) -> str:
 def _answered(context: Context) -> dict[str, int]:
     """Return up to which event a model has read each session, and was paid for it."""
     found: dict[str, int] = {}
-    for event in context.log.of_jobs(("called",)):
+    for event in context.log.job_events(("called",)):
         body = event.body
         if isinstance(body, Called) and not body.error:
             if (match := _ANSWERED.fullmatch(body.purpose)) is not None:
@@ -245,7 +245,7 @@ def _answered(context: Context) -> dict[str, int]:
 def _closed(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
     """Yield what rules say already or said until somebody ended them, and what drafts say."""
     yield from (one.content for one in rules)
-    for event in context.log.told(("proposed",), 0, context.now + 1):
+    for event in context.log.events_between(("proposed",), 0, context.now + 1):
         if isinstance(event.body, Proposed):
             yield str(event.body.draft.get("content", ""))
 

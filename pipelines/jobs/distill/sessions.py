@@ -80,8 +80,8 @@ def sessions(context: Context) -> tuple[list[PastSession], int]:
 
 def _told(context: Context) -> list[Event]:
     if context.session is None:
-        return context.log.told(KINDS, context.now - DAYS * _DAY, context.now + _DAY)
-    return [one for one in context.log.of_session(context.session) if one.kind in KINDS]
+        return context.log.events_between(KINDS, context.now - DAYS * _DAY, context.now + _DAY)
+    return [one for one in context.log.session_events(context.session) if one.kind in KINDS]
 
 
 def imported(memories: Sequence[Memory], known: Sequence[PastSession]) -> list[PastSession]:

@@ -67,7 +67,7 @@ def _changed(log: EventLog, after: int) -> set[str]:
     """Return the memories whose words changed, or that are current again, after an event."""
     return {
         event.subject
-        for event in log.standing(after, log.head())
+        for event in log.effective_events(after, log.head())
         if isinstance(event.body, Revised | Restored)
     }
 
@@ -85,7 +85,7 @@ def _successors(context: Context) -> set[str]:
 
 def looked_up_to(log: EventLog, project: str | None) -> int:
     """Return up to which event all was looked at: by the last plan that a person did not leave."""
-    told = log.of_jobs(("planned", "applied", "undone"))
+    told = log.job_events(("planned", "applied", "undone"))
     ended = {event.subject for event in told if isinstance(event.body, Applied | Undone)}
     return max(
         (
@@ -151,7 +151,7 @@ def _unsaid(context: Context, turn: Memory, said: Set[tuple[str, str, str]]) -> 
 
 def _stands(log: EventLog, fact: Memory, turn: Memory) -> bool:
     """Return whether what a model read still stands in a turn, which no pattern would find."""
-    body = log.about(fact.id)[0].body
+    body = log.events_for(fact.id)[0].body
     has_model = isinstance(body, Recorded) and body.made is not None and body.made.model is not None
     return has_model and fact.content in assertions(turn.content)
 

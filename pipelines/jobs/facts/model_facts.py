@@ -160,7 +160,7 @@ def _asked_up_to(log: EventLog, project: str | None) -> int:
     wanted = (None, f"{project}"[:146]) if project else (None,)
     marks = (
         (match, event.body)
-        for event in log.of_jobs(("called",))
+        for event in log.job_events(("called",))
         if isinstance(event.body, Called) and (match := _MARK.fullmatch(event.body.purpose))
     )
     return max(
