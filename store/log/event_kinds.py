@@ -148,7 +148,7 @@ class Rejected(Body, frozen=True, kw_only=True):
 #
 # A plan is carried out by appending the events its steps name. One that was undone counts as if
 # those
-# had never been written (`EventLog.effective_events`), so its memory is to the byte what it was before.
+# had never been written (`EventLog.effective_events`): its memories are as before, to the byte.
 
 Job = Literal[
     "consolidate", "reflect", "distill", "facts", "importance", "archive", "judge", "route"
