@@ -153,7 +153,7 @@ CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
     ),
     "getOverview": (lambda one: one.overview("deploys", project="acme/web"), dict[str, Any]),
     "listProposals": (
-        lambda one: one.proposals.list(state="stale", sort="plan", project="a/b", limit=3),
+        lambda one: one.proposals.list(state="stale", category="plan", project="a/b", limit=3),
         wire.Proposals,
     ),
     "getProposal": (lambda one: one.proposals.get(ANY), wire.Proposal),

@@ -209,6 +209,21 @@ def test_over_http_a_proposal_is_listed_shown_accepted_and_undone(
     assert (missing.status_code, missing.json["code"]) == (404, "not_found")
 
 
+@pytest.mark.parametrize("name", ["category", "sort"])
+def test_over_http_proposals_are_filtered_by_category_and_by_its_old_name(
+    notes: EventLog, client: FlaskClient, name: str
+):
+    id_ = a_plan(notes)
+
+    def listed(category: str) -> list[str]:
+        answer = client.get(f"/v1/proposals?{name}={category}", headers=OURS)
+        return [one["id"] for one in answer.json["proposals"]]
+
+    assert (listed("plan"), listed("lesson")) == ([id_], [])
+    both = client.get("/v1/proposals?category=plan&sort=lesson", headers=OURS)
+    assert (both.status_code, both.json["code"]) == (400, "invalid_input")
+
+
 def test_over_http_a_stale_plan_is_a_conflict_of_its_own_code(notes: EventLog, client: FlaskClient):
     id_ = a_plan(notes)
     commands.forget(notes, "n0", NOW + 1)

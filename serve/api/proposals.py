@@ -14,12 +14,16 @@ from serve.api.shapes import InProject, InTenant
 from serve.fields import Reason, TenantName
 from serve.summaries import proposals
 from serve.summaries.proposals import Sort, State
+from store.home.errors import InvalidInput
 from store.home.projects import named_project
 
 
 class OfProposals(InProject, frozen=True, kw_only=True):
     state: Annotated[State, Meta(description="Only in this state.")] | None = None
-    sort: Annotated[Sort, Meta(description="Only plans, recommendations or lessons.")] | None = None
+    category: (
+        Annotated[Sort, Meta(description="Only plans, recommendations or lessons.")] | None
+    ) = None
+    sort: Annotated[Sort, Meta(description="The old name of `category`.")] | None = None
     limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=1_000)] = 100
 
 
@@ -38,9 +42,12 @@ class Rejection(Answered, frozen=True, kw_only=True):
 def list_proposals(call: Call[OfProposals, Nothing]) -> Reply:
     query = call.query
     project = named_project(query.project)
+    if query.category and query.sort and query.category != query.sort:
+        raise InvalidInput("`sort` is the old name of `category`: send one of them")
+    category = query.category or query.sort
     found = [
         one
-        for one in proposals.every(call.tenant.log, query.state, query.sort)
+        for one in proposals.every(call.tenant.log, query.state, category)
         if project is None or one.project in (None, project)
     ]
     first = [proposals.in_short(one) for one in found[: query.limit]]

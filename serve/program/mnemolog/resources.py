@@ -170,13 +170,25 @@ class Proposals:
         self,
         *,
         state: wire.ProposalState | None = None,
-        sort: wire.Category | None = None,
+        category: wire.Category | None = None,
         project: str | None = None,
         limit: int | None = None,
+        sort: wire.Category | None = None,
     ) -> tuple[wire.ProposalInShort, ...]:
-        """Return what jobs proposed, the newest first; up to 100 where `limit` says nothing."""
-        asked = {"state": state, "sort": sort, "project": project, "limit": limit}
-        return self._asking.get(_PROPOSALS, "/v1/proposals", **asked).proposals
+        """Return what jobs proposed, the newest first; up to 100 unless `limit` is given.
+
+        `sort` is the old name of `category`.
+        """
+        found = self._asking.get(
+            _PROPOSALS,
+            "/v1/proposals",
+            state=state,
+            category=category,
+            project=project,
+            limit=limit,
+            sort=sort,
+        )
+        return found.proposals
 
     def get(self, id_: str) -> wire.Proposal:
         """Return what a proposal would change, before and after."""
