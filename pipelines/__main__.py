@@ -168,10 +168,10 @@ def _report(what: str) -> None:
 @click.option("--only-newest", is_flag=True, help="Drop what was served before.")
 def cold_files(tenant: str | None, compact: bool, dry_run: bool, only_newest: bool) -> None:
     """Write the file of cold memories, or put old receipts away; print what was done as JSON."""
-    from pipelines.jobs.archive import keep
+    from pipelines.jobs.archive import write_archive
 
     settings = config.load()
-    done = keep(
+    done = write_archive(
         settings,
         tenant or settings.choices.tenant,
         time.time_ns() // 1_000,

@@ -15,7 +15,7 @@ from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 from model_server import Asked, ModelServer
 
 from pipelines.jobs import find_job
-from pipelines.jobs.consolidate.model_judgments import Judgment, differ_in_fact, why_not
+from pipelines.jobs.consolidate.model_judgments import Judgment, differ_in_fact, reject_reason
 from pipelines.jobs.context import Context
 from pipelines.jobs.runner import open_memory, write_plan
 from pipelines.llm.client import Answer
@@ -357,7 +357,7 @@ def test_a_model_that_lies_merges_nothing_of_309_facts(home: Home):
     ],
 )
 def test_words_that_lose_or_invent_are_not_taken(home: Home, successor: str, reason: str):
-    assert reason in (why_not(successor, *NEAR) or "")
+    assert reason in (reject_reason(successor, *NEAR) or "")
     home.record(*drafts(*NEAR))
     assert home.plan(model=same(successor)) is None
 

@@ -11,8 +11,8 @@ import pytest
 from background import until
 from starlette.responses import PlainTextResponse
 
-from pipelines.orchestration.request_guard import Access, guarded
-from pipelines.orchestration.webserver import Channels, bounded_server
+from pipelines.orchestration.request_guard import Access, guard
+from pipelines.orchestration.webserver import Channels, make_server
 from store.home import http_access
 from store.home.config import Settings
 from store.home.http_access import signer
@@ -57,8 +57,8 @@ def pages(home: Path) -> Iterator[Pages]:
 
         channels.look = counted
         access = Access(TOKEN, signer(TOKEN, Settings(home)), lambda: 0)
-        app = guarded(PlainTextResponse("here"), access, channels.know)
-        served = bounded_server(app, channels, finish_s=1)
+        app = guard(PlainTextResponse("here"), access, channels.know)
+        served = make_server(app, channels, finish_s=1)
         thread = threading.Thread(target=served.run, kwargs={"sockets": [listening]})
         thread.start()
         until(lambda: served.started)

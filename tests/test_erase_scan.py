@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import ipc, parquet
 
-from pipelines.jobs.archive import keep
+from pipelines.jobs.archive import write_archive
 from serve.cli import main
 from serve.cli.erase import _build_anew
 from serve.server import processes
@@ -54,7 +54,7 @@ def built_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Build in this process: `test_erase.py` has the command's own."""
 
     def build(settings: Settings, name: str) -> None:
-        keep(settings, name, NOW, lambda what: None, only_newest=True)
+        write_archive(settings, name, NOW, lambda what: None, only_newest=True)
 
     monkeypatch.setattr("serve.cli.erase._build_anew", build)
 

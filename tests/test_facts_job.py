@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from model_server import Asked, ModelServer
 
 from pipelines.jobs import find_job
-from pipelines.jobs.facts.statements import assertions, stated
+from pipelines.jobs.facts.statements import assertions, facts_in
 from pipelines.jobs.runner import run
 from serve.cli import main
 from store.derived.facts import entity_name, facts_of
@@ -92,7 +92,7 @@ def test_of_labelled_sentences_nearly_all_that_is_read_is_stated_and_most_is_rea
     for one in lines:
         wanted = {named(fact) for fact in one["facts"]}
         turn = of_turn(one["text"], project="acme/web") if one["text"].strip() else None
-        found = {(f.entity, f.relation, f.value) for f in stated(turn)} if turn else set()
+        found = {(f.entity, f.relation, f.value) for f in facts_in(turn)} if turn else set()
         right += len(found & wanted)
         wrong += len(found - wanted)
         missed += len(wanted - found)
@@ -111,12 +111,12 @@ def test_of_labelled_sentences_nearly_all_that_is_read_is_stated_and_most_is_rea
     ],
 )
 def test_a_fact_holds_since_the_day_its_turn_names(text: str, day: int):
-    (fact,) = stated(of_turn(text))
+    (fact,) = facts_in(of_turn(text))
     assert fact.since == (NOW if day == 0 else (NOW // DAY + day) * DAY)
 
 
 def test_a_time_that_had_not_come_is_no_fact():
-    assert stated(of_turn("The API listens on port 8080 since 2026-12-24.")) == []
+    assert facts_in(of_turn("The API listens on port 8080 since 2026-12-24.")) == []
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_a_time_that_had_not_come_is_no_fact():
     ],
 )
 def test_what_one_says_of_oneself_is_of_whoever_said_it(fields: dict[str, Any], who: str | None):
-    found = [one.entity for one in stated(of_turn("I live in Lisbon.", **fields))]
+    found = [one.entity for one in facts_in(of_turn("I live in Lisbon.", **fields))]
     assert found == ([who] if who else [])
 
 
 def test_a_text_that_says_two_values_of_one_thing_says_neither():
     text = "The API runs on port 8080.\nThe API runs on port 8090.\nThe web runs on port 3000."
-    assert [one.key for one in stated(of_turn(text))] == ["web.port"]
+    assert [one.key for one in facts_in(of_turn(text))] == ["web.port"]
 
 
 def test_what_is_pasted_asserts_nothing():

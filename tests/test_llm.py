@@ -15,7 +15,7 @@ from model_server import Asked, ModelServer
 
 from pipelines.llm import prompt, provider
 from pipelines.llm.budget import Budget
-from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Estimator, Patience, of_tier
+from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Estimator, Patience, model_of_tier
 from pipelines.llm.prompt import make_prompt
 from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
@@ -301,9 +301,9 @@ def test_the_same_question_has_the_same_digest(client, server, log):
 def test_a_tier_that_is_not_set_takes_the_next_cheaper_then_the_next_dearer():
     limits = Llm(cheap="a", expensive="c")
     tiers = ("cheap", "balanced", "expensive")
-    assert [of_tier(limits, tier) for tier in tiers] == ["a", "a", "c"]
-    assert [of_tier(Llm(expensive="c"), tier) for tier in tiers] == ["c", "c", "c"]
-    assert [of_tier(Llm(balanced="b"), tier) for tier in tiers] == ["b", "b", "b"]
+    assert [model_of_tier(limits, tier) for tier in tiers] == ["a", "a", "c"]
+    assert [model_of_tier(Llm(expensive="c"), tier) for tier in tiers] == ["c", "c", "c"]
+    assert [model_of_tier(Llm(balanced="b"), tier) for tier in tiers] == ["b", "b", "b"]
 
 
 def test_the_tier_asked_for_is_the_model_asked(client, server, log):

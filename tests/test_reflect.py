@@ -18,7 +18,7 @@ from pipelines import jobs
 from pipelines.jobs.context import Context
 from pipelines.jobs.reflect import generated_text, sequences
 from pipelines.jobs.reflect.clusters import average_linkage
-from pipelines.jobs.reflect.generated_text import Written, checked
+from pipelines.jobs.reflect.generated_text import Written, supported_text
 from pipelines.jobs.reflect.inputs import Finding
 from pipelines.jobs.runner import open_memory, run
 from serve.cli import main
@@ -209,9 +209,9 @@ def test_a_weekday_is_told_only_where_chance_does_not_explain_it():
 
 
 def test_the_binomial_tail_is_that_of_its_definition():
-    assert sequences.tail(0, 5, 0.3) == pytest.approx(1.0)
-    assert sequences.tail(5, 5, 0.5) == pytest.approx(1 / 32)
-    assert sequences.tail(8, 10, 0.5) == pytest.approx(56 / 1024)  # (45 + 10 + 1) / 2^10
+    assert sequences.binomial_tail(0, 5, 0.3) == pytest.approx(1.0)
+    assert sequences.binomial_tail(5, 5, 0.5) == pytest.approx(1 / 32)
+    assert sequences.binomial_tail(8, 10, 0.5) == pytest.approx(56 / 1024)  # (45 + 10 + 1) / 2^10
 
 
 def test_a_history_of_commits_makes_no_insight(memory: Notes):
@@ -321,7 +321,7 @@ def finding(*texts: str) -> Finding:
 )
 def test_only_what_the_sources_bear_out_is_kept(sentence: str, stays: bool):
     of = finding("The proxy listens on port 5432", "Our proxy was moved: port 5432 again")
-    text = checked(of, Written((sentence,)))
+    text = supported_text(of, Written((sentence,)))
     assert (text is not None and sentence in text) == stays
 
 

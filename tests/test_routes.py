@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.jobs import find_job
-from pipelines.jobs.route import proposed, tier_for
+from pipelines.jobs.route import propose_policy, tier_for
 from pipelines.jobs.runner import open_memory as opened_context
 from pipelines.jobs.runner import write_plan
 from serve.app import create_app
@@ -486,12 +486,12 @@ def evidence(verdicts: list[float], served_verdicts: int = 60) -> list[Event]:
 def test_a_policy_that_may_lose_is_refused_and_the_note_says_why(verdicts: list[float], why: str):
     routes = Routes(folded(evidence(verdicts)))
     assert routes.held["debug", "search", "low_threshold"].q > 0
-    found = proposed(routes)
+    found = propose_policy(routes)
     assert found.steps == () and why in found.notes[0]
 
 
 def test_what_the_log_bears_out_is_proposed_with_its_estimate():
-    (step,) = proposed(Routes(folded(evidence([1.0] * 25 + [0.5] * 5)))).steps
+    (step,) = propose_policy(Routes(folded(evidence([1.0] * 25 + [0.5] * 5)))).steps
     assert step.body["policy"]["debug"]["search"] == "low_threshold"
     assert step.body["value"] == pytest.approx(0.9167, abs=1e-3)
     assert step.body["low"] > 0.5 and step.before["policy"] == complete_policy({})
@@ -502,7 +502,7 @@ def test_what_was_never_compared_is_not_adopted():
     for number in range(60):  # both were served, nothing was tried: the days differ, not they
         action = "low_threshold" if number < 30 else "medium_threshold"
         events += [recalled(f"r{number}", {"search": action}), rated(f"r{number}", number < 30)]
-    assert proposed(Routes(folded(events))).steps == ()
+    assert propose_policy(Routes(folded(events))).steps == ()
 
 
 def test_the_estimate_is_that_of_a_user_who_was_asked():

@@ -51,26 +51,26 @@ class _Cold:
 
 def propose(context: Context) -> Proposal:
     """Return a step for every memory that is to be put away: first what expired, then the cold."""
-    found = chain(_past_their_time(context), _cold(context))
+    found = chain(_expiry_steps(context), _idle_steps(context))
     chosen = tuple(islice(found, MOST))
     is_more = next(found, None) is not None
     return Proposal(chosen, len(context.living), tuple(_notes(context, is_more=is_more)))
 
 
-def _past_their_time(context: Context) -> Iterator[Step]:
-    for row in _run_out(context).tolist():
-        yield _expired(context.rows.take([row])[0], context.now)
+def _expiry_steps(context: Context) -> Iterator[Step]:
+    for row in _expired_rows(context).tolist():
+        yield _expiry_step(context.rows.take([row])[0], context.now)
 
 
-def _cold(context: Context) -> Iterator[Step]:
+def _idle_steps(context: Context) -> Iterator[Step]:
     kept = _sources(context)
     for one in _coldest(context):
         memory = context.rows.take([one.row])[0]
         if memory.key is None and memory.id not in kept:
-            yield _unused(memory, one)
+            yield _idle_step(memory, one)
 
 
-def _run_out(context: Context) -> Rows:
+def _expired_rows(context: Context) -> Rows:
     """Return the rows whose ttl is over, of the project or of none, the first to expire first."""
     rows = context.rows
     mask = rows.equal("state", (ACTIVE,)) & (rows.expires_at <= context.now)
@@ -87,7 +87,7 @@ def _coldest(context: Context) -> Iterator[_Cold]:
     usage = Usage.open(context.tables("usage"))
     every = np.arange(len(rows))
     changed = rows.updated_at.copy()
-    for row, at in _rescored(context):
+    for row, at in _importance_changes(context):
         changed[row] = at
     last = np.maximum(changed, usage.counts("last_recalled_at", every))
     idle = (_newest_beside(context, last) - last)[living]
@@ -103,7 +103,7 @@ def _coldest(context: Context) -> Iterator[_Cold]:
         yield _Cold(row, int(idle[place]), float(left[place]), int(recalled[place]), int(last[row]))
 
 
-def _rescored(context: Context) -> Iterator[tuple[int, int]]:
+def _importance_changes(context: Context) -> Iterator[tuple[int, int]]:
     """Yield the rows that the job `importance` revised, and when somebody else last changed them:
     to be found unimportant is no use.
     """
@@ -145,14 +145,14 @@ def _sources(context: Context) -> frozenset[str]:
     return frozenset(id_ for one in context.memories(made) for id_ in one.source_ids)
 
 
-def _expired(memory: Memory, now: int) -> Step:
+def _expiry_step(memory: Memory, now: int) -> Step:
     assert memory.expires_at is not None
     over = (now - memory.expires_at) // _DAY
     why = f"its time ran out on {isoformat(memory.expires_at)[:10]}"
     return steps.archive(memory, why, days_over=over)
 
 
-def _unused(memory: Memory, cold: _Cold) -> Step:
+def _idle_step(memory: Memory, cold: _Cold) -> Step:
     since = f"since {isoformat(cold.last)[:10]}"
     what = "was not recalled" if cold.recalled else "nobody recalled it"
     others = "its project went on" if memory.project else "others were used"
@@ -183,7 +183,7 @@ class Kept(msgspec.Struct, frozen=True):
     compacted: Compacted | None = None
 
 
-def keep(
+def write_archive(
     settings: Settings,
     tenant_name: str,
     now: int,

@@ -152,25 +152,25 @@ class Scores(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ModelScore:
     """What a model said of a memory."""
 
     importance: float
     model: str
 
 
-def model_scores(context: Context, memories: Sequence[Memory]) -> dict[str, Scored]:
+def model_scores(context: Context, memories: Sequence[Memory]) -> dict[str, ModelScore]:
     """Return what the model says of memories, by id; those it says nothing of are left out.
 
     Memories are in the order of their recording. None is asked about without a model.
     """
     if context.model is None:
         return {}
-    found: dict[str, Scored] = {}
-    for batch in _unasked(context, memories):
+    found: dict[str, ModelScore] = {}
+    for batch in _new_batches(context, memories):
         context.report(f"importance: {len(batch)} memories before the model")
         try:
-            found |= _asked(context.model, batch)
+            found |= _ask_batch(context.model, batch)
         except BudgetSpent:
             break
         except ModelError:
@@ -178,19 +178,19 @@ def model_scores(context: Context, memories: Sequence[Memory]) -> dict[str, Scor
     return found
 
 
-def _asked(model: LanguageModel, batch: Sequence[Memory]) -> dict[str, Scored]:
+def _ask_batch(model: LanguageModel, batch: Sequence[Memory]) -> dict[str, ModelScore]:
     answer = model.ask(PURPOSE, _INSTRUCTIONS, _data(batch), Scores, tier="cheap")
-    found: dict[str, Scored] = {}
+    found: dict[str, ModelScore] = {}
     for one in answer.value.scores:
         if 1 <= one.n <= len(batch):
             memory = batch[one.n - 1]
             most = memory.unsaid_importance if memory.trust in TOOL_TRUSTS else 1.0
             said = min(one.importance, most)
-            found[memory.id] = Scored(said, answer.model)
+            found[memory.id] = ModelScore(said, answer.model)
     return found
 
 
-def _unasked(context: Context, memories: Sequence[Memory]) -> Iterator[list[Memory]]:
+def _new_batches(context: Context, memories: Sequence[Memory]) -> Iterator[list[Memory]]:
     """Yield the batches that were not asked about before, the newest memories first."""
     bodies = (event.body for event in context.log.job_events(("called",)))
     asked = {
@@ -237,8 +237,8 @@ class _Change:
 
 def propose(context: Context) -> Proposal:
     """Return steps that set the importance of memories it is to be changed of by LEAST or more."""
-    signals, own = Signals(context), _Own.of(context.log)
-    of_model = own.said | model_scores(context, _askable(context, own))
+    signals, own = Signals(context), _PastRuns.of(context.log)
+    of_model = own.said | model_scores(context, _memories_to_score(context, own))
     rows = {int(row) for row in signals.rows}
     living = set(context.living.tolist())
     before = (context.rows.row(id_) for id_ in (*of_model, *own.changed))
@@ -255,7 +255,7 @@ def propose(context: Context) -> Proposal:
 
 
 def _change(
-    context: Context, signals: Signals, row: int, of_model: dict[str, Scored]
+    context: Context, signals: Signals, row: int, of_model: dict[str, ModelScore]
 ) -> _Change | None:
     """Return the change of a row's importance; None where it is too small."""
     (memory,) = context.rows.take([row])
@@ -283,7 +283,7 @@ def _step(change: _Change) -> Step:
     return steps.revise(change.memory, revised, why, text=text, **evidence)
 
 
-def _askable(context: Context, own: "_Own") -> list[Memory]:
+def _memories_to_score(context: Context, own: "_PastRuns") -> list[Memory]:
     """Return the newest living memories whose importance nobody gave, in order of recording."""
     if context.model is None:
         return []
@@ -298,7 +298,7 @@ _LOOKED_AT = 10 * BATCH * MOST_BATCHES
 
 
 @dataclass(frozen=True, slots=True)
-class _Own:
+class _PastRuns:
     """What this job did before: to which memories, and what a model said of them.
 
     `passed` are the events that nobody else meant: its own, and those that were undone.
@@ -306,10 +306,10 @@ class _Own:
 
     passed: frozenset[str]
     changed: frozenset[str]
-    said: dict[str, Scored]
+    said: dict[str, ModelScore]
 
     @classmethod
-    def of(cls, log: EventLog) -> "_Own":
+    def of(cls, log: EventLog) -> "_PastRuns":
         applied = [
             one
             for one in plans.every(log)
@@ -320,7 +320,7 @@ class _Own:
             passed=log.undone_ids(log.head()).union(*(plan.events for plan in applied)),
             changed=frozenset(step.subject for step in done),
             said={  # the newest plan comes last
-                step.subject: Scored(step.evidence["said"], step.evidence["model"])
+                step.subject: ModelScore(step.evidence["said"], step.evidence["model"])
                 for step in done
                 if "said" in step.evidence
             },

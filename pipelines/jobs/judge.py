@@ -56,7 +56,7 @@ _DENIES = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class Signal:
     """A verdict in [-1, 1] and what it rests on."""
 
     verdict: float
@@ -64,7 +64,7 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True)
-class Deeds:
+class Actions:
     """What was done after a recall: commands as the memory names them, and files, edited."""
 
     commands: frozenset[str]
@@ -76,7 +76,7 @@ class Deeds:
         return not (self.commands or self.files or self.followed)
 
 
-def deeds(events: Sequence[Event]) -> Deeds:
+def summarize_actions(events: Sequence[Event]) -> Actions:
     """Return what some events say was done; what failed, or a tool or the web told, was not."""
     trusted = [one for one in events if one.trust in MAY_RULE]
     acted = [one.body for one in trusted if isinstance(one.body, Acted)]
@@ -93,37 +93,37 @@ def deeds(events: Sequence[Event]) -> Deeds:
         for one in trusted
         if isinstance(one.body, Followed) and one.body.verdict != "not_applicable"
     }
-    return Deeds(frozenset(ran), tuple(edited), told)
+    return Actions(frozenset(ran), tuple(edited), told)
 
 
-def sign(memory: Memory, done: Deeds, in_vain: int) -> Sign | None:
+def signal_for(memory: Memory, done: Actions, in_vain: int) -> Signal | None:
     """Return what was done says of a memory; None where it says nothing.
 
     `in_vain` is how many recalls brought it, this one too, while nothing showed that it was of use.
     """
-    found = _sign(memory, done)
+    found = _direct_signal(memory, done)
     if found is None and in_vain >= AGAIN and not done.is_empty:
-        found = Sign(IGNORED, f"brought {in_vain} times and never used")
+        found = Signal(IGNORED, f"brought {in_vain} times and never used")
     if found is not None and found.verdict > 0 and memory.trust not in MAY_RULE:
         return None
     return found
 
 
-def _sign(memory: Memory, done: Deeds) -> Sign | None:
+def _direct_signal(memory: Memory, done: Actions) -> Signal | None:
     told = done.followed.get(memory.id)
     if told is not None:
-        return Sign(FOLLOWED if told == "followed" else NOT_FOLLOWED, f"the lesson was {told}")
-    files, commands = _named(memory.content)
+        return Signal(FOLLOWED if told == "followed" else NOT_FOLLOWED, f"the lesson was {told}")
+    files, commands = _mentions_in(memory.content)
     for path in done.files:
         if _is_among(path, files):
-            return Sign(USED, f"{path} was edited")
+            return Signal(USED, f"{path} was edited")
     for name in sorted(commands & done.commands):
-        return Sign(USED, f"{name} was run")
+        return Signal(USED, f"{name} was run")
     return None
 
 
 @lru_cache(4_096)
-def _named(text: str) -> tuple[frozenset[str], frozenset[str]]:
+def _mentions_in(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the files and the commands a text names; of one that denies something no commands:
     what it warns of and what it recommends look alike.
     """
@@ -144,7 +144,7 @@ AFTER_US = 2 * 3_600 * 1_000_000  # of what was done
 
 
 @dataclass
-class Known:
+class PastUse:
     """What is known of memories while recalls are judged: how often each came in vain."""
 
     brought: Counter[str] = field(default_factory=Counter)
@@ -162,7 +162,7 @@ def propose(context: Context) -> Proposal:
         for one in pending(context.log, since, context.now + 1)
         if context.project is None or one.project in (None, context.project)
     ]
-    known = _known(context, since)
+    known = _past_use(context, since)
     found: list[Step] = []
     asks = context.model is not None
     elsewhere = (
@@ -171,29 +171,29 @@ def propose(context: Context) -> Proposal:
         else []
     )
     for recall in waiting:
-        after = _after(context, recall, elsewhere)
+        after = _events_after(context, recall, elsewhere)
         if not _is_over(recall, after, context.now):
             continue
-        step, asks = _judged(context, recall, after, known, asks=asks)
+        step, asks = _judgment(context, recall, after, known, asks=asks)
         found.append(step)
     left = len(waiting) - len(found)
     notes = (f"{left} recalls are too young to be judged",) if left else ()
     return Proposal(tuple(found), len(waiting), notes)
 
 
-def _judged(
-    context: Context, recall: Event, after: Sequence[Event], known: Known, *, asks: bool
+def _judgment(
+    context: Context, recall: Event, after: Sequence[Event], known: PastUse, *, asks: bool
 ) -> tuple[Step, bool]:
     """Return the judgment of a recall, and whether a model may be asked of the next one."""
     body = recall.body
     assert isinstance(body, Recalled)
-    done = deeds(after)
+    done = summarize_actions(after)
     found = (context.rows.find(hit.id) for hit in body.hits)
     memories = [one for one in found if one is not None and one.content]  # but what was erased
     signs = {
         one.id: told
         for one in memories
-        if (told := sign(one, done, known.in_vain(one.id))) is not None
+        if (told := signal_for(one, done, known.in_vain(one.id))) is not None
     }
     by: Judge = "heuristic"
     made: Made | None = None
@@ -213,7 +213,7 @@ def _judged(
 
 def _opinions(
     context: Context, body: Recalled, memories: Sequence[Memory], after: Sequence[Event]
-) -> tuple[dict[str, Sign], Made | None, bool]:
+) -> tuple[dict[str, Signal], Made | None, bool]:
     """Return what a model says, its lineage, and whether it may be asked again."""
     trusted = [one for one in memories if one.trust in MAY_RULE]
     acted = [one for one in after if isinstance(one.body, Acted) and one.trust in MAY_RULE]
@@ -221,7 +221,7 @@ def _opinions(
         return {}, None, True
     tier = tier_for(context, body.route.state if body.route else None)
     try:
-        opinions, answer = ask_model(context.model, body.query, trusted, acted, tier)
+        opinions, answer = model_opinions(context.model, body.query, trusted, acted, tier)
     except BudgetSpent:
         return {}, None, False
     except ModelError:
@@ -229,9 +229,9 @@ def _opinions(
     return opinions, answer.made("judge"), True
 
 
-def _known(context: Context, since: int) -> Known:
+def _past_use(context: Context, since: int) -> PastUse:
     """Return how often the memories were brought lately, and which were of use."""
-    known = Known()
+    known = PastUse()
     for event in context.log.events_between(("recalled", "rated"), since, context.now + 1):
         if isinstance(event.body, Recalled):
             known.brought.update({hit.id for hit in event.body.hits})
@@ -244,7 +244,7 @@ def _known(context: Context, since: int) -> Known:
     return known
 
 
-def _after(context: Context, recall: Event, elsewhere: Sequence[Event]) -> list[Event]:
+def _events_after(context: Context, recall: Event, elsewhere: Sequence[Event]) -> list[Event]:
     """Return what happened after a recall in its session; where it tells of none, what of all that
     was done `elsewhere` was done in its project.
     """
@@ -264,7 +264,7 @@ def _is_over(recall: Event, after: Sequence[Event], now: int) -> bool:
     return ended or now >= recall.at + AFTER_US
 
 
-def _why(signs: dict[str, Sign]) -> str:
+def _why(signs: dict[str, Signal]) -> str:
     def said() -> Iterator[str]:
         for id_, one in sorted(signs.items(), key=lambda pair: -abs(pair[1].verdict)):
             yield f"{id_} {one.verdict:+.2f}: {one.evidence}"
@@ -301,17 +301,17 @@ class Opinions(msgspec.Struct, frozen=True):
     opinions: tuple[Opinion, ...]
 
 
-def ask_model(
+def model_opinions(
     model: LanguageModel,
     query: str,
     memories: Sequence[Memory],
     done: Sequence[Event],
     tier: ModelTier,
-) -> tuple[dict[str, Sign], Answer[Opinions]]:
+) -> tuple[dict[str, Signal], Answer[Opinions]]:
     """Return what the model says by memory, and its answer; raise as `LanguageModel.ask` does."""
     answer = model.ask("judge", INSTRUCTIONS, _data(query, memories, done), Opinions, tier=tier)
     found = {
-        memories[one.memory - 1].id: Sign(max(-MOST, min(MOST, one.verdict)), one.why[:_LINE])
+        memories[one.memory - 1].id: Signal(max(-MOST, min(MOST, one.verdict)), one.why[:_LINE])
         for one in answer.value.opinions
         if 1 <= one.memory <= len(memories) and one.verdict == one.verdict  # no NaN
     }

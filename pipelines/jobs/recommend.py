@@ -60,19 +60,19 @@ def refresh(
         ) as context,
     ):
         context.report("recommendations")
-        events = recommended(context)
+        events = new_proposals(context)
         if write and events:
             context.log.append(events)
-        return [_shown(one) for one in events]
+        return [_to_proposed(one) for one in events]
 
 
-def recommended(context: Context) -> list[Event]:
+def new_proposals(context: Context) -> list[Event]:
     """Return the proposals that are new and that nobody said no to, one of a memory at a time."""
     known = recommendations.every(context.log)
     declined = recommendations.rejected_before(known)
     busy = {id_ for one in known if one.state == "pending" for id_ in one.source_ids}
     found: list[Event] = []
-    for search in (unused, alike, helpful, unclear):
+    for search in (find_unused, find_near_duplicates, find_helpful, find_unclear):
         count = 0
         for one in search(context):
             ids = {memory.id for memory in one.memories}
@@ -89,7 +89,7 @@ def recommended(context: Context) -> list[Event]:
     return found
 
 
-def _shown(event: Event) -> Proposed:
+def _to_proposed(event: Event) -> Proposed:
     body = event.body
     assert isinstance(body, event_kinds.Proposed)
     return Proposed(event.id, body.what, body.because or "", body.source_ids)
@@ -119,7 +119,7 @@ PROMOTED = 0.9
 _DAY_US = 86_400 * 1_000_000
 
 
-def unused(context: Context) -> Iterator[Candidate]:
+def find_unused(context: Context) -> Iterator[Candidate]:
     """Yield what was never recalled nor rated, is old and of little weight, the oldest first."""
     usage, rows = _usage(context), context.living
     if int(usage.recalled.sum()) < USED:
@@ -137,7 +137,7 @@ def unused(context: Context) -> Iterator[Candidate]:
         yield Candidate("archive", (memory,), (step,), why)
 
 
-def helpful(context: Context) -> Iterator[Candidate]:
+def find_helpful(context: Context) -> Iterator[Candidate]:
     """Yield what was recalled often and found good, the best first, and weighs as any other.
 
     A person's rating and what a job judged by the work afterwards count alike.
@@ -153,10 +153,10 @@ def helpful(context: Context) -> Iterator[Candidate]:
     order = order[np.argsort(-means[order], kind="stable")]
     for place, memory in zip(order.tolist(), context.memories(rows[order]), strict=True):
         if not memory.pinned:
-            yield _promoted(memory, int(recalled[place]), int(words[place]), float(means[place]))
+            yield _promotion(memory, int(recalled[place]), int(words[place]), float(means[place]))
 
 
-def _promoted(memory: Memory, recalled: int, words: int, mean: float) -> Candidate:
+def _promotion(memory: Memory, recalled: int, words: int, mean: float) -> Candidate:
     why = f"recalled {recalled} times, and rated or judged {mean:+.2f} in the mean of {words}"
     change = Revised(importance=PROMOTED, reason=why)
     step = steps.revise(memory, change, why, recalled=recalled, verdicts=words, mean=mean)
@@ -181,7 +181,7 @@ _BLOCK = 1_000
 Rows = npt.NDArray[np.int64]
 
 
-def alike(context: Context) -> Iterator[Candidate]:
+def find_near_duplicates(context: Context) -> Iterator[Candidate]:
     """Yield pairs that say nearly the same, the nearest first, each memory once."""
     rows = context.living
     rows = rows[context.rows.equal("kind", KINDS)[rows]][-MOST_COMPARED:]
@@ -191,7 +191,7 @@ def alike(context: Context) -> Iterator[Candidate]:
         if first.id in taken or second.id in taken or not _may_merge(first, second):
             continue
         taken |= {first.id, second.id}
-        yield _merged(first, second, likeness)
+        yield _merge_candidate(first, second, likeness)
 
 
 def _pairs(context: Context, rows: Rows) -> list[tuple[float, int, int]]:
@@ -214,18 +214,18 @@ def _may_merge(one: Memory, other: Memory) -> bool:
         return False
     a, b = statement(one.text), statement(other.text)
     # what says the same by strict evidence is for `consolidate`
-    if a.key == b.key or _told_apart(a) != _told_apart(b):
+    if a.key == b.key or _marks_and_denials(a) != _marks_and_denials(b):
         return False
     words, others = set(tokenizer.terms(one.content)), set(tokenizer.terms(other.content))
     return len(words & others) >= SHARED * len(words | others)
 
 
-def _told_apart(one: Statement) -> tuple[frozenset[str], int]:
+def _marks_and_denials(one: Statement) -> tuple[frozenset[str], int]:
     denials = sum(token in ("not", "no", "never", "without") for token in one.said)
     return frozenset(one.marks), denials
 
 
-def _merged(one: Memory, other: Memory, likeness: float) -> Candidate:
+def _merge_candidate(one: Memory, other: Memory, likeness: float) -> Candidate:
     """Return the change that lets the one that says more, or the newer, stand for both."""
     kept, goes = sorted((one, other), key=lambda m: (-len(set(tokenizer.terms(m.content))), -m.seq))
     why = f"it says nearly what {kept.id} says, in other words"
@@ -245,7 +245,7 @@ _NESTED = re.compile(r"^(?: {2,}|\t+)(?:[-*+•]|\d+[.)])\s", re.MULTILINE)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
-def unclear(context: Context) -> Iterator[Candidate]:
+def find_unclear(context: Context) -> Iterator[Candidate]:
     """Yield what says several things, and what says it too long, the longest first."""
     rows = context.living
     wanted = rows[context.rows.equal("kind", KINDS)[rows]]
@@ -255,12 +255,12 @@ def unclear(context: Context) -> Iterator[Candidate]:
         if one.job is None and one.key is None and one.superseded_by is None
     ]
     for memory in sorted(memories, key=lambda one: (-len(one.content), one.seq)):
-        found = _parted(context, memory) or _shortened(memory)
+        found = _split_list(context, memory) or _shorten(memory)
         if found is not None:
             yield found
 
 
-def _parted(context: Context, memory: Memory) -> Candidate | None:
+def _split_list(context: Context, memory: Memory) -> Candidate | None:
     """Return a memory that is a list of facts as one memory each; None where it is no such list."""
     points = _POINT.findall(memory.content)
     said = sum(len(point) for point in points)
@@ -271,7 +271,7 @@ def _parted(context: Context, memory: Memory) -> Candidate | None:
     lead = _POINT.sub("", memory.content).strip()
     why = f"{len(points)} facts in one memory"
     try:
-        parts = tuple(_part(context, memory, point, lead) for point in points)
+        parts = tuple(_part_step(context, memory, point, lead) for point in points)
     except InvalidInput:  # a point that makes no memory
         return None
     return Candidate(
@@ -279,7 +279,7 @@ def _parted(context: Context, memory: Memory) -> Candidate | None:
     )
 
 
-def _part(context: Context, memory: Memory, point: str, lead: str) -> Step:
+def _part_step(context: Context, memory: Memory, point: str, lead: str) -> Step:
     draft = Draft(
         id=steps.result_id("recommend", point, [memory.id], memory.created_at),
         content=point,
@@ -298,7 +298,7 @@ def _part(context: Context, memory: Memory, point: str, lead: str) -> Step:
     return steps.record(draft, Made(job="recommend"), context.now, "one fact of several")
 
 
-def _shortened(memory: Memory) -> Candidate | None:
+def _shorten(memory: Memory) -> Candidate | None:
     """Return a long memory as its first sentences, with the whole of it as their context."""
     if len(memory.content) <= LONG or memory.context is not None:
         return None

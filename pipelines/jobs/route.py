@@ -55,10 +55,10 @@ class Change:
 
 def propose(context: Context) -> Proposal:
     """Return the step that serves a better policy; where there is none, notes say why."""
-    return proposed(Routes(context.tables("routes")))
+    return propose_policy(Routes(context.tables("routes")))
 
 
-def proposed(routes: Routes) -> Proposal:
+def propose_policy(routes: Routes) -> Proposal:
     """Return what `propose` does, of what a build knew of the router."""
     served, recalls = routes.policy(), routes.recalls
     candidates = changes(served, routes.held, recalls)
@@ -66,9 +66,9 @@ def proposed(routes: Routes) -> Proposal:
     good = [one for one in candidates if one.refused is None]
     rated = sum(one.reward is not None for one in recalls)
     if not good:
-        notes.append(_nothing(recalls, rated))
+        notes.append(_no_change_note(recalls, rated))
         return Proposal((), rated, tuple(notes))
-    adopted = _adopted(served, good, recalls)
+    adopted = _adoption(served, good, recalls)
     if adopted.low < -TOLERANCE:
         notes.append(f"all together may lose {-adopted.low:.3f}: refused")
         return Proposal((), rated, tuple(notes))
@@ -112,7 +112,7 @@ def _change(
     return Change(state, level, served, action, of_action, of_served, gain(of_served, of_action))
 
 
-def _adopted(served: Policy, good: Sequence[Change], recalls: Sequence[Recall]) -> Adopted:
+def _adoption(served: Policy, good: Sequence[Change], recalls: Sequence[Recall]) -> Adopted:
     """Return the policy with the changes, and what it is worth over all recalls."""
     by_state = Counter(one.state for one in recalls if one.reward is not None)
     total = by_state.total()
@@ -145,7 +145,7 @@ def _evidence(change: Change) -> dict[str, object]:
     }
 
 
-def _nothing(recalls: Sequence[Recall], rated: int) -> str:
+def _no_change_note(recalls: Sequence[Recall], rated: int) -> str:
     tried = sum(one.tried is not None for one in recalls)
     if not tried:
         return "nothing was tried yet: set `explore` (0.15 is a good share) and rate recalls"

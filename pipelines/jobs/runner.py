@@ -142,7 +142,9 @@ def open_memory(
             embedder=make_embedder(settings.choices.embedder, settings.home),
             manifest=manifest,
             now=now,
-            model=client.client(settings.home, limits, log, notes.append) if has_model else None,
+            model=client.make_client(settings.home, limits, log, notes.append)
+            if has_model
+            else None,
             report=report,
             notes=notes,
             **scope,

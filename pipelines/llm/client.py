@@ -87,7 +87,7 @@ class Patience:
     failures: int = 3
 
 
-def of_tier(limits: Llm, tier: ModelTier) -> str:
+def model_of_tier(limits: Llm, tier: ModelTier) -> str:
     """Return the model of a tier: its own, else the next cheaper one's, else the next dearer's.
 
     Return "" where none is set.
@@ -122,10 +122,10 @@ class Client:
         tier: ModelTier = "cheap",
     ) -> Answer[T]:
         """Return the model's answer as a value of `answer`: LanguageModel has it all."""
-        model = of_tier(self.limits, tier)
+        model = model_of_tier(self.limits, tier)
         if self._failures >= self.patience.failures:
             raise ModelError(f"{model} failed {self._failures} times in a row: it is let be")
-        asking = _Asking(self, purpose, model, tier, self._price(model))
+        asking = _Question(self, purpose, model, tier, self._price(model))
         try:
             found = self._answered(
                 asking, make_prompt(instructions, data, prompt.strict_schema(answer)), answer
@@ -141,7 +141,7 @@ class Client:
         self._failures = 0
         return found
 
-    def _answered(self, asking: "_Asking", question: Prompt, answer: type[T]) -> Answer[T]:
+    def _answered(self, asking: "_Question", question: Prompt, answer: type[T]) -> Answer[T]:
         """Return a valid answer; a model that gave none is told why and asked again."""
         for left in range(self.patience.corrections, -1, -1):
             reply = self._patiently(asking, question)
@@ -157,7 +157,7 @@ class Client:
             return Answer(value, asking.model, question.sha256, spent.tokens, spent.usd)
         raise AssertionError("unreachable")
 
-    def _patiently(self, asking: "_Asking", question: Prompt) -> Reply:
+    def _patiently(self, asking: "_Question", question: Prompt) -> Reply:
         """Return a reply; one that failed for a reason that passes is asked for again."""
         has_schema = asking.model not in self._schemaless
         pauses = iter(self.patience.pauses_s)
@@ -180,7 +180,7 @@ class Client:
                 self._schemaless.add(asking.model)
             return reply
 
-    def _once(self, asking: "_Asking", question: Prompt, *, has_schema: bool) -> Reply:
+    def _once(self, asking: "_Question", question: Prompt, *, has_schema: bool) -> Reply:
         """Make one call, if there is room for it, and write it down."""
         most = most_of(asking.model, question, asking.price)
         with self.budget.room_for(most):
@@ -220,7 +220,7 @@ class Client:
     def _price(self, model: str) -> Price | None:
         found = price_of(model)
         if found is None:
-            self._note(unpriced(model))
+            self._note(price_note(model))
         return found
 
     def _note(self, what: str) -> None:
@@ -229,7 +229,7 @@ class Client:
             self.note(what)
 
 
-def client(home: Path, limits: Llm, log: EventLog, note: Callable[[str], None]) -> Client:
+def make_client(home: Path, limits: Llm, log: EventLog, note: Callable[[str], None]) -> Client:
     """Return a client for one run; nothing of litellm is imported before it is asked."""
     return Client(limits, log, Budget(home, limits, _now), _now, note)
 
@@ -251,7 +251,7 @@ def most_of(model: str, question: Prompt, price: Price | None) -> Most:
     return Most(question.most_tokens + added, MOST_ANSWER_TOKENS, price, has_cost=has_cost)
 
 
-def unpriced(model: str) -> str:
+def price_note(model: str) -> str:
     """Return what is said of a model that no price is known of."""
     found = program_of(model)
     if found is not None and found.has_cost:
@@ -263,7 +263,7 @@ def unpriced(model: str) -> str:
 
 
 @dataclass
-class _Asking:
+class _Question:
     """One question's calls."""
 
     client: Client
@@ -302,7 +302,7 @@ class _Asking:
 # answer is not counted, nor is a question that has to be repeated. The budget bounds those too.
 
 
-class Asked(msgspec.Struct, frozen=True):
+class TierEstimate(msgspec.Struct, frozen=True):
     """What one tier would be asked. The dollars are null where the model's price is not known."""
 
     model: str
@@ -321,7 +321,7 @@ class Estimate(msgspec.Struct, frozen=True):
     calls: int
     tokens: int
     usd_at_most: float | None
-    tiers: dict[ModelTier, Asked]
+    tiers: dict[ModelTier, TierEstimate]
     left: dict[str, float | None]
     fits: bool
     notes: tuple[str, ...] = ()
@@ -345,7 +345,7 @@ class Estimator:
     ) -> Answer[T]:
         """Raise ModelError: the job goes on without an answer."""
         question = make_prompt(instructions, data, prompt.strict_schema(answer))
-        model = of_tier(self._limits, tier)
+        model = model_of_tier(self._limits, tier)
         most = most_of(model, question, price_of(model))
         self._asked.setdefault(tier, []).append(most)
         raise ModelError("this is an estimate: no model is asked")
@@ -368,22 +368,22 @@ class Estimator:
             notes=tuple(self._notes(tiers)),
         )
 
-    def _of(self, tier: ModelTier) -> Asked:
+    def _of(self, tier: ModelTier) -> TierEstimate:
         calls = self._asked[tier]
-        return Asked(
-            model=of_tier(self._limits, tier),
+        return TierEstimate(
+            model=model_of_tier(self._limits, tier),
             calls=len(calls),
             prompt_tokens=sum(one.prompt_tokens for one in calls),
             answer_tokens=sum(one.answer_tokens for one in calls),
             usd_at_most=_sum([one.usd for one in calls]),
         )
 
-    def _notes(self, tiers: dict[ModelTier, Asked]) -> list[str]:
+    def _notes(self, tiers: dict[ModelTier, TierEstimate]) -> list[str]:
         if not self._limits.is_set:
             return ["no model is set: the job does without, and costs nothing"]
         models = dict.fromkeys(one.model for one in tiers.values())
         unknown = dict.fromkeys(one.model for one in tiers.values() if one.usd_at_most is None)
-        return [*_programs(models), *map(unpriced, unknown)]
+        return [*_programs(models), *map(price_note, unknown)]
 
 
 def _programs(models: Iterable[str]) -> Iterator[str]:

@@ -59,10 +59,10 @@ class Prompt:
 
     def again(self, said: str, wrong: str) -> "Prompt":
         """Return the question once more, told what was wrong with an answer."""
-        why = fenced(wrong)  # which may quote the answer, and that the data
+        why = sanitize(wrong)  # which may quote the answer, and that the data
         told = f"That was no valid answer: {why}. {_ENDS} One JSON object, nothing else."
         more = [
-            {"role": "assistant", "content": fenced(said[:_MOST_SAID]) or "(nothing)"},
+            {"role": "assistant", "content": sanitize(said[:_MOST_SAID]) or "(nothing)"},
             {"role": "user", "content": told},
         ]
         return Prompt([*self.messages, *more], self.schema)
@@ -73,7 +73,7 @@ _MOST_SAID = 2_000  # characters of a wrong answer that a model is shown again
 
 def make_prompt(instructions: str, data: str, schema: dict[str, Any]) -> Prompt:
     """Return the messages that ask for a value of a schema about some data."""
-    held = fenced(data)
+    held = sanitize(data)
     mark = sha256(held.encode(errors="replace")).hexdigest()[:16]
     begins, ends = f"BEGIN OF DATA {mark}", f"END OF DATA {mark}"
     written = msgspec.json.encode(schema["schema"]).decode()
@@ -87,7 +87,7 @@ def make_prompt(instructions: str, data: str, schema: dict[str, Any]) -> Prompt:
     )
 
 
-def fenced(data: str) -> str:
+def sanitize(data: str) -> str:
     """Return data without secrets, blocks of ours, hidden characters and anybody's delimiters."""
     held = redact(_HIDDEN.sub("", frame.strip(data)))
     held = _MARK.sub(lambda found: found[0].replace(" ", "_"), held)
@@ -125,14 +125,14 @@ def strict_schema(answer: type[object]) -> dict[str, Any]:
     root = whole
     if "$ref" in whole:  # its root has to be an object, not a reference
         root = known[whole["$ref"].rpartition("/")[2]]
-    found = _narrowed(root)
-    rest = {name: _narrowed(one) for name, one in known.items() if one is not root}
+    found = _strict_subset(root)
+    rest = {name: _strict_subset(one) for name, one in known.items() if one is not root}
     if rest:
         found["$defs"] = rest
     return {"name": answer.__name__, "strict": True, "schema": found}
 
 
-def _narrowed(schema: Any) -> Any:
+def _strict_subset(schema: Any) -> Any:
     """Return a schema with what a strict reader does not know left out."""
     if not isinstance(schema, dict):
         return schema
@@ -141,11 +141,11 @@ def _narrowed(schema: Any) -> Any:
         if key not in _KNOWN:
             continue
         if key in ("properties", "$defs"):
-            found[key] = {name: _narrowed(one) for name, one in value.items()}
+            found[key] = {name: _strict_subset(one) for name, one in value.items()}
         elif key == "anyOf":
-            found[key] = [_narrowed(one) for one in value]
+            found[key] = [_strict_subset(one) for one in value]
         else:
-            found[key] = _narrowed(value)
+            found[key] = _strict_subset(value)
     if "properties" in found:
         found["required"] = list(found["properties"])
         found["additionalProperties"] = False

@@ -169,7 +169,7 @@ def _failure(model: str, error: Exception, timeout_s: float) -> Failed:
             is_worth_repeating=True,
             is_unsure=True,
         )
-    return _told(model, error, status, headers or {})
+    return _status_failure(model, error, status, headers or {})
 
 
 _NOT_REACHED = frozenset(("ConnectError", "ConnectTimeout", "ConnectionRefusedError"))
@@ -177,7 +177,9 @@ _MISUSED = frozenset(("UnsupportedProtocol", "InvalidURL", "LocalProtocolError",
 _KEYLESS = re.compile(r"missing.{0,30}(?:credentials|api.key)", re.IGNORECASE)
 
 
-def _told(model: str, error: Exception, status: object, headers: Mapping[str, str]) -> Failed:
+def _status_failure(
+    model: str, error: Exception, status: object, headers: Mapping[str, str]
+) -> Failed:
     """Return why a provider that was reached did not answer."""
     name = f"{model}: {type(error).__name__}"
     match status:

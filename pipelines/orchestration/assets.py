@@ -51,7 +51,7 @@ class BuildConfig(dg.Config):
     full: bool = Field(False, description="Build from the log alone; take nothing over.")
 
 
-def assets_of(projections: Sequence[Projection]) -> list[dg.AssetsDefinition]:
+def build_assets(projections: Sequence[Projection]) -> list[dg.AssetsDefinition]:
     """Return the log, the projections in build order, the canaries, the manifest, its table."""
     return [
         event_log,

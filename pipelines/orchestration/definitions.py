@@ -19,8 +19,13 @@ from pydantic import Field
 
 from pipelines.jobs import find_job
 from pipelines.orchestration import resources
-from pipelines.orchestration.assets import assets_of, check_recall, nightly_quality, recall_quality
-from pipelines.orchestration.job_assets import LEARNING_GROUP, key_of, learning_assets, registered
+from pipelines.orchestration.assets import (
+    build_assets,
+    check_recall,
+    nightly_quality,
+    recall_quality,
+)
+from pipelines.orchestration.job_assets import LEARNING_GROUP, build_job_assets, job_order, key_of
 from pipelines.orchestration.resources import (
     GROUP,
     HOOKS,
@@ -51,15 +56,15 @@ from store.snapshots import manifest as manifests
 _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 
 
-def learning_jobs() -> list[UnresolvedAssetJobDefinition]:
+def job_definitions() -> list[UnresolvedAssetJobDefinition]:
     """Return one Dagster job for each of ours, and one that runs them all in order."""
-    names = registered()
+    names = job_order()
     together = {LEARN: (names, "All jobs of one tenant, one after the other.")} if names else {}
     ours = {name: ((name,), find_job(name).does) for name in names} | together
     return [_job(name, assets, does) for name, (assets, does) in ours.items()]
 
 
-def learning_schedules(
+def job_schedules(
     known: Sequence[UnresolvedAssetJobDefinition],
 ) -> list[dg.ScheduleDefinition]:
     """Return a schedule for each of `learning_jobs`."""
@@ -200,8 +205,8 @@ def log_head(
     for one in there:
         try:
             with build.lock(one):
-                _bury(context.instance, one)
-                mark = _unpublished(one)
+                _fail_dead_runs(context.instance, one)
+                mark = _head_to_build(one)
         except BuildBusy:
             context.log.info(f"{one.name}: being built now")
         except LogError as error:
@@ -209,7 +214,7 @@ def log_head(
         else:
             if mark is not None:
                 requests.append(dg.RunRequest(f"{one.name}:{mark}", partition_key=one.name))
-    _free_pools(context.instance)
+    _free_pool_slots(context.instance)
     return dg.SensorResult(
         run_requests=requests,
         dynamic_partitions_requests=_new_partitions(context.instance, there),
@@ -242,7 +247,7 @@ weekly_prune = dg.ScheduleDefinition(
 )
 
 
-def _unpublished(tenant: Tenant) -> int | None:
+def _head_to_build(tenant: Tenant) -> int | None:
     """Return the seq of the last change, where it is beyond what is published."""
     with EventLog(tenant.log) as log:
         mark = log.last_change()
@@ -261,7 +266,7 @@ def _new_partitions(
     return [TENANTS.build_add_request(new)] if new else []
 
 
-def _bury(instance: dg.DagsterInstance, tenant: Tenant) -> None:
+def _fail_dead_runs(instance: dg.DagsterInstance, tenant: Tenant) -> None:
     """Report killed runs of a tenant as failed, or they hold their place in the queue for ever.
 
     Call it while holding the tenant's build lock: a build that is alive would hold it, as a run
@@ -280,7 +285,7 @@ def _bury(instance: dg.DagsterInstance, tenant: Tenant) -> None:
                 failures.keep(tenant.root, run.job_name, at, _SILENT, run.run_id)
 
 
-def _free_pools(instance: dg.DagsterInstance) -> None:
+def _free_pool_slots(instance: dg.DagsterInstance) -> None:
     """Give back the places in a pool that runs kept which are over: a killed one gives none back.
 
     Where Dagster's settings count runs, as those we write do, there are none to give back.
@@ -302,17 +307,17 @@ def make_definitions(
     lock_wait_s: float = LOCK_WAIT_S,
 ) -> dg.Definitions:
     """Return everything for one home; `loggers` stand in for Dagster's console output."""
-    learning = learning_jobs()
+    learning = job_definitions()
     return dg.Definitions(
         assets=[
-            *assets_of(
+            *build_assets(
                 catalog.all_projections(make_embedder(settings.choices.embedder, settings.home))
             ),
-            *learning_assets(),
+            *build_job_assets(),
             recall_quality,
         ],
         jobs=[build_memory, *learning, check_recall, prune_runs],
-        schedules=[nightly, *learning_schedules(learning), nightly_quality, weekly_prune],
+        schedules=[nightly, *job_schedules(learning), nightly_quality, weekly_prune],
         sensors=[log_head],
         resources={
             "tenant_store": TenantStore(

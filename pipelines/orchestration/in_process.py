@@ -19,7 +19,7 @@ from rich.status import Status
 from pipelines.orchestration import dagster_home
 from pipelines.orchestration.assets import BuildConfig
 from pipelines.orchestration.definitions import KEEP_RUNS, dagster_name, make_definitions, prune
-from pipelines.orchestration.job_assets import LEARNING_GROUP, NONE, registered
+from pipelines.orchestration.job_assets import LEARNING_GROUP, NONE, job_order
 from pipelines.orchestration.metadata import QUARANTINED, ROWS
 from pipelines.orchestration.resources import LOCK_WAIT_S, TENANTS
 from store.home.config import Settings
@@ -126,7 +126,7 @@ def build(
     config = dg.RunConfig(ops={"event_log": BuildConfig(full=full)}, loggers={"console": {}})
     for _ in range(MOST_ROUNDS):
         result = execute(settings, tenant, "build_memory", config, report, wait_s=wait_s)
-        if result.success or not _has_taken_out(result):
+        if result.success or not _has_only_quarantined(result):
             break
     if not result.success:
         raise failure_reason(result)
@@ -135,9 +135,9 @@ def build(
     return next(one for one in manifests.list_manifests(tenant) if one.number == number)
 
 
-def _has_taken_out(result: dg.ExecuteInProcessResult) -> bool:
+def _has_only_quarantined(result: dg.ExecuteInProcessResult) -> bool:
     """Return whether checks failed only on memories that another run builds without."""
-    failed = _failed(result)
+    failed = _blocking_checks(result)
     return bool(failed) and all(QUARANTINED in one.metadata for one in failed)
 
 
@@ -172,7 +172,7 @@ def failure_reason(result: dg.ExecuteInProcessResult) -> MnemologError:
 
     Raise KeyboardInterrupt where it was stopped.
     """
-    if failed := _failed(result):
+    if failed := _blocking_checks(result):
         return BuildRefused("\n".join(f"{one.check_name}: {one.description}" for one in failed))
     for error in _errors(result):
         chain = list(_chain(error))
@@ -187,7 +187,7 @@ def failure_reason(result: dg.ExecuteInProcessResult) -> MnemologError:
     return BuildFailed(f"run {result.run_id} failed without saying why: see `mnemolog ui`")
 
 
-def _failed(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEvaluation]:
+def _blocking_checks(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEvaluation]:
     """Return the checks that stopped a run, not those that only warn."""
     return [
         one
@@ -226,7 +226,7 @@ def _message(error: SerializableErrorInfo) -> str:
 # there, without a server.
 
 
-class Ran(msgspec.Struct, frozen=True):
+class JobResult(msgspec.Struct, frozen=True):
     """What became of one job. `plan` is None where it had nothing to do, `state` its plan's.
 
     `warnings` are the checks that failed, or why the job did.
@@ -247,38 +247,38 @@ def learn(
     report: Report,
     *,
     wait_s: float = LOCK_WAIT_S,
-) -> list[Ran]:
+) -> list[JobResult]:
     """Run a job, or all of them under the name "learn"; return what became of each, in order.
 
     One that fails keeps no other from running. Raise NotFound, BuildBusy, or InvalidInput for a job
     that there is not; KeyboardInterrupt where it was stopped.
     """
     tenant = find_tenant(settings.home, tenant_name)
-    names = registered() if name == LEARN else (name,)
-    if unknown := set(names) - set(registered()) or not names:
-        known = ", ".join((*registered(), LEARN))
+    names = job_order() if name == LEARN else (name,)
+    if unknown := set(names) - set(job_order()) or not names:
+        known = ", ".join((*job_order(), LEARN))
         raise InvalidInput(f"there is no job {unknown or name}: there are {known}")
     config = dg.RunConfig(loggers={"console": {}})
     result = execute(settings, tenant, dagster_name(name), config, report, wait_s=wait_s)
-    found = [one for one in (_ran(result, job) for job in names) if one is not None]
+    found = [one for one in (_job_result(result, job) for job in names) if one is not None]
     if not result.success and not any(one.outcome == "failed" for one in found):
         raise failure_reason(result)
     return found
 
 
-def _ran(result: dg.ExecuteInProcessResult, job: str) -> Ran | None:
+def _job_result(result: dg.ExecuteInProcessResult, job: str) -> JobResult | None:
     """Return what became of a job's step; None where it never began."""
     step = f"{LEARNING_GROUP}__{job}"
     events = [one for one in result.all_events if one.step_key == step]
     for event in events:
         if event.is_step_failure and (error := event.step_failure_data.error) is not None:
-            return Ran(job, "failed", warnings=(innermost(error),))
+            return JobResult(job, "failed", warnings=(innermost(error),))
     made = list(result.asset_materializations_for_node(step))
     if not made:
         return None
     shown = made[0].metadata
     plan = str(shown["plan"].value)
-    return Ran(
+    return JobResult(
         job,
         "done",
         plan=None if plan == NONE else plan,

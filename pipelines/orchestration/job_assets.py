@@ -97,13 +97,13 @@ def _after(
     after, gone = before.copy(), 0
     for id_ in changed:
         was, is_ = rows.find(id_), fold.find(id_)
-        after.subtract(_counted(was))
-        after.update(_counted(is_))
-        gone += bool(_counted(was) and not _counted(is_))
+        after.subtract(_count_if_active(was))
+        after.update(_count_if_active(is_))
+        gone += bool(_count_if_active(was) and not _count_if_active(is_))
     return +after, gone
 
 
-def _counted(memory: Memory | None) -> dict[str, int]:
+def _count_if_active(memory: Memory | None) -> dict[str, int]:
     return {memory.kind: 1} if memory is not None and memory.state == ACTIVE else {}
 
 
@@ -125,7 +125,7 @@ POOL = "model"  # what may ask one: its limit is in Dagster's settings
 _PRIORITY = "dagster/priority"
 
 
-def registered() -> tuple[str, ...]:
+def job_order() -> tuple[str, ...]:
     """Return the names of the jobs there are, in the order in which they are run together."""
     known = [name for name in ORDER if name in jobs.JOBS]
     return (*known, *sorted(jobs.JOBS.keys() - set(known)))
@@ -136,9 +136,9 @@ def key_of(name: str) -> dg.AssetKey:
     return dg.AssetKey([LEARNING_GROUP, name])
 
 
-def learning_assets() -> list[dg.AssetsDefinition]:
+def build_job_assets() -> list[dg.AssetsDefinition]:
     """Return the asset of every job, in the order in which they are run together."""
-    return [_job_asset(find_job(name), place) for place, name in enumerate(registered())]
+    return [_job_asset(find_job(name), place) for place, name in enumerate(job_order())]
 
 
 def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
@@ -168,7 +168,7 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
                 job, settings, turn.tenant.name, began, apply=False, report=context.log.info
             )
             found = outcome(settings.home, turn.tenant, log, proposed, began, _now())
-            plan = _carried_out(context, job, log, found)
+            plan = _apply_if_allowed(context, job, log, found)
             history = [past_values(context, name) for name in (STEPS, COST)]
             results = check_results(found, settings.choices.llm)
             for failed in (one for one in results if not one.passed):
@@ -184,7 +184,7 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
     return learned
 
 
-def _carried_out(
+def _apply_if_allowed(
     context: dg.AssetExecutionContext, job: Job, log: EventLog, found: Outcome
 ) -> Plan | None:
     """Return the plan as it is then: applied, or waiting for a person."""
@@ -197,11 +197,6 @@ def _carried_out(
         context.log.info(f"plan {plan.id} waits for a person: {why}")
         return plan
     return plans.apply(log, plan.id, _now())
-
-
-def ordered(names: Sequence[str]) -> list[str]:
-    """Return some jobs' names in the order in which they are run together."""
-    return [name for name in registered() if name in names]
 
 
 def _now() -> int:

@@ -79,7 +79,7 @@ class Access:
         return self.sessions.session(cookie, self.clock()) is not None
 
 
-def guarded(app: ASGIApp, access: Access, know: Callable[[object], None]) -> ASGIApp:
+def guard(app: ASGIApp, access: Access, know: Callable[[object], None]) -> ASGIApp:
     """Return an application that hands to `app` what passed the guard, and answers the rest.
 
     `know` is told the address of each client of whom something passed.
@@ -94,7 +94,9 @@ def guarded(app: ASGIApp, access: Access, know: Callable[[object], None]) -> ASG
         if scope["type"] == "websocket":
             await _subscribe(app, access, asked, refused, receive, send)
             return
-        answer = refused or await _entrance(access, asked, receive) or _known(access, asked)
+        answer = (
+            refused or await _entrance(access, asked, receive) or _access_refusal(access, asked)
+        )
         if answer is None:
             know(scope.get("client"))
             await app(_harmless(scope), receive, _adding_headers(send))
@@ -111,11 +113,11 @@ def _from_here(asked: HTTPConnection) -> Response | None:
     many = any(len(headers.getlist(name)) > 1 for name in ("host", "origin", "sec-fetch-site"))
     host = headers.get("host", "")
     if many or not is_own_host(host):
-        return _said("this server is another", HTTPStatus.MISDIRECTED_REQUEST)
+        return _refusal("this server is another", HTTPStatus.MISDIRECTED_REQUEST)
     if not is_own_origin(host, headers.get("origin"), headers.get("sec-fetch-site")):
         if asked.scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate":
             return _page(_FROM_ELSEWHERE, HTTPStatus.FORBIDDEN)
-        return _said("ask from a program, or from this server's own pages", HTTPStatus.FORBIDDEN)
+        return _refusal("ask from a program, or from this server's own pages", HTTPStatus.FORBIDDEN)
     return None
 
 
@@ -139,7 +141,7 @@ async def _enter(access: Access, asked: HTTPConnection, receive: Receive) -> Res
     form = parse_qs((await _body(receive, _LONGEST_FORM)).decode(errors="replace"))
     now = access.clock()
     if not access.keys.take(form.get("key", [""])[0], now):
-        return _said(
+        return _refusal(
             "the link was used or is too old: `mnemolog ui` makes another", HTTPStatus.FORBIDDEN
         )
     answer = RedirectResponse("/", HTTPStatus.SEE_OTHER)
@@ -164,7 +166,7 @@ async def _body(receive: Receive, most: int) -> bytes:
     return body
 
 
-def _known(access: Access, asked: HTTPConnection) -> Response | None:
+def _access_refusal(access: Access, asked: HTTPConnection) -> Response | None:
     """Return the refusal of who is not known, or of what changes something and may come from a
     foreign page; None for what Dagster may answer.
     """
@@ -173,18 +175,18 @@ def _known(access: Access, asked: HTTPConnection) -> Response | None:
     if not is_program and not access.has_session(asked):
         if method in _READING:
             return RedirectResponse("/login", HTTPStatus.SEE_OTHER)
-        return _said("log in: `mnemolog ui` makes a link", HTTPStatus.UNAUTHORIZED)
+        return _refusal("log in: `mnemolog ui` makes a link", HTTPStatus.UNAUTHORIZED)
     if method in _READING:
         wants_page = "text/html" in asked.headers.get("Accept", "")
         if _is_graphql(path) and asked.scope["query_string"] and not wants_page:
-            return _said("send GraphQL by POST", HTTPStatus.METHOD_NOT_ALLOWED, Allow="POST")
+            return _refusal("send GraphQL by POST", HTTPStatus.METHOD_NOT_ALLOWED, Allow="POST")
         return None
     if method != "POST":
-        return _said("send GET or POST", HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET, HEAD, POST")
+        return _refusal("send GET or POST", HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET, HEAD, POST")
     if not _is_json(asked):
-        return _said("send `Content-Type: application/json`", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        return _refusal("send `Content-Type: application/json`", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
     if not is_program and "origin" not in asked.headers:  # every browser sends one with a POST
-        return _said("a page says where it comes from: send Origin", HTTPStatus.FORBIDDEN)
+        return _refusal("a page says where it comes from: send Origin", HTTPStatus.FORBIDDEN)
     return None
 
 
@@ -253,7 +255,7 @@ def _adding_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
     return send_with_headers
 
 
-def _said(text: str, status: HTTPStatus, **headers: str) -> Response:
+def _refusal(text: str, status: HTTPStatus, **headers: str) -> Response:
     """Return a refusal; a 401 says how to ask (RFC 6750, 3)."""
     if status is HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="mnemolog"'

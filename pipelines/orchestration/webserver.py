@@ -32,7 +32,7 @@ from dagster_webserver.app import create_app_from_workspace_process_context
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipelines.orchestration.dagster_home import interruptible
-from pipelines.orchestration.request_guard import Access, guarded
+from pipelines.orchestration.request_guard import Access, guard
 from store.home.config import Settings
 from store.home.errors import ConfigError
 from store.home.http_access import CONNECTIONS, Connections, owner_token, signer
@@ -57,7 +57,7 @@ def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int
     target, words = _definitions()
     with (
         interruptible(),
-        _listening(port) as listening,
+        _bind_port(port) as listening,
         _daemon(words) as daemon,
         DagsterInstance.get() as instance,
         WorkspaceProcessContext(
@@ -66,8 +66,8 @@ def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int
     ):
         pages = create_app_from_workspace_process_context(context, live_data_poll_rate=_POLL_MS)
         channels = Channels()
-        app = guarded(pages, access, channels.know)
-        server = bounded_server(app, channels, finish_s=_FINISH_S)
+        app = guard(pages, access, channels.know)
+        server = make_server(app, channels, finish_s=_FINISH_S)
         _end_with(daemon, server)
         with register_ui(settings, port):
             listening.listen(_BACKLOG)
@@ -90,7 +90,7 @@ def _definitions() -> tuple[WorkspaceLoadTarget, Sequence[str]]:
 
 
 @contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
+def _bind_port(port: int) -> Iterator[socket.socket]:
     """Take the port at once, so that nobody else has it when Dagster is loaded."""
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -231,7 +231,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def bounded_server(app: Any, channels: Channels, *, finish_s: int) -> Server:
+def make_server(app: Any, channels: Channels, *, finish_s: int) -> Server:
     """Return a server of `app`; when told to end it waits `finish_s` for what is being answered."""
     config = uvicorn.Config(
         app,

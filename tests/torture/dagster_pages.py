@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from torture.outcome import Outcome, Scale
 
 from pipelines.orchestration import request_guard
-from pipelines.orchestration.request_guard import Access, guarded
+from pipelines.orchestration.request_guard import Access, guard
 from serve.server.callers import hook_key
 from store.home.config import Settings
 from store.home.http_access import signer
@@ -68,7 +68,7 @@ def pages(home: Path) -> Pages:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"in"})
 
-    app = guarded(inside, Access(OWNERS, sessions, lambda: NOW), lambda client: None)
+    app = guard(inside, Access(OWNERS, sessions, lambda: NOW), lambda client: None)
     name = sessions.cookie
     return Pages(app, {"cookie": f"{name}={good}", "spent cookie": f"{name}={spent}"}, reached)
 

@@ -21,7 +21,7 @@ from torture.work_memory import (
     texts,
 )
 
-from pipelines.jobs.archive import keep
+from pipelines.jobs.archive import write_archive
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.config import Settings
@@ -128,9 +128,9 @@ def _prepare_compacted(home: Path) -> None:
 
 def _archive(home: Path, acknowledge: Acknowledge) -> None:
     settings, name = Settings(home), tenants.tenant(home).name
-    keep(settings, name, NOW, lambda said: None, compact=True)
+    write_archive(settings, name, NOW, lambda said: None, compact=True)
     acknowledge("compacted")
-    keep(settings, name, NOW, lambda said: None)
+    write_archive(settings, name, NOW, lambda said: None)
     acknowledge("cold")
 
 
@@ -141,7 +141,7 @@ def _erase(home: Path, acknowledge: Acknowledge) -> None:
         before = erase.file_names(tenant)
         wiped = erase.wipe(tenant, log, erase.EraseRequest(("e1",)), NOW)
         acknowledge("log")
-        keep(Settings(home), tenant.name, NOW, lambda said: None, only_newest=True)
+        write_archive(Settings(home), tenant.name, NOW, lambda said: None, only_newest=True)
         found = erase_receipt.make_receipt(home, tenant, wiped, "somebody", NOW, before)
         acknowledge("erased" if found.is_clean else f"left in {found.left}")
 

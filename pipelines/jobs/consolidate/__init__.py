@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipelines.jobs.consolidate import model_judgments
-from pipelines.jobs.consolidate.merges import SHOWN, Merge, Standing, may_correct, merges, steps_of
+from pipelines.jobs.consolidate.merges import (
+    SHOWN,
+    LiveMemory,
+    Merge,
+    find_merges,
+    may_correct,
+    merge_steps,
+)
 from pipelines.jobs.context import Context, Proposal
 from store.home.instants import isoformat
 from store.log.event_kinds import Step
@@ -23,17 +30,19 @@ if TYPE_CHECKING:
 
 def propose(context: Context) -> Proposal:
     """Return what would make one of many, let corrections hold, and mark what is over."""
-    standing = Standing(context)
-    merged = merges(standing)
-    found: list[Step] = [step for merge in merged for step in steps_of(standing, merge)]
-    found += corrected(standing, merged)
-    found += _once(found, over(standing))
+    standing = LiveMemory(context)
+    merged = find_merges(standing)
+    found: list[Step] = [step for merge in merged for step in merge_steps(standing, merge)]
+    found += correction_steps(standing, merged)
+    found += _first_of_each(found, stale_steps(standing))
     if context.model is not None:
-        found += model_judgments.steps(standing, context.model, {step.subject for step in found})
+        found += model_judgments.model_steps(
+            standing, context.model, {step.subject for step in found}
+        )
     return Proposal(tuple(found), len(context.living), orphans(standing))
 
 
-def _once(before: list[Step], more: Iterable[Step]) -> list[Step]:
+def _first_of_each(before: list[Step], more: Iterable[Step]) -> list[Step]:
     """Return more steps but those about a memory that gives way already, each memory once."""
     gone = {step.subject for step in before if step.event == "superseded"}
     found: dict[str, Step] = {}
@@ -53,7 +62,7 @@ _SAYS_SO = re.compile(
 _STRUCK = re.compile(r"\s*~~[^~]+~~[\s.]*")
 
 
-def corrected(standing: Standing, merged: Sequence[Merge]) -> Iterator[Step]:
+def correction_steps(standing: LiveMemory, merged: Sequence[Merge]) -> Iterator[Step]:
     """Yield a step for each memory whose value a later one of the same author corrects.
 
     `merged` is what becomes one before: who stands takes the part of those that gave way.
@@ -79,7 +88,7 @@ def corrected(standing: Standing, merged: Sequence[Merge]) -> Iterator[Step]:
         )
 
 
-def over(standing: Standing) -> Iterator[Step]:
+def stale_steps(standing: LiveMemory) -> Iterator[Step]:
     """Yield a step for each memory that is over by its ttl, by its own words or by its sources."""
     context, rows = standing.context, standing.context.rows
     mask = rows.equal("state", (ACTIVE,)) & (rows.expires_at <= context.now)
@@ -88,11 +97,11 @@ def over(standing: Standing) -> Iterator[Step]:
     for one in rows.take(np.flatnonzero(mask).tolist()):
         if not one.pinned:
             yield steps.stale(one, f"its time ran out at {isoformat(one.expires_at or 0)}")
-    for row in _hinting(standing):
+    for row in _rows_with_hints(standing):
         one = rows.take([row])[0]
         if not one.pinned and (hint := _hint(one)):
             yield steps.stale(one, hint)
-    for one in rows.take(_with(standing, "source_ids")):
+    for one in rows.take(_rows_with(standing, "source_ids")):
         if (
             one.job is None
             and not one.pinned
@@ -101,12 +110,12 @@ def over(standing: Standing) -> Iterator[Step]:
             yield steps.stale(one, "all that it was made of is forgotten")
 
 
-def orphans(standing: Standing) -> tuple[str, ...]:
+def orphans(standing: LiveMemory) -> tuple[str, ...]:
     """Return what a person should know of memories whose parent or other end is forgotten."""
     rows = standing.context.rows
     parents = sum(
         one.parent_id is not None and _is_gone(standing, one.parent_id)
-        for one in rows.take(_with(standing, "parent_id"))
+        for one in rows.take(_rows_with(standing, "parent_id"))
     )
     ends = {edge.target for some in standing.edges.values() for edge in some}
     ends |= {edge.source for some in standing.edges.values() for edge in some}
@@ -134,7 +143,7 @@ def _hint(one: Memory) -> str | None:
     return "its text is struck out" if _STRUCK.fullmatch(one.content) else None
 
 
-def _hinting(standing: Standing) -> Iterator[int]:
+def _rows_with_hints(standing: LiveMemory) -> Iterator[int]:
     """Yield the living rows whose tags or first words may say that they are over."""
     import pyarrow.compute as pc
 
@@ -146,7 +155,7 @@ def _hinting(standing: Standing) -> Iterator[int]:
     yield from (int(row) for row in np.flatnonzero(hints) if int(row) in standing.living)
 
 
-def _with(standing: Standing, name: str) -> list[int]:
+def _rows_with(standing: LiveMemory, name: str) -> list[int]:
     """Return the living rows that have something in a column of ids."""
     import pyarrow.compute as pc
 
@@ -163,7 +172,7 @@ def _mask(column: "pa.ChunkedArray") -> "np.ndarray[tuple[int], np.dtype[np.bool
     return found
 
 
-def _is_gone(standing: Standing, id_: str) -> bool:
+def _is_gone(standing: LiveMemory, id_: str) -> bool:
     """Return whether a memory was here and is forgotten; one that never was may lie elsewhere."""
     found = standing.context.rows.find(id_)
     return found is not None and found.state == FORGOTTEN

@@ -9,7 +9,7 @@ before they give way. Where it cannot (another value under a name of the metadat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -22,15 +22,11 @@ from store.memories.table import NEVER
 from store.plans import steps
 from store.text.strict_duplicates import statement
 
-if TYPE_CHECKING:
-    pass
-
-
 # Standing: what a consolidation may look at, and which memories it must leave as they are.
 
 
 @dataclass(frozen=True)
-class Standing:
+class LiveMemory:
     """The memory of a context, with its links and edges at hand."""
 
     context: Context
@@ -80,7 +76,7 @@ def is_left_alone(memory: Memory) -> bool:
     return memory.key is not None or memory.job is not None or has_course
 
 
-def may_take_the_place(newer: Memory, older: Memory) -> bool:
+def may_replace(newer: Memory, older: Memory) -> bool:
     """Return whether one memory's word is worth another's, so that it may stand for it.
 
     Trust never rises: what a tool or the web said takes no user's place. A pinned memory keeps its
@@ -109,7 +105,7 @@ def may_correct(newer: Memory, older: Memory) -> bool:
         and not is_left_alone(older)
         and newer.created_at > older.created_at
         and newer.created_by == older.created_by
-        and may_take_the_place(newer, older)
+        and may_replace(newer, older)
     )
 
 
@@ -127,7 +123,7 @@ class Merge(msgspec.Struct, frozen=True):
     give_way: tuple[Memory, ...]
 
 
-def merges(standing: Standing) -> list[Merge]:
+def find_merges(standing: LiveMemory) -> list[Merge]:
     """Return what may be merged, by strict evidence, in the order of the memories."""
     between = _updates(standing)
     found = []
@@ -139,14 +135,14 @@ def merges(standing: Standing) -> list[Merge]:
     return found
 
 
-def steps_of(standing: Standing, merge: Merge) -> Iterator[Step]:
+def merge_steps(standing: LiveMemory, merge: Merge) -> Iterator[Step]:
     """Yield the steps of a merge: what is carried over first, then who gives way."""
     stands = merge.stands
-    changes = gained(stands, merge.give_way)
+    changes = gain(stands, merge.give_way)
     assert changes is not None  # else it would be no merge
     if changes != Revised():
         yield steps.revise(stands, changes, "it gains what its duplicates had beside their words")
-    yield from carried(standing, stands, merge.give_way)
+    yield from edge_steps(standing, stands, merge.give_way)
     for one in merge.give_way:
         is_exact = as_written(one) == as_written(stands)
         why = "the same words" if is_exact else "the same words but for how they are written"
@@ -154,7 +150,7 @@ def steps_of(standing: Standing, merge: Merge) -> Iterator[Step]:
         yield steps.supersede(one, stands.id, why, kind=kind, by_says=stands.content[:SHOWN])
 
 
-def gained(stands: Memory, others: Sequence[Memory]) -> Revised | None:
+def gain(stands: Memory, others: Sequence[Memory]) -> Revised | None:
     """Return what a memory gains of others; None where their metadata contradict.
 
     Of those less trusted it gains nothing: a web page does not say how much a user's word matters.
@@ -162,7 +158,7 @@ def gained(stands: Memory, others: Sequence[Memory]) -> Revised | None:
     peers = [stands, *(one for one in others if one.trust == stands.trust)]
     tags = bounded_tags(tag for one in peers for tag in one.tags)
     importance = max(one.importance for one in peers)
-    metadata = joined_metadata(peers)
+    metadata = join_metadata(peers)
     if metadata is None:
         return None
     had: dict[str, Any] = msgspec.json.decode(stands.metadata)
@@ -173,7 +169,7 @@ def gained(stands: Memory, others: Sequence[Memory]) -> Revised | None:
     )
 
 
-def joined_metadata(memories: Iterable[Memory]) -> dict[str, Any] | None:
+def join_metadata(memories: Iterable[Memory]) -> dict[str, Any] | None:
     """Return all metadata of some memories; None where two say different of one name."""
     found: dict[str, Any] = {}
     for one in memories:
@@ -183,13 +179,13 @@ def joined_metadata(memories: Iterable[Memory]) -> dict[str, Any] | None:
     return found
 
 
-def carried(standing: Standing, stands: Memory, others: Sequence[Memory]) -> Iterator[Step]:
+def edge_steps(standing: LiveMemory, stands: Memory, others: Sequence[Memory]) -> Iterator[Step]:
     """Yield a link for each edge of those that give way that the one that stands does not have."""
     gone = {one.id for one in others} | {stands.id}
     had = {(one.source, one.target, one.relation) for one in standing.edges.get(stands.id, ())}
     for one in others:
         for edge in standing.edges.get(one.id, ()):
-            moved = _moved(edge, one.id, stands.id)
+            moved = _move_edge(edge, one.id, stands.id)
             if {edge.source, edge.target} <= gone or moved in had:
                 continue
             had.add(moved)
@@ -198,16 +194,16 @@ def carried(standing: Standing, stands: Memory, others: Sequence[Memory]) -> Ite
                 yield steps.link(source, moved[1], msgspec.convert(moved[2], Relation), why)
 
 
-def _moved(edge: Edge, old: str, new: str) -> tuple[str, str, str]:
+def _move_edge(edge: Edge, old: str, new: str) -> tuple[str, str, str]:
     source, target = (new if end == old else end for end in (edge.source, edge.target))
     return source, target, edge.relation
 
 
-def _source(standing: Standing, stands: Memory, id_: str) -> Memory | None:
+def _source(standing: LiveMemory, stands: Memory, id_: str) -> Memory | None:
     return stands if id_ == stands.id else standing.context.rows.find(id_)
 
 
-def _groups(standing: Standing) -> Iterator[list[tuple[int, Memory]]]:
+def _groups(standing: LiveMemory) -> Iterator[list[tuple[int, Memory]]]:
     """Yield the living memories that say the same, with their rows, two or more of one kind."""
     root: dict[int, int] = {}
     for link in standing.links:  # by document: what a link is to has its root already
@@ -227,7 +223,7 @@ def _groups(standing: Standing) -> Iterator[list[tuple[int, Memory]]]:
         yield from (group for group in alike.values() if len(group) > 1)
 
 
-def _updates(standing: Standing) -> dict[int, list[int]]:
+def _updates(standing: LiveMemory) -> dict[int, list[int]]:
     """Return the rows that living corrections came after, by the row that was corrected."""
     found: dict[int, list[int]] = {}
     for link in standing.links:
@@ -236,7 +232,7 @@ def _updates(standing: Standing) -> dict[int, list[int]]:
     return found
 
 
-def _is_contested(rows: Sequence[int], updates: dict[int, list[int]], standing: Standing) -> bool:
+def _is_contested(rows: Sequence[int], updates: dict[int, list[int]], standing: LiveMemory) -> bool:
     """Return whether another value was said in between: the first word and the last are then two.
 
     "The port is 80", "81", "80": whoever made one of both 80s would have 81 hold.
@@ -246,21 +242,21 @@ def _is_contested(rows: Sequence[int], updates: dict[int, list[int]], standing: 
     return any(standing.memory(newer).created_at <= last for newer in between)
 
 
-def _merge(standing: Standing, group: Sequence[Memory]) -> Merge | None:
+def _merge(standing: LiveMemory, group: Sequence[Memory]) -> Merge | None:
     ranked = sorted(group, key=lambda one: _rank(standing, one))
     stands, rest = ranked[0], ranked[1:]
     give_way: list[Memory] = []
     for one in rest:
         if (
-            may_take_the_place(stands, one)
+            may_replace(stands, one)
             and not standing.bears(one)
-            and gained(stands, [*give_way, one]) is not None
+            and gain(stands, [*give_way, one]) is not None
         ):
             give_way.append(one)
     return Merge(stands, tuple(give_way)) if give_way else None
 
 
-def _rank(standing: Standing, one: Memory) -> tuple[object, ...]:
+def _rank(standing: LiveMemory, one: Memory) -> tuple[object, ...]:
     return (
         TRUSTS.index(one.trust),
         -(one.expires_at or NEVER),

@@ -19,15 +19,15 @@ import numpy.typing as npt
 
 from pipelines.jobs.consolidate.merges import (
     SHOWN,
+    LiveMemory,
     Merge,
-    Standing,
-    carried,
+    edge_steps,
     ids,
     is_left_alone,
-    joined_metadata,
+    join_metadata,
     may_correct,
-    may_take_the_place,
-    steps_of,
+    may_replace,
+    merge_steps,
 )
 from pipelines.llm import prompt
 from pipelines.llm.client import Answer, LanguageModel
@@ -62,13 +62,13 @@ class Judgment(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-def steps(standing: Standing, model: LanguageModel, taken: Set[str]) -> list[Step]:
+def model_steps(standing: LiveMemory, model: LanguageModel, taken: Set[str]) -> list[Step]:
     """Return the steps that a model's judgments come to; none touches a memory of `taken`."""
     found: list[Step] = []
     done = set(taken)
     asked = 0
-    known = _Answered.of(standing)
-    for older, newer, likeness in _candidates(standing, taken):
+    known = _PastAnswers.of(standing)
+    for older, newer, likeness in _undecided_pairs(standing, taken):
         data = f"older:\n{statement_text(older)}\n\nnewer:\n{statement_text(newer)}"
         if not done.isdisjoint((older.id, newer.id)) or known.are_different(data, older, newer):
             continue
@@ -81,7 +81,7 @@ def steps(standing: Standing, model: LanguageModel, taken: Set[str]) -> list[Ste
             continue  # the pair stays as it is
         except BudgetSpent:
             break
-        made = list(_steps(standing, older, newer, answer, likeness))
+        made = list(_judgment_steps(standing, older, newer, answer, likeness))
         if made:
             found += made
             done |= {older.id, newer.id}
@@ -89,14 +89,14 @@ def steps(standing: Standing, model: LanguageModel, taken: Set[str]) -> list[Ste
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
+class _PastAnswers:
     """What was asked before: the digests of the prompts, and the memories that plans came of."""
 
     prompts: frozenset[str]
     planned: frozenset[str]
 
     @classmethod
-    def of(cls, standing: Standing) -> "_Answered":
+    def of(cls, standing: LiveMemory) -> "_PastAnswers":
         told = [event.body for event in standing.context.log.job_events(("called", "planned"))]
         calls = (one for one in told if isinstance(one, Called) and one.error is None)
         plans = (one for one in told if isinstance(one, Planned) and one.job == "consolidate")
@@ -114,7 +114,9 @@ class _Answered:
         )
 
 
-def _candidates(standing: Standing, taken: Set[str]) -> Iterator[tuple[Memory, Memory, float]]:
+def _undecided_pairs(
+    standing: LiveMemory, taken: Set[str]
+) -> Iterator[tuple[Memory, Memory, float]]:
     """Yield near pairs of the living, the older first, that strict evidence leaves undecided."""
     some = [
         one
@@ -136,8 +138,8 @@ def _candidates(standing: Standing, taken: Set[str]) -> Iterator[tuple[Memory, M
             yield (first, second, likeness) if is_older else (second, first, likeness)
 
 
-def _steps(
-    standing: Standing, older: Memory, newer: Memory, answer: Answer[Judgment], likeness: float
+def _judgment_steps(
+    standing: LiveMemory, older: Memory, newer: Memory, answer: Answer[Judgment], likeness: float
 ) -> Iterator[Step]:
     judged = answer.value
     if judged.relation == "update" and may_correct(newer, older):
@@ -154,23 +156,23 @@ def _steps(
     elif judged.relation == "same" and not differ_in_fact(older.content, newer.content):
         if any(map(standing.bears, (older, newer))):
             return  # what jobs made of it would fall with it
-        yield from _merged(standing, (older, newer), answer, likeness)
+        yield from _merge_steps(standing, (older, newer), answer, likeness)
 
 
-def _merged(
-    standing: Standing, sources: Sequence[Memory], answer: Answer[Judgment], likeness: float
+def _merge_steps(
+    standing: LiveMemory, sources: Sequence[Memory], answer: Answer[Judgment], likeness: float
 ) -> Iterator[Step]:
     """Yield the steps that let one text stand for two: a new one, or one of the two."""
     older, newer = sources
     text = answer.value.text.strip()
-    metadata = joined_metadata(sources)
-    if why_not(text, older.content, newer.content) is not None or metadata is None:
+    metadata = join_metadata(sources)
+    if reject_reason(text, older.content, newer.content) is not None or metadata is None:
         return
     says = statement(text).says
     for stands, other in ((older, newer), (newer, older)):
         if says == statement(stands.content).says:
-            if may_take_the_place(stands, other):
-                yield from steps_of(standing, Merge(stands, (other,)))
+            if may_replace(stands, other):
+                yield from merge_steps(standing, Merge(stands, (other,)))
             return
     at = max(one.created_at for one in sources)
     # of the sources alone: a model words it otherwise each time, and an undone one stays undone
@@ -204,7 +206,7 @@ def _merged(
         return  # a text that no memory may hold
     yield recorded
     stands = msgspec.structs.replace(older, id=id_, content=text)
-    yield from carried(standing, stands, sources)
+    yield from edge_steps(standing, stands, sources)
     for one in sources:
         yield plan_steps.supersede(
             one, id_, "the new one says it too", kind="same", by_says=text[:SHOWN]
@@ -316,7 +318,7 @@ def _marks_differ(one: str, other: str) -> bool:
     return not (_names(one) <= y and _names(other) <= x)
 
 
-def why_not(successor: str, one: str, other: str) -> str | None:
+def reject_reason(successor: str, one: str, other: str) -> str | None:
     """Return what is wrong with a text in the place of two that say the same; None for nothing."""
     if len(successor) > len(one) + len(other):
         return "it is longer than both"

@@ -9,7 +9,13 @@ import numpy as np
 
 from pipelines.jobs.context import Context, Proposal
 from pipelines.jobs.distill import fixes, model_lessons, project_files
-from pipelines.jobs.distill.sessions import Candidate, imported, of_agents, sessions, where
+from pipelines.jobs.distill.sessions import (
+    Candidate,
+    agent_memories,
+    imported_sessions,
+    memories_where,
+    recent_sessions,
+)
 from store.home.errors import InvalidInput
 from store.home.instants import moment
 from store.home.projects import project_of
@@ -28,17 +34,19 @@ from store.text.text_features import RULE_KINDS
 
 def propose(context: Context) -> Proposal:
     """Return what the sessions of some three months taught, and what is stale."""
-    past, more = sessions(context)
+    past, more = recent_sessions(context)
     root = project_files.work_tree(context.root)
-    memories = of_agents(context)
+    memories = agent_memories(context)
     rules = _rules(context)
     found = [
         found for one in past for found in (*fixes.find_fixes(one), *fixes.find_abandoned(one))
     ]
-    found += model_lessons.read(context, [*imported(memories, past), *past], rules)
+    found += model_lessons.read_sessions(
+        context, [*imported_sessions(memories, past), *past], rules
+    )
     stale = list(_stale(context, root))
     ended = {step.subject for step in stale}
-    steps_ = [*model_lessons.paid_for(context), *proposed(context, found, root)]
+    steps_ = [*model_lessons.unapplied_steps(context), *lesson_steps(context, found, root)]
     made = {one.subject: one for one in steps_ if one.subject not in ended}
     notes = [f"{more:,} older sessions were left out"] if more else []
     return Proposal((*stale, *made.values()), len(memories), tuple(notes))
@@ -57,16 +65,16 @@ def _stale(context: Context, root: Path | None) -> Iterator[Step]:
     project = project_of(root) if root is not None else None
     if root is None or project is None or context.project not in (None, project):
         return
-    for memory in _made(context):
-        if memory.project == project and (was := kept(memory).sha256):
-            if (found := project_files.changed(root, was)) is not None:
+    for memory in _current_lessons(context):
+        if memory.project == project and (was := lesson_metadata(memory).sha256):
+            if (found := project_files.first_change(root, was)) is not None:
                 file, became = found
                 yield steps.stale(memory, f"{file} {became} since", file)
-    notes = where(context, "source", (markdown.SOURCE,))
-    yield from project_files.notes_that_left(context, root, project, notes)
+    notes = memories_where(context, "source", (markdown.SOURCE,))
+    yield from project_files.stale_notes(context, root, project, notes)
 
 
-def _made(context: Context) -> list[Memory]:
+def _current_lessons(context: Context) -> list[Memory]:
     """Return what jobs made that holds now."""
     rows = np.intersect1d(context.rows.sources.documents, context.living)
     return [one for one in context.memories(rows) if one.state == ACTIVE]
@@ -84,7 +92,7 @@ _MORE, _MOST_IMPORTANT = 0.1, 0.9  # importance for each session after the first
 _SOURCES, _SESSIONS, _FILES = 40, 20, 12  # kept of each
 
 
-class Distilled(msgspec.Struct, frozen=True, omit_defaults=True):
+class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a lesson's metadata says of how it was found; `until` is the last event a model saw.
 
     `may_rule`: in none of the sessions was it a tool's idea.
@@ -96,59 +104,59 @@ class Distilled(msgspec.Struct, frozen=True, omit_defaults=True):
     may_rule: bool = False
 
 
-class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class LessonMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     """The metadata of a lesson: its source events, and its files with their SHA-256."""
 
-    distilled: Distilled | None = None
+    distilled: Provenance | None = None
     events: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     sha256: dict[str, str] = {}
 
 
-def kept(memory: Memory) -> Kept:
+def lesson_metadata(memory: Memory) -> LessonMetadata:
     """Return what a memory's metadata says; nothing where somebody else's says other things."""
     try:
-        return msgspec.json.decode(memory.metadata, type=Kept)
+        return msgspec.json.decode(memory.metadata, type=LessonMetadata)
     except msgspec.ValidationError:  # a person's or an importer's own fields of these names
-        return Kept()
+        return LessonMetadata()
 
 
-def made_before(context: Context) -> list[Memory]:
+def past_lessons(context: Context) -> list[Memory]:
     """Return all memories that this job made, in whatever state, the oldest first."""
     rows = np.unique(context.rows.sources.documents)
     return [one for one in context.memories(rows.astype(np.int64)) if one.job == NAME]
 
 
-def proposed(context: Context, found: Iterable[Candidate], root: Path | None) -> Iterator[Step]:
+def lesson_steps(context: Context, found: Iterable[Candidate], root: Path | None) -> Iterator[Step]:
     """Yield the steps that make memories of what was found."""
     before: dict[str, Memory] = {}
-    for one in made_before(context):
-        if (distilled := kept(one).distilled) is not None:
+    for one in past_lessons(context):
+        if (distilled := lesson_metadata(one).distilled) is not None:
             before[distilled.key] = one
     together: dict[str, list[Candidate]] = {}
     for item in found:
         together.setdefault(item.key, []).append(item)
     for key, items in together.items():
-        yield from _lesson(context, items, before.get(key), root)
+        yield from _steps_for(context, items, before.get(key), root)
 
 
-def _lesson(
+def _steps_for(
     context: Context, items: Sequence[Candidate], before: Memory | None, root: Path | None
 ) -> Iterator[Step]:
     """Yield what has to be done about one lesson; nothing where it stands, or somebody ended it."""
     if before is None:
         is_new = len({one.session for one in items}) > 1 or not all(one.is_told for one in items)
-        yield from _recorded(context, items, (), root) if is_new else ()
+        yield from _record_steps(context, items, (), root) if is_new else ()
         return
-    known = kept(before).distilled
+    known = lesson_metadata(before).distilled
     new = [one for one in items if known is None or one.session not in known.sessions]
     if before.state == ACTIVE and new:
-        made = list(_recorded(context, new, (before,), root))
+        made = list(_record_steps(context, new, (before,), root))
         yield from made
         if made:
             yield steps.supersede(before, made[0].subject, "it was found in another session again")
     elif before.state == STALE and new:
-        yield from _recorded(context, new, (), root)
+        yield from _record_steps(context, new, (), root)
     elif before.state == STALE and _holds_again(context, before):
         yield steps.restore(before, "all that it was made of holds again")
 
@@ -164,12 +172,12 @@ def _holds_again(context: Context, lesson: Memory) -> bool:
     return all(one is None or one.state == ACTIVE for one in sources)  # None: an event
 
 
-def _recorded(
+def _record_steps(
     context: Context, items: Sequence[Candidate], before: Sequence[Memory], root: Path | None
 ) -> Iterator[Step]:
     """Yield the step that records a lesson; none where its words make no memory."""
     newest = max(items, key=lambda one: one.at)
-    distilled = _distilled(items, before)
+    distilled = _provenance(items, before)
     is_rule = distilled.may_rule and len(distilled.sessions) > 1
     events = tuple(dict.fromkeys(id_ for one in items for id_ in one.events))[:_SOURCES]
     # a rule is in our own words of what was run; what memories say of it may be a tool's
@@ -178,7 +186,7 @@ def _recorded(
     sources = tuple(dict.fromkeys([*memories, *events, *earlier]))[:_SOURCES]
     files = tuple(dict.fromkeys(path for one in items for path in one.files))[:_FILES]
     digests = project_files.digests(root, newest.project, files)
-    content = _content(newest, len(distilled.sessions), is_rule=is_rule)
+    content = _lesson_text(newest, len(distilled.sessions), is_rule=is_rule)
     kind = "lesson" if is_rule else newest.kind
     trust = _trust(context, "agent" if is_rule else newest.trust, sources)
     draft = Draft(
@@ -193,7 +201,7 @@ def _recorded(
         source_ids=sources,
         importance=_importance(kind, trust, len(distilled.sessions)),
         created_at=moment(newest.at),
-        metadata=msgspec.to_builtins(Kept(distilled, events, files, digests)),
+        metadata=msgspec.to_builtins(LessonMetadata(distilled, events, files, digests)),
         trust=trust,
     )
     if draft.id is not None and context.rows.find(draft.id) is not None:
@@ -206,11 +214,11 @@ def _recorded(
     yield step
 
 
-def _distilled(items: Sequence[Candidate], before: Sequence[Memory]) -> Distilled:
+def _provenance(items: Sequence[Candidate], before: Sequence[Memory]) -> Provenance:
     """Return how a lesson was found, now and before."""
-    known = [old for one in before if (old := kept(one).distilled) is not None]
+    known = [old for one in before if (old := lesson_metadata(one).distilled) is not None]
     sessions = [*(name for old in known for name in old.sessions), *(one.session for one in items)]
-    return Distilled(
+    return Provenance(
         key=items[0].key,
         sessions=tuple(dict.fromkeys(sessions))[-_SESSIONS:],
         until=max(one.until for one in items),
@@ -218,7 +226,7 @@ def _distilled(items: Sequence[Candidate], before: Sequence[Memory]) -> Distille
     )
 
 
-def _content(newest: Candidate, sessions: int, *, is_rule: bool) -> str:
+def _lesson_text(newest: Candidate, sessions: int, *, is_rule: bool) -> str:
     said = newest.rule if newest.rule and is_rule else newest.content
     if sessions == 1:
         return said

@@ -19,7 +19,13 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import PurePosixPath
 
-from pipelines.jobs.distill.sessions import Candidate, PastSession, alike, key, listed
+from pipelines.jobs.distill.sessions import (
+    Candidate,
+    PastSession,
+    candidate_key,
+    join_names,
+    without_numbers,
+)
 from store.log.event_kinds import Acted, Prompted, SessionTold
 from store.log.events import Event
 from store.text import frame, tokenizer
@@ -38,7 +44,7 @@ _SCRIPTS = re.compile(
     r"|docker compose) |(?:(?:ba)?sh )?(?:\./|(?:bin|scripts?|tools)/))"
     r"[\w.:=/-]+(?: [\w.:=/-]+){0,3}"
 )
-_BACK = re.compile(
+_REVERT = re.compile(
     r"\bgit\s+(?:checkout\s+(?:HEAD\s+)?--|restore\b(?!\s+--staged)|reset\s+--hard|stash\b"
     r"(?!\s+(?:pop|apply|list|show|drop))|revert\b)(?P<what>[^|;&]*)"
 )
@@ -72,8 +78,8 @@ def find_fixes(past: PastSession) -> Iterator[Candidate]:
         if not (_is_try(passed) and passed.passed):
             continue
         start = _first_failure(deeds, end)
-        if start is not None and not _edited_before(past, deeds[start][0]):
-            found = _cure(past, deeds[start], deeds[start + 1 : end], (event, passed))
+        if start is not None and not _has_edit_before(past, deeds[start][0]):
+            found = _fix_candidate(past, deeds[start], deeds[start + 1 : end], (event, passed))
             if found is not None:
                 yield found
 
@@ -89,23 +95,23 @@ def _first_failure(deeds: Deeds, end: int) -> int | None:
         deed = deeds[place][1]
         if not _is_try(deed):
             continue
-        if deed.passed and found is not None and _shows(deed, deeds[found][1]):
+        if deed.passed and found is not None and _proves_fix(deed, deeds[found][1]):
             break
-        if deed.passed and _shows(deed, deeds[end][1]):
+        if deed.passed and _proves_fix(deed, deeds[end][1]):
             break
-        if deed.passed is False and deed.error and _shows(deeds[end][1], deed):
+        if deed.passed is False and deed.error and _proves_fix(deeds[end][1], deed):
             found = place
     return found
 
 
-def _edited_before(past: PastSession, failed: Event) -> bool:
+def _has_edit_before(past: PastSession, failed: Event) -> bool:
     """Return whether something had been edited in the turn in which a command failed."""
     asked = past.asked_before(failed)
     begun = asked[0].seq if asked else 0
     return any(_is_edit(deed) and begun < event.seq < failed.seq for event, deed in past.acted)
 
 
-def _shows(passed: Acted, failed: Acted) -> bool:
+def _proves_fix(passed: Acted, failed: Acted) -> bool:
     """Return whether a passing command shows that what failed is cured: the same, or all of it."""
     if passed.effort != failed.effort:
         return False
@@ -124,20 +130,20 @@ def _words(command: str | None) -> tuple[str, ...]:
     return tuple(word for word in words if not _QUIET.fullmatch(word))
 
 
-def _cure(
+def _fix_candidate(
     past: PastSession, failed: tuple[Event, Acted], between: Deeds, passed: tuple[Event, Acted]
 ) -> Candidate | None:
-    edits = [pair for pair in _since_taken_back(between) if _is_edit(pair[1])]
-    ran = [pair for pair in between if _may_cure(pair[1])]
+    edits = [pair for pair in _after_last_revert(between) if _is_edit(pair[1])]
+    ran = [pair for pair in between if _may_fix(pair[1])]
     files = list(dict.fromkeys(path for _, deed in edits for path in deed.files))
-    commands = list(dict.fromkeys(_said(deed) for _, deed in ran))
-    error, command = _headline(failed[1]), _said(failed[1])
+    commands = list(dict.fromkeys(_one_line(deed) for _, deed in ran))
+    error, command = _headline(failed[1]), _one_line(failed[1])
     if not command or not (files or (len(commands) == 1 and commands[0])):
         return None  # nothing changed between, or nobody can say which of them it was
     # where files were changed too, these are what cured it
-    changes = f"{listed(files)} changed" if files else f"`{commands[0]}` was run"
+    changes = f"{join_names(files)} changed" if files else f"`{commands[0]}` was run"
     happened = f"`{command}` failed{f' with: {error}' if error else ''}. It passed once {changes}."
-    words = _closing_words(past, passed[0], f"{error} {' '.join(files)}", _NOTE - len(happened))
+    words = _final_words(past, passed[0], f"{error} {' '.join(files)}", _NOTE - len(happened))
     if files and not (error and words):
         return None  # what failed, or why, and what in these files mended it, nobody can say
     told = [failed, *(edits if files else ran), passed]
@@ -147,27 +153,29 @@ def _cure(
         rule = f"Run `{commands[0]}` before `{command}`: it failed until that was run"
     asked = past.asked_before(failed[0])
     return Candidate(
-        key=key("cure", failed[0].project, alike(error))
+        key=candidate_key("cure", failed[0].project, without_numbers(error))
         if files
-        else key("script", failed[0].project, *_words(failed[1].command), "", commands[0]),
+        else candidate_key(
+            "script", failed[0].project, *_words(failed[1].command), "", commands[0]
+        ),
         kind="bugfix",
         content=f"{happened}{_SAYS}{words}" if words else happened,
         trust="tool",  # it quotes what a tool wrote
         session=past.id,
         at=failed[0].at,
         memories=tuple(one.id for one in memories),
-        events=_ids(told, asked),
+        events=_event_ids(told, asked),
         files=tuple(files),
         project=failed[0].project,
-        context=f"Asked: {wanted}" if (wanted := _wanted(asked)) else None,
+        context=f"Asked: {wanted}" if (wanted := _request(asked)) else None,
         rule=rule,
         is_told=any(one.kind == "bugfix" for one in memories),
     )
 
 
-def _since_taken_back(deeds: Deeds) -> Deeds:
+def _after_last_revert(deeds: Deeds) -> Deeds:
     """Return what was done after the last time that changes were taken back."""
-    backs = [at for at, (_, deed) in enumerate(deeds) if _BACK.search(deed.command or "")]
+    backs = [at for at, (_, deed) in enumerate(deeds) if _REVERT.search(deed.command or "")]
     return deeds[backs[-1] + 1 :] if backs else deeds
 
 
@@ -175,7 +183,7 @@ def _is_edit(deed: Acted) -> bool:
     return deed.doing == "edit" and deed.passed is not False
 
 
-def _closing_words(past: PastSession, passed: Event, about: str, longest: int) -> str:
+def _final_words(past: PastSession, passed: Event, about: str, longest: int) -> str:
     """Return what the agent said at the end of the turn in which a command passed, if it is about
     something; whole sentences, "" where there are none.
     """
@@ -187,11 +195,11 @@ def _closing_words(past: PastSession, passed: Event, about: str, longest: int) -
     return words if names.intersection(tokenizer.terms(words)) else ""
 
 
-def _wanted(asked: tuple[Event, Prompted] | None) -> str:
+def _request(asked: tuple[Event, Prompted] | None) -> str:
     return whole_sentences(frame.strip(asked[1].prompt), _ASKED) if asked else ""
 
 
-def _may_cure(deed: Acted) -> bool:
+def _may_fix(deed: Acted) -> bool:
     """Return whether a command may have changed something."""
     is_run = deed.doing == "run" and bool(deed.command) and deed.passed is not False
     is_try = deed.effort in ("test", "lint", "deploy", "commit")
@@ -210,38 +218,38 @@ def find_abandoned(past: PastSession) -> Iterator[Candidate]:
     """Yield what was tried, failed, and was taken back before it ever passed."""
     deeds = past.acted
     for place, (event, deed) in enumerate(deeds):
-        back = _BACK.search(deed.command or "") if deed.doing == "run" else None
+        back = _REVERT.search(deed.command or "") if deed.doing == "run" else None
         if back is None or deed.passed is False:
             continue
-        edits, failed = _tried(deeds[:place])
+        edits, failed = _edits_and_failure(deeds[:place])
         files = list(dict.fromkeys(path for _, one in edits for path in one.files))
-        gone = [path for path in files if _names(back["what"], path)]
+        gone = [path for path in files if _covers_file(back["what"], path)]
         if failed is None or not gone:
             continue
         asked = past.asked_before(edits[0][0])
-        wanted, error = _wanted(asked), _headline(failed[1])
-        ran, undone = _said(failed[1]), _said(deed)
+        wanted, error = _request(asked), _headline(failed[1])
+        ran, undone = _one_line(failed[1]), _one_line(deed)
         if not (error and ran and undone):
             continue
         yield Candidate(
-            key=key("abandoned", event.project, *gone, alike(error)),
+            key=candidate_key("abandoned", event.project, *gone, without_numbers(error)),
             kind="antipattern",
-            content=f"Tried and given up: {wanted or 'a change'} ({listed(gone)} changed). "
+            content=f"Tried and given up: {wanted or 'a change'} ({join_names(gone)} changed). "
             f"`{ran}` failed with: {error}. It was taken back with `{undone}`.",
             trust="tool",
             session=past.id,
             at=event.at,
-            events=_ids([*edits, failed, (event, deed)], asked),
+            events=_event_ids([*edits, failed, (event, deed)], asked),
             files=tuple(gone),
             project=event.project,
         )
 
 
-def _tried(before: Deeds) -> tuple[Deeds, tuple[Event, Acted] | None]:
+def _edits_and_failure(before: Deeds) -> tuple[Deeds, tuple[Event, Acted] | None]:
     """Return the edits since something last passed or was taken back, and the failure they met."""
     start = 0
     for place, (_, deed) in enumerate(before):
-        if (_is_try(deed) and deed.passed) or _BACK.search(deed.command or ""):
+        if (_is_try(deed) and deed.passed) or _REVERT.search(deed.command or ""):
             start = place + 1
     edits = [one for one in before[start:] if _is_edit(one[1])]
     failed = [
@@ -252,7 +260,7 @@ def _tried(before: Deeds) -> tuple[Deeds, tuple[Event, Acted] | None]:
     return edits, failed[-1] if failed else None
 
 
-def _names(what: str, path: str) -> bool:
+def _covers_file(what: str, path: str) -> bool:
     """Return whether what git was told to take back is this file, or everything."""
     words = [word for word in what.split() if not word.startswith("-")]
     return not words or any(
@@ -261,7 +269,7 @@ def _names(what: str, path: str) -> bool:
     )
 
 
-def _ids(told: Deeds, asked: tuple[Event, Prompted] | None) -> tuple[str, ...]:
+def _event_ids(told: Deeds, asked: tuple[Event, Prompted] | None) -> tuple[str, ...]:
     return (*((asked[0].id,) if asked else ()), *(event.id for event, _ in told))
 
 
@@ -273,7 +281,7 @@ def _headline(deed: Acted) -> str:
     return line.rstrip(".") if len(line) <= _ERROR else ""
 
 
-def _said(deed: Acted) -> str:
+def _one_line(deed: Acted) -> str:
     """Return a command on one line; of one too long to be said whole the part that tried, or ""."""
     line = " ".join((deed.command or deed.tool).replace("`", "'").split())
     return line if len(line) <= _COMMAND else " ".join(purpose(deed.command or ""))[:_COMMAND]
@@ -284,13 +292,13 @@ def headline(output: str) -> str:
     where all that is told is how many failed.
     """
     lines = [line.strip()[:WIDEST] for line in output.splitlines()]
-    lines = [line for line in lines if any(_says(word) for word in tokenizer.terms(line))]
+    lines = [line for line in lines if any(_is_telling(word) for word in tokenizer.terms(line))]
     named = ([line for line in lines if pattern.search(line)] for pattern in HEADLINES)
     found = next(filter(None, named), lines)
     return " ".join(re.sub(r"^E\s+", "", found[-1]).split()) if found else ""
 
 
-def _says(word: str) -> bool:
+def _is_telling(word: str) -> bool:
     return word not in _EMPTY and not word.isdigit()
 
 

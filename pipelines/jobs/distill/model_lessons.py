@@ -15,7 +15,13 @@ from typing import Annotated, Literal
 import msgspec
 
 from pipelines.jobs.context import Context
-from pipelines.jobs.distill.sessions import Candidate, PastSession, key, listed, plain
+from pipelines.jobs.distill.sessions import (
+    Candidate,
+    PastSession,
+    candidate_key,
+    fold_text,
+    join_names,
+)
 from store.home.errors import BudgetSpent, ModelError
 from store.log.event_kinds import (
     Acted,
@@ -67,9 +73,11 @@ def lines(past: PastSession, after: int) -> list[Line]:
 
     What jobs made of it is left out: a model is not to learn from itself.
     """
-    told = [(one.seq, _of_event(one)) for one in past.events if one.seq > after]
+    told = [(one.seq, _lines_of_event(one)) for one in past.events if one.seq > after]
     told += [
-        (one.seq, _of_memory(one)) for one in past.memories if one.seq > after and one.job is None
+        (one.seq, _lines_of_memory(one))
+        for one in past.memories
+        if one.seq > after and one.job is None
     ]
     told.sort(key=lambda pair: pair[0])
     found = [line for _, some in told for line in some]
@@ -81,10 +89,10 @@ def lines(past: PastSession, after: int) -> list[Line]:
             break
         kept.append(line)
     has_words = any(line.by != "tool" for line in kept)
-    return _numbered(kept[::-1]) if len(kept) >= _LEAST and has_words else []
+    return _number_lines(kept[::-1]) if len(kept) >= _LEAST and has_words else []
 
 
-def _numbered(found: Sequence[Line]) -> list[Line]:
+def _number_lines(found: Sequence[Line]) -> list[Line]:
     return [
         Line(f"{line.by[0]}{place}", line.by, line.text, line.source, line.is_memory, line.at,
              line.project, line.files)
@@ -92,29 +100,29 @@ def _numbered(found: Sequence[Line]) -> list[Line]:
     ]  # fmt: skip
 
 
-def _of_event(event: Event) -> list[Line]:
+def _lines_of_event(event: Event) -> list[Line]:
     return [
         Line("", by, text, event.id, False, event.at, event.project, files)
-        for by, text, files in _said(event)
+        for by, text, files in _event_lines(event)
         if text
     ]
 
 
-def _said(event: Event) -> Iterator[tuple[By, str, tuple[str, ...]]]:
+def _event_lines(event: Event) -> Iterator[tuple[By, str, tuple[str, ...]]]:
     match event.body:
         case Prompted(prompt=prompt):
             yield "person", _plain(prompt), ()
         case SessionTold(said=str(said)):
             yield "agent", _plain(said), ()
         case Acted(doing="edit", files=files) if files:
-            yield "agent", f"edited {listed(files)}", files
+            yield "agent", f"edited {join_names(files)}", files
         case Acted(doing="run", command=str(command)) as deed:
             came = {True: "passed", False: "failed", None: "was run"}[deed.passed]
             yield "agent", f"`{one_line(command, _ERROR)}` {came}", ()
             yield "tool", _plain(deed.error or "", _ERROR), ()
 
 
-def _of_memory(memory: Memory) -> list[Line]:
+def _lines_of_memory(memory: Memory) -> list[Line]:
     by: By = "tool"  # or the web
     if memory.trust in MAY_RULE:
         by = "person" if memory.trust == "user" else "agent"
@@ -164,7 +172,7 @@ class Lessons(msgspec.Struct, frozen=True):
     lessons: Annotated[tuple[Learnt, ...], msgspec.Meta(max_length=8)]
 
 
-def read(
+def read_sessions(
     context: Context, sessions: Sequence[PastSession], rules: Iterable[Memory]
 ) -> Iterator[Candidate]:
     """Yield what a model learns from the sessions that are over and that it was not shown yet.
@@ -175,8 +183,8 @@ def read(
     model = context.model
     if model is None:
         return
-    answered = _answered(context)
-    closed = [_words(text) for text in _closed(context, rules)]
+    answered = _read_up_to(context)
+    closed = [_words(text) for text in _refused_texts(context, rules)]
     over = [one for one in reversed(sessions) if one.is_over(context.now)]
     asked = 0
     for past in over:
@@ -193,12 +201,12 @@ def read(
         except ModelError:  # which is in the log
             continue
         for learnt in answer.value.lessons:
-            found = _checked(past, learnt, shown, answer.made("distill"))
-            if found is not None and not _is_closed(found, closed):
+            found = _check_lesson(past, learnt, shown, answer.made("distill"))
+            if found is not None and not _is_refused(found, closed):
                 yield found
 
 
-def paid_for(context: Context) -> Iterator[Step]:
+def unapplied_steps(context: Context) -> Iterator[Step]:
     """Yield what a model learnt for plans that were never applied: it is not asked again."""
     seen: set[str] = set()
     for event in context.log.job_events(("planned",)):
@@ -228,10 +236,10 @@ def _purpose(past: PastSession) -> str:
 
 
 def _name(past: PastSession) -> str:
-    return past.id if len(past.id) <= 100 else key(past.id)
+    return past.id if len(past.id) <= 100 else candidate_key(past.id)
 
 
-def _answered(context: Context) -> dict[str, int]:
+def _read_up_to(context: Context) -> dict[str, int]:
     """Return up to which event a model has read each session, and was paid for it."""
     found: dict[str, int] = {}
     for event in context.log.job_events(("called",)):
@@ -242,7 +250,7 @@ def _answered(context: Context) -> dict[str, int]:
     return found
 
 
-def _closed(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
+def _refused_texts(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
     """Yield what rules say already or said until somebody ended them, and what drafts say."""
     yield from (one.content for one in rules)
     for event in context.log.events_between(("proposed",), 0, context.now + 1):
@@ -250,7 +258,7 @@ def _closed(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
             yield str(event.body.draft.get("content", ""))
 
 
-def _is_closed(found: Candidate, closed: Sequence[frozenset[str]]) -> bool:
+def _is_refused(found: Candidate, closed: Sequence[frozenset[str]]) -> bool:
     if found.kind not in RULE_KINDS:
         return False
     words = _words(found.content)
@@ -259,7 +267,7 @@ def _is_closed(found: Candidate, closed: Sequence[frozenset[str]]) -> bool:
     )
 
 
-def _checked(
+def _check_lesson(
     past: PastSession, learnt: Learnt, shown: Sequence[Line], made: Made
 ) -> Candidate | None:
     """Return what a model learnt, if it stands in the lines it cites; else None."""
@@ -270,14 +278,14 @@ def _checked(
     there = "\n".join(line.text for line in cited)
     words, known = _words(learnt.text), _words(there)
     is_rule = learnt.kind in RULE_KINDS
-    if len(words & known) < _ENOUGH * len(words) or not _stand(_names(learnt.text), there):
+    if len(words & known) < _ENOUGH * len(words) or not _contains_all(_names(learnt.text), there):
         return None
     if is_rule and _FORBIDS.search(learnt.text) and not _FORBIDS.search(there):
         return None  # turned into its opposite
     of_tools = _words("\n".join(line.text for line in shown if line.by == "tool"))
     is_tools = any(line.by == "tool" for line in cited) or bool((words - known) & of_tools)
     return Candidate(
-        key=key("model", cited[-1].project, plain(learnt.text)),
+        key=candidate_key("model", cited[-1].project, fold_text(learnt.text)),
         kind="fact" if is_rule and (is_tools or words - known) else learnt.kind,
         content=learnt.text,
         trust="tool" if is_tools else "agent",
@@ -303,7 +311,7 @@ def _names(text: str) -> set[str]:
     return {" ".join(one.casefold().split()) for one in found if one}
 
 
-def _stand(names: Iterable[str], text: str) -> bool:
+def _contains_all(names: Iterable[str], text: str) -> bool:
     """Return whether each of some names stands in a text, and is not a part of another there."""
     there = " ".join(text.casefold().split())
     return all(re.search(rf"(?<![\w.]){re.escape(name)}(?!\w|\.\d)", there) for name in names)

@@ -70,7 +70,7 @@ def digests(root: Path | None, project: str | None, files: Sequence[str]) -> dic
     return {file: of for file, of in found.items() if of}
 
 
-def changed(root: Path, known: dict[str, str]) -> tuple[str, str] | None:
+def first_change(root: Path, known: dict[str, str]) -> tuple[str, str] | None:
     """Return the first file that is not what it was, and what became of it."""
     for file, was in sorted(known.items()):
         now = digest(root, file)
@@ -79,7 +79,7 @@ def changed(root: Path, known: dict[str, str]) -> tuple[str, str] | None:
     return None
 
 
-def notes_that_left(
+def stale_notes(
     context: Context, root: Path, project: str, notes: Sequence[Memory]
 ) -> Iterator[Step]:
     """Yield what makes those imported notes stale that their file does not say any more."""
@@ -93,7 +93,7 @@ def notes_that_left(
             by_path.setdefault(note.path, []).append((memory, note))
     for path, found in sorted(by_path.items()):
         now = digest(root, path)
-        said = _said(root, path, project) if now else set()
+        said = _note_ids(root, path, project) if now else set()
         if now is None or said is None:
             continue
         # a file of the same name elsewhere may be the one that was read, unless the import says so
@@ -104,7 +104,7 @@ def notes_that_left(
                 yield steps.stale(memory, f"{path} {became}", path)
 
 
-def _said(root: Path, path: str, project: str) -> set[str] | None:
+def _note_ids(root: Path, path: str, project: str) -> set[str] | None:
     """Return the ids of what a file of notes says now; None where a link makes it another file."""
     try:
         found = [

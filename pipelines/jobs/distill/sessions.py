@@ -59,18 +59,18 @@ class PastSession:
         return has_stopped or now - last.at > _QUIET
 
 
-def sessions(context: Context) -> tuple[list[PastSession], int]:
+def recent_sessions(context: Context) -> tuple[list[PastSession], int]:
     """Return the sessions of some three months, the oldest first, and how many more there are.
 
     Of one session that is asked for, all, however old it is.
     """
     told: dict[str, list[Event]] = {}
-    for event in _told(context):
+    for event in _session_events(context):
         if event.session and context.project in (None, event.project):
             told.setdefault(event.session, []).append(event)
     newest = sorted(told, key=lambda id_: told[id_][-1].seq)[-MOST:]
     memories: dict[str, list[Memory]] = {}
-    for one in where(context, "session", newest):
+    for one in memories_where(context, "session", newest):
         if one.kind != EPISODE:  # it says what the events do
             memories.setdefault(one.session or "", []).append(one)
     return [PastSession(id_, told[id_], memories.get(id_, ())) for id_ in newest], len(told) - len(
@@ -78,13 +78,15 @@ def sessions(context: Context) -> tuple[list[PastSession], int]:
     )
 
 
-def _told(context: Context) -> list[Event]:
+def _session_events(context: Context) -> list[Event]:
     if context.session is None:
         return context.log.events_between(KINDS, context.now - DAYS * _DAY, context.now + _DAY)
     return [one for one in context.log.session_events(context.session) if one.kind in KINDS]
 
 
-def imported(memories: Sequence[Memory], known: Sequence[PastSession]) -> list[PastSession]:
+def imported_sessions(
+    memories: Sequence[Memory], known: Sequence[PastSession]
+) -> list[PastSession]:
     """Return the sessions that only memories tell of, the oldest first."""
     seen = {one.id for one in known}
     found: dict[str, list[Memory]] = {}
@@ -94,13 +96,13 @@ def imported(memories: Sequence[Memory], known: Sequence[PastSession]) -> list[P
     return [PastSession(id_, (), of) for id_, of in found.items()][-MOST:]
 
 
-def where(context: Context, column: str, values: Sequence[str]) -> list[Memory]:
+def memories_where(context: Context, column: str, values: Sequence[str]) -> list[Memory]:
     """Return the living memories one of whose columns has one of some values, in their order."""
     wanted = pa.array(values, pa.string())
     return _memories(context, pc.is_in(_column(context, column), value_set=wanted))
 
 
-def of_agents(context: Context) -> list[Memory]:
+def agent_memories(context: Context) -> list[Memory]:
     """Return the living memories of sessions with an agent, as imports leave them; no episodes:
     these say what events do.
     """
@@ -153,22 +155,22 @@ class Candidate:
     is_told: bool = False  # a memory of the session says it already
 
 
-def key(*parts: str | None) -> str:
+def candidate_key(*parts: str | None) -> str:
     """Return what stands for the same thing wherever it is found; 16 letters of hex."""
     plain = "\x00".join(" ".join((part or "").casefold().split()) for part in parts)
     return sha256(plain.encode()).hexdigest()[:16]
 
 
-def alike(error: str) -> str:
+def without_numbers(error: str) -> str:
     """Return an error's line without what differs from one run to the next."""
     return _NUMBERS.sub("#", error)
 
 
-def plain(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return a text as two are compared: no case, no white space, no full stop."""
     return " ".join(text.casefold().split()).strip(" .!")
 
 
-def listed(names: Sequence[str], most: int = 6) -> str:
+def join_names(names: Sequence[str], most: int = 6) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

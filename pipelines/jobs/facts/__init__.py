@@ -8,7 +8,7 @@ import numpy as np
 
 from pipelines.jobs.context import Context, Proposal
 from pipelines.jobs.facts import model_facts
-from pipelines.jobs.facts.statements import Read, assertions, stated
+from pipelines.jobs.facts.statements import FactSource, assertions, facts_in
 from store.derived.facts import Facts, Told, facts_of
 from store.home.errors import InvalidInput
 from store.home.instants import moment
@@ -37,20 +37,22 @@ Value = tuple[str | None, str]  # a project and a key
 
 def propose(context: Context) -> Proposal:
     """Return the facts of what was not looked at yet, oldest first."""
-    looked = looked_up_to(context.log, context.project)
-    changed = _changed(context.log, looked) | _successors(context)
-    turns = list(_unread(context, changed, looked))
-    by_rules = [Read(one, fact, Made(job="facts")) for one in turns for fact in stated(one)]
-    more, notes = model_facts.asked(context, turns, by_rules)
+    looked = last_watermark(context.log, context.project)
+    changed = _revised_since(context.log, looked) | _successors(context)
+    turns = list(_memories_to_read(context, changed, looked))
+    by_rules = [FactSource(one, fact, Made(job="facts")) for one in turns for fact in facts_in(one)]
+    more, notes = model_facts.facts_from_model(context, turns, by_rules)
     found = sorted([*by_rules, *more], key=lambda one: (one.fact.since, one.memory.seq))
-    known = _Known.of(context)
-    said = {(one.memory.id, one.fact.key, same(one.fact.value)) for one in found}
-    proposed = [step for one in turns if one.id in changed for step in _unsaid(context, one, said)]
+    known = _KnownFacts.of(context)
+    said = {(one.memory.id, one.fact.key, fold_value(one.fact.value)) for one in found}
+    proposed = [
+        step for one in turns if one.id in changed for step in _withdrawal_steps(context, one, said)
+    ]
     proposed += [step for one in found for step in _steps(context, known, one)]
     return Proposal(tuple(proposed), looked_at=len(turns), notes=notes)
 
 
-def _unread(context: Context, touched: Collection[str], looked: int) -> Iterator[Memory]:
+def _memories_to_read(context: Context, touched: Collection[str], looked: int) -> Iterator[Memory]:
     """Yield the memories that may state facts, and were recorded after an event or are touched."""
     known = context.rows
     wanted = known.codes("seq") > looked
@@ -63,7 +65,7 @@ def _unread(context: Context, touched: Collection[str], looked: int) -> Iterator
             yield memory
 
 
-def _changed(log: EventLog, after: int) -> set[str]:
+def _revised_since(log: EventLog, after: int) -> set[str]:
     """Return the memories whose words changed, or that are current again, after an event."""
     return {
         event.subject
@@ -83,7 +85,7 @@ def _successors(context: Context) -> set[str]:
     return {one.superseded_by for one in sources if one is not None and one.superseded_by}
 
 
-def looked_up_to(log: EventLog, project: str | None) -> int:
+def last_watermark(log: EventLog, project: str | None) -> int:
     """Return up to which event all was looked at: by the last plan that a person did not leave."""
     told = log.job_events(("planned", "applied", "undone"))
     ended = {event.subject for event in told if isinstance(event.body, Applied | Undone)}
@@ -102,7 +104,7 @@ def looked_up_to(log: EventLog, project: str | None) -> int:
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownFacts:
     """The facts there are, and those proposed meanwhile: the memory of each key's value, what is
     said beside, and what was made before by id.
     """
@@ -112,7 +114,7 @@ class _Known:
     ids: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, context: Context) -> "_Known":
+    def of(cls, context: Context) -> "_KnownFacts":
         rows = Facts.open(context.tables("facts")).documents
         memories = context.memories(rows)
         known = cls()
@@ -128,49 +130,51 @@ class _Known:
                     memory.id,
                 )
             else:
-                known.said.add((memory.project, fact.key, same(fact.value)))
+                known.said.add((memory.project, fact.key, fold_value(fact.value)))
         return known
 
 
-def same(value: str) -> str:
+def fold_value(value: str) -> str:
     """Return what two spellings of a value share: "v5.3" and "5.3" are one version."""
     folded = " ".join(value.casefold().split())
     return folded[1:] if folded[:1] == "v" and folded[1:2].isdigit() else folded
 
 
-def _unsaid(context: Context, turn: Memory, said: Set[tuple[str, str, str]]) -> Iterator[Step]:
+def _withdrawal_steps(
+    context: Context, turn: Memory, said: Set[tuple[str, str, str]]
+) -> Iterator[Step]:
     """Yield what puts away the facts that a turn stated before it was revised, and does no more."""
     ids = context.rows.made_of(turn.id)
     made = [one for id_ in ids if (one := context.rows.find(id_)) and one.job == "facts"]
     for fact in facts_of(made):
         one = made[fact.document]
-        is_said = (turn.id, fact.key, same(fact.value)) in said
-        if one.state == ACTIVE and not is_said and not _stands(context.log, one, turn):
+        is_said = (turn.id, fact.key, fold_value(fact.value)) in said
+        if one.state == ACTIVE and not is_said and not _is_still_asserted(context.log, one, turn):
             yield steps.stale(one, "what it was read in says so no more")
 
 
-def _stands(log: EventLog, fact: Memory, turn: Memory) -> bool:
+def _is_still_asserted(log: EventLog, fact: Memory, turn: Memory) -> bool:
     """Return whether what a model read still stands in a turn, which no pattern would find."""
     body = log.events_for(fact.id)[0].body
     has_model = isinstance(body, Recorded) and body.made is not None and body.made.model is not None
     return has_model and fact.content in assertions(turn.content)
 
 
-def _steps(context: Context, known: _Known, one: Read) -> Iterator[Step]:
+def _steps(context: Context, known: _KnownFacts, one: FactSource) -> Iterator[Step]:
     """Yield the steps for a fact: none where it is known, or older than what holds."""
     memory, fact = one.memory, one.fact
     about = memory.project, fact.key
     if fact.is_singleton:
         value, since, job, id_ = known.values.get(about, ("", 0, "facts", ""))
-        if id_ and (same(value) == same(fact.value) or fact.since < since):
+        if id_ and (fold_value(value) == fold_value(fact.value) or fact.since < since):
             return
         if id_ and job is None:
             yield from _conflict(context, known, one, id_)
             return
-    elif (*about, same(fact.value)) in known.said:
+    elif (*about, fold_value(fact.value)) in known.said:
         return
     try:
-        step = _recorded(context, one)
+        step = _record_step(context, one)
     except InvalidInput:  # a sentence or a name that makes no memory
         return
     if step.subject in known.ids:
@@ -179,7 +183,7 @@ def _steps(context: Context, known: _Known, one: Read) -> Iterator[Step]:
     if fact.is_singleton:
         known.values[about] = fact.value, fact.since, "facts", step.subject
     else:
-        known.said.add((*about, same(fact.value)))
+        known.said.add((*about, fold_value(fact.value)))
     there = context.rows.find(step.subject)
     if there is None:
         yield step
@@ -187,7 +191,7 @@ def _steps(context: Context, known: _Known, one: Read) -> Iterator[Step]:
         yield steps.restore(there, "what it was read in holds again")
 
 
-def _conflict(context: Context, known: _Known, one: Read, id_: str) -> Iterator[Step]:
+def _conflict(context: Context, known: _KnownFacts, one: FactSource, id_: str) -> Iterator[Step]:
     """Yield the link from a turn to the value by hand that it contradicts, once."""
     drawn = {(edge.source, edge.target) for edge in context.rows.edges_of(one.memory.id)}
     mark = f"{one.memory.id} {id_}"
@@ -198,9 +202,9 @@ def _conflict(context: Context, known: _Known, one: Read, id_: str) -> Iterator[
     yield steps.link(one.memory, id_, "conflict", why, confidence=one.fact.confidence)
 
 
-def _recorded(context: Context, one: Read) -> Step:
+def _record_step(context: Context, one: FactSource) -> Step:
     memory, fact = one.memory, one.fact
-    identity = f"{fact.key}={same(fact.value)}"
+    identity = f"{fact.key}={fold_value(fact.value)}"
     told = Told(fact.entity, fact.relation, fact.value, fact.is_singleton)
     draft = Draft(
         id=steps.result_id("facts", identity, [memory.id], fact.since),

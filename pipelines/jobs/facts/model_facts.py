@@ -13,7 +13,7 @@ import msgspec
 
 from pipelines.jobs.context import Context
 from pipelines.jobs.facts.rules import PROJECT, SINGLETONS, SPEAKER
-from pipelines.jobs.facts.statements import Read, Statement, anchored, assertions
+from pipelines.jobs.facts.statements import FactSource, Statement, anchor, assertions
 from store.home.errors import BudgetSpent, ModelError
 from store.log.event_kinds import Called, Made
 from store.log.event_log import EventLog
@@ -51,9 +51,9 @@ class Statings(msgspec.Struct, frozen=True):
     facts: list[Stating]
 
 
-def asked(
-    context: Context, turns: Sequence[Memory], known: Sequence[Read]
-) -> tuple[list[Read], tuple[str, ...]]:
+def facts_from_model(
+    context: Context, turns: Sequence[Memory], known: Sequence[FactSource]
+) -> tuple[list[FactSource], tuple[str, ...]]:
     """Return what a model reads beyond what is known, and what a person should know of it.
 
     Turns that it was asked about before, and those that assert nothing, are left out.
@@ -62,9 +62,9 @@ def asked(
     if model is None:
         return [], ()
     there = {(one.memory.id, one.fact.key) for one in known}
-    found: list[Read] = []
+    found: list[FactSource] = []
     notes: list[str] = []
-    mark = _asked_up_to(context.log, context.project)
+    mark = _last_asked(context.log, context.project)
     new = [one for one in turns if one.seq > mark and any(assertions(one.content))]
     for batch in _batches(sorted(new, key=lambda one: one.seq)):
         try:
@@ -76,14 +76,14 @@ def asked(
         except ModelError as error:
             notes.append(f"by patterns alone for {len(batch)} turns: {error}")
             continue
-        for read in _believed(batch, answer.value, answer.made("facts")):
+        for read in _grounded_facts(batch, answer.value, answer.made("facts")):
             if (about := (read.memory.id, read.fact.key)) not in there:
                 there.add(about)
                 found.append(read)
     return found, tuple(notes)
 
 
-def _believed(batch: Sequence[Memory], said: Statings, made: Made) -> Iterator[Read]:
+def _grounded_facts(batch: Sequence[Memory], said: Statings, made: Made) -> Iterator[FactSource]:
     for one in said.facts:
         if not 1 <= one.turn <= len(batch):
             continue
@@ -91,8 +91,8 @@ def _believed(batch: Sequence[Memory], said: Statings, made: Made) -> Iterator[R
         statement = _statement(one)
         if statement is None or (sentence := _sentence(memory, one)) is None:
             continue
-        if (fact := anchored(memory, statement, sentence)) is not None:
-            yield Read(memory, fact, made)
+        if (fact := anchor(memory, statement, sentence)) is not None:
+            yield FactSource(memory, fact, made)
 
 
 def _statement(one: Stating) -> Statement | None:
@@ -107,23 +107,23 @@ def _statement(one: Stating) -> Statement | None:
 
 def _sentence(memory: Memory, one: Stating) -> str | None:
     """Return the assertion of a memory that a model quotes, if value and entity stand in it."""
-    quoted = _folded(one.sentence)
+    quoted = _fold_sentence(one.sentence)
     for sentence in assertions(memory.content):
-        said = _folded(sentence)
-        if not (said in quoted or quoted in said) or not _stands(one.value, said):
+        said = _fold_sentence(sentence)
+        if not (said in quoted or quoted in said) or not _holds_words(one.value, said):
             continue
         own = _FIRST.get(one.entity.strip().casefold())
-        if own[0].search(sentence) if own else _stands(one.entity, said):
+        if own[0].search(sentence) if own else _holds_words(one.entity, said):
             return sentence
     return None
 
 
-def _stands(words: str, said: str) -> bool:
+def _holds_words(words: str, said: str) -> bool:
     """Return whether words stand in a sentence, whole."""
-    return re.search(rf"(?<!\w){re.escape(_folded(words))}(?!\w)", said) is not None
+    return re.search(rf"(?<!\w){re.escape(_fold_sentence(words))}(?!\w)", said) is not None
 
 
-def _folded(text: str) -> str:
+def _fold_sentence(text: str) -> str:
     return " ".join(text.casefold().replace("`", "").replace("\u2019", "'").split()).rstrip(".! ")
 
 
@@ -155,7 +155,7 @@ def _purpose(seq: int, project: str | None) -> str:
     return f"facts up to {seq}" + (f" of {project}"[:150] if project else "")
 
 
-def _asked_up_to(log: EventLog, project: str | None) -> int:
+def _last_asked(log: EventLog, project: str | None) -> int:
     """Return up to which event turns of a project, or of all, were asked about and answered."""
     wanted = (None, f"{project}"[:146]) if project else (None,)
     marks = (

@@ -17,7 +17,7 @@ from store.text.mention_rules import CODE_TOOLS, LONE_TOOLS, SUBCOMMANDS
 # space, `~` for none or some (`compiled`). Groups are `entity`, `value` and `slot`.
 
 
-def compiled(written: str) -> re.Pattern[str]:
+def compile_form(written: str) -> re.Pattern[str]:
     """Return an expression made of these parts, ready to match."""
     return re.compile(written.replace(" ", r"\s+").replace("~", r"\s*"))
 
@@ -144,7 +144,7 @@ def _rule(
     entity: str = "",
     is_singleton: bool = True,
 ) -> Rule:
-    return Rule(compiled(written), relation, strength, is_singleton, entity)
+    return Rule(compile_form(written), relation, strength, is_singleton, entity)
 
 
 _NOW = r"(?: (?i:now|currently|already|today))?"

@@ -18,7 +18,7 @@ from pipelines.jobs.facts.rules import (
     USE,
     VERSION,
     WHEN,
-    compiled,
+    compile_form,
     one_of,
 )
 from store.derived.facts import entity_name
@@ -42,10 +42,10 @@ class Statement:
     when: str = ""
 
 
-_LISTS = compiled(rf"(?:{USE}|(?i:I've set up|I set up) (?i:my|our) \w+ (?i:with)) ")
-_LISTED = compiled(rf"{PRODUCTS} (?:(?i:version) )?{VERSION}")
-_NEXT = compiled(r"(?:~,~and|~,| and| with) ")
-_AFTER_LIST = compiled(
+_LISTS = compile_form(rf"(?:{USE}|(?i:I've set up|I set up) (?i:my|our) \w+ (?i:with)) ")
+_LISTED = compile_form(rf"{PRODUCTS} (?:(?i:version) )?{VERSION}")
+_NEXT = compile_form(r"(?:~,~and|~,| and| with) ")
+_AFTER_LIST = compile_form(
     r"~[.!]*$| (?i:for) |,? (?i:and|because) (?i:I|I've|we|we've|the|my|our|it)\b"
 )
 
@@ -67,7 +67,7 @@ def _versions(said: str) -> list[Statement]:
 
 def statements(sentence: str) -> Iterator[Statement]:
     """Yield what an asserted sentence states, by the first pattern that fits."""
-    when, said = leading_time(sentence)
+    when, said = split_time_prefix(sentence)
     if listed := _versions(said):
         yield from listed
         return
@@ -75,7 +75,7 @@ def statements(sentence: str) -> Iterator[Statement]:
         match = rule.pattern.match(said)
         if match is None:
             continue
-        ends = trailing_time(said[match.end() :])
+        ends = time_suffix(said[match.end() :])
         entity = entity_of(match, rule.entity)
         if ends is None or entity is None or (ends and when):
             continue
@@ -181,7 +181,7 @@ def assertions(text: str) -> Iterator[str]:
     if len(text) > MAX_TEXT or _TAKEN_BACK.search(text):
         return
     is_other = False
-    for line in _unwrapped(_FENCE.sub("\n\n", text.replace("\u2019", "'"))):
+    for line in _unwrap_lines(_FENCE.sub("\n\n", text.replace("\u2019", "'"))):
         if not line.strip():
             is_other = False
             continue
@@ -189,13 +189,13 @@ def assertions(text: str) -> Iterator[str]:
         opens = bool(_OPENS.search(last))
         if not is_other and not _NO_PROSE.match(line):
             for sentence in sentences if opens else (*sentences, last):
-                if bare := asserted(sentence):
+                if bare := bare_assertion(sentence):
                     yield bare
         if opens:
             is_other = not _OPENS_FACTS.match(last)
 
 
-def _unwrapped(text: str) -> Iterator[str]:
+def _unwrap_lines(text: str) -> Iterator[str]:
     """Yield the lines of a text, those that only its width broke as one: half a sentence may say
     what the whole does not.
     """
@@ -214,7 +214,7 @@ def _is_broken(line: str, following: str) -> bool:
     return len(line) >= _WIDE or following.lstrip()[:1].islower()
 
 
-def asserted(sentence: str) -> str | None:
+def bare_assertion(sentence: str) -> str | None:
     """Return a sentence as it asserts something; None where it may not."""
     bare = _STARS.sub(r"\1\2", sentence.strip())
     if len(bare) > MAX_SENTENCE or not MIN_WORDS <= len(bare.split()) <= MAX_WORDS:
@@ -232,26 +232,26 @@ def asserted(sentence: str) -> str | None:
 
 # Phrases: what of a matched sentence is an entity, a value and a time, and what makes it none.
 
-_WHEN = compiled(WHEN)
-_LED_IN = compiled(rf"(?P<when>{WHEN})~,?~(?=\S)")
+_WHEN = compile_form(WHEN)
+_LED_IN = compile_form(rf"(?P<when>{WHEN})~,?~(?=\S)")
 _ADVERBS = one_of("now only again currently already")
-_FILLER = compiled(rf"(?: (?:{_ADVERBS}|(?i:at the moment|by default)))+")
+_FILLER = compile_form(rf"(?: (?:{_ADVERBS}|(?i:at the moment|by default)))+")
 # beside the statement, and no case that it is of
-_ASIDE = compiled(r"~\((?!(?i:in|on|for|only|at|by|from|to|of|with)\b|\w+\))[^()]*\)$")
+_ASIDE = compile_form(r"~\((?!(?i:in|on|for|only|at|by|from|to|of|with)\b|\w+\))[^()]*\)$")
 _GOALS = one_of("keep avoid match be reduce save meet get")
-_REASON_CLAUSE = compiled(
+_REASON_CLAUSE = compile_form(
     r"(?<!\s)(?:~[,(–—-]+~| )(?:(?i:because|so that|so|as|since|due to|thanks to|which)"
     rf"|(?i:to) {_GOALS}|(?i:and) {one_of('we it they I that the our')})(?=\s)"
 )
 
 
-def leading_time(sentence: str) -> tuple[str, str]:
+def split_time_prefix(sentence: str) -> tuple[str, str]:
     """Return the time a sentence begins with, empty for none, and the sentence without it."""
     match = _LED_IN.match(sentence)
     return (match["when"], sentence[match.end() :]) if match else ("", sentence)
 
 
-def trailing_time(rest: str) -> str | None:
+def time_suffix(rest: str) -> str | None:
     """Return the time in what follows a value, empty for none; None where more follows than a
     reason and a time: the statement is then of a case, or of several values.
     """
@@ -321,7 +321,7 @@ _VAGUE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class Fact:
     """A fact as a memory states it: `entity` and `relation` by their canonical names.
 
     `since` is microseconds UTC, of the memory where the words say no time; `said` its sentence.
@@ -341,28 +341,28 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class FactSource:
     """A fact that was read in a memory, and how."""
 
     memory: Memory
-    fact: Stated
+    fact: Fact
     made: Made
 
 
-def stated(memory: Memory) -> list[Stated]:
+def facts_in(memory: Memory) -> list[Fact]:
     """Return the facts that a memory's content states, in order.
 
     Where it says two values of what has one at a time it says neither: which holds is a guess.
     """
-    found: list[Stated] = []
+    found: list[Fact] = []
     for sentence in assertions(memory.content):
         for one in statements(sentence):
-            if (fact := anchored(memory, one, sentence)) is not None and fact not in found:
+            if (fact := anchor(memory, one, sentence)) is not None and fact not in found:
                 found.append(fact)
     return [one for one in found if not any(_disagree(one, other) for other in found)]
 
 
-def anchored(memory: Memory, one: Statement, sentence: str) -> Stated | None:
+def anchor(memory: Memory, one: Statement, sentence: str) -> Fact | None:
     """Return a statement as a fact of whom and since when the memory says; None where it tells
     neither, or a time that had not come.
     """
@@ -377,7 +377,7 @@ def anchored(memory: Memory, one: Statement, sentence: str) -> Stated | None:
         since = spoken.since
     if entity is None:
         return None
-    return Stated(
+    return Fact(
         entity_name(entity),
         entity_name(one.relation),
         one.value,
@@ -396,6 +396,6 @@ def _whom(memory: Memory) -> str | None:
     return "user" if memory.trust == "user" else None
 
 
-def _disagree(one: Stated, other: Stated) -> bool:
+def _disagree(one: Fact, other: Fact) -> bool:
     is_same = one.key == other.key and (one.is_singleton or other.is_singleton)
     return is_same and one.value.casefold() != other.value.casefold()

@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.jobs.context import Context, Proposal
 from pipelines.jobs.reflect import generated_text, sequences
 from pipelines.jobs.reflect.clusters import clusters
-from pipelines.jobs.reflect.generated_text import extractive
+from pipelines.jobs.reflect.generated_text import extractive_text
 from pipelines.jobs.reflect.inputs import MOST, Finding, Inputs, inputs_by_project
 from pipelines.llm.client import LanguageModel
 from store.home.errors import BudgetSpent, ModelError
@@ -137,8 +137,8 @@ def _findings(context: Context, material: Inputs) -> Iterator[Finding]:
     calibration = VectorRows.open(context.tables("vectors")).calibration
     yield from clusters(material, context.vectors(material.rows), calibration)
     yield from sequences.recurring_errors(material)
-    yield from sequences.chains(material, _edges(context))
-    yield from sequences.fixes(material)
+    yield from sequences.causal_chains(material, _edges(context))
+    yield from sequences.failures_with_fixes(material)
 
 
 def _edges(context: Context) -> list[Edge]:
@@ -155,18 +155,18 @@ class _Texts:
 
     def of(self, finding: Finding) -> tuple[str, Made]:
         """Return the text of a finding and how it was come by."""
-        plain = extractive(finding), Made(job="reflect")
+        plain = extractive_text(finding), Made(job="reflect")
         if self._model is None:
             return plain
         try:
-            answer = generated_text.ask(self._model, finding)
+            answer = generated_text.ask_for_text(self._model, finding)
         except BudgetSpent:
             self._model, self._is_spent = None, True
             return plain
         except ModelError:
             self._unanswered += 1
             return plain
-        text = generated_text.checked(finding, answer.value)
+        text = generated_text.supported_text(finding, answer.value)
         if text is None:
             self._unborne += 1
             return plain

@@ -32,7 +32,7 @@ Places = npt.NDArray[np.int64]
 
 def clusters(material: Inputs, vectors: Vectors, calibration: Calibration) -> Iterator[Finding]:
     """Yield the good clusters of a project's memories; `vectors` are unit, [memories, width]."""
-    usual = generated_text.Usual.of(material.memories)
+    usual = generated_text.DocumentFrequencies.of(material.memories)
     knows = calibration.knows_meaning
     for start in range(0, len(material.memories), BLOCK):
         places = _first_of_each_text(material, range(start, start + BLOCK))
@@ -43,7 +43,7 @@ def clusters(material: Inputs, vectors: Vectors, calibration: Calibration) -> It
         for some in average_linkage(
             alike.astype(np.float32), LEAST if knows else LEAST_LETTERS, LARGEST
         ):
-            found = _finding(material, places[some], whole[np.ix_(some, some)], usual)
+            found = _cluster(material, places[some], whole[np.ix_(some, some)], usual)
             if found is not None:
                 yield found
 
@@ -78,8 +78,8 @@ def _overlap(material: Inputs, places: Places) -> Vectors:
     return share
 
 
-def _finding(
-    material: Inputs, places: Places, alike: Vectors, usual: generated_text.Usual
+def _cluster(
+    material: Inputs, places: Places, alike: Vectors, usual: generated_text.DocumentFrequencies
 ) -> Finding | None:
     """Return what a group is about; None where it is too small, of one sitting, or about nothing.
 
@@ -157,7 +157,7 @@ def average_linkage(similarity: Matrix, least: float, most: int) -> list[Members
             waiting[nearest] = False
         else:
             chain.append(nearest)
-    return _gathered(parent)
+    return _collect_groups(parent)
 
 
 def _merge(similarity: Matrix, sizes: Members, into: int, other: int) -> None:
@@ -169,7 +169,7 @@ def _merge(similarity: Matrix, sizes: Members, into: int, other: int) -> None:
     sizes[into] = whole
 
 
-def _gathered(parent: Members) -> list[Members]:
+def _collect_groups(parent: Members) -> list[Members]:
     roots = parent.copy()
     while (roots != roots[roots]).any():
         roots = roots[roots]

@@ -32,12 +32,12 @@ def headline(finding: Finding) -> str:
     return f"{', '.join(finding.topic)}: {finding.says}"
 
 
-def extractive(finding: Finding) -> str:
+def extractive_text(finding: Finding) -> str:
     """Return the text of an insight without a model: its headline, then the telling sentences."""
     wanted = dict.fromkeys(terms(" ".join(finding.topic)), 1.0)
-    quoted = ((one, telling(one, wanted)) for one in finding.sources)
+    quoted = ((one, key_sentence(one, wanted)) for one in finding.sources)
     most = _OF_CHAIN if finding.is_in_order else QUOTED
-    chosen = distinct(quoted, most)
+    chosen = distinct_sentences(quoted, most)
     lines = [f"- {sentence} ({date(memory)})" for memory, sentence in chosen]
     return "\n".join([headline(finding), *lines])
 
@@ -77,14 +77,14 @@ def terms(said: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Usual:
+class DocumentFrequencies:
     """In how many of `count` memories each term is."""
 
     count: int
     held: Mapping[str, int]
 
     @classmethod
-    def of(cls, memories: Sequence[Memory]) -> "Usual":
+    def of(cls, memories: Sequence[Memory]) -> "DocumentFrequencies":
         held: Counter[str] = Counter()
         for one in memories:
             held.update(terms(one.content))
@@ -96,7 +96,7 @@ class Usual:
         return math.log1p(self.count / held) if held else 0.0
 
 
-def topic(memories: Sequence[Memory], usual: Usual, most: int) -> list[str]:
+def topic(memories: Sequence[Memory], usual: DocumentFrequencies, most: int) -> list[str]:
     """Return the words that some memories have in common and others have not, as written.
 
     Half of them hold each, two at least, and of all that hold it every OWN-th is one of them. The
@@ -112,11 +112,11 @@ def topic(memories: Sequence[Memory], usual: Usual, most: int) -> list[str]:
         if times >= least and times * OWN >= usual.held.get(term, 0) and not term.isdigit()
     ]
     found.sort(key=lambda term: (-usual.weight(term) * held[term], term))
-    written = _written(memories, set(found[:most]))
+    written = _spellings(memories, set(found[:most]))
     return list(dict.fromkeys(written[term] for term in found[:most] if term in written))
 
 
-def _written(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
+def _spellings(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
     """Return how each of some terms is written most often, the shortest first of equals."""
     forms: dict[str, Counter[str]] = {term: Counter() for term in wanted}
     for one in memories:
@@ -137,7 +137,7 @@ def sentences(said: str) -> list[str]:
     return [one for one in found if _LEAST <= len(one) <= LONGEST and not _TRAILER.match(one)]
 
 
-def telling(memory: Memory, wanted: Mapping[str, float]) -> str:
+def key_sentence(memory: Memory, wanted: Mapping[str, float]) -> str:
     """Return the sentence of a memory that holds most of what is `wanted`, for its length; "" where
     none is short enough to be quoted whole.
     """
@@ -153,7 +153,7 @@ def telling(memory: Memory, wanted: Mapping[str, float]) -> str:
     return max(found, key=worth, default="")
 
 
-def distinct(quoted: Iterable[tuple[Memory, str]], most: int) -> list[tuple[Memory, str]]:
+def distinct_sentences(quoted: Iterable[tuple[Memory, str]], most: int) -> list[tuple[Memory, str]]:
     """Return the first few of some sentences that do not say what an earlier one said."""
     kept: list[tuple[Memory, str]] = []
     for memory, sentence in quoted:
@@ -203,36 +203,38 @@ class Written(msgspec.Struct, frozen=True):
     sentences: tuple[str, ...]
 
 
-def ask(model: LanguageModel, finding: Finding) -> Answer[Written]:
+def ask_for_text(model: LanguageModel, finding: Finding) -> Answer[Written]:
     """Return what a model makes of a finding's sources; raise ModelError or BudgetSpent."""
-    return model.ask(PURPOSE, INSTRUCTIONS, data(finding), Written, tier="balanced")
+    return model.ask(PURPOSE, INSTRUCTIONS, model_input(finding), Written, tier="balanced")
 
 
-def data(finding: Finding) -> str:
+def model_input(finding: Finding) -> str:
     """Return what a model is shown of a finding."""
-    notes = (f"{date(one)}: {' '.join(_said(one)[:_LONGEST].split())}" for one in finding.sources)
+    notes = (
+        f"{date(one)}: {' '.join(_memory_text(one)[:_LONGEST].split())}" for one in finding.sources
+    )
     return "\n".join([f"Seen: {headline(finding)}", *(f"- {note}" for note in notes)])
 
 
-def checked(finding: Finding, written: Written) -> str | None:
+def supported_text(finding: Finding, written: Written) -> str | None:
     """Return the text of an insight with those of its sentences that its sources bear out.
 
     None where they bear out none.
     """
-    said = "\n".join([headline(finding), *map(_said, finding.sources)])
+    said = "\n".join([headline(finding), *map(_memory_text, finding.sources)])
     dates = " ".join(map(date, finding.sources))
     kept = [
         line
         for line in (" ".join(one.split()) for one in written.sentences[:_MOST])
-        if 0 < len(line) <= _LONGEST_SAID and is_borne_out(line, f"{said}\n{dates}")
+        if 0 < len(line) <= _LONGEST_SAID and is_supported(line, f"{said}\n{dates}")
     ]
     return "\n".join([headline(finding), *kept]) if kept else None
 
 
-def is_borne_out(sentence: str, said: str) -> bool:
+def is_supported(sentence: str, said: str) -> bool:
     """Return whether what sources said holds all that a sentence must not invent."""
     there = " ".join(said.casefold().split())
-    if any(not _stands(mark, there) for mark in _marks(sentence)):
+    if any(not _contains_mark(mark, there) for mark in _marks(sentence)):
         return False
     if _NOT.search(sentence) and not _NOT.search(said):
         return False
@@ -248,7 +250,7 @@ def _marks(sentence: str) -> Sequence[str]:
     return [one.casefold() for one in dict.fromkeys(found) if one]
 
 
-def _stands(mark: str, there: str) -> bool:
+def _contains_mark(mark: str, there: str) -> bool:
     """Return whether a mark stands in a text as a whole: 43 is not in 5432."""
     return re.search(rf"(?<![\w]){re.escape(mark)}(?![\w])", there) is not None
 
@@ -257,6 +259,6 @@ def _all_terms(said: str) -> frozenset[str]:
     return frozenset().union(*map(terms, said.splitlines()))
 
 
-def _said(memory: Memory) -> str:
+def _memory_text(memory: Memory) -> str:
     parts = (memory.content, memory.context, memory.action, memory.result)
     return "\n".join(one for one in parts if one)

@@ -29,7 +29,9 @@ _WEEKDAYS = "Thursday Friday Saturday Sunday Monday Tuesday Wednesday".split()  
 def recurring_errors(material: Inputs) -> Iterator[Finding]:
     """Yield what comes back in a project, each with the memories that tell of it."""
     found = [
-        (name, some) for name, some in _named(material) if len({day(one) for one in some}) >= DAYS
+        (name, some)
+        for name, some in _error_memories(material)
+        if len({day(one) for one in some}) >= DAYS
     ]
     active = {day(one) for one in material.memories}
     after = _after_releases(material, active)
@@ -50,7 +52,7 @@ def recurring_errors(material: Inputs) -> Iterator[Finding]:
         )
 
 
-def _named(material: Inputs) -> Iterator[tuple[Name, list[Memory]]]:
+def _error_memories(material: Inputs) -> Iterator[tuple[Name, list[Memory]]]:
     """Yield what may come back and the memories that tell of it, of equal texts only the first."""
     count = len(material.memories)
     for number, places in material.naming().items():
@@ -75,15 +77,19 @@ def _rhythm(days: Sequence[int], active: Sequence[int], after: set[int], tried: 
     for weekday in sorted({one % 7 for one in days}):
         hits = sum(one % 7 == weekday for one in days)
         usual = sum(one % 7 == weekday for one in active) / len(active)
-        found.append((tail(hits, len(days), usual), f"{hits} times on a {_WEEKDAYS[weekday]}"))
+        found.append(
+            (binomial_tail(hits, len(days), usual), f"{hits} times on a {_WEEKDAYS[weekday]}")
+        )
     hits = sum(one in after for one in days)
     usual = len(after) / len(active)
-    found.append((tail(hits, len(days), usual), f"{hits} times at a release or just after one"))
+    found.append(
+        (binomial_tail(hits, len(days), usual), f"{hits} times at a release or just after one")
+    )
     chance, says = min(found)
     return says if chance * tried < CHANCE else ""
 
 
-def tail(hits: int, days: int, usual: float) -> float:
+def binomial_tail(hits: int, days: int, usual: float) -> float:
     """Return how likely chance alone gives so many hits or more: the binomial's upper tail."""
     return sum(
         comb(days, one) * usual**one * (1.0 - usual) ** (days - one)
@@ -110,12 +116,12 @@ _FIXES = frozenset({"bugfix", "lesson"})
 _TELLING = frozenset({"file", "symbol", "package", "command", "url"})
 
 
-def chains(material: Inputs, edges: Sequence[Edge]) -> Iterator[Finding]:
+def causal_chains(material: Inputs, edges: Sequence[Edge]) -> Iterator[Finding]:
     """Yield the longest way from each beginning to what came of it in the end."""
     known = {one.id: one for one in material.memories}
     after = _followers(material, known, edges)
     led_to = {id_ for some in after.values() for id_ in some}
-    usual = generated_text.Usual.of(material.memories)
+    usual = generated_text.DocumentFrequencies.of(material.memories)
     for first in after:
         if first in led_to or first not in known:
             continue
@@ -163,7 +169,7 @@ def _longest(
     return max(ways, key=len, default=way)
 
 
-def fixes(material: Inputs) -> Iterator[Finding]:
+def failures_with_fixes(material: Inputs) -> Iterator[Finding]:
     """Yield each fix with the failure that it followed."""
     common = max(len(material.memories) * _COMMON, 3.0)
     is_few = len(material.memories) < _FEW
@@ -187,11 +193,13 @@ def fixes(material: Inputs) -> Iterator[Finding]:
             errors = [material.names[one] for one in both if material.names[one].kind == "error"]
             others = [material.names[one] for one in both if material.names[one].kind in _TELLING]
             if errors or len(others) >= _NAMES:
-                yield _fixed(material, failure, fix, [one.name for one in (errors or others)])
+                yield _failure_and_fix(
+                    material, failure, fix, [one.name for one in (errors or others)]
+                )
                 break
 
 
-def _fixed(material: Inputs, failure: Memory, fix: Memory, names: list[str]) -> Finding:
+def _failure_and_fix(material: Inputs, failure: Memory, fix: Memory, names: list[str]) -> Finding:
     topic = tuple(sorted(names)[:3])
     days = day(fix) - day(failure)
     return Finding(
