@@ -29,7 +29,7 @@ _KEPT_S = 10  # a project's settings and remote are looked up this often
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProjectContext:
     """`project` is "" outside any repository: only memories without a project are meant then."""
 
     project: str
@@ -37,7 +37,7 @@ class Place:
     fault: str = ""  # what keeps its settings from being read
 
 
-class Places:
+class ProjectContexts:
     """The places asked for of late. Threads may share it."""
 
     def __init__(self, settings: Settings) -> None:
@@ -45,11 +45,11 @@ class Places:
         self._kept = lru_cache(maxsize=64)(self._looked_up)
         self.pauses = Pauses(settings.home)
 
-    def of(self, cwd: str | None) -> Place:
+    def of(self, cwd: str | None) -> ProjectContext:
         """Return the place of a directory; of None, what the settings of the server say."""
         return self._kept(cwd, int(time.monotonic() / _KEPT_S), self._marks(cwd))
 
-    def off(self, place: Place, session: str, cwd: str | None, now: int) -> str:
+    def off(self, place: ProjectContext, session: str, cwd: str | None, now: int) -> str:
         """Return why nothing of a session is recorded in a place, in words; "" where it is.
 
         `now` is microseconds UTC.
@@ -62,7 +62,7 @@ class Places:
             pause = self.pauses.of(session, place.project, cwd, now)
         except ConfigError as error:
             return str(error)
-        return paused(pause) if pause is not None else ""
+        return pause_text(pause) if pause is not None else ""
 
     def _marks(self, cwd: str | None) -> tuple[object, ...]:
         """Return what changes with the settings files that hold in a directory."""
@@ -73,7 +73,7 @@ class Places:
         agreed = projects.consents_file(self._settings.home)
         return tuple(_mark(path) for path in (self._settings.user_file, agreed, *files))
 
-    def _looked_up(self, cwd: str | None, period: int, marks: tuple[object, ...]) -> Place:
+    def _looked_up(self, cwd: str | None, period: int, marks: tuple[object, ...]) -> ProjectContext:
         folder = Path(cwd) if cwd is not None else None
         try:
             choices = config.seen_from(self._settings, folder)
@@ -82,19 +82,19 @@ class Places:
             return self._faulty(folder, str(error))
         except (OSError, ValueError) as error:  # a path that is none, or not ours to read
             log.warning("%.300s", error)
-            return Place(self._settings.choices.project or "", self._settings.choices)
+            return ProjectContext(self._settings.choices.project or "", self._settings.choices)
         if ignored:
             self._keep(folder, ignored)
         else:
             self._well(folder)
-        return Place(choices.project or _project(folder) or "", choices)
+        return ProjectContext(choices.project or _project(folder) or "", choices)
 
-    def _faulty(self, folder: Path | None, said: str) -> Place:
+    def _faulty(self, folder: Path | None, said: str) -> ProjectContext:
         """Return a place of which nothing is recorded, and keep for `doctor` why."""
         log.warning("%.300s", said)
         self._keep(folder, said)
         choices = msgspec.structs.replace(self._settings.choices, record=())
-        return Place(choices.project or _project(folder) or "", choices, said)
+        return ProjectContext(choices.project or _project(folder) or "", choices, said)
 
     def _keep(self, folder: Path | None, said: str) -> None:
         """Keep for `doctor` what is wrong with a place's settings."""
@@ -110,7 +110,7 @@ class Places:
             return
 
 
-def paused(pause: Pause) -> str:
+def pause_text(pause: Pause) -> str:
     """Return what is told of a pause: what it is of, and how it ends."""
     by = "by MNEMOLOG_OFF" if pause.is_of_a_run else ""
     return f"{pause.what} is paused {by}".rstrip() + f": `{pause.resume}`"

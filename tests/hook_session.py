@@ -38,7 +38,7 @@ def ids(block: str) -> list[str]:
 
 
 HELD = {"asked": 8.0, "said": 8.0, "done": 8.0}
-SURE = speaking.Model(tuple(HELD.get(sign, 0.0) for sign in speaking.SIGNS), -2.5, 0.5)
+SURE = speaking.Model(tuple(HELD.get(sign, 0.0) for sign in speaking.FEATURES), -2.5, 0.5)
 
 
 def speaks_where_recall_is_sure(monkeypatch: pytest.MonkeyPatch) -> None:

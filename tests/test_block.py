@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serve.recall import context_block as blocks
-from serve.recall.context_block import FACTS, MAX_BYTES, RULES, Part, block, cleaned, note, rendered
+from serve.recall.context_block import (
+    FACTS,
+    MAX_BYTES,
+    RULES,
+    Part,
+    block,
+    clean_text,
+    note,
+    render_parts,
+)
 from store.log.event_kinds import Acted, Prompted, Recorded, SessionTold, Trust
 from store.log.events import Event
 from store.memories.fold import Fold
@@ -94,8 +103,8 @@ def test_the_block_is_taken_out_whole_of_what_it_comes_back_in(text: str, around
 
 @given(TEXTS)
 def test_what_is_cleaned_is_clean(text: str):
-    once = cleaned(text)
-    assert cleaned(once) == once
+    once = clean_text(text)
+    assert clean_text(once) == once
     assert "notes recalled from local memory" not in " ".join(once.lower().split())
 
 
@@ -188,13 +197,13 @@ def test_a_smaller_note_takes_the_room_a_larger_one_does_not_fit_in():
 
 
 def test_nothing_to_say_is_no_block():
-    assert block([]).text == "" and rendered([Part("Nothing:", ())]).text == ""
+    assert block([]).text == "" and render_parts([Part("Nothing:", ())]).text == ""
     assert block([note(memory("m1", "too much"))], 100).text == ""
 
 
 def test_parts_are_cut_from_the_end():
     parts = [Part("First:", ({"did": "one"}, {"did": "two"})), Part("Then:", ({"did": "three"},))]
-    whole = rendered(parts)
+    whole = render_parts(parts)
     assert whole.text.split("\n")[1:-1] == [
         "First:",
         '{"did":"one"}',
@@ -202,7 +211,7 @@ def test_parts_are_cut_from_the_end():
         "Then:",
         '{"did":"three"}',
     ]
-    less = rendered(parts, len(whole.text.encode()) - 1)
+    less = render_parts(parts, len(whole.text.encode()) - 1)
     assert less.notes == ({"did": "one"}, {"did": "two"}) and "Then:" not in less.text
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from serve.cli import main
 from serve.evaluation import canaries
 from serve.evaluation.canaries import Canary, Outcome
-from serve.reader.reader import standing
+from serve.reader.reader import open_view
 from serve.reader.view import View
 from store.home.config import Choices, Settings
 from store.log import commands
@@ -25,7 +25,7 @@ NOW = 1_790_000_000_000_000
 
 
 def view_of(built, manifest: Manifest | None = None) -> View:
-    return standing(built.tenant, manifest or built.manifest, built.embedder)
+    return open_view(built.tenant, manifest or built.manifest, built.embedder)
 
 
 def chosen(built, manifest: Manifest | None = None) -> tuple[Canary, ...]:

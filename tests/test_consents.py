@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hook_session import Session, opened
 
 from serve.cli import main
-from serve.project_context import Places
+from serve.project_context import ProjectContexts
 from store.home import config, failures, projects
 from store.home.config import Settings
 from store.home.errors import ConfigError
@@ -131,7 +131,7 @@ def test_where_no_file_names_a_project_there_is_nothing_to_allow(home, clone):
 
 
 def test_a_server_takes_a_consent_at_once_and_doctor_is_told_of_none_before(home, clone):
-    places = Places(Settings(home))
+    places = ProjectContexts(Settings(home))
     assert places.of(str(clone)).project == "github.com/evil/acme"
     (kept,) = failures.every(home)
     assert CLIENT in kept.said and "mnemolog project allow" in kept.said

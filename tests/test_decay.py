@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from serve.cli.explanations import hit_reason
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall.analysis import usual
+from serve.recall.analysis import default_question
 from serve.recall.recall import recall
-from serve.recall.scoring import HALF_LIFE_DAYS, LASTING, USUAL, decayed
+from serve.recall.scoring import HALF_LIFE_DAYS, LASTING, USUAL, decay
 from store.home.config import Choices
 from store.home.instants import new_id
 from store.log import commands
@@ -28,7 +28,7 @@ RECALLED = {"mode": "auto", "manifest": 1, "watermark": 1, "dropped": {}, "took_
 
 def left(importance: float, days: float, uses: int = 0, *, lasting=False, pinned=False) -> float:
     arrays = ([importance], [round(days * DAY)], [uses], [lasting], [pinned])
-    return float(decayed(*map(np.array, arrays))[0])
+    return float(decay(*map(np.array, arrays))[0])
 
 
 def test_half_of_what_was_said_is_left_after_a_half_life():
@@ -62,7 +62,7 @@ def ask(tenant, log, embedder):
     def answer(now: int = NOW, **fields):
         build.rebuild(tenant, log, embedder, NOW)
         with Reader(tenant, log, embedder).view() as view:
-            question = usual("which pump is it", Filter(now), Choices())
+            question = default_question("which pump is it", Filter(now), Choices())
             found = recall(view, replace(question, explain=True, min_confidence=0.0), embedder)
         return {one.memory.id: (one.why, one.score) for one in found.hits}
 

@@ -15,7 +15,7 @@ from serve.hooks import answer
 from serve.hooks.answer import Hooks
 from serve.hooks.call import Call
 from serve.hooks.hosts.event import HookEvent, Host, Reply
-from serve.reader.session_events import Journals
+from serve.reader.session_events import SessionEventCache
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants
 from store.home import projects, tenant
@@ -178,7 +178,7 @@ def test_a_project_file_that_cannot_be_used_is_silence(hooks: Hooks, monkeypatch
 
 def test_a_journal_follows_the_log_and_keeps_sessions_apart(tenants: OpenTenants):
     log = tenants.get("default").log
-    journals = Journals(log)
+    journals = SessionEventCache(log)
     log.append([event(Prompted(prompt="a"), id_="p1"), event(Acted(tool="Bash"), "s2", "x")])
     assert [one.id for one in journals.of("s1").events] == ["p1"]
     log.append([event(Acted(tool="Edit"), id_="a1"), event(Prompted(prompt="b"), id_="p2")])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serve.lessons.matching import Rules
-from serve.lessons.rule_parser import wording
+from serve.lessons.rule_parser import parse_wording
 from store.log.event_kinds import Recorded
 from store.log.events import Event
 from store.memories.fold import Fold
@@ -180,4 +180,4 @@ def test_what_was_done_before_need_not_be_said_again():
     "instead of with don't run".split()
 )).map(" ".join))  # fmt: skip
 def test_no_text_is_too_strange_to_be_read(text: str):
-    wording(text)
+    parse_wording(text)

@@ -5,7 +5,7 @@ import numpy.typing as npt
 import pytest
 
 from serve.recall import neighbours
-from serve.recall.neighbours import neighbourhood, personalised
+from serve.recall.neighbours import neighbourhood, pagerank
 
 # entity -> the memories that mention it
 MENTIONED = {0: [0, 1], 1: [1, 2], 2: [2, 3], 3: [4, 5], 4: [0, 2, 3, 6]}
@@ -38,14 +38,14 @@ def solved(mentioned: dict[int, list[int]], seeds: list[int]) -> npt.NDArray[np.
 @pytest.mark.parametrize("seeds", [[0, 2], [0, 4], [3], [0, 1, 2, 3, 4]])
 def test_the_walk_is_the_solution_of_its_linear_system(seeds: list[int]):
     graph = neighbourhood(*run(MENTIONED), np.array(seeds))
-    docs, visits = personalised(*graph, np.array(seeds))
+    docs, visits = pagerank(*graph, np.array(seeds))
     exact = solved(MENTIONED, seeds)
     assert visits == pytest.approx(exact[docs], abs=2.0**-neighbours.STEPS)
     assert visits.sum() == pytest.approx(1.0)
 
 
 def test_the_memory_between_two_entities_beats_those_of_one():
-    docs, visits = personalised(*neighbourhood(*run(MENTIONED), np.array([0, 2])), np.array([0, 2]))
+    docs, visits = pagerank(*neighbourhood(*run(MENTIONED), np.array([0, 2])), np.array([0, 2]))
     of = dict(zip(docs.tolist(), visits.tolist(), strict=True))
     # memory 2 holds the entities 1 and 4, each of which shares a memory with 0 or 2
     assert of[2] > of[1] > of[6]
@@ -54,7 +54,7 @@ def test_the_memory_between_two_entities_beats_those_of_one():
 
 def test_unknown_seeds_give_nothing():
     nothing = np.empty(0, np.int64)
-    docs, visits = personalised(nothing, nothing, np.array([7]))
+    docs, visits = pagerank(nothing, nothing, np.array([7]))
     assert len(docs) == len(visits) == 0
 
 

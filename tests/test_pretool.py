@@ -12,7 +12,7 @@ from agent import Agent
 from serve.hooks import tool_use
 from serve.hooks.call import Call
 from serve.hooks.hosts.event import SILENCE, HookEvent, ToolUse
-from serve.lessons.rule_index import named_by_text
+from serve.lessons.rule_index import rules_for_prompt
 from serve.reader.filters import Filter
 from serve.server.open_tenants import OpenTenants
 from store.embedders.lexical import LexicalEmbedder
@@ -158,7 +158,7 @@ def test_a_prompt_names_a_lesson_by_program_file_or_what_it_asks(
 ):
     learn(agent, text)
     with agent.tenants.get("default").reader.view() as view:
-        assert bool(named_by_text(view, Filter(NOW), prompt)) == is_named
+        assert bool(rules_for_prompt(view, Filter(NOW), prompt)) == is_named
 
 
 def test_what_comes_too_late_was_not_said(agent: Agent):

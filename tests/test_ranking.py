@@ -170,13 +170,13 @@ def test_a_linked_score_counts_only_where_it_is_allowed():
     scores = np.array([1, 2, 3, 4], np.float32)
     links = np.array([3, -1, 1, 0], np.int32)
     allowed = np.array([False, True, True, True])
-    assert neighbours.gathered(scores, links, allowed).tolist() == [4, 0, 2, 0]
-    assert neighbours.gathered(scores, links[:0], allowed).tolist() == []
+    assert neighbours.take_scores(scores, links, allowed).tolist() == [4, 0, 2, 0]
+    assert neighbours.take_scores(scores, links[:0], allowed).tolist() == []
 
 
 def test_the_turns_around_lend_their_share_of_the_greatest_score():
     # the turn before the second scores most (8) and asked: the second is its answer
-    lent = neighbours.around(
+    lent = neighbours.turn_shares(
         np.array([4.0, 1.0]), np.array([0.0, 8.0]), np.array([2.0, 0.0]), np.array([False, True])
     )
     assert lent["before"].tolist() == [0.0, 1.0]
@@ -185,23 +185,23 @@ def test_the_turns_around_lend_their_share_of_the_greatest_score():
 
 
 def test_a_turn_that_did_not_ask_lends_no_question():
-    lent = neighbours.around(np.ones(1), np.ones(1), np.ones(1), np.array([False]))
+    lent = neighbours.turn_shares(np.ones(1), np.ones(1), np.ones(1), np.array([False]))
     assert lent["question"].tolist() == [0.0]
 
 
 def test_a_note_is_a_session_of_one_and_takes_a_part_of_what_is_around():
     scores, own = np.array([6.0, 3.0, 6.0, 0.0]), np.array([0.2, 0.2, 0.0, 1.0])
-    shares = neighbours.of_session(scores, own, np.array([True, True, False, False]))
+    shares = neighbours.session_shares(scores, own, np.array([True, True, False, False]))
     part = neighbours.UNANSWERED / (1.0 + neighbours.UNANSWERED)
     assert shares.tolist() == pytest.approx([1.0, 0.5, part, 1.0 - part])
 
 
 def test_without_a_score_nothing_is_lent():
     none = np.zeros(2)
-    lent = neighbours.around(none, none, none, np.array([True, True]))
+    lent = neighbours.turn_shares(none, none, none, np.array([True, True]))
     assert all(not values.any() for values in lent.values())
-    assert not neighbours.of_session(none, none, np.array([True, True])).any()
-    assert neighbours.of_session(np.empty(0), np.empty(0), np.empty(0, np.bool_)).shape == (0,)
+    assert not neighbours.session_shares(none, none, np.array([True, True])).any()
+    assert neighbours.session_shares(np.empty(0), np.empty(0), np.empty(0, np.bool_)).shape == (0,)
 
 
 def test_coverage_is_the_share_of_the_words_weight():

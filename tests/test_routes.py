@@ -27,7 +27,7 @@ from serve.cli.group import Commands
 from serve.hooks import speaking
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall.analysis import usual
+from serve.recall.analysis import default_question
 from serve.recall.off_policy import worth
 from serve.recall.recall import recall
 from serve.recall.router import Router, bar, most
@@ -318,7 +318,7 @@ def test_kinds_come_in_the_order_of_the_mode(log, tenant):
     with Reader(tenant, log, EMBEDDER).view() as view:
 
         def best(query: str) -> str:
-            question = replace(usual(query, Filter(NOW), Choices()), profile="match")
+            question = replace(default_question(query, Filter(NOW), Choices()), profile="match")
             return recall(view, question, EMBEDDER).hits[0].memory.id
 
         assert best("the sync worker of the billing queue crashes with an error") == "bugfix"
@@ -362,7 +362,7 @@ ASKED = "which package manager do we use in this repository?"
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """A session that is told what holds the words of its prompt, whatever the fit is of the day."""
-    by_words = tuple(5.0 * (name == "said") for name in speaking.SIGNS)
+    by_words = tuple(5.0 * (name == "said") for name in speaking.FEATURES)
     monkeypatch.setattr(speaking, "LETTERS", speaking.Model(by_words, bias=-3.0, bar=0.4))
     for one in opened(tmp_path):
         one.remember(LONG, kind="decision", id="why", context="asked by the team")

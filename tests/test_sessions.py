@@ -277,7 +277,7 @@ KNOWN = by_part(["ana ruiz", "tom", "@mark"])
     ],
 )
 def test_names_are_taken_out_of_the_question(asked: str, names: set[str], rest: str):
-    assert analysis.named(asked, KNOWN) == (names, rest)
+    assert analysis.split_names(asked, KNOWN) == (names, rest)
 
 
 def test_a_note_that_answers_stands_before_turns_that_only_share_a_word(tmp_path: Path):

@@ -10,7 +10,7 @@ from conftest import NOW, Built
 
 from serve.charts.chart import figure
 from serve.cli import main
-from serve.lessons.lesson_stats import Standing
+from serve.lessons.lesson_stats import LessonStats
 from serve.reader.reader import Reader
 from serve.reader.view import View
 from serve.statistics import recalls
@@ -316,7 +316,7 @@ def test_what_a_lesson_says_is_harmless_in_a_picture(built: Built):
     )
     assert memory is not None
     sums = {"good_followed": 3, "bad_followed": 0, "good_ignored": 0, "bad_ignored": 3}
-    chart = impact([Standing(memory, Counts(sums), {})])
+    chart = impact([LessonStats(memory, Counts(sums), {})])
     assert "\u202e" not in figure(chart)
     assert "<script" not in figure(chart)
     assert chart.rows[0][1] == "+100 pts"

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pipelines.jobs.context import Context, Proposal, Report
 from pipelines.jobs.runner import open_memory
-from serve.recall.scoring import LASTING_KINDS, decayed
+from serve.recall.scoring import LASTING_KINDS, decay
 from store.derived.usage import Usage
 from store.home.config import Settings
 from store.home.instants import isoformat
@@ -94,7 +94,7 @@ def _coldest(context: Context) -> Iterator[_Cold]:
     recalled = usage.counts("recalled", living)
     lasting = rows.equal("kind", LASTING_KINDS)[living]
     pinned = rows.codes("pinned")[living] > 0
-    left = decayed(rows.importance[living], idle, recalled, lasting, pinned)
+    left = decay(rows.importance[living], idle, recalled, lasting, pinned)
     may_go = ~lasting & ~pinned & (usage.counts("verdicts", living) <= 0)
     may_go &= (idle >= COLD_AFTER_DAYS * _DAY) & (left <= COLD_IMPORTANCE)
     places = np.flatnonzero(may_go)

@@ -177,7 +177,7 @@ def list_lessons(call: Call[OfLessons, Nothing]) -> Reply:
     tenant, asked = call.tenant, _filter(call)
     tenant.notes.write_if_possible()  # what was told until now is counted
     found = tenant.reader.answered(lambda view: lesson_stats.statistics(view, tenant.log, asked))
-    return Reply(lesson_stats.shown(found))
+    return Reply(lesson_stats.stats_json(found))
 
 
 def show_digest(call: Call[OfPeriod, Nothing]) -> Reply:

@@ -329,7 +329,7 @@ def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from serve.lessons.lesson_stats import shown
+    from serve.lessons.lesson_stats import stats_json
 
     settings = context.obj.settings()
     if project is not None:
@@ -337,9 +337,9 @@ def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
     with environment.open_log(settings) as log:
         found = _statistics(settings, log, project)
         if as_json:
-            output.emit(shown(found))
+            output.emit(stats_json(found))
         else:
-            _print_lessons(log, shown(found))
+            _print_lessons(log, stats_json(found))
 
 
 @lessons.command("accept", epilog=output.example("mnemolog lessons accept 7HQ2"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from serve.cli import output
-from serve.recall.explanation import SPOKEN, WANTS
+from serve.recall.explanation import ANSWER_LABELS, EVIDENCE_LABELS
 from store.home.instants import isoformat, micros
 from store.log.event_log import EventLog
 
@@ -88,7 +88,7 @@ def _read_stage(analysis: Mapping[str, Any]) -> Iterator[str]:
     if language := analysis.get("language"):
         yield f"language {language}"
     if wanted := analysis.get("answer_type"):
-        yield f"wants {WANTS[wanted]}"
+        yield f"wants {ANSWER_LABELS[wanted]}"
     if mode := analysis.get("task_mode"):
         yield f"mode {mode}"
     if identifiers := analysis.get("identifiers"):
@@ -101,7 +101,9 @@ def hit_reason(why: Mapping[str, Any]) -> str:
     """Return one hit's evidence as a line: its ranks, what adds up to its score, how sure it is."""
     parts = [", ".join(f"{name} #{found['rank']}" for name, found in why["channels"].items())]
     adds = sorted(why["adds"].items(), key=lambda one: -one[1])
-    parts.append(" + ".join(f"{SPOKEN.get(name, name)} {value:.2f}" for name, value in adds))
+    parts.append(
+        " + ".join(f"{EVIDENCE_LABELS.get(name, name)} {value:.2f}" for name, value in adds)
+    )
     parts.append(
         ", ".join(
             f"{name} {value:.2f}{_faded(why, name)}"

@@ -229,14 +229,14 @@ def brief(env: Environment, /, project: str | None, as_json: bool) -> None:
     with environment.open_log(settings) as log:
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
-        from serve.recall.context_block import rendered
+        from serve.recall.context_block import render_parts
         from serve.summaries import brief as briefs
         from store.embedders.embedder import make_embedder
 
         asked = Filter(environment.now(), belongs or "")
         model = make_embedder(settings.choices.embedder)
         with Reader(environment.chosen_tenant(settings), log, model).view() as view:
-            said = rendered(briefs.brief(view, asked), briefs.BYTES)
+            said = render_parts(briefs.brief(view, asked), briefs.BYTES)
         if as_json:
             output.emit({"text": said.text, "notes": said.notes})
         else:

@@ -18,7 +18,7 @@ from store.home.tenant import Tenant, log_bytes
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
-    from serve.lessons.lesson_stats import Standing
+    from serve.lessons.lesson_stats import LessonStats
     from serve.statistics.figures import Statistics
     from serve.statistics.usefulness import Period, Usefulness
     from store.home.registry import Server
@@ -249,7 +249,7 @@ def stats(env: Environment, /, plot: Path | None, as_json: bool) -> None:
         if plot is not None and lessons is not None:
             _write_plots(plot, found, lessons.lessons)
         if as_json and lessons is not None:
-            told: dict[str, Any] = {"lessons": lesson_stats.shown(lessons)["lessons"]}
+            told: dict[str, Any] = {"lessons": lesson_stats.stats_json(lessons)["lessons"]}
             output.emit(shown(found) | told | ({"plot": str(plot)} if plot else {}))
         elif plot is not None:
             output.say(f"drew {plot}")
@@ -267,7 +267,7 @@ def _check_plots(plot: Path) -> None:
     output.check_writable(plot)
 
 
-def _write_plots(plot: Path, found: "Statistics", lessons: "tuple[Standing, ...]") -> None:
+def _write_plots(plot: Path, found: "Statistics", lessons: "tuple[LessonStats, ...]") -> None:
     from serve.charts import document
     from serve.statistics.pictures import of_file
 

@@ -197,11 +197,11 @@ def _sessions(
     settings: "Settings", log: "EventLog | None", host: "TranscriptHost", project: str | None
 ) -> "Sessions":
     from serve.hooks import intent
-    from serve.project_context import Places
+    from serve.project_context import ProjectContexts
     from store.home import pauses
     from store.importers.transcript_events import Sessions
 
-    places = Places(settings)
+    places = ProjectContexts(settings)
     return Sessions(
         log,
         host.agent,

@@ -12,7 +12,7 @@ from serve.dashboard.page_context import Site, tenant_url
 from serve.evaluation import lab as asking
 from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook
 from serve.reader.view import View
-from serve.recall.explanation import SPOKEN, WANTS
+from serve.recall.explanation import ANSWER_LABELS, EVIDENCE_LABELS
 from serve.server.open_tenants import OpenTenant
 from serve.summaries import receipts as told
 from serve.summaries.listing import Position
@@ -161,8 +161,8 @@ def lab_blueprint(site: Site) -> Blueprint:
             asking=asking,
             kinds=MEMORY_KINDS,
             tiers=TIERS,
-            spoken=SPOKEN,
-            wants=WANTS,
+            spoken=EVIDENCE_LABELS,
+            wants=ANSWER_LABELS,
         )
 
     return pages

@@ -14,7 +14,7 @@ from flask import Blueprint, Response, render_template, request
 
 from serve.dashboard.page_context import Site, Undo, back, tenant_url
 from serve.dashboard.rendering import pretty
-from serve.lessons.lesson_stats import Standing, Statistics, statistics
+from serve.lessons.lesson_stats import LessonStats, Statistics, statistics
 from serve.lessons.rule_index import rules
 from serve.reader.filters import Filter
 from serve.reader.memory_json import visible_json
@@ -32,7 +32,7 @@ from store.memories.memory import Memory
 LESSONS_SHOWN = 200  # lessons, and rules that were never shown
 _LOWEST = -2.0  # below any impact: what is not known comes last
 
-SORTS: Mapping[str, Callable[[Standing], float]] = {
+SORTS: Mapping[str, Callable[[LessonStats], float]] = {
     "shown": lambda one: one.counts["surfaced"],
     "followed": lambda one: one.counts["followed"],
     "ignored": lambda one: one.counts["ignored"],

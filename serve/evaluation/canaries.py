@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.reader.filters import Filter
-from serve.reader.reader import standing
+from serve.reader.reader import open_view
 from serve.reader.snapshots import Snapshots
 from serve.reader.view import View
 from serve.recall.recall import Mode, Question, recall
@@ -88,7 +88,7 @@ def over(
 
     Raise SnapshotDamaged where its snapshots cannot be read.
     """
-    view = standing(tenant, manifest, embedder)
+    view = open_view(tenant, manifest, embedder)
     return ask(view, choose(view.snapshots, now, most), embedder, choices, now)
 
 

@@ -21,7 +21,7 @@ from serve.reader.reader import Reader
 from serve.reader.view import View
 from serve.recall.analysis import Mode
 from serve.recall.context_block import Block, block, note
-from serve.recall.explanation import SPOKEN
+from serve.recall.explanation import EVIDENCE_LABELS
 from serve.recall.recall import Hit
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
@@ -247,7 +247,7 @@ class SideAnswer:
     @property
     def columns(self) -> list[dict[str, str]]:
         """The columns of a table of the features: rank, evidence, signals."""
-        said = [{"title": SPOKEN.get(name, name)} for name in self.features]
+        said = [{"title": EVIDENCE_LABELS.get(name, name)} for name in self.features]
         weighed = [{"title": name.replace("_", " "), "class": "num"} for name in self.signals]
         return [{"title": "#", "class": "num"}, *said, *weighed]
 
@@ -351,7 +351,7 @@ def preview_prompt_hook(
             return HookPreview(project, reading.intent, said, kept=kept)
         found = look_up(view, call, reading, None, frozenset())
         said = compose(call, found)
-        each = speaking.weighed(
+        each = speaking.score_hits(
             view, prompt, reading, found.hits, found.told, is_passive=found.is_passive
         )
         pairs = zip(each.hits, each.chances, strict=False)  # of the first hits alone

@@ -20,7 +20,7 @@ from serve.hooks.call import Call
 from serve.hooks.hosts.event import HookEvent
 from serve.hooks.prompt import answer_prompt
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader, standing
+from serve.reader.reader import Reader, open_view
 from serve.recall.recall import Question, recall
 from serve.server.open_tenants import OpenTenant
 from store.embedders.embedder import Embedder
@@ -143,7 +143,7 @@ def _round_trip(
             forgotten = list(log.read())
 
     def comes_back(events: Sequence[Event]) -> bool:
-        view = standing(tenant, manifest, embedder, events)
+        view = open_view(tenant, manifest, embedder, events)
         asked = Question(
             text=_ASKED, filter=Filter(now=now), top_k=choices.top_k, fusion=choices.fusion
         )

@@ -15,7 +15,7 @@ from serve.hooks import prompt, session, tool_use
 from serve.hooks.call import Call
 from serve.hooks.delivery import Dedupe, DeferredReplies
 from serve.hooks.hosts.event import MAX_CONTEXT, SILENCE, HookEvent, Host, Moment, Payload, Reply
-from serve.project_context import Place, Places
+from serve.project_context import ProjectContext, ProjectContexts
 from serve.server.open_tenants import OpenTenants
 from store.home import pauses
 from store.home.errors import ConfigError, MnemologError
@@ -50,7 +50,7 @@ class Hooks:
         self._deliveries = Dedupe(time.monotonic)
         self._late = DeferredReplies()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mnemolog-hook")
-        self._places = Places(tenants.settings)
+        self._places = ProjectContexts(tenants.settings)
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
@@ -87,7 +87,7 @@ class Hooks:
         said = self._late.heard(name, event, _short(reply))
         return host.write(event, replace(reply, context=said)) or None
 
-    def _is_off(self, event: HookEvent, place: Place, now: int, is_off: bool) -> bool:
+    def _is_off(self, event: HookEvent, place: ProjectContext, now: int, is_off: bool) -> bool:
         """Return whether nothing of an event is recorded and nothing said to it.
 
         A run that is off pauses its session, for hooks that do not carry the variable and for an
@@ -108,7 +108,7 @@ class Hooks:
             log.warning("%s", error)
         return is_off or bool(self._places.off(place, event.session, event.cwd, now))
 
-    def _call(self, event: HookEvent, tenant: str, place: Place, now: int) -> Call:
+    def _call(self, event: HookEvent, tenant: str, place: ProjectContext, now: int) -> Call:
         return Call(
             event,
             self._tenants.get(tenant),
@@ -120,7 +120,7 @@ class Hooks:
         )
 
     def _in_time(self, call: Call) -> Reply:
-        waiting = self._threads.submit(_answered, call)
+        waiting = self._threads.submit(_run, call)
         try:
             reply = waiting.result(self._deadline_s)
         except TimeoutError:
@@ -147,7 +147,7 @@ def _short(reply: Reply) -> str:
     return reply.context
 
 
-def _answered(call: Call) -> Reply:
+def _run(call: Call) -> Reply:
     try:
         return _ANSWERS[call.event.moment](call)
     except MnemologError as error:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from serve.hooks.hosts.event import HookEvent
 from serve.reader.filters import Filter
-from serve.reader.session_events import Journal
+from serve.reader.session_events import SessionEvents
 from serve.reader.view import View
 from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_statements import recordable
@@ -42,7 +42,7 @@ class Call:
         return time.monotonic() < self.answer_by
 
     @cached_property
-    def journal(self) -> Journal:
+    def journal(self) -> SessionEvents:
         """What this session did before this event, what waits to be written among it.
 
         It is not written for that: a prompt would wait for the disk.
@@ -52,7 +52,9 @@ class Call:
         journal = self.tenant.journals.of(session)
         if waiting:
             written = {one.id for one in journal.events}  # some may be, since we looked
-            return Journal((*journal.events, *(one for one in waiting if one.id not in written)))
+            return SessionEvents(
+                (*journal.events, *(one for one in waiting if one.id not in written))
+            )
         return journal
 
     @property

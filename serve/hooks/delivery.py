@@ -106,7 +106,7 @@ class DeferredReplies:
                 return ""
             said = ""
             if event.is_heard:
-                said, waited = _fitting(context, waited)
+                said, waited = _join_context(context, waited)
             elif context:
                 waited = [*waited, context]
             if waited:
@@ -116,7 +116,7 @@ class DeferredReplies:
         return said
 
 
-def _fitting(context: str, waited: list[str]) -> tuple[str, list[str]]:
+def _join_context(context: str, waited: list[str]) -> tuple[str, list[str]]:
     """Return the context after what waited and fits beside it, the oldest first; and the rest."""
     said = context
     rest: list[str] = []

@@ -20,11 +20,11 @@ from serve.hooks import speaking
 from serve.hooks.call import Call
 from serve.hooks.hosts.event import SILENCE, Reply
 from serve.hooks.intent import Reading, read
-from serve.lessons.rule_index import named_by_text, rests
+from serve.lessons.rule_index import rests, rules_for_prompt
 from serve.reader.filters import Filter
-from serve.reader.session_events import Journal
+from serve.reader.session_events import SessionEvents
 from serve.reader.view import View, newest
-from serve.recall.analysis import usual
+from serve.recall.analysis import default_question
 from serve.recall.classification import language
 from serve.recall.context_block import Block, Note, block, note, short_id, short_note
 from serve.recall.recall import Answer, Hit, recall
@@ -73,7 +73,7 @@ class Found:
 def answer_prompt(call: Call) -> Reply:
     """Return what the memory has to say to a prompt, and what of the prompt it kept."""
     prompt = call.event.prompt
-    before = last_words(call.journal)
+    before = last_reply(call.journal)
     reading = read(prompt, before)
     prompted = call.told(
         Prompted(
@@ -93,10 +93,10 @@ def answer_prompt(call: Call) -> Reply:
         return Reply(notice=told)
     began = time.perf_counter()
     if reading.intent == "recap":
-        known, own = said_before(call.journal), own_turns(call.journal)
+        known, own = context_times(call.journal), own_turns(call.journal)
         said = block(call.answered(lambda view: list(recap(view, call, prompt, known, own))))
         if said.ids and call.is_in_time:
-            call.write_later(*_surfaced(call, said.ids, len(said.text)))
+            call.write_later(*_surface_events(call, said.ids, len(said.text)))
         return Reply(said.text, notice=told) if call.is_in_time else SILENCE
     receipt_id = new_id(call.now)
     own = own_turns(call.journal) | {one.id for one in kept}
@@ -107,12 +107,12 @@ def answer_prompt(call: Call) -> Reply:
         return Reply(notice=told)
     receipt = _receipt(call, found.answer, said, took_us)
     call.write_later(
-        replace(receipt, id=receipt_id, subject=receipt_id), *_surfaced(call, said.judged)
+        replace(receipt, id=receipt_id, subject=receipt_id), *_surface_events(call, said.judged)
     )
     return Reply(said.text, notice=told)
 
 
-def last_words(journal: Journal) -> str:
+def last_reply(journal: SessionEvents) -> str:
     """Return what the agent said last in its session; "" where it said nothing yet."""
     for event in reversed(journal.events):
         if isinstance(event.body, SessionTold) and event.body.stage == "stopped":
@@ -129,14 +129,14 @@ def look_up(
     prompt = call.event.prompt
     router = Router(view.snapshots.policy(), _LEVELS, call.choices.explore, receipt)
     question = replace(
-        usual(prompt, call.filter, call.choices),
+        default_question(prompt, call.filter, call.choices),
         router=router,
         min_confidence=0.0,
         top_k=LOOKED_AT,
     )
     answer = recall(view, question, call.embedder)
     chosen = answer.route.actions if answer.route else {}
-    known = said_before(call.journal)
+    known = context_times(call.journal)
     told = [hit for hit in answer.hits if hit.memory.updated_at <= known.get(hit.memory.id, -1)]
     hits = [
         hit
@@ -144,10 +144,10 @@ def look_up(
         if hit not in told and hit.memory.id not in own and not rests(view, hit.memory)
     ]
     is_passive = chosen.get("proactivity") == "passive"
-    named = named_by_text(view, call.filter, prompt)
+    named = rules_for_prompt(view, call.filter, prompt)
     return Found(
         answer=answer,
-        chosen=speaking.weighed(view, prompt, reading, hits, told, is_passive=is_passive).chosen,
+        chosen=speaking.score_hits(view, prompt, reading, hits, told, is_passive=is_passive).chosen,
         is_short=chosen.get("context") == "summarize",
         rules=tuple(
             one.memory
@@ -183,7 +183,7 @@ def _note(hit: Hit, project: str, about: list[str], *, is_short: bool) -> Note:
     )
 
 
-def said_before(journal: Journal) -> dict[str, int]:
+def context_times(journal: SessionEvents) -> dict[str, int]:
     """Return when each memory that the session's model still has before it was put there."""
     said: dict[str, int] = {}
     for event in journal.events:
@@ -197,7 +197,7 @@ def said_before(journal: Journal) -> dict[str, int]:
     return said
 
 
-def own_turns(journal: Journal) -> frozenset[str]:
+def own_turns(journal: SessionEvents) -> frozenset[str]:
     """Return the episodes of this session, and what the user stated in it, that its model still has
     before it.
     """
@@ -230,7 +230,7 @@ def _receipt(call: Call, found: Answer, said: Block, took_us: int) -> Event:
     )
 
 
-def _surfaced(call: Call, ids: Iterable[str], characters: int | None = None) -> list[Event]:
+def _surface_events(call: Call, ids: Iterable[str], characters: int | None = None) -> list[Event]:
     """Return that some memories were put before the agent: by rules and statements it is judged.
 
     The first says the length of a block that has no receipt.
@@ -289,7 +289,9 @@ def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> I
 
 def _on_topic(view: View, call: Call, prompt: str) -> list[Memory]:
     question = replace(
-        usual(prompt, call.filter, call.choices), min_confidence=RECAP_CONFIDENCE, top_k=MOST
+        default_question(prompt, call.filter, call.choices),
+        min_confidence=RECAP_CONFIDENCE,
+        top_k=MOST,
     )
     return [hit.memory for hit in recall(view, question, call.embedder).hits]
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from serve.hooks.call import Call
 from serve.hooks.hosts.event import SILENCE, Reply, Start
-from serve.lessons.matching import judge_following, outcomes
-from serve.lessons.rule_parser import wording
+from serve.lessons.matching import judge_lesson, outcomes
+from serve.lessons.rule_parser import parse_wording
 from serve.reader.memory_json import role
 from serve.reader.view import View
-from serve.recall.context_block import Block, Note, Part, note, rendered
+from serve.recall.context_block import Block, Note, Part, note, render_parts
 from serve.summaries.brief import BYTES as BRIEF_BYTES
 from serve.summaries.brief import brief, goal_note
 from serve.summaries.goals import set_goals
@@ -50,7 +50,7 @@ _STAGES: Mapping[Start, Stage] = {
 
 def answer_session_start(call: Call) -> Reply:
     """Return what a session is to know when it begins."""
-    said = _said(call, call.event.start)
+    said = _session_block(call, call.event.start)
     if not call.is_in_time:
         said = Block()
     call.write_later(
@@ -60,25 +60,25 @@ def answer_session_start(call: Call) -> Reply:
     return Reply(said.text)
 
 
-def _said(call: Call, start: Start) -> Block:
+def _session_block(call: Call, start: Start) -> Block:
     if start == "fork":
         return Block()  # the model has all that was said in the session it comes from
     if start == "resume" and call.journal.events:
         since = replace(call.filter, since=call.journal.events[-1].at + 1)
-        return rendered(call.answered(lambda view: brief(view, since)), BRIEF_BYTES)
+        return render_parts(call.answered(lambda view: brief(view, since)), BRIEF_BYTES)
     if start == "compact":
         done = work(call.journal.events, call.event.cwd)
         if done.asked or done.edited or done.recorded:
-            return rendered(call.answered(lambda view: _digest(view, call, done)), DIGEST_BYTES)
-    return rendered(call.answered(lambda view: brief(view, call.filter)), BRIEF_BYTES)
+            return render_parts(call.answered(lambda view: _digest(view, call, done)), DIGEST_BYTES)
+    return render_parts(call.answered(lambda view: brief(view, call.filter)), BRIEF_BYTES)
 
 
 def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
     """Return what this session did, what matters most first: the end may be cut."""
-    surfaced = _living(view, call, sorted(call.journal.surfaced))
+    surfaced = _find_eligible(view, call, sorted(call.journal.surfaced))
     shown = [one for one in surfaced if role(one) == "rule"]
     recorded = [
-        one for one in _living(view, call, reversed(done.recorded)) if one.kind != "raw_turn"
+        one for one in _find_eligible(view, call, reversed(done.recorded)) if one.kind != "raw_turn"
     ]
     goals = set_goals(view, call.filter)[:_GOALS]
     return (
@@ -88,12 +88,12 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
             (*_open_notes(done), *(goal_note(one, call.filter) for one in goals)),
         ),
         Part("Recorded in this session, the newest first:", _notes(recorded[:_RECORDED], call)),
-        Part("Asked in this session, the newest first:", tuple(_asked_notes(done))),
-        Part("Done in this session:", (*_ran_notes(done), *_edited_notes(done))),
+        Part("Asked in this session, the newest first:", tuple(_prompt_notes(done))),
+        Part("Done in this session:", (*_run_notes(done), *_edit_notes(done))),
     )
 
 
-def _living(view: View, call: Call, ids: Iterable[str]) -> list[Memory]:
+def _find_eligible(view: View, call: Call, ids: Iterable[str]) -> list[Memory]:
     """Return those of some memories that may still come back, in the order given."""
     found = (view.tail.find(id_) for id_ in ids)
     return [one for one in found if one is not None and call.filter.accepts(one)]
@@ -113,13 +113,13 @@ def _open_notes(done: Work) -> Iterator[Note]:
         yield failed
 
 
-def _asked_notes(done: Work) -> Iterator[Note]:
+def _prompt_notes(done: Work) -> Iterator[Note]:
     answered = done.asked if done.is_answered else done.asked[:-1]  # the last one is left open
     for prompt in reversed(answered[-_ASKED:]):
         yield {"asked": one_line(prompt, _PROMPT)}
 
 
-def _ran_notes(done: Work) -> Iterator[Note]:
+def _run_notes(done: Work) -> Iterator[Note]:
     for effort, runs in done.runs.items():
         last = one_line(runs.last.command or runs.last.tool, _PROMPT)
         yield {
@@ -130,7 +130,7 @@ def _ran_notes(done: Work) -> Iterator[Note]:
         }
 
 
-def _edited_notes(done: Work) -> Iterator[Note]:
+def _edit_notes(done: Work) -> Iterator[Note]:
     for file, times in done.edited[:_EDITED]:
         yield {"edited": file, "times": times}
 
@@ -161,7 +161,7 @@ def record_stop(call: Call) -> Reply:
     turn = call.journal.turn
     came = _outcomes(call, turn)
     told = [call.told(one) for one in came]
-    told += _followed(call, turn, {one.effort: one.passed for one in came})
+    told += _verdict_events(call, turn, {one.effort: one.passed for one in came})
     call.write(*told, stopped)
     return SILENCE
 
@@ -172,14 +172,14 @@ def _outcomes(call: Call, turn: Sequence[Event]) -> list[Outcome]:
     while here and not _is_stop(turn[here - 1]):
         here -= 1
     there = len(call.journal.events) - len(turn) + here
-    return outcomes(_acted(turn[here:]), _acted(call.journal.events[:there]))
+    return outcomes(_actions(turn[here:]), _actions(call.journal.events[:there]))
 
 
 def _is_stop(event: Event) -> bool:
     return isinstance(event.body, SessionTold) and event.body.stage == "stopped"
 
 
-def _followed(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]) -> list[Event]:
+def _verdict_events(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]) -> list[Event]:
     """Return the verdicts on the lessons that the turn was shown and that have none yet."""
     judged_before = {event.subject for event in turn if isinstance(event.body, Followed)}
     found: dict[str, Event] = {}
@@ -189,8 +189,8 @@ def _followed(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]) -> l
         text = _text(call, event.subject)
         if text is None:
             continue
-        before, after = _acted(turn[:place]), _acted(turn[place:])
-        if (verdict := judge_following(wording(text), event.body, before, after)) is not None:
+        before, after = _actions(turn[:place]), _actions(turn[place:])
+        if (verdict := judge_lesson(parse_wording(text), event.body, before, after)) is not None:
             body = Followed(
                 verdict=verdict[0], place=event.body.place, evidence=verdict[1], stood=stood
             )
@@ -205,5 +205,5 @@ def _text(call: Call, id_: str) -> str | None:
     return memory.content if role(memory) == "rule" or memory.kind == STATEMENT else None
 
 
-def _acted(events: Sequence[Event]) -> list[Acted]:
+def _actions(events: Sequence[Event]) -> list[Acted]:
     return [event.body for event in events if isinstance(event.body, Acted)]

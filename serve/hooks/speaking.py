@@ -27,7 +27,7 @@ MOST = 2  # notes
 SHARE = 0.8  # of the best one's probability that another must have
 PASSIVE = 0.2  # more, where the router wants less said unasked
 
-SIGNS = (
+FEATURES = (
     "asked",  # the share of the prompt's words, by weight, that the hit holds in what was asked
     "said",  # ... in what was said at the end of the turn
     "done",  # ... in what was done
@@ -63,7 +63,7 @@ MEANING = Model(
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class HelpScores:
     """How likely each of the first LOOKED_AT `hits` is to help, `chances`, and the least that the
     best of them must have, `bar`.
     """
@@ -82,7 +82,7 @@ class Weighed:
         return tuple(self.hits[at] for at in order[:MOST] if self.chances[at] >= least)
 
 
-def weighed(
+def score_hits(
     view: View,
     prompt: str,
     reading: Reading,
@@ -90,14 +90,14 @@ def weighed(
     told: Sequence[Hit] = (),
     *,
     is_passive: bool = False,
-) -> Weighed:
+) -> HelpScores:
     """Return how likely hits are to help with a prompt; `told` the model knows already."""
     model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
-    chances = tuple(model.chance(one) for one in signs(view, prompt, reading, hits, told))
-    return Weighed(tuple(hits), chances, model.bar + (PASSIVE if is_passive else 0.0))
+    chances = tuple(model.chance(one) for one in features(view, prompt, reading, hits, told))
+    return HelpScores(tuple(hits), chances, model.bar + (PASSIVE if is_passive else 0.0))
 
 
-def signs(
+def features(
     view: View, prompt: str, reading: Reading, hits: Sequence[Hit], told: Sequence[Hit] = ()
 ) -> list[tuple[float, ...]]:
     """Return the signs of the best few hits, in the order of SIGNS; of each of `hits` in order."""

@@ -14,8 +14,8 @@ from pathlib import Path, PurePath, PureWindowsPath
 
 from serve.hooks.call import Call
 from serve.hooks.hosts.event import SILENCE, Decision, Reply
-from serve.lessons.matching import Named
-from serve.lessons.rule_index import named_by_tool
+from serve.lessons.matching import RuleMatch
+from serve.lessons.rule_index import rules_for_tool
 from serve.recall.context_block import block, note, short_id
 from store.agents import efforts
 from store.agents.tool_calls import ToolUse, action_event
@@ -36,12 +36,12 @@ def answer_before_tool(call: Call) -> Reply:
     tool = call.event.tool
     if tool is None or tool.is_ours or tool.doing not in ("run", "edit"):
         return SILENCE
-    found = _named(call, tool)
+    found = _matching_rules(call, tool)
     if not found:
         return SILENCE
-    decision, against = _decided(call, found)
+    decision, against = _decide(call, found)
     if decision == "deny":  # the model reads why, and nothing runs that advice could be about
-        call.write(*(_surfaced(call, one) for one in against))
+        call.write(*(_surface_event(call, one) for one in against))
         return Reply(decision=decision, reason=_reason(call, against))
     with _choosing:
         said = call.tenant.journals.of(call.event.session).surfaced_at("tool")
@@ -52,14 +52,17 @@ def answer_before_tool(call: Call) -> Reply:
             advice = block(note(one.memory, call.project) for one in new).text
             size = len(advice)
             call.write(
-                *(_surfaced(call, one, None if place else size) for place, one in enumerate(new))
+                *(
+                    _surface_event(call, one, None if place else size)
+                    for place, one in enumerate(new)
+                )
             )
         else:
             advice = ""
     return Reply(advice, decision=decision, reason=_reason(call, against) if decision else "")
 
 
-def _decided(call: Call, found: list[Named]) -> tuple[Decision | None, list[Named]]:
+def _decide(call: Call, found: list[RuleMatch]) -> tuple[Decision | None, list[RuleMatch]]:
     """Return what becomes of the tool, and the rules of the user's that it would break."""
     wanted = call.choices.enforced(call.project)
     if wanted == "advise" or wanted not in call.event.decides:
@@ -74,7 +77,7 @@ def _is_users(rule: Memory) -> bool:
     return rule.trust == "user" and rule.job is None and is_own
 
 
-def _reason(call: Call, against: list[Named]) -> str:
+def _reason(call: Call, against: list[RuleMatch]) -> str:
     said = [note(one.memory, call.project) for one in against]
     rules = "; ".join(
         f"\u201c{one['rule']}\u201d ({short_id(one['id'])}, {one['on']})" for one in said
@@ -82,18 +85,20 @@ def _reason(call: Call, against: list[Named]) -> str:
     return f"mnemolog has this on record as the user's own rule: {rules}"
 
 
-def _named(call: Call, tool: ToolUse) -> list[Named]:
+def _matching_rules(call: Call, tool: ToolUse) -> list[RuleMatch]:
     files = in_project(tool.files, call.event.cwd) if tool.doing == "edit" else ()
-    found = call.answered(lambda view: named_by_tool(view, call.filter, tool.command, files))
+    found = call.answered(lambda view: rules_for_tool(view, call.filter, tool.command, files))
     if tool.command is None or all(one.is_forbidden for one in found):
         return found
     # what a lesson wants done first may be done already: the journal is only read for this
     acted = [event.body for event in call.journal.turn if isinstance(event.body, Acted)]
     before = [one.command for one in acted if one.command and one.passed is not False]
-    return call.answered(lambda view: named_by_tool(view, call.filter, tool.command, files, before))
+    return call.answered(
+        lambda view: rules_for_tool(view, call.filter, tool.command, files, before)
+    )
 
 
-def _surfaced(call: Call, named: Named, characters: int | None = None) -> Event:
+def _surface_event(call: Call, named: RuleMatch, characters: int | None = None) -> Event:
     body = Surfaced(place="tool", about=named.about, characters=characters)
     return call.told(body, subject=named.memory.id)
 

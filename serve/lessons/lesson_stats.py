@@ -27,7 +27,7 @@ _TURNS = ("good_followed", "bad_followed", "good_ignored", "bad_ignored")
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LessonStats:
     """A lesson that was shown; `efforts` are its turns by what was tried in them."""
 
     memory: Memory
@@ -49,7 +49,7 @@ class Statistics:
     a yes, the newest first: the statements that hold, and drafts, as the projection has them.
     """
 
-    lessons: tuple[Standing, ...]
+    lessons: tuple[LessonStats, ...]
     never: int
     drafts: tuple[dict[str, Any], ...]
 
@@ -62,7 +62,7 @@ def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
         tally.add(event)
     may_come = {one.id: one for one in rules(view, asked)}
     standings = [
-        Standing(
+        LessonStats(
             may_come[id_],
             counts,
             {effort: of for (of_id, effort), of in tally.efforts.items() if of_id == id_},
@@ -77,21 +77,21 @@ def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
         if asked.project is None or row["project"] in (None, asked.project)
     ]
     stated = newest(view, replace(asked, kinds=(STATEMENT,)), _MOST_STATED)
-    drafts += map(_of_statement, stated)
+    drafts += map(_statement_draft, stated)
     drafts.sort(key=lambda row: -row["at"])
     return Statistics(tuple(standings), len(may_come) - len(standings), tuple(drafts))
 
 
-def shown(found: Statistics) -> dict[str, Any]:
+def stats_json(found: Statistics) -> dict[str, Any]:
     """Return statistics as they are sent; an impact of too few turns is null."""
     return {
-        "lessons": [_standing(one) for one in found.lessons],
+        "lessons": [_lesson_json(one) for one in found.lessons],
         "never_shown": found.never,
         "drafts": [_draft(row) for row in found.drafts],
     }
 
 
-def _standing(one: Standing) -> dict[str, Any]:
+def _lesson_json(one: LessonStats) -> dict[str, Any]:
     worth, last = one.impact, one.counts["last_surfaced_at"]
     return {
         "id": one.memory.id,
@@ -110,7 +110,7 @@ def _standing(one: Standing) -> dict[str, Any]:
     }
 
 
-def _of_statement(stated: Memory) -> dict[str, Any]:
+def _statement_draft(stated: Memory) -> dict[str, Any]:
     return {
         "id": stated.id,
         "at": stated.created_at,

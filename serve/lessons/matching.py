@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from serve.lessons.patterns import is_matched
-from serve.lessons.rule_parser import Wording, wording
+from serve.lessons.rule_parser import Wording, parse_wording
 from store.agents.efforts import efforts
 from store.agents.shell import Call, calls, program
 from store.log.event_kinds import Acted, Effort, LessonVerdict, Outcome, Surfaced
@@ -19,7 +19,7 @@ MAX_ABOUT = 200  # characters of the command or file that a rule named
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class RuleMatch:
     """A rule, and the command or file by which it was named. `is_forbidden`: it speaks against
     it; else it says what belongs to it.
     """
@@ -66,7 +66,7 @@ class Rules:
         self._others: list[tuple[Memory, Wording]] = []  # any command may be theirs
         self._files: list[tuple[Memory, Wording]] = []
         for memory in memories:
-            self._add(memory, wording(memory.content))
+            self._add(memory, parse_wording(memory.content))
 
     def _add(self, memory: Memory, rule: Wording) -> None:
         commands = [*rule.forbidden, *(one.command for one in rule.occasions if one.command)]
@@ -80,11 +80,11 @@ class Rules:
         if rule.untouched or rule.files:
             self._files.append((memory, rule))
 
-    def of_command(self, line: str, before: Sequence[str] = ()) -> list[Named]:
+    def of_command(self, line: str, before: Sequence[str] = ()) -> list[RuleMatch]:
         """Return the rules that a command line names; `before` are lines that ran already: of what
         a rule wants on an occasion, what was done need not be said again.
         """
-        found: dict[str, Named] = {}
+        found: dict[str, RuleMatch] = {}
         done = [call for one in before for call in calls(one)]
         for call in calls(line):
             done.append(call)  # "ruff check && git commit": what is wanted stands before it
@@ -92,33 +92,33 @@ class Rules:
                 if memory.id in found:
                     continue
                 if forbids(rule, call):
-                    found[memory.id] = Named(memory, about(call), True)
+                    found[memory.id] = RuleMatch(memory, about(call), True)
                 elif is_occasion(rule, call) and not any(wants(rule, one) for one in done):
-                    found[memory.id] = Named(memory, about(call), False)
+                    found[memory.id] = RuleMatch(memory, about(call), False)
         return list(found.values())
 
-    def of_file(self, path: str) -> list[Named]:
+    def of_file(self, path: str) -> list[RuleMatch]:
         """Return the rules about editing a file; its path has forward slashes."""
         found = []
         for memory, rule in self._files:
             if is_untouchable(rule, path):
-                found.append(Named(memory, path[:MAX_ABOUT], True))
+                found.append(RuleMatch(memory, path[:MAX_ABOUT], True))
             elif is_about_file(rule, path):
-                found.append(Named(memory, path[:MAX_ABOUT], False))
+                found.append(RuleMatch(memory, path[:MAX_ABOUT], False))
         return found
 
-    def of_words(self, words: Sequence[str], asked: frozenset[str]) -> list[Named]:
+    def of_words(self, words: Sequence[str], asked: frozenset[str]) -> list[RuleMatch]:
         """Return the rules about programs or files that words name, or about what is `asked`."""
-        found: dict[str, Named] = {}
+        found: dict[str, RuleMatch] = {}
         for word in words:
             for memory, rule in self._programs.get(word, ()):
                 is_forbidden = any(one.words[:1] == (word,) for one in rule.forbidden)
-                found.setdefault(memory.id, Named(memory, word, is_forbidden))
+                found.setdefault(memory.id, RuleMatch(memory, word, is_forbidden))
             if "/" in word or "." in word:
                 found |= {one.memory.id: one for one in self.of_file(word)}
         for effort in asked:
             for memory, _ in self._efforts.get(effort, ()):
-                found.setdefault(memory.id, Named(memory, effort, False))
+                found.setdefault(memory.id, RuleMatch(memory, effort, False))
         return list(found.values())
 
     def _with(self, call: Call) -> Iterable[tuple[Memory, Wording]]:
@@ -144,7 +144,7 @@ def about(call: Call) -> str:
 Judged = tuple[LessonVerdict, str | None]
 
 
-def judge_following(
+def judge_lesson(
     rule: Wording, shown: Surfaced, before: Sequence[Acted], after: Sequence[Acted]
 ) -> Judged | None:
     """Return the verdict and the command or file that it rests on; None where none can be given.
@@ -162,7 +162,7 @@ def judge_following(
         for call in _calls(deed):
             found = _of_call(rule, call, done) or found
             done.append(call)
-        touched = [path for path in _edited(deed) if is_untouchable(rule, path)]
+        touched = [path for path in _edits(deed) if is_untouchable(rule, path)]
         found = ("ignored", touched[0][:MAX_ABOUT]) if touched else found
     return found
 
@@ -190,7 +190,7 @@ def _calls(deed: Acted) -> Sequence[Call]:
     return calls(deed.command) if deed.command else ()
 
 
-def _edited(deed: Acted) -> Sequence[str]:
+def _edits(deed: Acted) -> Sequence[str]:
     return deed.files if deed.doing == "edit" and deed.passed is not False else ()
 
 

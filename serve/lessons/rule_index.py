@@ -13,7 +13,7 @@ import numpy as np
 
 from serve.lessons import rule_tokens
 from serve.lessons.impact import is_at_rest, likely_followed
-from serve.lessons.matching import Named, Rules
+from serve.lessons.matching import RuleMatch, Rules
 from serve.reader.filters import Filter
 from serve.reader.memory_json import role
 from serve.reader.snapshots import Snapshots
@@ -24,7 +24,7 @@ from store.text.mention_rules import LONE_TOOLS, SUBCOMMANDS
 from store.text.text_features import MAY_RULE, RULE_KINDS
 
 
-def fresh(view: View) -> list[Memory]:
+def tail_rules(view: View) -> list[Memory]:
     """Return the rules that were made or changed since the snapshot."""
     tail = view.tail
     mask = tail.live & tail.columns.equal("kind", KINDS)
@@ -35,16 +35,16 @@ def fresh(view: View) -> list[Memory]:
 def rules(view: View, asked: Filter) -> list[Memory]:
     """Return all rules that may come back, those of the snapshot first."""
     passing = [one for one in view.snapshots.once(RowRules.of).memories if _is_current(view, one)]
-    return [one for one in [*passing, *fresh(view)] if asked.accepts(one)]
+    return [one for one in [*passing, *tail_rules(view)] if asked.accepts(one)]
 
 
-def named_by_tool(
+def rules_for_tool(
     view: View,
     asked: Filter,
     command: str | None = None,
     files: Sequence[str] = (),
     before: Sequence[str] = (),
-) -> list[Named]:
+) -> list[RuleMatch]:
     """Return the rules that name a command line about to run or a file about to be edited.
 
     What they speak against comes first, then what is followed oftenest, then the newest; those at
@@ -52,22 +52,22 @@ def named_by_tool(
     forward slashes and are relative to the project where they lie in it.
     """
 
-    def look(among: Rules) -> list[Named]:
+    def look(among: Rules) -> list[RuleMatch]:
         of_files = [one for path in files for one in among.of_file(path)]
         return [*(among.of_command(command, before) if command else ()), *of_files]
 
-    return _awake(view, _named(view, asked, look))
+    return _awake(view, _find_rules(view, asked, look))
 
 
-def named_by_text(view: View, asked: Filter, prompt: str) -> list[Named]:
+def rules_for_prompt(view: View, asked: Filter, prompt: str) -> list[RuleMatch]:
     """Return the rules that name a program or file a prompt names, or what it asks to be done.
 
     In the order of `named_by_tool`; those at rest are left out.
     """
-    words, wanted = asked_for(prompt)
+    words, wanted = requested_work(prompt)
     if not words and not wanted:
         return []
-    return _awake(view, _named(view, asked, lambda among: among.of_words(words, wanted)))
+    return _awake(view, _find_rules(view, asked, lambda among: among.of_words(words, wanted)))
 
 
 def rests(view: View, memory: Memory) -> bool:
@@ -75,17 +75,19 @@ def rests(view: View, memory: Memory) -> bool:
     return is_at_rest(_counts(view, memory.id), pinned=memory.pinned)
 
 
-def _awake(view: View, found: list[Named]) -> list[Named]:
+def _awake(view: View, found: list[RuleMatch]) -> list[RuleMatch]:
     return [one for one in found if not rests(view, one.memory)]
 
 
-def _named(view: View, asked: Filter, look: Callable[[Rules], list[Named]]) -> list[Named]:
+def _find_rules(
+    view: View, asked: Filter, look: Callable[[Rules], list[RuleMatch]]
+) -> list[RuleMatch]:
     found = {
         one.memory.id: one
         for one in look(view.snapshots.once(RowRules.of).named)
         if _is_current(view, one.memory)
     }
-    found |= {one.memory.id: one for one in look(Rules(fresh(view)))}
+    found |= {one.memory.id: one for one in look(Rules(tail_rules(view)))}
     passing = [one for one in found.values() if asked.accepts(one.memory)]
     return sorted(
         passing,
@@ -142,19 +144,19 @@ _IMPERATIVES = frozenset({"deploy", "release", "publish", "ship", "commit", "ins
 _LEADS = frozenset("please now then and can could you run also bitte let's lets to".split())
 
 
-def asked_for(prompt: str) -> tuple[tuple[str, ...], frozenset[str]]:
+def requested_work(prompt: str) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the programs and files that a prompt names, and the efforts it asks for."""
     named: dict[str, None] = {}
     efforts: set[str] = set()
     is_lead = True  # only politeness stood in this clause before
-    for token in rule_tokens.tokens(prompt[:MAX_CHARS]):
+    for token in rule_tokens.tokenize_rule(prompt[:MAX_CHARS]):
         if token.is_stop:
             is_lead = True
             continue
         word = token.written
         if token.is_code:
             named[word.split(" ")[0]] = None
-        elif word in _TOOLS or rule_tokens.file_named(word):
+        elif word in _TOOLS or rule_tokens.file_pattern(word):
             named[word] = None
         elif is_lead and token.text in _IMPERATIVES:
             efforts |= {

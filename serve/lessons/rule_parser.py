@@ -9,7 +9,7 @@ from typing import Literal
 
 from serve.lessons import rule_tokens
 from serve.lessons.patterns import Command, Occasion, command
-from serve.lessons.rule_tokens import Named, Token
+from serve.lessons.rule_tokens import Name, Token
 from store.log.event_kinds import Effort
 
 _MIN_STEM = 6
@@ -18,9 +18,9 @@ _PARENTHESIS = 40  # tokens; a longer one is read like the rest
 Mode = Literal["forbid", "want", "occasion", "off"]
 
 
-def parse_rule(text: str) -> "Reading":
+def read_clauses(text: str) -> "ClauseReader":
     """Return all that a text's clauses say."""
-    reading = Reading(rule_tokens.tokens(text))
+    reading = ClauseReader(rule_tokens.tokenize_rule(text))
     while reading.at < len(reading.tokens):
         reading.step()
     reading.settle()
@@ -28,7 +28,7 @@ def parse_rule(text: str) -> "Reading":
 
 
 @dataclass
-class Reading:
+class ClauseReader:
     """A text being read: where we are, and what was said so far.
 
     `untouched` and `files` are globs.
@@ -60,7 +60,7 @@ class Reading:
         was_start, self.is_start = self.is_start, False
         if self.mode != "off" and self._cue(token.text, was_start):
             return
-        named = rule_tokens.named(self.tokens, self.at, is_run=self.verb == "run")
+        named = rule_tokens.name_at(self.tokens, self.at, is_run=self.verb == "run")
         if named is None:
             self._word(token.text)
             self.at += 1
@@ -180,7 +180,7 @@ class Reading:
     def _git(self, verb: str, place: int) -> bool:
         """Read "never push to main"; return whether it says enough to know a command by."""
         line = rule_tokens.GIT_VERBS[verb]
-        where, length = rule_tokens.branch(self.tokens, place + 1)
+        where, length = rule_tokens.branch_at(self.tokens, place + 1)
         is_all = place + 1 >= len(self.tokens) or self.tokens[place + 1].is_stop
         if where is None and len(line) < 3 and not is_all:
             return False
@@ -230,8 +230,8 @@ class Reading:
             elif self.mode == "want" and len(word) > _MIN_STEM and word.isalpha():
                 self.topics.append(Occasion(stem=word[:_MIN_STEM]))
 
-    def _take(self, named: Named, was_start: bool) -> None:
-        if was_start and rule_tokens.phrase(self.tokens, self.at).startswith(rule_tokens.BANNED):
+    def _take(self, named: Name, was_start: bool) -> None:
+        if was_start and rule_tokens.phrase_at(self.tokens, self.at).startswith(rule_tokens.BANNED):
             if named.file is not None:
                 self.untouched.append(named.file)
             elif named.command is not None:
@@ -241,7 +241,7 @@ class Reading:
         elif named.command is not None:
             self._take_command(named.command, was_start)
 
-    def _take_file(self, named: Named, was_start: bool) -> None:
+    def _take_file(self, named: Name, was_start: bool) -> None:
         assert named.file is not None
         if self.mode == "forbid" and self.verb == "edit":
             self.untouched.append(named.file)
@@ -255,7 +255,7 @@ class Reading:
 
     def _take_command(self, one: Command, was_start: bool) -> None:
         if self.mode == "forbid":
-            where, length = rule_tokens.branch(self.tokens, self.at)
+            where, length = rule_tokens.branch_at(self.tokens, self.at)
             self.at += length
             if not one.words and self.forbidden[self.since :]:  # "git push with --force"
                 last = self.forbidden.pop()
@@ -281,10 +281,10 @@ class Reading:
             place += 1
         return place
 
-    def _is_name_of(self, place: int) -> Named | None:
+    def _is_name_of(self, place: int) -> Name | None:
         if place >= len(self.tokens) or self.tokens[place].is_stop:
             return None
-        return rule_tokens.named(self.tokens, place, is_run=True)
+        return rule_tokens.name_at(self.tokens, place, is_run=True)
 
     def _word_at(self, place: int) -> str:
         if not 0 <= place < len(self.tokens) or self.tokens[place].is_stop:
@@ -331,9 +331,9 @@ class Wording:
 
 
 @lru_cache(maxsize=8_192)  # the same rules are read from every snapshot and tail
-def wording(text: str) -> Wording:
+def parse_wording(text: str) -> Wording:
     """Return what a rule's text names; an empty one where it names nothing for sure."""
-    said = parse_rule(text[:MAX_CHARS])
+    said = read_clauses(text[:MAX_CHARS])
     wanted = frozenset(said.wanted)
     occasions = [one for one in dict.fromkeys(said.occasions) if one.command not in wanted]
     efforts = dict.fromkeys(said.efforts) if occasions else {}

@@ -178,7 +178,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class Name:
     """A name and how many tokens it takes; a file may be run as a command too."""
 
     tokens: int
@@ -186,7 +186,7 @@ class Named:
     file: str | None = None
 
 
-def tokens(text: str) -> list[Token]:
+def tokenize_rule(text: str) -> list[Token]:
     """Return the tokens of a text in order."""
     found = []
     for match in _TOKEN.finditer(text.replace("\u2019", "'")):
@@ -215,7 +215,7 @@ def _end_of(written: str) -> list[Token]:
     return [Token(".", is_stop=True)] if written.rstrip("*_").endswith(".") else []
 
 
-def phrase(of: list[Token], place: int) -> str:
+def phrase_at(of: list[Token], place: int) -> str:
     """Return the next words of a clause, in folded case."""
     said = []
     for token in of[place : place + 4]:
@@ -225,7 +225,7 @@ def phrase(of: list[Token], place: int) -> str:
     return " ".join(said)
 
 
-def branch(of: list[Token], place: int) -> tuple[str | None, int]:
+def branch_at(of: list[Token], place: int) -> tuple[str | None, int]:
     """Return the branch named at a place ("on main") and how many tokens that takes."""
     said = [token.text for token in of[place : place + 3] if not token.is_stop]
     if said[:1] and said[0] in ONTO:
@@ -235,7 +235,7 @@ def branch(of: list[Token], place: int) -> tuple[str | None, int]:
     return None, 0
 
 
-def named(of: list[Token], place: int, *, is_run: bool) -> Named | None:
+def name_at(of: list[Token], place: int, *, is_run: bool) -> Name | None:
     """Return what a token and those after it name; `is_run` says that something is to be run."""
     token = of[place]
     if token.is_code:
@@ -243,24 +243,24 @@ def named(of: list[Token], place: int, *, is_run: bool) -> Named | None:
     if _POSSESSIVE.search(token.text):
         return None
     if _OPTION.fullmatch(token.written) and token.text.startswith("--"):
-        return Named(1, Command((), frozenset({token.written})))
-    if file := file_named(token.written):
-        return Named(1, _run(file), file)
+        return Name(1, Command((), frozenset({token.written})))
+    if file := file_pattern(token.written):
+        return Name(1, _run(file), file)
     return _prose(of, place, is_run=is_run)
 
 
-def _code(text: str) -> Named | None:
+def _code(text: str) -> Name | None:
     if _OPTION.fullmatch(text):
-        return Named(1, Command((), frozenset({text}))) if text.startswith("--") else None
-    if file := file_named(text):
-        return Named(1, _run(file), file)
+        return Name(1, Command((), frozenset({text}))) if text.startswith("--") else None
+    if file := file_pattern(text):
+        return Name(1, _run(file), file)
     called = calls(text)
     if len(called) != 1 or not called[0].forms[0]:
         return None
     line = called[0].forms[0]
     if not _PROGRAM.fullmatch(line[0]) or line[0].isdigit() or _is_placeholder(line):
         return None
-    return Named(1, command(line))
+    return Name(1, command(line))
 
 
 def _run(file: str) -> Command | None:
@@ -274,7 +274,7 @@ def _is_placeholder(line: tuple[str, ...]) -> bool:
     return any(word in ("", "=", "==", "->") for word in line)
 
 
-def file_named(written: str) -> str | None:
+def file_pattern(written: str) -> str | None:
     """Return a path, a folder or a glob as it is matched."""
     path = written.replace("\\", "/")
     if _GLOB.fullmatch(path) or (_FOLDER.fullmatch(path) and "//" not in path):
@@ -283,10 +283,10 @@ def file_named(written: str) -> str | None:
     return found[1] if found is not None and found[0] == "file" and found[1] else None
 
 
-def _prose(of: list[Token], place: int, *, is_run: bool) -> Named | None:
+def _prose(of: list[Token], place: int, *, is_run: bool) -> Name | None:
     tool = of[place].written
     if is_run and _is_said_to_run(of, place):
-        return Named(1, command((tool,)))
+        return Name(1, command((tool,)))
     if tool not in _PLAIN_TOOLS and not (is_run and tool in WORD_TOOLS):
         return None
     line, taken = [tool], 1
@@ -307,9 +307,9 @@ def _prose(of: list[Token], place: int, *, is_run: bool) -> Named | None:
         taken += 1
     if tool in WORD_TOOLS and len(line) == 1 and not _ends(of, place + 1):
         return None  # "make sure", "go on"
-    if len(line) == 1 and phrase(of, place + 1).partition(" ")[0] in THINGS_OF_A_TOOL:
+    if len(line) == 1 and phrase_at(of, place + 1).partition(" ")[0] in THINGS_OF_A_TOOL:
         return None
-    return Named(taken, command(tuple(line)))
+    return Name(taken, command(tuple(line)))
 
 
 def _is_said_to_run(of: list[Token], place: int) -> bool:

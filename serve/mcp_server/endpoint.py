@@ -31,7 +31,7 @@ from serve.mcp_server.protocol import (
 )
 from serve.mcp_server.tool_context import ToolContext
 from serve.mcp_server.tools import tools
-from serve.project_context import Places
+from serve.project_context import ProjectContexts
 from serve.server.open_tenants import OpenTenants
 from store.home.errors import InvalidInput, MnemologError, NotFound
 
@@ -181,7 +181,7 @@ def mnemolog_registry(
     tenants: OpenTenants, clock: Callable[[], int], version: Callable[[], str]
 ) -> Registry:
     """Return what is offered over open tenants. `clock` gives microseconds UTC."""
-    settings, places = tenants.settings, Places(tenants.settings)
+    settings, places = tenants.settings, ProjectContexts(tenants.settings)
 
     def here(call: Call) -> ToolContext:
         place, session, now = places.of(call.cwd), _session_id(call), clock()

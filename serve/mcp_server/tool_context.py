@@ -9,7 +9,7 @@ from typing import Any
 from serve.mcp_server.methods import Result
 from serve.reader.filters import Filter
 from serve.reader.memory_json import role, short_json
-from serve.recall.context_block import cleaned, plain_json
+from serve.recall.context_block import clean_text, plain_json
 from serve.server.open_tenants import OpenTenant
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
@@ -106,7 +106,7 @@ def _clean(value: Any) -> Any:
         return [_clean(one) for one in value]
     if not isinstance(value, str):
         return value
-    return "\n".join(map(cleaned, value.splitlines()))
+    return "\n".join(map(clean_text, value.splitlines()))
 
 
 @dataclass(frozen=True, slots=True)

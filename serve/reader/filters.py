@@ -109,7 +109,7 @@ class RowMasks:
 
     def __init__(self, rows: MemoryRows) -> None:
         self.expiries = _expiries(rows.expires_at)
-        self.of = lru_cache(maxsize=_KEPT)(lambda asked: _fixed(asked.mask(rows)))
+        self.of = lru_cache(maxsize=_KEPT)(lambda asked: _read_only(asked.mask(rows)))
 
 
 class Masks:
@@ -134,7 +134,7 @@ def _make_mask(rows: RowMasks, tail: Tail, asked: Filter) -> Mask:
         return mask
     mask = np.concatenate([mask, asked.mask(tail.columns) & tail.live])
     mask[tail.hidden] = False
-    return _fixed(mask)
+    return _read_only(mask)
 
 
 def _expiries(expires_at: Times) -> Times:
@@ -142,6 +142,6 @@ def _expiries(expires_at: Times) -> Times:
     return np.unique(expires_at[expires_at < NEVER])
 
 
-def _fixed(mask: Mask) -> Mask:
+def _read_only(mask: Mask) -> Mask:
     mask.setflags(write=False)
     return mask

@@ -293,7 +293,7 @@ class Reader:
         self._view = View(self._snapshots, self._live.now(), tuple(self._damage))
 
 
-def standing(
+def open_view(
     tenant: Tenant, manifest: Manifest, embedder: Embedder, events: Iterable[Event] = ()
 ) -> View:
     """Return one manifest that this process built or checked, to answer from.

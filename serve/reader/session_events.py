@@ -20,7 +20,7 @@ _KEPT = 64  # sessions
 
 
 @dataclass(frozen=True)
-class Journal:
+class SessionEvents:
     """The events of a session, oldest first."""
 
     events: Sequence[Event] = ()
@@ -47,7 +47,7 @@ class Journal:
         )
 
 
-class Journals:
+class SessionEventCache:
     """The journals of one tenant's sessions. Threads may share it."""
 
     def __init__(self, log: EventLog) -> None:
@@ -55,7 +55,7 @@ class Journals:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, tuple[Event, ...]] = OrderedDict()
 
-    def of(self, session: str) -> Journal:
+    def of(self, session: str) -> SessionEvents:
         """Return what a session did, up to the newest event in the log; where that cannot be read,
         what is at hand.
         """
@@ -63,10 +63,10 @@ class Journals:
         try:
             events = (*known, *self._log.session_events(session, known[-1].seq if known else 0))
         except LogError:  # the worst is that something is said twice
-            return Journal(known)
+            return SessionEvents(known)
         with self._lock:
             self._known[session] = events
             self._known.move_to_end(session)
             while len(self._known) > _KEPT:
                 self._known.popitem(last=False)
-        return Journal(events)
+        return SessionEvents(events)

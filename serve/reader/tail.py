@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from serve.reader.tail_storage import LONGEST, Columns, Counts, FreshVectors, Slots
+from serve.reader.tail_storage import LONGEST, Columns, Counts, Slots, TailVectors
 from serve.reader.tail_storage import SlotNumbers as Places
 from store.embedders.embedder import Embedder
 from store.home.errors import LogError
@@ -60,7 +60,7 @@ class Tail:
     people: frozenset[str]
     terms_once: int  # terms that one live slot holds
     _slots: Slots
-    _vectors: FreshVectors
+    _vectors: TailVectors
     _rows: MemoryRows
     _postings: PostingsIndex
     _at_hand: dict[str, Listed] = field(default_factory=dict)  # follows from the rest
@@ -277,7 +277,7 @@ class LiveTail:
         self._rows, self._postings = rows, postings
         self._fold = Fold(beneath=rows)
         self._slots = Slots()
-        self._vectors = FreshVectors(self._slots, rows, vectors, embedder)
+        self._vectors = TailVectors(self._slots, rows, vectors, embedder)
         self._live = np.zeros(64, np.bool_)
         self._edges: tuple[Edge, ...] = ()
         self._bytes = 0  # of the texts that were added

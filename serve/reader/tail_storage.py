@@ -188,7 +188,7 @@ class Slots:
                 self.beginnings.setdefault(beginning, []).append(term)
         self.tags.add(slot, dict.fromkeys(memory.tags, 1))
         mentioned = mentions(memory.text[:LONGEST]) if is_indexed else ()
-        names = (name for one in mentioned for name in called(one))
+        names = (name for one in mentioned for name in aliases(one))
         self.names.add(slot, dict.fromkeys(names, 1))
         if memory.superseded_by is not None:
             self.replaced.add(slot, {memory.superseded_by: 1})
@@ -291,7 +291,7 @@ class Columns:
         return mask
 
 
-def called(mention: Mention) -> frozenset[str]:
+def aliases(mention: Mention) -> frozenset[str]:
     """Return all that a mentioned entity may be called, in folded case."""
     name = mention.name.casefold()
     return frozenset((name, mention.alias.casefold(), *short_names(mention.kind, name)))
@@ -304,7 +304,7 @@ _BATCH = 256  # texts a call of a cheap model
 _SLOT = np.dtype([("slot", np.int64)])
 
 
-class FreshVectors:
+class TailVectors:
     """Vectors by slot, and by field of a slot, made when the first query needs them.
 
     So writing costs no embedding. Of a model that costs milliseconds a text only the first few

@@ -34,7 +34,7 @@ _WORD = re.compile(r"@?[^\W\d_][\w-]*")
 _POSSESSIVE = r"(?:['\u2019]s)?(?!\w)"
 
 
-def named(asked: str, known: Mapping[str, set[str]]) -> tuple[frozenset[str], str]:
+def split_names(asked: str, known: Mapping[str, set[str]]) -> tuple[frozenset[str], str]:
     """Return the names a question mentions, and the question without them.
 
     Only words with a capital or an @ are names: `mark it` is not Mark.
@@ -114,7 +114,7 @@ class Question:
         return is_fused and "fields" in self.layers
 
 
-def usual(text: str, asked: Filter, choices: Choices) -> Question:
+def default_question(text: str, asked: Filter, choices: Choices) -> Question:
     """Return a question as the settings want it asked."""
     return Question(
         text=text,
@@ -167,7 +167,7 @@ class Analysis:
 def analyse(view: View, question: Question, embedder: Embedder, notices: list[str]) -> Analysis:
     """Return what the question says, as far as it is looked at; add to `notices` what failed."""
     asked = question.text[:MAX_QUERY]
-    who, about = named(asked, _known_people(view))
+    who, about = split_names(asked, _people_by_name(view))
     terms, said = tokenizer.terms(asked), tokenizer.terms(about)
     if not said:
         about, said = asked, terms  # nothing but names and question words: the names are the topic
@@ -179,14 +179,14 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     found = mentions(asked)
     spoken = language(asked)
     return Analysis(
-        topic=[*topic, *_repeated(title, topic)],
+        topic=[*topic, *_title_terms(title, topic)],
         has_title=bool(title),
         names=names,
         weights={term: max(view.tail.idf(term), LEAST_IDF) for term in dict.fromkeys(topic)},
         people=who,
         mentions=found,
         entities=index.lookup(found) if index else [],
-        vector=_embedded(about, embedder, notices) if question.wants("vector") else None,
+        vector=_embed(about, embedder, notices) if question.wants("vector") else None,
         language=spoken,
         identifiers=identifiers(asked, found),
         interval=interval(asked, question.filter.now, spoken),
@@ -195,7 +195,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     )
 
 
-def _known_people(view: View) -> dict[str, set[str]]:
+def _people_by_name(view: View) -> dict[str, set[str]]:
     sessions = view.snapshots.sessions
     if not view.tail.people:
         return sessions.people if sessions else {}
@@ -224,13 +224,13 @@ def _title(asked: str) -> str:
     return title if others.strip() else ""
 
 
-def _repeated(title: str, topic: list[str]) -> list[str]:
+def _title_terms(title: str, topic: list[str]) -> list[str]:
     """Return what a title adds to a topic that holds its terms already."""
     held = frozenset(topic)
     return [term for term in dict.fromkeys(tokenizer.terms(title)) if term in held] * TITLE
 
 
-def _embedded(asked: str, embedder: Embedder, notices: list[str]) -> npt.NDArray[np.float32] | None:
+def _embed(asked: str, embedder: Embedder, notices: list[str]) -> npt.NDArray[np.float32] | None:
     try:
         vector: npt.NDArray[np.float32] = embedder.embed([asked])[0]
     except EmbedderError as error:

@@ -64,12 +64,12 @@ def find_candidates(
         name: Ranking(*one.best(mask, WINDOW), _RANK_WEIGHTS[name])
         for name, one in channels.items()
     }
-    insights = _entering_insights(channels, rankings, insights, WINDOW)
+    insights = _top_insights(channels, rankings, insights, WINDOW)
     optional: dict[str, Values] = {}
     entering = insights
     if question.fusion == "weighted":
         optional = optional_evidence.evidence(view, question, analysis, mask)
-        added = optional_evidence.entering(view, question, optional, rankings, mask)
+        added = optional_evidence.top_documents(view, question, optional, rankings, mask)
         entering = np.concatenate([added, insights])
     with_answers = question.fusion == "weighted" and question.mode == "auto"
     docs = _union(view, rankings, entering, mask, with_answers=with_answers)
@@ -103,7 +103,7 @@ def _distinct(docs: Docs) -> Docs:
     return docs[np.concatenate([[True], docs[1:] != docs[:-1]])] if len(docs) else docs
 
 
-def _entering_insights(
+def _top_insights(
     channels: Mapping[str, Channel], rankings: Mapping[str, Ranking], insights: Docs, window: int
 ) -> Docs:
     """Return those of some insights, ascending, that are candidates: each channel's best few.

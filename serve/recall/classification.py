@@ -185,7 +185,7 @@ def answer_type(text: str, language: str | None = "en") -> AnswerType | None:
         return None
     # "When I run it, where does it fail?": a question word before a verb asks, another relates
     place = next((one for one in asking if _is_verb(words[one + 1 : one + 2])), asking[0])
-    return _refined(table[words[place]], words[place + 1 : place + 3])
+    return _refine(table[words[place]], words[place + 1 : place + 3])
 
 
 def _is_yes_or_no(words: Sequence[str]) -> bool:
@@ -196,7 +196,7 @@ def _is_verb(following: Sequence[str]) -> bool:
     return not _AUXILIARIES.isdisjoint(following)
 
 
-def _refined(kind: AnswerType, following: Sequence[str]) -> AnswerType:
+def _refine(kind: AnswerType, following: Sequence[str]) -> AnswerType:
     first = following[0] if following else ""
     if kind == "how" and first in _AMOUNTS:
         return "how_many"

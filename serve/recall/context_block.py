@@ -182,10 +182,10 @@ def block(notes: Iterable[Note], max_bytes: int = MAX_BYTES) -> Block:
     kept.sort(key=lambda pair: (pair[0]["on"], pair[0]["id"]))
     rules = [pair for pair in kept if "rule" in pair[0]]
     facts = [pair for pair in kept if "rule" not in pair[0]]
-    return _framed([(RULES, rules), (FACTS, facts)])
+    return _frame([(RULES, rules), (FACTS, facts)])
 
 
-def rendered(parts: Iterable[Part], max_bytes: int = MAX_BYTES) -> Block:
+def render_parts(parts: Iterable[Part], max_bytes: int = MAX_BYTES) -> Block:
     """Return a block of parts, in the order given; what no longer fits is left out from the end."""
     left = max_bytes - _size(OPENING, CLOSING)
     kept: list[tuple[str, list[tuple[Note, str]]]] = []
@@ -196,12 +196,12 @@ def rendered(parts: Iterable[Part], max_bytes: int = MAX_BYTES) -> Block:
             line = _line(one)
             left -= _size(line)
             if left < 0:
-                return _framed(kept)
+                return _frame(kept)
             kept[-1][1].append((one, line))
-    return _framed(kept)
+    return _frame(kept)
 
 
-def _framed(parts: Iterable[tuple[str, Sequence[tuple[Note, str]]]]) -> Block:
+def _frame(parts: Iterable[tuple[str, Sequence[tuple[Note, str]]]]) -> Block:
     """Return a block of parts, those without a note left out."""
     lines: list[str] = []
     notes: list[Note] = []
@@ -230,7 +230,7 @@ def plain_json(note: Note) -> str:
 def _safe(value: Any) -> Any:
     """Return a value whose texts cannot be taken for anything but text."""
     if isinstance(value, str):
-        return cleaned(value)
+        return clean_text(value)
     if isinstance(value, Mapping):
         return {name: _safe(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -254,7 +254,7 @@ _FRAME = re.compile(
 )
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return a text without what a reader does not see and without the lines of our frame.
 
     Control, format, private and unassigned characters, lone surrogates and terminal sequences go;
@@ -276,7 +276,7 @@ def _printable(character: str) -> str:
 
 def _clean(text: str, longest: int) -> str:
     # what is far beyond the cut is never looked at
-    return one_line(cleaned(text[: 8 * longest]), longest)
+    return one_line(clean_text(text[: 8 * longest]), longest)
 
 
 def _day(memory: Memory) -> str:

@@ -137,7 +137,7 @@ def gather_evidence(
         near = said["vector"][order] if "vector" in said else None
     if near is None:
         near = np.zeros(len(docs), np.float32)
-    held, held_by_question = _held_terms(view, analysis.weights, docs, questions)
+    held, held_by_question = _term_matches(view, analysis.weights, docs, questions)
     return Evidence(docs, scores, by_kind, weights, near, questions, known, held, held_by_question)
 
 
@@ -203,12 +203,12 @@ def _context(
     return found
 
 
-def _held_terms(
+def _term_matches(
     view: View, terms: Collection[str], docs: Docs, questions: Docs
 ) -> tuple[Mask, Mask]:
     """Return which terms each candidate holds, and which the turn before it that asked."""
     answers = np.flatnonzero(questions >= 0)
-    found = holding(view, terms, np.concatenate([docs, questions[answers]]))
+    found = term_matrix(view, terms, np.concatenate([docs, questions[answers]]))
     held = found[:, : len(docs)]
     held_by_question = np.zeros_like(held)
     held_by_question[:, answers] = found[:, len(docs) :]
@@ -253,7 +253,7 @@ def place_in_conversations(view: View, docs: Docs, mask: Mask) -> Conversations:
         if (session >= 0).any():
             before[:end] = sessions.before[built]
             after[:end] = sessions.after[built]
-            question = _asking(sessions, before, mask)
+            question = _questions_before(sessions, before, mask)
     if end < len(docs):
         for name, values in shown.items():
             values[end:] = view.tail.columns[name][docs[end:] - rows]
@@ -269,10 +269,10 @@ def previous_questions(view: View, docs: Docs, mask: Mask) -> Docs:
         return before.astype(np.int64)
     built = docs < len(view.snapshots.rows)
     before[built] = sessions.before[docs[built]]
-    return _asking(sessions, before, mask)
+    return _questions_before(sessions, before, mask)
 
 
-def _asking(sessions: Sessions, before: neighbours.Links, mask: Mask) -> Docs:
+def _questions_before(sessions: Sessions, before: neighbours.Links, mask: Mask) -> Docs:
     """Return those turns before that asked and may come back; -1 for the others."""
     asking = np.full(len(before), -1, np.int64)
     has_one = np.flatnonzero(before >= 0)
@@ -314,17 +314,17 @@ def context_words(
     sessions = view.snapshots.sessions
     if sessions is None or not analysis.topic:
         return {}
-    lent = neighbours.around(
+    lent = neighbours.turn_shares(
         topic[place.docs].astype(np.float64),
-        neighbours.gathered(topic, place.before, mask),
-        neighbours.gathered(topic, place.after, mask),
+        neighbours.take_scores(topic, place.before, mask),
+        neighbours.take_scores(topic, place.after, mask),
         place.question >= 0,
     )
     whole = scratch.array(sessions.index.rows)
     whole.fill(0.0)
     sessions.index.scores(analysis.topic, least_idf=LEAST_IDF, out=whole)
-    scores = neighbours.gathered(whole, place.session)
-    return {**lent, "session": neighbours.of_session(scores, own, place.is_turn)}
+    scores = neighbours.take_scores(whole, place.session)
+    return {**lent, "session": neighbours.session_shares(scores, own, place.is_turn)}
 
 
 def context_vectors(
@@ -357,7 +357,7 @@ def text_evidence(place: Conversations, asks_when: bool) -> dict[str, Values]:
 def channel_evidence(channel: str, scores: Scores, ranking: Ranking) -> Values:
     """Return a channel's evidence: a cosine as it is, another score as its share of the best."""
     greatest = 1.0 if channel == "vector" else float(ranking.scores[:1].sum())
-    return neighbours.scaled(scores.astype(np.float64), greatest)
+    return neighbours.scale(scores.astype(np.float64), greatest)
 
 
 def _best_of_session(
@@ -375,7 +375,7 @@ def _best_of_session(
     return lent
 
 
-def holding(view: View, terms: Collection[str], docs: Docs) -> Mask:
+def term_matrix(view: View, terms: Collection[str], docs: Docs) -> Mask:
     """Return which documents hold which terms, [terms, docs]; -1 holds none."""
     held = np.zeros((len(terms), len(docs)), np.bool_)
     order = np.argsort(docs)

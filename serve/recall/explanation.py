@@ -55,8 +55,8 @@ def explain_hit(
             name: round(float(values[place]), 4) for name, values in ranked.signals.items()
         },
         "importance_told": round(float(ranked.importance[place]), 4),
-        "words": _held_words(analysis, evidence.held[:, place]),
-        "question_words": _held_words(analysis, evidence.held_by_question[:, place]),
+        "words": _words_in(analysis, evidence.held[:, place]),
+        "question_words": _words_in(analysis, evidence.held_by_question[:, place]),
         "coverage": round(float(ranked.coverage[place]), 4),
         "nearness": round(float(evidence.nearness[place]), 4),
         "fresh": doc >= len(view.snapshots.rows),
@@ -64,7 +64,7 @@ def explain_hit(
     }
 
 
-def _held_words(analysis: Analysis, held: npt.NDArray[np.bool_]) -> dict[str, float]:
+def _words_in(analysis: Analysis, held: npt.NDArray[np.bool_]) -> dict[str, float]:
     """Return the words of the question that one document holds, and their weight."""
     words = zip(analysis.weights.items(), held.tolist(), strict=True)
     return {term: round(weight, 2) for (term, weight), is_held in words if is_held}
@@ -99,12 +99,12 @@ def explain_answer(
         "top_k": question.top_k,
         "dropped": ranked.dropped(selection.dropped),
         "folded": {one.memory.id: one.copies for one in selection.chosen if one.copies},
-        "nearest_below_bar": [_named(*one) for one in below_bar],
-        "nearest_over_top_k": [_named(*one) for one in over_top_k],
+        "nearest_below_bar": [_memory_line(*one) for one in below_bar],
+        "nearest_over_top_k": [_memory_line(*one) for one in over_top_k],
     }
 
 
-def _named(memory: Memory, sure: float) -> dict[str, Any]:
+def _memory_line(memory: Memory, sure: float) -> dict[str, Any]:
     text = memory.content[:120]
     return {"id": memory.id, "text": text, "trust": memory.trust, "confidence": round(sure, 4)}
 
@@ -115,7 +115,7 @@ def _names(index: EntityIndex, entities: list[int], passing: npt.NDArray[np.bool
 
 
 # what the kinds of evidence and of answers are called, where people read them
-SPOKEN = {
+EVIDENCE_LABELS = {
     "lexical": "words",
     "question": "question before",
     "before": "turn before",
@@ -125,7 +125,7 @@ SPOKEN = {
     "personal": "first person",
     "parts": "parts of the question",
 }
-WANTS = {
+ANSWER_LABELS = {
     "when": "a time",
     "how_long": "how long",
     "who": "a person",

@@ -100,7 +100,7 @@ def _of_words(said: str) -> Iterator[tuple[str, bool]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Comparable:
     """A memory, and what is compared of it with every other."""
 
     memory: Memory
@@ -110,15 +110,15 @@ class Told:
     may_be_replaced: bool  # it has a key, or something took its place
 
 
-def told(memory: Memory) -> Told:
+def comparable(memory: Memory) -> Comparable:
     """Return a memory ready to be compared."""
-    said = _said(memory)
+    said = _full_text(memory)
     speaker = speaker_name(memory.created_by) if memory.created_by else None
     may_be_replaced = memory.key is not None or memory.superseded_by is not None
-    return Told(memory, said, speaker, _beginnings(said), may_be_replaced)
+    return Comparable(memory, said, speaker, _beginnings(said), may_be_replaced)
 
 
-def near(one: Told, others: Iterable[Told]) -> list[Told]:
+def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Comparable]:
     """Return those others that share half of their words' beginnings with one, or a key.
 
     No other is like it: this is cheap to ask, and leaves none in nearly all cases.
@@ -132,12 +132,12 @@ def near(one: Told, others: Iterable[Told]) -> list[Told]:
     ]
 
 
-def likeness(one: Told, other: Told) -> Likeness | None:
+def likeness(one: Comparable, other: Comparable) -> Likeness | None:
     """Return how two memories are alike; None where they are not. Their order changes nothing."""
-    return _likeness(one, other) if near(one, [other]) else None
+    return _likeness(one, other) if near_candidates(one, [other]) else None
 
 
-def _likeness(first: Told, second: Told) -> Likeness | None:
+def _likeness(first: Comparable, second: Comparable) -> Likeness | None:
     one, other = first.memory, second.memory
     if one.text_hash == other.text_hash:
         return "same"
@@ -160,7 +160,7 @@ def names_one(asked: str, alike: Sequence[Memory]) -> bool:
 
     To "why does test 12 fail" a newer note on test 13 is no better answer.
     """
-    held = [frozenset(gist(_said(memory)).marks) for memory in alike]
+    held = [frozenset(gist(_full_text(memory)).marks) for memory in alike]
     told_apart = frozenset[str]().union(*held) - held[0].intersection(*held[1:])
     return not (told_apart - _TURNS - {_NOT}).isdisjoint(gist(asked).marks)
 
@@ -173,13 +173,13 @@ def _beginnings(said: str) -> frozenset[str]:
     return frozenset([word[:6] for word in words])
 
 
-def _said(memory: Memory) -> str:
+def _full_text(memory: Memory) -> str:
     """Return what a memory says; its tags only say where it is filed."""
     fields = (memory.content, memory.context, memory.action, memory.result)
     return "\n".join(field for field in fields if field)
 
 
-def _is_replaced(one: Told, other: Told) -> bool:
+def _is_replaced(one: Comparable, other: Comparable) -> bool:
     """Return whether the log says that either took the other's place."""
     if not (one.may_be_replaced or other.may_be_replaced):
         return False

@@ -23,7 +23,9 @@ UNANSWERED = 0.15
 BEST_OF_SESSION = 3  # turns whose vectors stand for their session
 
 
-def gathered(scores: npt.NDArray[np.float32], places: Links, allowed: Mask | None = None) -> Values:
+def take_scores(
+    scores: npt.NDArray[np.float32], places: Links, allowed: Mask | None = None
+) -> Values:
     """Return the score at each place, [places]; zero for -1 and for a place not allowed.
 
     `scores` and `allowed` are [documents]; without the latter all are.
@@ -36,7 +38,7 @@ def gathered(scores: npt.NDArray[np.float32], places: Links, allowed: Mask | Non
     return values
 
 
-def scaled(values: Values, greatest: float) -> Values:
+def scale(values: Values, greatest: float) -> Values:
     """Return values as shares of the greatest, in [0, 1]; zeros where that is not positive."""
     if greatest <= 0:
         return np.zeros(len(values))
@@ -44,7 +46,7 @@ def scaled(values: Values, greatest: float) -> Values:
     return shares
 
 
-def around(
+def turn_shares(
     own: Values, before: Values, after: Values, asked: npt.NDArray[np.bool_]
 ) -> dict[str, Values]:
     """Return the shares of the turns before and after, and of a turn before that asked.
@@ -53,20 +55,20 @@ def around(
     """
     greatest = max((float(one.max()) for one in (own, before, after) if len(one)), default=0.0)
     return {
-        "before": scaled(before, greatest),
-        "after": scaled(after, greatest),
-        "question": scaled(np.where(asked, before, 0.0), greatest),
+        "before": scale(before, greatest),
+        "after": scale(after, greatest),
+        "question": scale(np.where(asked, before, 0.0), greatest),
     }
 
 
-def of_session(scores: Values, own: Values, is_turn: npt.NDArray[np.bool_]) -> Values:
+def session_shares(scores: Values, own: Values, is_turn: npt.NDArray[np.bool_]) -> Values:
     """Return the share each document takes of its session's score, [documents].
 
     A turn takes it whole. A note is a session of one: its `own` share in [0, 1] counts, and
     `UNANSWERED` parts of what it was written among.
     """
     greatest = float(scores.max()) if len(scores) else 0.0
-    shares = scaled(scores, greatest)
+    shares = scale(scores, greatest)
     return np.where(is_turn, shares, (own + UNANSWERED * shares) / (1.0 + UNANSWERED))
 
 
@@ -158,7 +160,7 @@ def neighbourhood(
     return np.repeat(entities, kept[entities]), documents[_positions(starts, kept, entities)]
 
 
-def personalised(entities: Numbers, documents: Numbers, seeds: Numbers) -> tuple[Numbers, Values]:
+def pagerank(entities: Numbers, documents: Numbers, seeds: Numbers) -> tuple[Numbers, Values]:
     """Return the documents of a graph and how often the walk stands at each, both [n], ascending.
 
     `entities` and `documents` are the mentions, [m] each, no pair twice. The walk starts at the

@@ -68,26 +68,26 @@ _ANOTHER = re.compile(r" (?:and|or) ")
 def parts(question: str) -> Sequence[str]:
     """Return the questions of a question, at most four; a simple one comes back alone."""
     whole = " ".join(question.split())
-    for split in (_sentences, _compared, _joined):
+    for split in (_sentence_parts, _comparison_parts, _conjunction_parts):
         found = split(whole)
         if 1 < len(found) <= MAX_PARTS and all(map(_says_enough, found)):
             return found
     return (question,)
 
 
-def _sentences(text: str) -> Sequence[str]:
+def _sentence_parts(text: str) -> Sequence[str]:
     found = [one for one in _SENTENCE.split(text) if one]
     each_asks = all(one.endswith(("?", "？")) for one in found)
     return found if each_asks and not any(map(_POINTS_BACK.search, found[1:])) else ()
 
 
-def _joined(text: str) -> Sequence[str]:
+def _conjunction_parts(text: str) -> Sequence[str]:
     found = _AND_ASKS.split(text)
     stand_alone = all(_FIRST_WORD.match(one) and _VERB.search(one) for one in found)
     return found if stand_alone and not any(map(_POINTS_BACK.search, found[1:])) else ()
 
 
-def _compared(text: str) -> Sequence[str]:
+def _comparison_parts(text: str) -> Sequence[str]:
     for begins, joint in _COMPARISONS:
         if match := begins.search(text):
             sides = joint.split(match[1].rstrip(" ?.!"))
@@ -132,7 +132,7 @@ def evidence(view: View, question: Question, analysis: Analysis, mask: Mask) -> 
     return {name: values.astype(np.float64) for name, values in found.items() if values.any()}
 
 
-def entering(
+def top_documents(
     view: View,
     question: Question,
     found: Mapping[str, Values],
@@ -168,7 +168,7 @@ def _parts(view: View, question: Question, analysis: Analysis) -> Scores:
 def _hints(view: View, question: Question, analysis: Analysis) -> Scores:
     """Return the weight of the entities that the question may name, by who mentions them."""
     index, rows = view.snapshots.entities, len(view.snapshots.rows)
-    asked = _named(question, analysis)
+    asked = _entities(question, analysis)
     snapshot = index.scores(index.lookup(asked), rows) if index else np.zeros(rows, np.float32)
     return np.concatenate([snapshot, view.tail.mentioning(asked)])
 
@@ -176,11 +176,11 @@ def _hints(view: View, question: Question, analysis: Analysis) -> Scores:
 def _pagerank(view: View, question: Question, analysis: Analysis) -> Scores:
     """Return how near each document lies to two entities or more that the question names."""
     scores, index = np.zeros(view.size, np.float32), view.snapshots.entities
-    if index is None or len(seeds := index.lookup(_asked(question, analysis))) < 2:
+    if index is None or len(seeds := index.lookup(_entities_and_people(question, analysis))) < 2:
         return scores
     start = np.asarray(seeds, np.int64)
     graph = neighbours.neighbourhood(*index.mention_runs, start)
-    docs, visits = neighbours.personalised(*graph, start)
+    docs, visits = neighbours.pagerank(*graph, start)
     scores[docs] = visits
     return scores
 
@@ -210,7 +210,7 @@ _LAYERS: Mapping[Layer, Callable[[View, Question, Analysis], Scores]] = {
 }
 
 
-def _named(question: Question, analysis: Analysis) -> Sequence[Mention]:
+def _entities(question: Question, analysis: Analysis) -> Sequence[Mention]:
     """Return the entities that the question names or may name, but for who said something."""
     found = hints(question.text[:MAX_QUERY])
     return [
@@ -219,10 +219,10 @@ def _named(question: Question, analysis: Analysis) -> Sequence[Mention]:
     ]
 
 
-def _asked(question: Question, analysis: Analysis) -> Sequence[Mention]:
+def _entities_and_people(question: Question, analysis: Analysis) -> Sequence[Mention]:
     """Return the entities and the people that the question names."""
     people = [Mention("person", name, name) for name in sorted(analysis.people)]
-    return [*_named(question, analysis), *people]
+    return [*_entities(question, analysis), *people]
 
 
 def _shares(scores: Scores) -> Scores:

@@ -19,15 +19,7 @@ from serve.recall import scoring
 from serve.recall.analysis import Analysis, Question
 from serve.recall.classification import KINDS
 from serve.recall.evidence import Evidence
-from serve.recall.scoring import (
-    LASTING_KINDS,
-    LETTERS,
-    MEANING,
-    USUAL,
-    confidence,
-    coverage,
-    decayed,
-)
+from serve.recall.scoring import LASTING_KINDS, LETTERS, MEANING, USUAL, confidence, coverage, decay
 from store.log.event_kinds import MEMORY_KINDS
 
 Docs = npt.NDArray[np.int64]
@@ -98,7 +90,7 @@ def _weigh(
     made: Mapping[str, Callable[[], Values]] = {
         "recency": lambda: scoring.recency(_last_used(view, found), _moment(view)),
         "relevance": lambda: scoring.relevance(found.scores, view.derived.among(found.docs)),
-        "importance": lambda: _faded(view, found, stated),
+        "importance": lambda: _fade(view, found, stated),
         "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
         "route_fit": lambda: _route_fit(view, found, fit),
         "usefulness": lambda: _usefulness(view, found),
@@ -180,7 +172,7 @@ def _importance(view: View, found: Evidence) -> Values:
     return np.clip(values.astype(np.float64), 0.0, 1.0)
 
 
-def _faded(view: View, found: Evidence, stated: Values) -> Values:
+def _fade(view: View, found: Evidence, stated: Values) -> Values:
     """Return what is left of the stated importances, as of the manifest's moment."""
     faded = stated.copy()
     places = np.flatnonzero(stated > USUAL)  # what is usual does not fade
@@ -190,12 +182,14 @@ def _faded(view: View, found: Evidence, stated: Values) -> Values:
             uses = usage.counts("recalled", _rows(view, found))
         changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at")
         idle = _moment(view) - np.maximum(_last_used(view, found), changed)
-        lasting, pinned = _held(view, found.docs[places])
-        faded[places] = decayed(stated[places], idle[places], uses[places], lasting, pinned)
+        lasting, pinned = _lasting_and_pinned(view, found.docs[places])
+        faded[places] = decay(stated[places], idle[places], uses[places], lasting, pinned)
     return faded
 
 
-def _held(view: View, docs: Places) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def _lasting_and_pinned(
+    view: View, docs: Places
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Return which of some documents are of a lasting kind, and which are pinned."""
     rows = view.snapshots.rows
     built = docs < len(rows)

@@ -24,7 +24,7 @@ from serve.recall.evidence import Evidence, gather_evidence
 from serve.recall.explanation import NEAREST, explain_answer, explain_hit
 from serve.recall.ranking import Ranked, rank
 from serve.recall.router import bar, most
-from serve.recall.selection import Selection, rounded_scores, select
+from serve.recall.selection import Selection, round_scores, select
 from store.embedders.embedder import Embedder
 from store.log.event_kinds import Route
 from store.memories.memory import Memory
@@ -146,7 +146,7 @@ def _hits(
     selection: Selection,
 ) -> tuple[Hit, ...]:
     """Return what was selected, with the memories each one superseded that are no hits too."""
-    superseded, scores = Superseded(view), rounded_scores(ranked)
+    superseded, scores = Superseded(view), round_scores(ranked)
     returned = {one.memory.id for one in selection.chosen}
     return tuple(
         Hit(

@@ -14,7 +14,7 @@ from serve.reader.filters import Filter
 from serve.reader.memory_json import role, short_json
 from serve.reader.reader import Reader
 from serve.reader.view import View
-from serve.recall.analysis import usual
+from serve.recall.analysis import default_question
 from serve.recall.recall import Answer, Hit, Timings, recall
 from serve.recall.router import Router
 from store.embedders.embedder import Embedder
@@ -107,7 +107,7 @@ def answer(
         as_of=moment_of(reader, asked.as_of),
         cold=asked.cold,
     )
-    wanted = usual(asked.query, those, choices)
+    wanted = default_question(asked.query, those, choices)
     question = replace(
         wanted,
         top_k=asked.top_k or wanted.top_k,
@@ -158,7 +158,7 @@ def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:
 
 def _payload(found: Answer, took_us: int, timings: Timings, now: int) -> dict[str, Any]:
     payload: dict[str, Any] = {
-        "hits": [_shown(hit, now) for hit in found.hits],
+        "hits": [_hit_json(hit, now) for hit in found.hits],
         "below_bar": found.below_bar,
         "min_confidence": found.bar,
         "degraded": found.degraded,
@@ -173,7 +173,7 @@ def _payload(found: Answer, took_us: int, timings: Timings, now: int) -> dict[st
     return payload
 
 
-def _shown(hit: Hit, now: int) -> dict[str, Any]:
+def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
     """Return a hit as it is sent; marks it does not bear are left out."""
     expires_at = hit.memory.expires_at
     is_over = hit.memory.state == ACTIVE and expires_at is not None and expires_at <= now

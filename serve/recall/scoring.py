@@ -34,7 +34,7 @@ def reciprocal_rank(rankings: Sequence[Ranking], *, k: int = K) -> tuple[Docs, S
     ranking misses gains nothing from it. No rankings give two empty arrays.
     """
     gains = [one.weight / (k + 1 + np.arange(len(one.docs))) for one in rankings]
-    return _summed([one.docs for one in rankings], gains)
+    return _sum_gains([one.docs for one in rankings], gains)
 
 
 def beside(
@@ -67,7 +67,7 @@ def weighted_sum(
     return docs[order], scores[order], order
 
 
-def _summed(docs: Sequence[Docs], gains: Sequence[Scores]) -> tuple[Docs, Scores]:
+def _sum_gains(docs: Sequence[Docs], gains: Sequence[Scores]) -> tuple[Docs, Scores]:
     every = np.concatenate([np.empty(0, np.int64), *docs])
     found, where = np.unique(every, return_inverse=True)
     scores = np.zeros(len(found))
@@ -166,7 +166,7 @@ LASTING_KINDS = ("antipattern", "decision", "goal", "lesson", "preference")
 _DAY = 86_400 * 1_000_000  # microseconds
 
 
-def decayed(importance: Values, idle: Times, uses: Counts, lasting: Mask, pinned: Mask) -> Values:
+def decay(importance: Values, idle: Times, uses: Counts, lasting: Mask, pinned: Mask) -> Values:
     """Return what is left of importances in [0, 1], [n] each.
 
     `idle` is microseconds since each was used or changed, none below 0; `uses` how often it was

@@ -14,7 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from serve.recall.analysis import Question
-from serve.recall.near_duplicates import Told, likeness, names_one, near, told
+from serve.recall.near_duplicates import (
+    Comparable,
+    comparable,
+    likeness,
+    names_one,
+    near_candidates,
+)
 from serve.recall.ranking import Ranked, Values
 from store.memories.memory import Memory
 
@@ -64,25 +70,25 @@ class _Entry:
     """Memories that say the same: the one that stands for them, and the ids of the others."""
 
     place: int
-    told: Told
+    told: Comparable
     copies: list[str] = field(default_factory=list)
 
     @property
     def memory(self) -> Memory:
         return self.told.memory
 
-    def fold(self, place: int, other: Told) -> None:
-        if _standing(other.memory) > _standing(self.memory):
+    def fold(self, place: int, other: Comparable) -> None:
+        if _preference(other.memory) > _preference(self.memory):
             self.give_way(place, other)
         else:
             self.copies.append(other.memory.id)
 
-    def give_way(self, place: int, other: Told) -> None:
+    def give_way(self, place: int, other: Comparable) -> None:
         self.copies.append(self.memory.id)
         self.place, self.told = place, other
 
 
-def _standing(memory: Memory) -> tuple[bool, int, int]:
+def _preference(memory: Memory) -> tuple[bool, int, int]:
     return memory.pinned, *_age(memory)
 
 
@@ -102,13 +108,13 @@ def select(
     """Return what comes back of the candidates; `read` gives the memories at some places."""
     order = ranked.order
     is_below = ranked.confidence[order] < question.min_confidence
-    is_low = rounded_scores(ranked)[order] < question.min_score
+    is_low = round_scores(ranked)[order] < question.min_score
     passed: list[int] = order[~is_below & ~is_low].tolist()
     below: list[int] = order[is_below].tolist()
     low: list[int] = order[~is_below & is_low].tolist()
     looked_at = passed[: question.top_k + LOOK_AHEAD]
-    groups, left = _grouped(question, zip(looked_at, read(looked_at), strict=True))
-    chosen = [one for group in groups for one in _chosen(group)]
+    groups, left = _group(question, zip(looked_at, read(looked_at), strict=True))
+    chosen = [one for group in groups for one in _choose(group)]
     over = {*left, *(one.place for one in chosen[question.top_k :])}
     return Selection(
         tuple(chosen[: question.top_k]),
@@ -118,19 +124,19 @@ def select(
     )
 
 
-def rounded_scores(ranked: Ranked) -> Values:
+def round_scores(ranked: Ranked) -> Values:
     """Return the scores as shown, in the candidates' order: these are held to the floor."""
     return np.round(ranked.scores, 6)
 
 
-def _chosen(group: _Group) -> Iterable[Chosen]:
+def _choose(group: _Group) -> Iterable[Chosen]:
     newest = max((entry.memory for entry in group), key=_age)
     for entry in group:
         conflict = None if entry.memory is newest else newest.id
         yield Chosen(entry.place, entry.memory, tuple(entry.copies), conflict)
 
 
-def _grouped(
+def _group(
     question: Question, ranked: Iterable[tuple[int, Memory]]
 ) -> tuple[list[_Group], list[int]]:
     """Return the groups, best first and each newest first, and the places that are in none.
@@ -140,10 +146,10 @@ def _grouped(
     groups: list[_Group] = []
     left: list[int] = []
     for place, memory in ranked:
-        one, is_full = told(memory), sum(map(len, groups)) >= question.top_k
+        one, is_full = comparable(memory), sum(map(len, groups)) >= question.top_k
         if _is_read_out(one, place, groups, is_full=is_full):
             continue
-        others = near(one, [entry.told for group in groups for entry in group])
+        others = near_candidates(one, [entry.told for group in groups for entry in group])
         for group in groups if others else ():
             alike = [likeness(entry.told, one) for entry in group]
             if "same" in alike:
@@ -166,7 +172,7 @@ def _grouped(
     return groups, left
 
 
-def _is_read_out(one: Told, place: int, groups: list[_Group], *, is_full: bool) -> bool:
+def _is_read_out(one: Comparable, place: int, groups: list[_Group], *, is_full: bool) -> bool:
     """Fold a fact that a job read out of a memory into that one, which says it and more.
 
     Return whether one of the two was there already; what has no room takes no fact's place.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from serve.reader.reader import Reader
-from serve.reader.session_events import Journals
+from serve.reader.session_events import SessionEventCache
 from serve.recall.query_embedder import QueryEmbedder
 from serve.recall.request import RecallRequest, answer
 from serve.server import processes
@@ -62,9 +62,9 @@ class OpenTenant:
         return self.notes.waiting
 
     @cached_property
-    def journals(self) -> Journals:
+    def journals(self) -> SessionEventCache:
         """What each session of an agent did."""
-        return Journals(self.log)
+        return SessionEventCache(self.log)
 
     def close(self) -> None:
         self.notes.give_up()

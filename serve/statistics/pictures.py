@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from serve import formatting
 from serve.charts import plots
 from serve.charts.chart import Chart, empty
-from serve.lessons.lesson_stats import Standing
-from serve.recall.context_block import cleaned
+from serve.lessons.lesson_stats import LessonStats
+from serve.recall.context_block import clean_text
 from serve.statistics.figures import Statistics
 from serve.statistics.growth import Growth
 from serve.statistics.holdings import SHOWN_STATES, Memories
@@ -32,7 +32,7 @@ def of_overview(found: Statistics) -> list[Chart]:
     ]
 
 
-def of_file(found: Statistics, lessons: Sequence[Standing]) -> list[Chart]:
+def of_file(found: Statistics, lessons: Sequence[LessonStats]) -> list[Chart]:
     """Return the charts of `mnemolog stats --plot`."""
     more = (recalls_by_day(found.rate), scores(found.answered), by_state(found.memories))
     return [*of_overview(found), *more, impact(lessons)]
@@ -126,11 +126,11 @@ def spent_by_day(found: Spending) -> Chart:
     )
 
 
-def impact(lessons: Sequence[Standing]) -> Chart:
+def impact(lessons: Sequence[LessonStats]) -> Chart:
     """Draw how much oftener turns came out well where a lesson was followed, in points."""
     known = [(one, one.impact) for one in lessons]
     values = {
-        f"{place}. {cleaned(one.memory.content)}": 100 * worth.value
+        f"{place}. {clean_text(one.memory.content)}": 100 * worth.value
         for place, (one, worth) in enumerate(known, 1)
         if worth is not None
     }

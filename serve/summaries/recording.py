@@ -5,7 +5,7 @@ Recording: what of a session is written to the log as seen from a place, and wha
 from pathlib import Path
 from typing import Any
 
-from serve.project_context import paused
+from serve.project_context import pause_text
 from store.home import pauses
 from store.home.config import RECORD_KINDS, Settings, is_off
 from store.home.errors import ConfigError
@@ -33,7 +33,7 @@ def recording(settings: Settings, fault: str, cwd: Path, now: int) -> dict[str, 
     if not off and not kinds:
         off = f"`record` is false in {settings.origin.get('record', 'the settings')}"
     if not off and (one := Pauses(settings.home).of("", project, str(cwd), now)):
-        off = paused(one)
+        off = pause_text(one)
     if not off and is_off():
         off = "MNEMOLOG_OFF is set here"
     return {

@@ -62,7 +62,7 @@ def lived(
 
 def _hits(probe: Served, asked: tuple) -> list[Said]:
     view, prompt, reading, hits, known = asked
-    signs = speaking.signs(view, prompt, reading, hits, known)
+    signs = speaking.features(view, prompt, reading, hits, known)
     about = tokenizer.terms(prompt)
     notes = [plain(block([note(hit.memory, about=about)]).text) for hit in hits[: len(signs)]]
     return [
@@ -126,7 +126,8 @@ def printed(name: str, found: object) -> None:
     weights: Numbers = last.coef_[0] / scaler.scale_
     bias = float(last.intercept_[0] - (weights * scaler.mean_).sum())
     print(
-        f"{name}: {dict(zip(speaking.SIGNS, weights.round(3).tolist(), strict=True))}, {bias:.3f}"
+        f"{name}: "
+        f"{dict(zip(speaking.FEATURES, weights.round(3).tolist(), strict=True))}, {bias:.3f}"
     )
 
 

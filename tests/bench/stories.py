@@ -198,7 +198,7 @@ class World:
 @contextmanager
 def listening(world: World) -> Iterator[None]:
     """Keep what the hook asks `speaking` about each prompt."""
-    usual = speaking.weighed
+    usual = speaking.score_hits
 
     def weighed(
         view: View,
@@ -208,18 +208,18 @@ def listening(world: World) -> Iterator[None]:
         told: Sequence[Hit] = (),
         *,
         is_passive: bool = False,
-    ) -> speaking.Weighed:
+    ) -> speaking.HelpScores:
         world.asked.append((view, prompt, reading, hits, told))
         if world.without == "bar":
             best = tuple(hits[: speaking.MOST])
-            return speaking.Weighed(best, (1.0,) * len(best), 0.0)
+            return speaking.HelpScores(best, (1.0,) * len(best), 0.0)
         return usual(view, prompt, reading, hits, told, is_passive=is_passive)
 
-    speaking.weighed = weighed
+    speaking.score_hits = weighed
     try:
         yield
     finally:
-        speaking.weighed = usual
+        speaking.score_hits = usual
 
 
 def told(

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from torture.outcome import Outcome, Scale
 
-from serve.project_context import Places
+from serve.project_context import ProjectContexts
 from store.home import projects
 from store.home.config import Settings
 
@@ -61,7 +61,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 
 def _walked(folder: Path, remotes: tuple[str, ...]) -> tuple[int, list[str]]:
     """Return how many folders were looked at, and which were taken for the client's project."""
-    places, points, wrong = Places(Settings(folder / "home")), 0, []
+    places, points, wrong = ProjectContexts(Settings(folder / "home")), 0, []
     for number, remote in enumerate(remotes):
         for claim, files in FILES.items():
             root = folder / f"{number}-{claim}"

@@ -25,7 +25,7 @@ from torture.work_process import Forks, forks
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall.analysis import usual
+from serve.recall.analysis import default_question
 from serve.recall.recall import recall
 from store.embedders.lexical import LexicalEmbedder
 from store.home import files
@@ -177,7 +177,7 @@ class _Server:
             return []
         try:
             with self._reader.view() as view:
-                question = usual(QUERY, Filter(now=NOW), Choices())
+                question = default_question(QUERY, Filter(now=NOW), Choices())
                 answer = recall(view, question, LexicalEmbedder())
             list(self._log.read())
         except MnemologError:

@@ -57,7 +57,7 @@ TRUE = (
 )
 _TOGETHER = 7  # memories in a block
 _QUOTED = frozenset(("tool_output",))  # fields whose name says that a tool wrote them
-_ALL_TOLD = speaking.Model((0.0,) * len(speaking.SIGNS), 0.0, 0.0)
+_ALL_TOLD = speaking.Model((0.0,) * len(speaking.FEATURES), 0.0, 0.0)
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:

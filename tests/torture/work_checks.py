@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
-from serve.recall.analysis import usual
+from serve.recall.analysis import default_question
 from serve.recall.recall import recall
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
@@ -90,7 +90,7 @@ def recalled(home: Path, query: str, wanted: str) -> list[str]:
     tenant = tenants.tenant(home)
     embedder = LexicalEmbedder()
     with EventLog(tenant.log) as log, Reader(tenant, log, embedder).view() as view:
-        answer = recall(view, usual(query, Filter(now=NOW), Choices()), embedder)
+        answer = recall(view, default_question(query, Filter(now=NOW), Choices()), embedder)
     ids = [hit.memory.id for hit in answer.hits]
     wrong = [] if wanted in ids else [f"recall brought {ids}, not {wanted}"]
     return [*wrong, *(f"recall said: {one}" for one in answer.notices)]

@@ -117,12 +117,12 @@ def _tool(payload: Payload, name: str, is_told: bool) -> ToolUse:
         mapping(payload, "tool_input"),
         id_=text(payload, "tool_use_id"),
         server=text(mapping(payload, "mcp_server"), "name"),
-        passed=_passed(payload, name, came, is_told),
+        passed=_tool_outcome(payload, name, came, is_told),
         output=payload.get("error") if name == "PostToolUseFailure" else came,
     )
 
 
-def _passed(payload: Payload, name: str, came: object, is_told: bool) -> bool | None:
+def _tool_outcome(payload: Payload, name: str, came: object, is_told: bool) -> bool | None:
     """Return whether a tool did its work; None before it ran, and for one that was stopped."""
     if name == "PostToolUseFailure":
         return None if payload.get("is_interrupt") is True else False

@@ -73,12 +73,12 @@ def _tool(payload: Payload, name: str) -> ToolUse:
         text(payload, "tool_name"),
         mapping(payload, "tool_input"),
         id_=text(payload, "tool_use_id"),
-        passed=_passed(payload, name, came),
+        passed=_tool_outcome(payload, name, came),
         output=came,
     )
 
 
-def _passed(payload: Payload, name: str, came: object) -> bool | None:
+def _tool_outcome(payload: Payload, name: str, came: object) -> bool | None:
     """Return whether a tool did its work; None before it ran, and for one that was stopped."""
     if name == "postToolUse":  # a command that failed is told as a failure
         return has_passed(came) is not False

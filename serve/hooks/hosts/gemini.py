@@ -60,12 +60,12 @@ def _tool(payload: Payload, moment: Moment) -> ToolUse:
         text(payload, "tool_name"),
         mapping(payload, "tool_input"),
         server=text(mapping(payload, "mcp_context"), "server_name"),
-        passed=_passed(came) if moment == "after_tool" else None,
+        passed=_tool_outcome(came) if moment == "after_tool" else None,
         output={"llmContent": came.get("llmContent"), "error": came.get("error")},
     )
 
 
-def _passed(came: Payload) -> bool | None:
+def _tool_outcome(came: Payload) -> bool | None:
     wrote = plain(came.get("llmContent"))
     if wrote.startswith(_UNDONE):
         return None
