@@ -359,7 +359,7 @@ def check_log(path: Path) -> tuple[int, int]:
     LogCorrupt where SQLite finds damage in it.
     """
     version = log_file.SCHEMA_VERSION
-    with _check_database(path, log_file.APPLICATION_ID, version, "store") as connection:
+    with _check_database(path, log_file.APPLICATION_ID, version, "store.log") as connection:
         found: list[Row] = connection.execute(
             "SELECT max(octet_length(body)), min(at), max(at) FROM events"
         ).fetchall()
