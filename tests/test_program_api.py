@@ -14,15 +14,15 @@ import pytest
 from mnemolog import errors, resources, wire
 from mnemolog.connection import Answer, TenantConnection, _query_pairs
 
-from serve import rules
 from serve.api.operation import Operation
 from serve.api.routes import OPERATIONS
+from serve.reader import memory_json
 from serve.recall.request import RecallRequest
 from serve.server.problems import TITLES
 from serve.summaries import proposals
 from store.home import tokens
 from store.home.config import load
-from store.ingest import job
+from store.ingest import queue_file
 from store.log import event_kinds
 from store.log.commands import Draft
 from store.text.mentions import EntityKind
@@ -336,9 +336,9 @@ WORDS = {
     "OneScope": tokens.Scope,
     "OneCategory": proposals.Sort,
     "OneProposalState": proposals.State,
-    "OneJobState": job.State,
+    "OneJobState": queue_file.State,
     "TokenState": tokens.State,
-    "Role": rules.Role,
+    "Role": memory_json.Role,
     "EntityKind": EntityKind,
     "Effort": event_kinds.Effort,
     "Judge": event_kinds.Judge,
