@@ -42,7 +42,7 @@ class ProjectContexts:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._kept = lru_cache(maxsize=64)(self._looked_up)
+        self._kept = lru_cache(maxsize=64)(self._look_up)
         self.pauses = Pauses(settings.home)
 
     def of(self, cwd: str | None) -> ProjectContext:
@@ -73,7 +73,7 @@ class ProjectContexts:
         agreed = projects.consents_file(self._settings.home)
         return tuple(_mark(path) for path in (self._settings.user_file, agreed, *files))
 
-    def _looked_up(self, cwd: str | None, period: int, marks: tuple[object, ...]) -> ProjectContext:
+    def _look_up(self, cwd: str | None, period: int, marks: tuple[object, ...]) -> ProjectContext:
         folder = Path(cwd) if cwd is not None else None
         try:
             choices = config.seen_from(self._settings, folder)

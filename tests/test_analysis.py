@@ -30,7 +30,7 @@ def analysed(view: View, text: str) -> Analysis:
 
 
 def test_everything_that_was_read_is_shown(view: View):
-    found = analysed(view, "why did store/log.py fail with ENOENT last week?").shown()
+    found = analysed(view, "why did store/log.py fail with ENOENT last week?").to_json()
     assert found == {
         "language": "en",
         "identifiers": ["store/log.py", "ENOENT"],
@@ -45,7 +45,7 @@ def test_everything_that_was_read_is_shown(view: View):
 
 
 def test_what_was_not_found_is_left_out(view: View):
-    assert analysed(view, "Postgres").shown() == {}
+    assert analysed(view, "Postgres").to_json() == {}
 
 
 def test_why_tells_the_analysis_as_json(view: View):

@@ -52,7 +52,7 @@ def lessons(agent: Agent, state: str = ACTIVE) -> list[Memory]:
     """Return what the job made that is in a state, as recall sees it now."""
     opened = agent.tenants.get("default")
     ids = [one.id for one in agent.events("recorded") if one.body.made]
-    found = [opened.reader.answered(lambda view, id_=id_: view.tail.find(id_)) for id_ in ids]
+    found = [opened.reader.answer(lambda view, id_=id_: view.tail.find(id_)) for id_ in ids]
     return [one for one in found if one is not None and one.state == state]
 
 

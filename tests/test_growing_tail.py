@@ -37,7 +37,7 @@ def note(number: int) -> Draft:
 
 
 def asked(reader: Reader, word: str, embedder) -> Answer:
-    return reader.answered(
+    return reader.answer(
         lambda view: recall(view, Question(word, Filter(now=NOW), 5, "lexical"), embedder)
     )
 

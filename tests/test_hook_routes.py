@@ -115,35 +115,35 @@ TOOL = HookEvent("cursor", "after_tool", "s1")
 
 def test_what_was_said_where_nobody_listens_is_said_at_the_next_event():
     late = DeferredReplies()
-    assert late.heard("t", PROMPT, "a") == ""
-    assert late.heard("t", replace(TOOL, session="s2"), "") == ""
-    assert late.heard("u", TOOL, "") == ""
-    assert late.heard("t", TOOL, "b") == "a\nb"
-    assert late.heard("t", TOOL, "b") == "b"
+    assert late.release("t", PROMPT, "a") == ""
+    assert late.release("t", replace(TOOL, session="s2"), "") == ""
+    assert late.release("u", TOOL, "") == ""
+    assert late.release("t", TOOL, "b") == "a\nb"
+    assert late.release("t", TOOL, "b") == "b"
 
 
 def test_what_was_never_heard_waits_for_a_later_turn():
     """A memory is said once in a session: dropped here, it would never be said."""
     late = DeferredReplies()
-    late.heard("t", PROMPT, "a")
-    assert late.heard("t", replace(PROMPT, moment="stop"), "") == ""
-    assert late.heard("t", PROMPT, "b") == ""
-    assert late.heard("t", TOOL, "c") == "a\nb\nc"
+    late.release("t", PROMPT, "a")
+    assert late.release("t", replace(PROMPT, moment="stop"), "") == ""
+    assert late.release("t", PROMPT, "b") == ""
+    assert late.release("t", TOOL, "c") == "a\nb\nc"
 
 
 @pytest.mark.parametrize("moment", ["compacted", "session_end"])
 def test_what_waited_is_gone_with_the_session_or_its_context(moment: Any):
     late = DeferredReplies()
-    late.heard("t", PROMPT, "a")
-    late.heard("t", replace(PROMPT, moment=moment), "")
-    assert late.heard("t", TOOL, "") == ""
+    late.release("t", PROMPT, "a")
+    late.release("t", replace(PROMPT, moment=moment), "")
+    assert late.release("t", TOOL, "") == ""
 
 
 def test_what_waited_and_does_not_fit_waits_on():
     late, long = DeferredReplies(), "x" * (MAX_CONTEXT - 1)
-    late.heard("t", PROMPT, "ab")
-    assert late.heard("t", TOOL, long) == long
-    assert late.heard("t", TOOL, "") == "ab"
+    late.release("t", PROMPT, "ab")
+    assert late.release("t", TOOL, long) == long
+    assert late.release("t", TOOL, "") == "ab"
 
 
 # Told twice

@@ -187,14 +187,14 @@ def test_a_journal_follows_the_log_and_keeps_sessions_apart(tenants: OpenTenants
     journal = journals.of("s1")
     assert [one.id for one in journal.events] == ["p1", "a1", "p2", "l1"]
     assert [one.id for one in journal.turn] == ["p2", "l1"]
-    assert journal.surfaced == {"lesson"}
+    assert journal.lesson_ids == {"lesson"}
 
 
 def test_what_waits_to_be_written_is_part_of_the_journal(tenants: OpenTenants):
     opened = tenants.get("default")
     told = HookEvent("plain", "prompt", "s1")
     call = Call(told, opened, tenants.embedder, tenants.settings.choices, "", NOW)
-    call.write_later(call.told(Prompted(prompt="a")))
+    call.write_later(call.new_event(Prompted(prompt="a")))
     assert [type(one.body) for one in call.journal.events] == [Prompted]
     assert len(opened.receipts) == 1  # and no disk was waited for
 
@@ -203,6 +203,6 @@ def test_what_is_written_while_one_looks_is_in_the_journal_once(tenants: OpenTen
     opened = tenants.get("default")
     told = HookEvent("plain", "prompt", "s1")
     call = Call(told, opened, tenants.embedder, tenants.settings.choices, "", NOW)
-    call.write(event := call.told(Prompted(prompt="a")))
+    call.write(event := call.new_event(Prompted(prompt="a")))
     opened.notes.add(event)
     assert [one.id for one in call.journal.events] == [event.id]

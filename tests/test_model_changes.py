@@ -128,7 +128,7 @@ def test_recall_says_that_some_are_found_by_words_only(tenant, log):
     say(log, "deploy at noon")
     rebuild(tenant, log, Model(gives=0))
     answer = ask(tenant, log, Model())
-    assert answer.degraded and [hit.memory.content for hit in answer.hits] == ["deploy at noon"]
+    assert answer.is_degraded and [hit.memory.content for hit in answer.hits] == ["deploy at noon"]
     assert "1 texts are found by their words only: m-1 did not answer" in answer.notices[0]
 
 
@@ -156,7 +156,7 @@ def test_changing_the_model_never_mixes_vectors(tenant, log):
     assert stored(tenant, changed, other) == {
         hash_: other.embed([one]).astype(np.float16).tobytes() for hash_, one in of_other.items()
     }
-    assert not ask(tenant, log, other).degraded
+    assert not ask(tenant, log, other).is_degraded
 
 
 def test_a_new_model_that_is_down_takes_none_of_the_old_ones_vectors(tenant, log):

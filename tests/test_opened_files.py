@@ -77,7 +77,7 @@ def test_a_rotten_file_costs_no_answer_and_is_named_after_the_next_poll(
         assert any(str(path) in notice for notice in answer.notices)
         path.write_bytes(whole)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert not ask(memory.reader()).degraded
+    assert not ask(memory.reader()).is_degraded
 
 
 def test_answers_are_given_before_any_file_was_hashed(memory: Memory, monkeypatch):
@@ -87,7 +87,7 @@ def test_answers_are_given_before_any_file_was_hashed(memory: Memory, monkeypatc
     assert not hashed
     reader.poll()
     assert hashed
-    assert not ask(reader).degraded
+    assert not ask(reader).is_degraded
 
 
 def count_hashing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -123,7 +123,7 @@ def test_hashing_goes_on_a_little_at_every_poll(memory: Memory, monkeypatch):
     rot(last, one_bit)
     reader = memory.reader()
     polls = 0
-    while not ask(reader).degraded:
+    while not ask(reader).is_degraded:
         reader.poll()
         assert first(ask(reader)) == "wanted"
         polls += 1
@@ -147,7 +147,7 @@ def test_a_damaged_file_that_breaks_an_answer_is_set_aside_at_once(memory: Memor
             raise IndexError("an offset out of the file")
         return recall(view, Question(QUERY, Filter(now=NOW), 5), EMBEDDER)
 
-    answer = reader.answered(broken_once)
+    answer = reader.answer(broken_once)
     assert first(answer) == "wanted"
     assert str(path) in answer.notices[0]
     assert tried == [newest(memory).number, newest(memory, 1).number]
@@ -181,7 +181,7 @@ def test_a_mistake_of_ours_is_not_taken_for_damage(memory: Memory):
         raise IndexError("ours")
 
     with pytest.raises(IndexError, match="ours"):
-        memory.reader().answered(mistaken)
+        memory.reader().answer(mistaken)
 
 
 def test_a_rotten_file_is_not_taken_over_by_a_build_that_only_glances(memory: Memory):
@@ -189,11 +189,11 @@ def test_a_rotten_file_is_not_taken_over_by_a_build_that_only_glances(memory: Me
     rot(path, one_bit)
     reader = memory.reader()
     reader.poll()
-    assert ask(reader).degraded
+    assert ask(reader).is_degraded
     build.rebuild(memory.tenant, memory.log, EMBEDDER, NOW, thorough=False)
     assert reader.poll()
     reader.poll()
-    assert not ask(reader).degraded
+    assert not ask(reader).is_degraded
     assert path not in memory.files_read(newest(memory), "memories")
 
 
@@ -210,6 +210,6 @@ def test_any_bytes_of_any_file_may_rot(memory: Memory):
                 reader.poll()
                 answer = ask(reader)
                 assert first(answer) == "wanted"
-                assert answer.degraded
+                assert answer.is_degraded
                 path.write_bytes(whole)
                 os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -108,7 +108,7 @@ def memory(pattern: Path, tmp_path: Path) -> Iterator[Memory]:
 
 def ask(reader: Reader, query: str = QUERY, embedder: Embedder = EMBEDDER) -> Answer:
     question = Question(query, Filter(now=NOW), 5)
-    return reader.answered(lambda view: recall(view, question, embedder))
+    return reader.answer(lambda view: recall(view, question, embedder))
 
 
 def first(answer: Answer) -> str:
@@ -154,10 +154,10 @@ def test_any_damaged_file_is_named_and_the_answer_is_right(
         harm(path)
         answer = ask(memory.reader())
         assert first(answer) == "wanted"
-        assert answer.degraded
+        assert answer.is_degraded
         assert any(str(path) in notice for notice in answer.notices)
         path.write_bytes(whole)
-    assert not ask(memory.reader()).degraded
+    assert not ask(memory.reader()).is_degraded
 
 
 @pytest.mark.parametrize("projection", ["memories", "postings"])
@@ -192,7 +192,7 @@ def test_a_damaged_manifest_gives_way_to_the_older_one(memory: Memory, harm: Har
     harm(memory.manifest_file(newest(memory)))
     answer = ask(memory.reader())
     assert first(answer) == "wanted"
-    assert answer.degraded
+    assert answer.is_degraded
     assert answer.manifest == older
 
 
@@ -214,7 +214,7 @@ def test_any_byte_of_head_or_manifest_may_be_lost(memory: Memory, which: str):
         path.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
         answer = ask(memory.reader())
         assert first(answer) == "wanted"
-        assert answer.degraded
+        assert answer.is_degraded
 
 
 @pytest.mark.parametrize("harm", (empty, halve))
@@ -229,17 +229,17 @@ def test_without_snapshots_at_all_the_log_answers(memory: Memory):
     shutil.rmtree(memory.tenant.snapshots)
     answer = ask(memory.reader())
     assert first(answer) == "wanted"
-    assert answer.degraded
+    assert answer.is_degraded
 
 
 @pytest.mark.parametrize("projection", READ)
 def test_a_build_mends_what_was_damaged(memory: Memory, projection: str):
     flip(memory.files_read(newest(memory), projection)[0])
     reader = memory.reader()
-    assert ask(reader).degraded
+    assert ask(reader).is_degraded
     memory.build()
     assert reader.poll()
-    assert not ask(reader).degraded
+    assert not ask(reader).is_degraded
     assert first(ask(reader)) == "wanted"
 
 
@@ -273,7 +273,7 @@ def test_a_build_by_the_new_model_brings_its_vectors(memory: Memory):
     reader = memory.reader(Opposite())
     memory.build(Opposite())
     reader.poll()
-    assert not ask(reader, embedder=Opposite()).degraded
+    assert not ask(reader, embedder=Opposite()).is_degraded
 
 
 def test_answers_stay_right_while_builds_are_swapped_in(memory: Memory):
@@ -284,7 +284,7 @@ def test_answers_stay_right_while_builds_are_swapped_in(memory: Memory):
         while not done.is_set():
             answer = ask(reader)
             assert first(answer) == "wanted"
-            assert not answer.degraded
+            assert not answer.is_degraded
             asked += 1
         return asked
 

@@ -313,7 +313,7 @@ def test_an_empty_memory_answers_with_nothing(tmp_path: Path, mode: str, built: 
     for filter_ in (Filter(now=NOW), some):
         answer = ask(view, "where is src/auth/login.py", mode=mode, filter=filter_, explain=True)
         assert answer.hits == ()
-        assert not answer.degraded
+        assert not answer.is_degraded
 
 
 def test_explain_names_nothing_of_another_project(tmp_path: Path):

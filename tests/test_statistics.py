@@ -311,7 +311,7 @@ def test_what_a_lesson_says_is_harmless_in_a_picture(built: Built):
         id="bad", kind="lesson", content="<script>alert(1)</script> \u202e never do this"
     )
     commands.record(built.log, lesson, NOW)
-    memory = Reader(built.tenant, built.log, built.embedder).answered(
+    memory = Reader(built.tenant, built.log, built.embedder).answer(
         lambda view: view.tail.find("bad")
     )
     assert memory is not None

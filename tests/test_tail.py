@@ -147,7 +147,7 @@ def test_a_memory_scores_the_same_in_the_tail_as_in_the_snapshot(texts: list[str
     asked = tokenizer.terms(query)
     snapshot = view.snapshots.postings.scores(asked, least_idf=LEAST_IDF)
     tail = view.tail.scores(asked, least_idf=LEAST_IDF)
-    assert view.tail.hidden.tolist() == list(range(len(texts)))
+    assert view.tail.hidden_rows.tolist() == list(range(len(texts)))
     np.testing.assert_allclose(tail, snapshot, rtol=1e-5, atol=1e-5)
 
 
@@ -300,7 +300,7 @@ def test_without_a_model_a_fresh_memory_is_found_by_its_words(tmp_path: Path):
         with reader.view() as view:
             answer = recall(view, Question("falcon number 7", Filter(now=NOW), 1), Unreachable())
     assert answer.hits[0].memory.content == "falcon number 7 nests"
-    assert answer.degraded
+    assert answer.is_degraded
     assert "does not answer" in answer.notices[0]
 
 

@@ -119,7 +119,7 @@ def recalled(tenants: OpenTenants, query: str = ASKED) -> dict[str, Any]:
 
 @contextmanager
 def without_log(reader: Reader) -> Iterator[View]:
-    yield reader.answered(lambda view: view, without_log=True)
+    yield reader.answer(lambda view: view, without_log=True)
 
 
 def prompted(prompt: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def show_stats(call: Call[Nothing, Nothing]) -> Reply:
     opened = call.service.tenants.get(_find_tenant(call).name)
     opened.notes.write_if_possible()  # what was answered until now is counted
     return Reply(
-        opened.reader.answered(lambda view: tenant_stats(opened.tenant, opened.log, view, call.now))
+        opened.reader.answer(lambda view: tenant_stats(opened.tenant, opened.log, view, call.now))
     )
 
 

@@ -94,14 +94,14 @@ def memory_reply(tenant: OpenTenant, id_: str, seq: int) -> Reply:
 
     `seq` is that of its newest change as known before, so the tag is never newer than what is sent.
     """
-    found = tenant.reader.answered(lambda view: full_json_by_id(view, tenant.log, id_))
+    found = tenant.reader.answer(lambda view: full_json_by_id(view, tenant.log, id_))
     sent = msgspec.json.encode(found)
     return Reply(msgspec.Raw(sent), headers={"ETag": preconditions.make_etag(seq, sent)})
 
 
 def show_history(call: Call[InTenant, Nothing]) -> Reply:
     id_ = commands.resolve(call.tenant.log, call.path["id"])
-    found = call.tenant.reader.answered(lambda view: history.of_memory(view, id_))
+    found = call.tenant.reader.answer(lambda view: history.of_memory(view, id_))
     if not found:
         raise NotFound(f"no memory {id_!r}")
     return Reply({"id": id_, "memories": [history.shown(one) for one in found]})
@@ -109,7 +109,7 @@ def show_history(call: Call[InTenant, Nothing]) -> Reply:
 
 def show_key_history(call: Call[InProject, Nothing]) -> Reply:
     key, project = call.path["key"], named_project(call.query.project)
-    found = call.tenant.reader.answered(lambda view: history.of_key(view, key, project))
+    found = call.tenant.reader.answer(lambda view: history.of_key(view, key, project))
     if not found:
         raise NotFound(f"no memory has the key {key!r}")
     return Reply({"key": key, "memories": [history.shown(one) for one in found]})
@@ -236,7 +236,7 @@ def revise(call: Call[Nothing, ChangedMemory]) -> Reply:
 
 def forget(call: Call[OfForgetting, Nothing]) -> Reply:
     tenant, id_ = call.tenant, call.path["id"]
-    memory = tenant.reader.answered(lambda view: view.tail.find(id_))
+    memory = tenant.reader.answer(lambda view: view.tail.find(id_))
     if memory is None:
         raise NotFound(f"no memory {id_!r}")
     if memory.state != FORGOTTEN:

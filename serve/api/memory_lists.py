@@ -58,7 +58,7 @@ def list_memories(call: Call[OfMemories, Nothing]) -> Reply:
     of = list_digest(call)
     after = None if query.cursor is None else decode_cursor(query.cursor, of)
     asked = _listing(query, now)
-    found = tenant.reader.answered(lambda view: page(view, asked, query.limit, after))
+    found = tenant.reader.answer(lambda view: page(view, asked, query.limit, after))
     return Reply(
         {
             "memories": shown_all(found.memories, now),

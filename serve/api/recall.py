@@ -136,7 +136,7 @@ def show_receipt(call: Call[InTenant, Nothing]) -> Reply:
     tenant = call.tenant
     tenant.notes.write_if_possible()
     receipt = receipts.find(tenant.log, call.path["id"])
-    return Reply(tenant.reader.answered(lambda view: told.shown(view, tenant.log, receipt)))
+    return Reply(tenant.reader.answer(lambda view: told.shown(view, tenant.log, receipt)))
 
 
 RECEIPT_OPERATIONS = (

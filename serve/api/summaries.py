@@ -55,7 +55,7 @@ def list_facts(call: Call[OfFacts, Nothing]) -> Reply:
     project = named_project(query.project)
     asked = parse_moment("as_of", query.as_of, now)
     at = None if query.all else asked or now
-    found = call.tenant.reader.answered(lambda view: facts.known(view, project))
+    found = call.tenant.reader.answer(lambda view: facts.known(view, project))
     held = facts.held(found, at, query.entity)
     first = [facts.shown(one) for one in held[: query.limit]]
     return Reply({"facts": first, "more": len(held) - len(first)})
@@ -64,7 +64,7 @@ def list_facts(call: Call[OfFacts, Nothing]) -> Reply:
 def list_conflicts(call: Call[OfConflicts, Nothing]) -> Reply:
     query, now, tenant = call.query, call.now, call.tenant
     project = named_project(query.project)
-    found, is_all = tenant.reader.answered(
+    found, is_all = tenant.reader.answer(
         lambda view: conflicts.conflicts(view, tenant.log, now, project)
     )
     return Reply(
@@ -125,7 +125,7 @@ def list_goals(call: Call[OfGoals, Nothing]) -> Reply:
             "chains": {one.name: [item(memory) for memory in one.milestones] for one in chains},
         }
 
-    return Reply(call.tenant.reader.answered(of))
+    return Reply(call.tenant.reader.answer(of))
 
 
 def _statuses(state: GoalStatus | Literal["unreached", "all"]) -> tuple[GoalStatus, ...]:
@@ -169,14 +169,14 @@ def show_overview(call: Call[AboutTopic, Nothing]) -> Reply:
     service, asked = call.service, _filter(call)
     question = overview.about(call.query.topic, asked, service.choices)
     embedder = service.tenants.embedder
-    found = call.tenant.reader.answered(lambda view: overview.overview(view, question, embedder))
+    found = call.tenant.reader.answer(lambda view: overview.overview(view, question, embedder))
     return Reply(overview.shown(found))
 
 
 def list_lessons(call: Call[OfLessons, Nothing]) -> Reply:
     tenant, asked = call.tenant, _filter(call)
     tenant.notes.write_if_possible()  # what was told until now is counted
-    found = tenant.reader.answered(lambda view: lesson_stats.statistics(view, tenant.log, asked))
+    found = tenant.reader.answer(lambda view: lesson_stats.statistics(view, tenant.log, asked))
     return Reply(lesson_stats.stats_json(found))
 
 
@@ -189,7 +189,7 @@ def show_digest(call: Call[OfPeriod, Nothing]) -> Reply:
         since=now - DIGEST_US if since is None else since,
         until=now if until is None else until,
     )
-    found = tenant.reader.answered(lambda view: digest.digest(view, tenant.log, asked))
+    found = tenant.reader.answer(lambda view: digest.digest(view, tenant.log, asked))
     return Reply(digest.shown(found, now))
 
 
@@ -261,14 +261,12 @@ def show_neighbourhood(call: Call[AboutEntity, Nothing]) -> Reply:
     def of(view: View) -> dict[str, object]:
         return graph.shown(view, graph.neighbourhood(view, asked.entity, asked.hops, asked.limit))
 
-    return Reply(call.tenant.reader.answered(of))
+    return Reply(call.tenant.reader.answer(of))
 
 
 def list_entities(call: Call[ByPrefix, Nothing]) -> Reply:
     asked = call.query
-    found = call.tenant.reader.answered(
-        lambda view: graph.beginning(view, asked.prefix, asked.limit)
-    )
+    found = call.tenant.reader.answer(lambda view: graph.beginning(view, asked.prefix, asked.limit))
     return Reply({"entities": found})
 
 

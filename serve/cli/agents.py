@@ -395,7 +395,7 @@ def _statistics(settings: "Settings", log: "EventLog", project: str | None) -> "
     chosen = make_embedder(settings.choices.embedder, settings.home)
     reader = Reader(environment.chosen_tenant(settings), log, chosen)
     asked = Filter(environment.now(), project)
-    return reader.answered(lambda view: statistics(view, log, asked))
+    return reader.answer(lambda view: statistics(view, log, asked))
 
 
 def _draft_ids(settings: "Settings", log: "EventLog", prefixes: tuple[str, ...]) -> list[str]:

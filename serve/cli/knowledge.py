@@ -82,7 +82,7 @@ def list_facts(
         model = make_embedder(settings.choices.embedder, settings.home)
         reader = Reader(environment.chosen_tenant(settings), log, model)
         at = moment_of(reader, then)
-        found = reader.answered(lambda view: known_facts.known(view, project))
+        found = reader.answer(lambda view: known_facts.known(view, project))
         wanted = known_facts.held(found, None if is_all else now if at is None else at, entity)
         shown = [known_facts.shown(one) for one in wanted]
         if as_json:
@@ -268,7 +268,7 @@ def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:
 
         model = make_embedder(settings.choices.embedder, settings.home)
         reader = Reader(environment.chosen_tenant(settings), log, model)
-        found, is_all = reader.answered(
+        found, is_all = reader.answer(
             lambda view: found_conflicts.conflicts(view, log, now, project)
         )
         shown = [found_conflicts.shown(one, now) for one in found]

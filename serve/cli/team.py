@@ -106,7 +106,7 @@ def show_tenant_stats(env: Environment, /, name: str | None, as_json: bool) -> N
     tenant = tenants_.find_tenant(settings.home, name or settings.choices.tenant)
     with EventLog(tenant.log) as log:
         reader = Reader(tenant, log, make_embedder(settings.choices.embedder, settings.home))
-        found = reader.answered(lambda view: tenant_stats(tenant, log, view, environment.now()))
+        found = reader.answer(lambda view: tenant_stats(tenant, log, view, environment.now()))
     if as_json:
         output.emit(found)
     else:

@@ -69,7 +69,7 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
     if does in ("tag", "untag") and not tag.strip():
         raise InvalidInput("name the tag")
     seen = {id_: opened.log.newest_change(id_) for id_ in wanted}  # first: see `unchanged`
-    before = opened.reader.answered(lambda view: _find_memories(view, wanted))
+    before = opened.reader.answer(lambda view: _find_memories(view, wanted))
     events: list[Event] = []
     changed: list[Memory] = []
     for memory in before:
@@ -98,7 +98,7 @@ def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
         raise InvalidInput(f"this is no change to take back: {error}") from error
     if not before:
         raise InvalidInput("there is nothing to take back")
-    present = opened.reader.answered(lambda view: _find_memories(view, [one.id for one in before]))
+    present = opened.reader.answer(lambda view: _find_memories(view, [one.id for one in before]))
     events = [
         commands.told(opened.log, memory.id, change, now)
         for memory, was in zip(present, before, strict=True)

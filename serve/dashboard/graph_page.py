@@ -70,7 +70,7 @@ def graph_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         kind, name = request.args.get("kind", ""), request.args.get("name", "")
         now = site.clock()
-        one = opened.reader.answered(lambda view: _entity(view, kind, name, now))
+        one = opened.reader.answer(lambda view: _entity(view, kind, name, now))
         is_part = request.args.get("part") == "1"  # for the picture's side, without the frame
         return render_template(
             "entity_part.html" if is_part else "entity.html",

@@ -103,7 +103,7 @@ def _list_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str,
     of = filter_digest("memories", asked.query())
     after = decode_cursor(asked.after, of) if asked.after else None
     what = asked.listing(now)
-    found = opened.reader.answered(lambda view: listing.page(view, what, SHOWN, after))
+    found = opened.reader.answer(lambda view: listing.page(view, what, SHOWN, after))
     rows = [
         {"state": "active", "tags": ()} | listing.shown(one, now) | {"made": one.created_at}
         for one in found.memories

@@ -54,7 +54,7 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
     @pages.get("/t/<tenant>/memory/<id_>")
     def show(tenant: str, id_: str) -> str:
         opened = site.tenant(tenant)
-        found = opened.reader.answered(lambda view: _memory_view(view, opened, id_))
+        found = opened.reader.answer(lambda view: _memory_view(view, opened, id_))
         return render_template("memory.html", **found, **_CHOICES)
 
     @pages.get("/t/<tenant>/memories/new")
@@ -196,7 +196,7 @@ def _find_memory(view: View, id_: str) -> Memory:
 def _to_edit(opened: OpenTenant, id_: str) -> tuple[Memory, int]:
     """Return a memory and its newest change's seq; raise NotFound, InvalidInput for a tombstone."""
     newest = opened.log.newest_change(id_)  # first: what comes between is told, not overwritten
-    memory = opened.reader.answered(lambda view: _find_memory(view, id_))
+    memory = opened.reader.answer(lambda view: _find_memory(view, id_))
     if memory.state == FORGOTTEN:
         raise InvalidInput(f"memory {id_!r} is forgotten: restore it first")
     return memory, newest

@@ -164,7 +164,7 @@ def errors_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/errors")
     def index(tenant: str) -> str:
         opened = site.tenant(tenant)
-        notices = opened.reader.answered(lambda view: view.notices, without_log=True)
+        notices = opened.reader.answer(lambda view: view.notices, without_log=True)
         kept = [
             (where, one)
             for where, root in (("home", site.settings.home), (tenant, opened.tenant.root))

@@ -50,7 +50,7 @@ def overview_blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> str:
         opened, now = site.tenant(tenant), site.clock()
         home = site.settings.home
-        found, taken = opened.reader.answered(
+        found, taken = opened.reader.answer(
             lambda view: (
                 statistics(home, opened.tenant, opened.log, view, now),
                 episodes(opened.tenant, opened.log, view.snapshots.rows, view.snapshots.manifest),
@@ -79,7 +79,7 @@ def overview_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/overview/live")
     def counters(tenant: str) -> Response:
         opened = site.tenant(tenant)
-        found = opened.reader.answered(lambda view: live(opened.log, view, site.clock()))
+        found = opened.reader.answer(lambda view: live(opened.log, view, site.clock()))
         return Response(msgspec.json.encode(_live_counters(found)), mimetype="application/json")
 
     return pages

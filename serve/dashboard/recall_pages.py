@@ -57,7 +57,7 @@ def add_recall_pages(pages: Blueprint, site: Site) -> None:
     def recall(tenant: str, id_: str) -> str:
         opened = site.tenant(tenant)
         receipt = receipts.find(opened.log, id_)
-        found = opened.reader.answered(lambda view: told.shown(view, opened.log, receipt))
+        found = opened.reader.answer(lambda view: told.shown(view, opened.log, receipt))
         return render_template("recall.html", one=found, at=receipt.at)
 
     @pages.post("/t/<tenant>/recall/<id_>/rate")
@@ -140,7 +140,7 @@ def lab_blueprint(site: Site) -> Blueprint:
             for side in (asked.a, asked.b)
             if asked.query and side is not None
         ]
-        projects = opened.reader.answered(_projects)
+        projects = opened.reader.answer(_projects)
         if asked.project not in (asking.ANY, asking.NONE, *projects):
             projects.append(asked.project)
         project = "" if asked.project in (asking.ANY, asking.NONE) else asked.project

@@ -91,7 +91,7 @@ def lessons_blueprint(site: Site) -> Blueprint:
 def _lessons(opened: OpenTenant, now: int) -> tuple[Statistics, list[Memory]]:
     """Return how the lessons stand, and the rules that were never shown, the newest first."""
     asked = Filter(now=now)
-    found, every = opened.reader.answered(
+    found, every = opened.reader.answer(
         lambda view: (statistics(view, opened.log, asked), rules(view, asked))
     )
     shown = {one.memory.id for one in found.lessons}
@@ -124,7 +124,7 @@ def goals_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/goals")
     def index(tenant: str) -> str:
         opened, now = site.tenant(tenant), site.clock()
-        wanted, ended, chains = opened.reader.answered(lambda view: _goals(view, now))
+        wanted, ended, chains = opened.reader.answer(lambda view: _goals(view, now))
         today = datetime.fromtimestamp(now / 1e6, UTC).date()
         return render_template(
             "goals.html",
@@ -143,7 +143,7 @@ def goals_blueprint(site: Site) -> Blueprint:
     def change(tenant: str, id_: str) -> Response:
         opened = site.tenant(tenant)
         id_ = commands.resolve(opened.log, id_)
-        before = opened.reader.answered(lambda view: view.tail.find(id_))
+        before = opened.reader.answer(lambda view: view.tail.find(id_))
         if before is None:
             raise NotFound(f"no goal {id_!r}")
         given, day = _goal_form()
@@ -280,7 +280,7 @@ def _trusts(opened: OpenTenant, one: Proposal, shown: Sequence[Changed]) -> dict
     def known(view: View) -> list[Memory]:
         return [memory for id_ in ids if (memory := view.tail.find(id_)) is not None]
 
-    return trusts | {memory.id: memory.trust for memory in opened.reader.answered(known)}
+    return trusts | {memory.id: memory.trust for memory in opened.reader.answer(known)}
 
 
 def _words(value: Any) -> str:

@@ -235,7 +235,7 @@ def _place_url(tenant: str) -> str:
 
 def _manifest(opened: OpenTenant) -> int | None:
     """Return the number of the manifest that is served, None before the first build."""
-    manifest = opened.reader.answered(lambda view: view.snapshots.manifest, without_log=True)
+    manifest = opened.reader.answer(lambda view: view.snapshots.manifest, without_log=True)
     return manifest.number if manifest else None
 
 

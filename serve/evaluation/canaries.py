@@ -177,7 +177,7 @@ def ask(
         answer = recall(view, asked, embedder)
         if canary.id not in [hit.memory.id for hit in answer.hits]:
             missed.append(canary)
-        if answer.degraded:
+        if answer.is_degraded:
             mode = "lexical"  # a model that is away is waited for once
     return Outcome(len(canaries), tuple(missed))
 

@@ -365,7 +365,7 @@ def preview_prompt_hook(
             kept,
         )
 
-    return call.answered(answer)
+    return call.ask(answer)
 
 
 # Compared: what two settings bring for the same question, memory by memory.

@@ -84,7 +84,7 @@ class Hooks:
         if not self._deliveries.is_first(name, event):
             return None
         reply = self._in_time(call)
-        said = self._late.heard(name, event, _short(reply))
+        said = self._late.release(name, event, _short(reply))
         return host.write(event, replace(reply, context=said)) or None
 
     def _is_off(self, event: HookEvent, place: ProjectContext, now: int, is_off: bool) -> bool:

@@ -62,11 +62,11 @@ class Call:
         """What may come back here and now."""
         return Filter(self.now, self.project)
 
-    def answered(self, ask: Callable[[View], T]) -> T:
+    def ask(self, ask: Callable[[View], T]) -> T:
         """Return what the memory answers; without its log, where that cannot be read."""
-        return self.tenant.reader.answered(ask, without_log=True)
+        return self.tenant.reader.answer(ask, without_log=True)
 
-    def told(self, body: Body, subject: str | None = None, trust: Trust = "agent") -> Event:
+    def new_event(self, body: Body, subject: str | None = None, trust: Trust = "agent") -> Event:
         """Return an event of this session that is to be written; without a subject, of itself."""
         id_ = new_id(self.now)
         return Event(

@@ -97,7 +97,7 @@ class DeferredReplies:
         self._lock = threading.Lock()
         self._waiting: OrderedDict[tuple[str, str], list[str]] = OrderedDict()
 
-    def heard(self, tenant: str, event: HookEvent, context: str) -> str:
+    def release(self, tenant: str, event: HookEvent, context: str) -> str:
         """Return what is to be said at an event: beside the context what waited, as far as fits."""
         key = tenant, event.session
         with self._lock:

@@ -58,7 +58,7 @@ _LEVELS = ("search", "context", "proactivity")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PromptAnswer:
     """What the memory knows of a prompt: what recall says, and rules that the prompt names."""
 
     answer: Answer
@@ -75,7 +75,7 @@ def answer_prompt(call: Call) -> Reply:
     prompt = call.event.prompt
     before = last_reply(call.journal)
     reading = read(prompt, before)
-    prompted = call.told(
+    prompted = call.new_event(
         Prompted(
             prompt=prompt[:KEPT],
             intent=reading.intent,
@@ -94,20 +94,21 @@ def answer_prompt(call: Call) -> Reply:
     began = time.perf_counter()
     if reading.intent == "recap":
         known, own = context_times(call.journal), own_turns(call.journal)
-        said = block(call.answered(lambda view: list(recap(view, call, prompt, known, own))))
+        said = block(call.ask(lambda view: list(recap(view, call, prompt, known, own))))
         if said.ids and call.is_in_time:
             call.write_later(*_surface_events(call, said.ids, len(said.text)))
         return Reply(said.text, notice=told) if call.is_in_time else SILENCE
     receipt_id = new_id(call.now)
     own = own_turns(call.journal) | {one.id for one in kept}
-    found = call.answered(lambda view: look_up(view, call, reading, receipt_id, own))
+    found = call.ask(lambda view: look_up(view, call, reading, receipt_id, own))
     said = compose(call, found)
     took_us = round((time.perf_counter() - began) * 1e6)
     if not call.is_in_time:
         return Reply(notice=told)
     receipt = _receipt(call, found.answer, said, took_us)
     call.write_later(
-        replace(receipt, id=receipt_id, subject=receipt_id), *_surface_events(call, said.judged)
+        replace(receipt, id=receipt_id, subject=receipt_id),
+        *_surface_events(call, said.judgeable_ids),
     )
     return Reply(said.text, notice=told)
 
@@ -122,7 +123,7 @@ def last_reply(journal: SessionEvents) -> str:
 
 def look_up(
     view: View, call: Call, reading: Reading, receipt: str | None, own: Collection[str]
-) -> Found:
+) -> PromptAnswer:
     """Return what the memory knows of a prompt that is not idle; without a `receipt` the router
     tries nothing.
     """
@@ -145,9 +146,9 @@ def look_up(
     ]
     is_passive = chosen.get("proactivity") == "passive"
     named = rules_for_prompt(view, call.filter, prompt)
-    return Found(
+    return PromptAnswer(
         answer=answer,
-        chosen=speaking.score_hits(view, prompt, reading, hits, told, is_passive=is_passive).chosen,
+        chosen=speaking.score_hits(view, prompt, reading, hits, told, is_passive=is_passive).best,
         is_short=chosen.get("context") == "summarize",
         rules=tuple(
             one.memory
@@ -160,7 +161,7 @@ def look_up(
     )
 
 
-def compose(call: Call, found: Found) -> Block:
+def compose(call: Call, found: PromptAnswer) -> Block:
     """Return the block for what was found, the best first; empty where nothing is sure or new."""
     about = tokenizer.terms(call.event.prompt)
     of_rules = {one.id: note(one, call.project) for one in found.rules}
@@ -215,7 +216,7 @@ def _receipt(call: Call, found: Answer, said: Block, took_us: int) -> Event:
     """Return the receipt of a recall: what was put before the model, and how many were not."""
     hits = [hit for hit in found.hits if hit.memory.id in said.ids]
     unsaid = len(found.hits) - len(hits)
-    return call.told(
+    return call.new_event(
         Recalled(
             query=call.event.prompt[:KEPT],
             mode="auto",
@@ -236,7 +237,9 @@ def _surface_events(call: Call, ids: Iterable[str], characters: int | None = Non
     The first says the length of a block that has no receipt.
     """
     return [
-        call.told(Surfaced(place="prompt", characters=None if place else characters), subject=id_)
+        call.new_event(
+            Surfaced(place="prompt", characters=None if place else characters), subject=id_
+        )
         for place, id_ in enumerate(ids)
     ]
 
@@ -308,7 +311,7 @@ def keep_statements(call: Call, prompt: str, before: str, prompted: Event) -> li
         prompt,
         before,
         prompted,
-        lambda: call.answered(lambda view: _current_statements(view, call.filter)),
+        lambda: call.ask(lambda view: _current_statements(view, call.filter)),
     )
 
 
@@ -317,7 +320,7 @@ def _current_statements(view: View, asked: Filter) -> list[Memory]:
     those = replace(asked, kinds=(STATEMENT,))
     return [
         one
-        for one in view.those(those.mask(view.snapshots.rows), those.accepts)
+        for one in view.select(those.mask(view.snapshots.rows), those.accepts)
         if one.state == ACTIVE and one.kind == STATEMENT
     ]
 

@@ -54,8 +54,10 @@ def answer_session_start(call: Call) -> Reply:
     if not call.is_in_time:
         said = Block()
     call.write_later(
-        call.told(SessionTold(stage=_STAGES[call.event.start], characters=len(said.text) or None)),
-        *(call.told(Surfaced(place="session"), subject=id_) for id_ in said.ids),
+        call.new_event(
+            SessionTold(stage=_STAGES[call.event.start], characters=len(said.text) or None)
+        ),
+        *(call.new_event(Surfaced(place="session"), subject=id_) for id_ in said.ids),
     )
     return Reply(said.text)
 
@@ -65,17 +67,17 @@ def _session_block(call: Call, start: Start) -> Block:
         return Block()  # the model has all that was said in the session it comes from
     if start == "resume" and call.journal.events:
         since = replace(call.filter, since=call.journal.events[-1].at + 1)
-        return render_parts(call.answered(lambda view: brief(view, since)), BRIEF_BYTES)
+        return render_parts(call.ask(lambda view: brief(view, since)), BRIEF_BYTES)
     if start == "compact":
         done = work(call.journal.events, call.event.cwd)
         if done.asked or done.edited or done.recorded:
-            return render_parts(call.answered(lambda view: _digest(view, call, done)), DIGEST_BYTES)
-    return render_parts(call.answered(lambda view: brief(view, call.filter)), BRIEF_BYTES)
+            return render_parts(call.ask(lambda view: _digest(view, call, done)), DIGEST_BYTES)
+    return render_parts(call.ask(lambda view: brief(view, call.filter)), BRIEF_BYTES)
 
 
 def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
     """Return what this session did, what matters most first: the end may be cut."""
-    surfaced = _find_eligible(view, call, sorted(call.journal.surfaced))
+    surfaced = _find_eligible(view, call, sorted(call.journal.lesson_ids))
     shown = [one for one in surfaced if role(one) == "rule"]
     recorded = [
         one for one in _find_eligible(view, call, reversed(done.recorded)) if one.kind != "raw_turn"
@@ -137,13 +139,13 @@ def _edit_notes(done: Work) -> Iterator[Note]:
 
 def record_compaction(call: Call) -> Reply:
     """Keep the summary of what was compacted; nothing can be said at this moment."""
-    call.write_later(call.told(SessionTold(stage="compacted", said=call.event.said or None)))
+    call.write_later(call.new_event(SessionTold(stage="compacted", said=call.event.said or None)))
     return SILENCE
 
 
 def record_session_end(call: Call) -> Reply:
     """Keep that a session ended."""
-    call.write_later(call.told(SessionTold(stage="ended")))
+    call.write_later(call.new_event(SessionTold(stage="ended")))
     return SILENCE
 
 
@@ -154,13 +156,13 @@ def record_session_end(call: Call) -> Reply:
 
 def record_stop(call: Call) -> Reply:
     """Keep what the agent said last and what its turn came to; nothing is said to it."""
-    stopped = call.told(SessionTold(stage="stopped", said=call.event.said or None))
+    stopped = call.new_event(SessionTold(stage="stopped", said=call.event.said or None))
     if call.event.is_subagent:  # the turn goes on without it
         call.write_later(stopped)
         return SILENCE
     turn = call.journal.turn
     came = _outcomes(call, turn)
-    told = [call.told(one) for one in came]
+    told = [call.new_event(one) for one in came]
     told += _verdict_events(call, turn, {one.effort: one.passed for one in came})
     call.write(*told, stopped)
     return SILENCE
@@ -194,12 +196,12 @@ def _verdict_events(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]
             body = Followed(
                 verdict=verdict[0], place=event.body.place, evidence=verdict[1], stood=stood
             )
-            found[event.subject] = call.told(body, subject=event.subject)
+            found[event.subject] = call.new_event(body, subject=event.subject)
     return list(found.values())
 
 
 def _text(call: Call, id_: str) -> str | None:
-    memory = call.tenant.reader.answered(lambda view: view.tail.find(id_))
+    memory = call.tenant.reader.answer(lambda view: view.tail.find(id_))
     if memory is None or memory.state == FORGOTTEN:
         return None
     return memory.content if role(memory) == "rule" or memory.kind == STATEMENT else None

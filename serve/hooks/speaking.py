@@ -73,7 +73,7 @@ class HelpScores:
     bar: float
 
     @property
-    def chosen(self) -> tuple[Hit, ...]:
+    def best(self) -> tuple[Hit, ...]:
         """The hits to be said, the likeliest to help first."""
         order = sorted(range(len(self.chances)), key=lambda at: -self.chances[at])
         if not order or self.chances[order[0]] < self.bar:

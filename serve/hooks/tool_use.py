@@ -44,7 +44,7 @@ def answer_before_tool(call: Call) -> Reply:
         call.write(*(_surface_event(call, one) for one in against))
         return Reply(decision=decision, reason=_reason(call, against))
     with _choosing:
-        said = call.tenant.journals.of(call.event.session).surfaced_at("tool")
+        said = call.tenant.journals.of(call.event.session).lesson_ids_at("tool")
         new = [one for one in found if one.memory.id not in said][:MOST]
         if not call.is_in_time:
             return SILENCE
@@ -87,20 +87,18 @@ def _reason(call: Call, against: list[RuleMatch]) -> str:
 
 def _matching_rules(call: Call, tool: ToolUse) -> list[RuleMatch]:
     files = in_project(tool.files, call.event.cwd) if tool.doing == "edit" else ()
-    found = call.answered(lambda view: rules_for_tool(view, call.filter, tool.command, files))
+    found = call.ask(lambda view: rules_for_tool(view, call.filter, tool.command, files))
     if tool.command is None or all(one.is_forbidden for one in found):
         return found
     # what a lesson wants done first may be done already: the journal is only read for this
     acted = [event.body for event in call.journal.turn if isinstance(event.body, Acted)]
     before = [one.command for one in acted if one.command and one.passed is not False]
-    return call.answered(
-        lambda view: rules_for_tool(view, call.filter, tool.command, files, before)
-    )
+    return call.ask(lambda view: rules_for_tool(view, call.filter, tool.command, files, before))
 
 
 def _surface_event(call: Call, named: RuleMatch, characters: int | None = None) -> Event:
     body = Surfaced(place="tool", about=named.about, characters=characters)
-    return call.told(body, subject=named.memory.id)
+    return call.new_event(body, subject=named.memory.id)
 
 
 # What the agent did, written down in one append; what only looked waits for the next write.
@@ -116,9 +114,9 @@ def record_after_tool(call: Call) -> Reply:
         return SILENCE
     is_look = kept.doing == "read" or (kept.command and efforts.only_looks(kept.command))
     if is_look:
-        call.write_later(call.told(kept))
+        call.write_later(call.new_event(kept))
     else:
-        call.write(call.told(kept))
+        call.write(call.new_event(kept))
     return SILENCE
 
 

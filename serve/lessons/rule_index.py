@@ -84,7 +84,7 @@ def _find_rules(
 ) -> list[RuleMatch]:
     found = {
         one.memory.id: one
-        for one in look(view.snapshots.once(RowRules.of).named)
+        for one in look(view.snapshots.once(RowRules.of).index)
         if _is_current(view, one.memory)
     }
     found |= {one.memory.id: one for one in look(Rules(tail_rules(view)))}
@@ -131,7 +131,7 @@ class RowRules:
         return cls([one for one in memories if role(one) == "rule"])
 
     @cached_property
-    def named(self) -> Rules:
+    def index(self) -> Rules:
         return Rules(self.memories)
 
 

@@ -157,7 +157,7 @@ class ClauseReader:
         if verb in rule_tokens.GIT_VERBS and self._git(verb, place):
             return True
         if verb in rule_tokens.DEEDS:
-            self._deed(verb, self._word_at(self._past_fillers(place + 1)))
+            self._set_deed(verb, self._word_at(self._past_fillers(place + 1)))
         if verb in rule_tokens.GIT_VERBS or self.deed is not None:
             self.mode, self.verb, self.at = "forbid", "run", place + 1
         elif verb in rule_tokens.RUN_VERBS and self._is_name_of(place) is None:
@@ -172,7 +172,7 @@ class ClauseReader:
             self.mode, self.at = "off", self.at + length
         return True
 
-    def _deed(self, verb: str, what: str) -> None:
+    def _set_deed(self, verb: str, what: str) -> None:
         self.deed = _occasion(what if verb in ("add", "adding") else verb)
         if verb in rule_tokens.DEPLOYS and self.deed is not None:
             self.occasions.append(self.deed)  # "never deploy on Fridays" says enough

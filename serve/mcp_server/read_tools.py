@@ -89,7 +89,7 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
 def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
     """Return one memory whole, with its links and what happened to it."""
     id_ = commands.resolve(here.tenant.log, asked.id)
-    memory, found = here.tenant.reader.answered(
+    memory, found = here.tenant.reader.answer(
         lambda view: (view.tail.find(id_), full_json_by_id(view, here.tenant.log, id_))
     )
     assert memory is not None  # the log named it, and a view holds all the log holds
@@ -172,7 +172,7 @@ def _newest(here: ToolContext, wanted: Filter, limit: int) -> list[Memory]:
 
 def _answered(here: ToolContext, ask: Callable[[View], T]) -> T:
     """Return what the memory answers, also without its log; `_said` says what that lacks."""
-    return here.tenant.reader.answered(ask, without_log=True)
+    return here.tenant.reader.answer(ask, without_log=True)
 
 
 def _said(here: ToolContext, sentence: str) -> str:

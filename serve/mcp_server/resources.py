@@ -42,7 +42,7 @@ BRIEF: Result = {
 
 def list_resources(here: ToolContext) -> list[Result]:
     """Return the newest memories as resources."""
-    found = here.tenant.reader.answered(lambda view: newest(view, here.filter(), _LISTED))
+    found = here.tenant.reader.answer(lambda view: newest(view, here.filter(), _LISTED))
     return [_resource(one) for one in found]
 
 
@@ -63,7 +63,7 @@ def read(here: ToolContext, uri: str) -> list[Result] | None:
     id_ = uri.removeprefix(SCHEME)
     if id_ == uri:
         return None
-    memory = here.tenant.reader.answered(lambda view: view.tail.find(id_))
+    memory = here.tenant.reader.answer(lambda view: view.tail.find(id_))
     if memory is None or memory.state == FORGOTTEN:
         return None
     whole = memory_note(memory, longest=commands.MAX_CONTENT)
@@ -78,7 +78,7 @@ def template(place: Place) -> Template:
         if not beginning:
             return [one["name"] for one in list_resources(here)]
         there = here.tenant.log.ids_with_prefix(beginning, _LOOKED_AT)
-        return here.tenant.reader.answered(lambda view: _visible(view, here.filter(), there))
+        return here.tenant.reader.answer(lambda view: _visible(view, here.filter(), there))
 
     return Template(TEMPLATE, {"id": ids})
 
@@ -98,12 +98,12 @@ def brief(place: Place) -> Prompt:
 
     def projects(call: Call, beginning: str) -> Sequence[str]:
         here = place(call)
-        names = here.tenant.reader.answered(_projects)
+        names = here.tenant.reader.answer(_projects)
         return [name for name in names if beginning.casefold() in name.casefold()]
 
     def topics(call: Call, beginning: str) -> Sequence[str]:
         here = place(call)
-        found = here.tenant.reader.answered(lambda view: newest(view, here.filter(), _LOOKED_AT))
+        found = here.tenant.reader.answer(lambda view: newest(view, here.filter(), _LOOKED_AT))
         tags = Counter(tag for one in found if one.trust in MAY_RULE for tag in one.tags)
         return [tag for tag, _ in tags.most_common() if tag.startswith(beginning)]
 

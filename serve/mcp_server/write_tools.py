@@ -253,7 +253,7 @@ def _update_goal(here: ToolContext, asked: Goals) -> ToolResult:
 
 def _list_goals(here: ToolContext, asked: Goals) -> ToolResult:
     wanted = here.filter(asked.project)
-    found, chains = here.tenant.reader.answered(
+    found, chains = here.tenant.reader.answer(
         lambda view: (_select_goals(view, wanted, asked.status), every.chains(view, wanted))
     )
     reached = [

@@ -133,7 +133,7 @@ def _make_mask(rows: RowMasks, tail: Tail, asked: Filter) -> Mask:
     if not len(tail):
         return mask
     mask = np.concatenate([mask, asked.mask(tail.columns) & tail.live])
-    mask[tail.hidden] = False
+    mask[tail.hidden_rows] = False
     return _read_only(mask)
 
 

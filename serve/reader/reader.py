@@ -85,9 +85,9 @@ class Reader:
     @contextmanager
     def view(self) -> Iterator[View]:
         """Give the current state with every event in the log laid over it."""
-        yield self.answered(lambda view: view)
+        yield self.answer(lambda view: view)
 
-    def answered(self, ask: Callable[[View], T], *, without_log: bool = False) -> T:
+    def answer(self, ask: Callable[[View], T], *, without_log: bool = False) -> T:
         """Return what is answered from the current state.
 
         Where the log cannot be read, raise LogError; `without_log` is for who can do with what was
@@ -104,7 +104,7 @@ class Reader:
                 if not self._is_mended(snapshots):
                     raise
 
-    def moment_of(self, seq: int) -> int:
+    def time_of(self, seq: int) -> int:
         """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
         found = self._log.at(seq)
         if found is None:
@@ -127,7 +127,7 @@ class Reader:
 
     def keep_up(self) -> None:
         """Take in what was appended: what an import wrote is not left to the next question."""
-        self.answered(lambda view: view, without_log=True)
+        self.answer(lambda view: view, without_log=True)
         self.grow()
 
     def grow(self) -> bool:

@@ -34,11 +34,11 @@ class SessionEvents:
         return self.events
 
     @cached_property
-    def surfaced(self) -> frozenset[str]:
+    def lesson_ids(self) -> frozenset[str]:
         """The ids of the lessons that this session was shown."""
         return frozenset(one.subject for one in self.events if isinstance(one.body, Surfaced))
 
-    def surfaced_at(self, place: Place) -> frozenset[str]:
+    def lesson_ids_at(self, place: Place) -> frozenset[str]:
         """Return the ids of the lessons that this session was shown at one place."""
         return frozenset(
             one.subject

@@ -93,7 +93,7 @@ class OpenedFiles:
                 self._checks[_file(part).path] = partial(
                     constraints.check_part, projection.name, name, number
                 )
-        parts = {name: [self._kept(part) for part in some] for name, some in tables.parts.items()}
+        parts = {name: [self._reuse(part) for part in some] for name, some in tables.parts.items()}
         return Built(projection.schemas, parts)
 
     def map_all(self) -> None:
@@ -107,7 +107,7 @@ class OpenedFiles:
         while self._waiting and (most is None or done < most):
             path, part = next(iter(self._waiting.items()))
             try:
-                done += self._hashed(path, part)
+                done += self._hash_piece(path, part)
             except SnapshotDamaged as error:
                 self._damaged[path] = str(error)
                 snapshot.doubt(self._root, _file(part))
@@ -116,7 +116,7 @@ class OpenedFiles:
                 return True
         return False
 
-    def _hashed(self, path: str, part: Part) -> int:
+    def _hash_piece(self, path: str, part: Part) -> int:
         """Hash the next piece of a file; return its bytes, 0 once it is whole and as agreed."""
         if self._under_way is None:
             self._under_way = hashing(self._root, _file(part))
@@ -128,7 +128,7 @@ class OpenedFiles:
         self._under_way = None
         return 0
 
-    def _kept(self, part: Part) -> Part:
+    def _reuse(self, part: Part) -> Part:
         """Return the part of an earlier manifest that lies in the same file, else this one."""
         path = _file(part).path
         kept = self._parts[path] = self._earlier.get(path, part)

@@ -87,7 +87,7 @@ class Tail:
         fresh = [edge for edge in self.edges if id_ in (edge.source, edge.target)]
         return [*self._rows.edges_of(id_), *fresh]
 
-    def made_of(self, id_: str) -> list[str]:
+    def derivatives(self, id_: str) -> list[str]:
         """Return the ids of the memories that jobs made of this one, oldest first."""
         fresh = (one for one in self.current() if one.job is not None and id_ in one.source_ids)
         return list(dict.fromkeys([*self._rows.made_of(id_), *(one.id for one in fresh)]))
@@ -96,7 +96,7 @@ class Tail:
         """Return the memories that were made or changed since the snapshot, as they are now."""
         return self.take(np.flatnonzero(self.live).tolist())
 
-    def replaced_by(self, id_: str) -> list[Memory]:
+    def predecessors(self, id_: str) -> list[Memory]:
         """Return those of the current memories whose place a memory took."""
         slots, counts = self._slots.replaced.first(id_, len(self))
         return self.take(self._live(slots, counts)[0].tolist()) if len(slots) else []
@@ -107,14 +107,14 @@ class Tail:
         return self._slots.columns(len(self))
 
     @cached_property
-    def hidden(self) -> Places:
+    def hidden_rows(self) -> Places:
         """The snapshot's rows that do not count any more, ascending."""
         rows: Places = np.unique(self.columns["row"]).astype(np.int64)
         return rows[rows >= 0]
 
     def is_hidden(self, row: int) -> bool:
-        place = int(np.searchsorted(self.hidden, row))
-        return place < len(self.hidden) and int(self.hidden[place]) == row
+        place = int(np.searchsorted(self.hidden_rows, row))
+        return place < len(self.hidden_rows) and int(self.hidden_rows[place]) == row
 
     @cached_property
     def _count(self) -> int:
@@ -161,7 +161,7 @@ class Tail:
                 scores[slots] += np.float32(repeats * max(self.idf(term), least_idf)) * impacts
         return scores
 
-    def holding(self, term: str, slots: Places) -> Mask:
+    def contains(self, term: str, slots: Places) -> Mask:
         """Return which of some slots hold a term, or its kin where nobody holds it."""
         held = np.zeros(len(self), np.bool_)
         held[self.posting_list(term)[0]] = True
@@ -173,7 +173,7 @@ class Tail:
         if found is None:
             if len(self._at_hand) >= _KEPT:
                 self._at_hand.clear()
-            found = self._at_hand[term] = self._with_impacts(*self._found(term))
+            found = self._at_hand[term] = self._with_impacts(*self._find_slots(term))
         return found
 
     def cosines(self, query: Scores, *, out: Scores | None = None) -> Scores:
@@ -189,7 +189,7 @@ class Tail:
         """
         return self._vectors.field_cosines(query, len(self))
 
-    def mentioning(self, asked: Sequence[Mention]) -> Scores:
+    def entity_scores(self, asked: Sequence[Mention]) -> Scores:
         """Return the weight of the asked entities that every slot names, [slots].
 
         Each weighs what an entity of one memory weighs in the snapshot: the tail is short.
@@ -202,9 +202,9 @@ class Tail:
             scores[np.unique(np.concatenate(slots))] += weight
         return scores
 
-    def _found(self, term: str) -> tuple[Places, Counts, float]:
+    def _find_slots(self, term: str) -> tuple[Places, Counts, float]:
         """Return the slots that hold a term and how often, else its kin's, and their share."""
-        found = self._held(term)
+        found = self._slots_with(term)
         if len(found[0]) or self._postings.has(term):
             return *found, 1.0
         counts = np.zeros(len(self))
@@ -215,7 +215,9 @@ class Tail:
 
     def _kin(self, term: str) -> list[tuple[Places, Counts]]:
         for beginning in prefix_expansion.prefixes(term):
-            lists = [held for word in self._words(beginning) if len((held := self._held(word))[0])]
+            lists = [
+                held for word in self._words(beginning) if len((held := self._slots_with(word))[0])
+            ]
             if lists:
                 return lists[: prefix_expansion.MAX_TERMS]
         return []
@@ -225,7 +227,7 @@ class Tail:
         words = tuple(self._slots.beginnings.get(beginning, ()))  # it may grow meanwhile
         return (word for word in sorted(words) if len(word) <= longest)
 
-    def _held(self, term: str) -> tuple[Places, Counts]:
+    def _slots_with(self, term: str) -> tuple[Places, Counts]:
         return self._live(*self._slots.terms.first(term, len(self)))
 
     def _live(self, slots: Places, counts: Counts) -> tuple[Places, Counts]:

@@ -328,7 +328,7 @@ class TailVectors:
             self._waiting.append(slot)
             return
         number = self._numbers.setdefault(memory.id, len(self._numbers))
-        if (built := self._built_vector(memory, row)) is not None:
+        if (built := self._snapshot_vector(memory, row)) is not None:
             self._whole.put(slot, built)
         elif self._embedder.is_local and number < MOST_EMBEDDED:
             self._waiting.append(slot)
@@ -364,7 +364,7 @@ class TailVectors:
         many = _BATCH if self._embedder.is_cheap else 1
         with self._embedding, suppress(EmbedderError):
             while batch := self._waiting[:many]:
-                self._put([slot for slot in batch if self._is_newest(slot)])
+                self._store([slot for slot in batch if self._is_newest(slot)])
                 del self._waiting[: len(batch)]
 
     def embed_ahead(self) -> None:
@@ -375,7 +375,7 @@ class TailVectors:
     def _is_newest(self, slot: int) -> bool:
         return self._slots.newest.get(self._slots.memories[slot].id) == slot
 
-    def _put(self, slots: list[int]) -> None:
+    def _store(self, slots: list[int]) -> None:
         memories = [self._slots.memories[slot] for slot in slots]
         if not memories:
             return
@@ -393,7 +393,7 @@ class TailVectors:
                 self._fields.put(len(self._of_field), vector)
                 self._of_field.append((slot,))
 
-    def _built_vector(self, memory: Memory, row: int | None) -> Vectors | None:
+    def _snapshot_vector(self, memory: Memory, row: int | None) -> Vectors | None:
         """Return the vector a memory has in the snapshot, where its text is still the same."""
         if self._built is None or row is None or self._rows.text_hash(row) != memory.text_hash:
             return None

@@ -37,8 +37,8 @@ class CurrentInsights:
     def of(cls, snapshots: Snapshots, tail: Tail) -> "CurrentInsights":
         """Return the insights that stand; one that changed since the build is that of the tail."""
         built = snapshots.insights.documents if snapshots.insights else _NO_INSIGHTS
-        if len(built) and len(tail.hidden):
-            built = built[~np.isin(built, tail.hidden)]
+        if len(built) and len(tail.hidden_rows):
+            built = built[~np.isin(built, tail.hidden_rows)]
         slots = np.flatnonzero(tail.columns.equal("kind", ("insight",)) & tail.live)
         made = [memory.job is not None for memory in tail.take(slots.tolist())]
         fresh = slots[np.array(made, np.bool_)] + len(snapshots.rows)
@@ -89,10 +89,10 @@ class View:
     @property
     def notices(self) -> tuple[str, ...]:
         """What of the memory could not be used, in words."""
-        return (*self.snapshots.notices, *self.damage, *self._waiting)
+        return (*self.snapshots.notices, *self.damage, *self._tail_notices)
 
     @property
-    def _waiting(self) -> Iterator[str]:
+    def _tail_notices(self) -> Iterator[str]:
         """What of the tail is not indexed, in words."""
         if many := self.tail.waiting:
             yield (
@@ -112,12 +112,12 @@ class View:
         return Masks(self.snapshots.masks, self.tail)
 
     @cached_property
-    def derived(self) -> CurrentInsights:
+    def insights(self) -> CurrentInsights:
         return CurrentInsights.of(self.snapshots, self.tail)
 
-    def those(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
+    def select(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
         """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""
-        rows = np.setdiff1d(np.flatnonzero(mask), self.tail.hidden)
+        rows = np.setdiff1d(np.flatnonzero(mask), self.tail.hidden_rows)
         return [*self.snapshots.rows.take(rows.tolist()), *filter(accepts, self.tail.current())]
 
 
@@ -145,7 +145,7 @@ class Superseded:
         """Return what a memory itself took the place of, in whatever state, newest first."""
         tail, built = self.view.tail, self.view.snapshots.rows
         rows = [row for row in built.replaced(id_) if not tail.is_hidden(row)]
-        found = [*tail.replaced_by(id_), *(built.take(rows) if rows else ())]
+        found = [*tail.predecessors(id_), *(built.take(rows) if rows else ())]
         return sorted(found, key=lambda memory: (memory.created_at, memory.seq), reverse=True)
 
 
@@ -167,7 +167,7 @@ def newest(view: View, asked: Filter, limit: int, state: str = ACTIVE) -> list[M
     mask = asked.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
     if not asked.kinds:
         mask &= ~rows.equal("kind", (EPISODE,))
-    mask[view.tail.hidden] = False
+    mask[view.tail.hidden_rows] = False
     documents = np.flatnonzero(mask)
     if state == ACTIVE and 0 < limit < len(documents):  # sort no more than may come back
         made = rows.created_at[documents]

@@ -146,7 +146,7 @@ class Analysis:
     answer_type: AnswerType | None
     task_mode: TaskMode | None  # what the asker is at
 
-    def shown(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return what was read from the words, as plain values; what was not found is left out."""
         when = self.interval
         found: dict[str, Any] = {

@@ -57,7 +57,7 @@ def find_candidates(
     passing = view.masks.of(question.filter)
     mask, insights = passing, _NO_DOCS
     if "insight" not in question.filter.kinds:
-        mask, insights = view.derived.apart(passing)
+        mask, insights = view.insights.apart(passing)
     topic = bm25_scores(view, analysis.topic, scratch)
     channels = open_channels(view, question, analysis, topic, scratch)
     rankings = {

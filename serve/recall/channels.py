@@ -141,7 +141,7 @@ def _entity_scores(view: View, analysis: Analysis, scratch: "Scratch") -> Scores
     scores[:rows] = 0.0
     if index:
         index.scores(analysis.entities, rows, out=scores[:rows])
-    scores[rows:] = view.tail.mentioning(analysis.mentions)
+    scores[rows:] = view.tail.entity_scores(analysis.mentions)
     return scores
 
 

@@ -63,7 +63,7 @@ class Block:
         return tuple(note["id"] for note in self.notes if "id" in note)
 
     @property
-    def judged(self) -> tuple[str, ...]:
+    def judgeable_ids(self) -> tuple[str, ...]:
         """Those of the memories by which the agent's work can be judged: rules and statements."""
         return tuple(
             note["id"] for note in self.notes if "id" in note and ("rule" in note or SAID in note)

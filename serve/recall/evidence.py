@@ -386,5 +386,5 @@ def term_matrix(view: View, terms: Collection[str], docs: Docs) -> Mask:
     if end < len(docs):
         fresh, fresh_at = docs[end:] - len(view.snapshots.rows), order[end:]
         for number, term in enumerate(terms):
-            held[number, fresh_at] = view.tail.holding(term, fresh)
+            held[number, fresh_at] = view.tail.contains(term, fresh)
     return held

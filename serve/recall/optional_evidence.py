@@ -170,7 +170,7 @@ def _hints(view: View, question: Question, analysis: Analysis) -> Scores:
     index, rows = view.snapshots.entities, len(view.snapshots.rows)
     asked = _entities(question, analysis)
     snapshot = index.scores(index.lookup(asked), rows) if index else np.zeros(rows, np.float32)
-    return np.concatenate([snapshot, view.tail.mentioning(asked)])
+    return np.concatenate([snapshot, view.tail.entity_scores(asked)])
 
 
 def _pagerank(view: View, question: Question, analysis: Analysis) -> Scores:

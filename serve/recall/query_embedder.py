@@ -91,24 +91,24 @@ class QueryEmbedder:
                 self._raise_in_a_pause()
                 mine = self._asking[text] = Future()
         if asking is not None:
-            return self._waited(asking)
+            return self._wait_for(asking)
         if self._model.is_local:
             self._settle(text, mine)
         else:
             threading.Thread(target=self._settle, args=(text, mine), daemon=True).start()
-        return self._waited(mine)
+        return self._wait_for(mine)
 
     def _settle(self, text: str, answer: "Future[Vector]") -> None:
         """Give the model's own answer, or its failure, to all who wait for it."""
         try:
-            answer.set_result(self._asked(text))
+            answer.set_result(self._ask_model(text))
         except BaseException as error:
             answer.set_exception(error)
         finally:
             with self._lock:
                 del self._asking[text]
 
-    def _waited(self, answer: "Future[Vector]") -> Vector:
+    def _wait_for(self, answer: "Future[Vector]") -> Vector:
         """Return an answer that somebody asked for; raise EmbedderError where it takes too long."""
         if self._model.is_local:
             return answer.result()
@@ -127,7 +127,7 @@ class QueryEmbedder:
                 raise EmbedderError(self._failure)
             self._again_at = self._clock() + PAUSE_S
 
-    def _asked(self, text: str) -> Vector:
+    def _ask_model(self, text: str) -> Vector:
         """Return the model's own answer, and keep it or its failure."""
         try:
             vector: Vector = self._model.embed([text])[0]
@@ -145,6 +145,6 @@ class QueryEmbedder:
     def _load(self) -> None:
         try:
             with suppress(EmbedderError):  # kept, and said by the recalls that follow
-                self._asked(_FIRST)
+                self._ask_model(_FIRST)
         finally:
             self._is_loading = False

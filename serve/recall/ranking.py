@@ -49,7 +49,7 @@ class Ranked:
     insights: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     gave_way: int = 0
 
-    def dropped(self, others: Mapping[str, int]) -> dict[str, int]:
+    def count_dropped(self, others: Mapping[str, int]) -> dict[str, int]:
         """Return how many candidates were dropped for what; `others` were dropped later."""
         return {**others, **({"gave_way": self.gave_way} if self.gave_way else {})}
 
@@ -89,7 +89,7 @@ def _weigh(
     stated = _importance(view, found)
     made: Mapping[str, Callable[[], Values]] = {
         "recency": lambda: scoring.recency(_last_used(view, found), _moment(view)),
-        "relevance": lambda: scoring.relevance(found.scores, view.derived.among(found.docs)),
+        "relevance": lambda: scoring.relevance(found.scores, view.insights.among(found.docs)),
         "importance": lambda: _fade(view, found, stated),
         "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
         "route_fit": lambda: _route_fit(view, found, fit),
@@ -115,7 +115,7 @@ def _fold_insights(view: View, question: Question, docs: Docs, ranked: Ranked) -
     is asked for: else the words it has beyond its sources' would bring it to questions on anything.
     A question for insights by their kind gets them.
     """
-    derived = view.derived
+    derived = view.insights
     places = np.flatnonzero(derived.among(docs))
     if not len(places) or "insight" in question.filter.kinds:
         return ranked

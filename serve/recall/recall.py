@@ -83,7 +83,7 @@ class Answer:
     why: dict[str, Any] | None = None
 
     @property
-    def degraded(self) -> bool:
+    def is_degraded(self) -> bool:
         return bool(self.notices)
 
 
@@ -114,7 +114,7 @@ def recall(
     return Answer(
         hits=_hits(view, question, analysis, candidates, evidence, ranked, selection),
         below_bar=len(selection.below_bar),
-        dropped=ranked.dropped(selection.dropped),
+        dropped=ranked.count_dropped(selection.dropped),
         notices=tuple(notices),
         manifest=view.snapshots.manifest.number if view.snapshots.manifest else None,
         watermark=view.tail.watermark,

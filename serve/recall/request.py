@@ -127,7 +127,7 @@ def answer(
         router = _router(view, asked, choices, those.as_of, receipt_id)
         return recall(view, replace(question, router=router), embedder, timings)
 
-    found = reader.answered(routed, without_log=True)
+    found = reader.answer(routed, without_log=True)
     took_us = round((time.perf_counter() - began) * 1e6)
     payload = _payload(found, took_us, timings, now)
     if receipt_id is None:
@@ -153,7 +153,7 @@ def _router(
 
 def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:
     """Return the microseconds of a moment or of an event in the log; raise InvalidInput."""
-    return reader.moment_of(as_of) if isinstance(as_of, int) else micros(as_of) if as_of else None
+    return reader.time_of(as_of) if isinstance(as_of, int) else micros(as_of) if as_of else None
 
 
 def _payload(found: Answer, took_us: int, timings: Timings, now: int) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _payload(found: Answer, took_us: int, timings: Timings, now: int) -> dict[st
         "hits": [_hit_json(hit, now) for hit in found.hits],
         "below_bar": found.below_bar,
         "min_confidence": found.bar,
-        "degraded": found.degraded,
+        "degraded": found.is_degraded,
         "manifest": found.manifest,
         "watermark": found.watermark,
         "took_ms": round(took_us / 1000, 3),

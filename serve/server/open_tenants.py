@@ -152,7 +152,7 @@ class OpenTenants:
         with ExitStack() as opened:
             events = opened.enter_context(EventLog(tenant.log, waits=True))
             reader = Reader(tenant, events, self.embedder, polled=True)
-            for damage in reader.answered(lambda view: view.damage, without_log=True):
+            for damage in reader.answer(lambda view: view.damage, without_log=True):
                 log.error("tenant %s: %s", tenant.name, damage)
             opened.pop_all()
         return OpenTenant(tenant, events, reader)

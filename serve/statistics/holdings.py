@@ -44,7 +44,7 @@ def memories(view: View, now: int) -> Memories:
     """Return what there is at a moment, the commonest kind first."""
     rows, tail = view.snapshots.rows, view.tail
     standing = np.ones(len(rows), np.bool_)
-    standing[tail.hidden] = False
+    standing[tail.hidden_rows] = False
     found: dict[str, dict[str, int]] = {}
     for source, mask in ((rows, standing), (tail.columns, tail.live)):
         _count(source, mask, now, found)

@@ -270,7 +270,7 @@ def _count(view: View, kind: str, since: int, now: int) -> int:
     """
     rows, tail = view.snapshots.rows, view.tail
     standing = np.ones(len(rows), np.bool_)
-    standing[tail.hidden] = False
+    standing[tail.hidden_rows] = False
     return _made(rows, standing, kind, since, now) + _made(
         tail.columns, tail.live, kind, since, now
     )

@@ -160,7 +160,7 @@ def _of_wording(texts: Iterable[Memory]) -> Iterator[Conflict]:
 def _stale(view: View, log: EventLog, project: str | None) -> Iterator[Conflict]:
     """Yield the memories that rest on a file that changed since."""
     rows = view.snapshots.rows
-    for memory in view.those(rows.equal("state", (STALE,)), lambda one: one.state == STALE):
+    for memory in view.select(rows.equal("state", (STALE,)), lambda one: one.state == STALE):
         if project is not None and memory.project not in (None, project):
             continue
         bodies = [one.body for one in log.events_for(memory.id) if isinstance(one.body, Staled)]
@@ -178,7 +178,7 @@ def _compared(view: View, now: int, project: str | None) -> tuple[list[Memory], 
     places = np.flatnonzero(mask)
     if is_cut := len(places) > MOST_COMPARED:
         mask[places[:-MOST_COMPARED]] = False
-    found = view.those(mask, lambda one: _holds(one, now, project) and one.kind not in _HAPPENED)
+    found = view.select(mask, lambda one: _holds(one, now, project) and one.kind not in _HAPPENED)
     # what a job made of others says what they say
     return [one for one in found if one.job is None and one.key is None], not is_cut
 

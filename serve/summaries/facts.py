@@ -26,7 +26,7 @@ def known(view: View, project: str | None = None) -> list[Known]:
         mask[built.documents] = True
     else:  # keyed ones are found without it
         mask[view.snapshots.rows.memories.keys.documents] = True
-    memories = view.those(mask, may_bear)
+    memories = view.select(mask, may_bear)
     found = [(fact, memories[fact.document]) for fact in facts_of(memories)]
     return [one for one in found if project is None or one[0].project in (None, project)]
 

@@ -117,8 +117,8 @@ def _within(index: EntityIndex, centre: Sequence[int], hops: int, limit: int) ->
 
 def _memories(view: View, documents: Sequence[int], mention: Mention) -> list[Memory]:
     """Return the newest active memories that mention an entity, those of the tail too."""
-    last = np.setdiff1d(documents[-_LOOKED_AT:], view.tail.hidden)
-    slots = np.flatnonzero((view.tail.mentioning([mention]) > 0) & view.tail.live)
+    last = np.setdiff1d(documents[-_LOOKED_AT:], view.tail.hidden_rows)
+    slots = np.flatnonzero((view.tail.entity_scores([mention]) > 0) & view.tail.live)
     found = [*view.snapshots.rows.take(last.tolist()), *view.tail.take(slots.tolist())]
     active = [one for one in found if one.state == ACTIVE]
     return sorted(active, key=lambda one: (-one.created_at, -one.seq))[:MEMORIES]

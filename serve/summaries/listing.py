@@ -106,7 +106,7 @@ def _mask(view: View, asked: Listing) -> Mask:
     """Return which documents pass, [rows + slots]."""
     rows, tail = view.snapshots.rows, view.tail
     mask = np.concatenate([_own(rows, asked), _own(tail.columns, asked) & tail.live])
-    mask[tail.hidden] = False
+    mask[tail.hidden_rows] = False
     if asked.words:
         mask &= _holding(view, asked.words)
     if asked.key is not None:

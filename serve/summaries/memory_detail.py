@@ -112,7 +112,7 @@ def lineage(view: View, log: EventLog, memory: Memory, events: Sequence[Event]) 
     found = {
         "made": _made(log, memory, events),
         "sources": [_source(view, log, id_) for id_ in memory.source_ids[:MOST]],
-        "made_of_it": [_one(view, id_) for id_ in view.tail.made_of(memory.id)[:MOST]],
+        "made_of_it": [_one(view, id_) for id_ in view.tail.derivatives(memory.id)[:MOST]],
         "stale_because": list(_because(view, memory, events)),
     }
     return {name: value for name, value in found.items() if value}

@@ -62,7 +62,7 @@ PARTS = {
     "bar": "the best two hits are said at every prompt",
 }
 
-Asked = tuple[View, str, Reading, Sequence[Hit], Sequence[Hit]]  # what `speaking.signs` takes
+Asked = tuple[View, str, Reading, Sequence[Hit], Sequence[Hit]]  # what `speaking.features` takes
 
 
 @dataclass(frozen=True)

@@ -245,7 +245,7 @@ def _memories(here: Place) -> list[Memory]:
         rows = view.snapshots.rows
         return rows.take(range(len(rows)))
 
-    return here.tenant.reader.answered(of)
+    return here.tenant.reader.answer(of)
 
 
 def _framed(here: Place) -> Outcome:
@@ -283,7 +283,7 @@ def _worked_over(here: Place) -> Outcome:
         for one in memories.values()
         if one.job is not None and rises(one, memories)
     ]
-    facts = here.tenant.reader.answered(known)
+    facts = here.tenant.reader.answer(known)
     held = {(fact.key, fact.value) for fact, _ in facts if fact.holds_at(NOW + 20_000 * MINUTE)}
     told = {("deploy.region", "eu-west-1"), ("api.port", "7437")}
     wrong += [f"{key} is no more {value}" for key, value in told - held]
