@@ -1,1 +1,1 @@
-"""The clock: when to rebuild what is derived from the log, and what must hold to be served."""
+"""Builds, jobs and language models: when derived data is rebuilt, and what jobs learn from it."""

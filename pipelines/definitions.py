@@ -1,6 +1,4 @@
-"""
-The Definitions object: what Dagster loads. Here things are only put together.
-"""
+"""The `Definitions` object that Dagster loads; workspace.yaml names this file."""
 
 from pipelines.orchestration.definitions import make_definitions
 from store.home import config

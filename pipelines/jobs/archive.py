@@ -1,10 +1,13 @@
 """
-archive: memories that are cold or past their time are put away, where `recall --cold` finds them.
+The job `archive`: archives memories that are cold or expired; `recall --cold` still finds them.
 
-It is careful: what somebody pinned, rated, still has to follow or keeps as a value, and what a
-living memory was made of, stays; a few at a time go, the coldest first, each with its reason. A
-project that sleeps keeps its memories: what counts is how much happened in it since, not how long
-ago it was.
+It is careful: memories that are pinned, rated helpful, keep a value or lasting guidance, or are
+sources of living memories stay. At most MOST are archived in a run, the coldest first, each with
+its reason. A dormant project keeps its memories: what counts is how much happened in it since a
+memory was last used, not how long ago that was.
+
+`write_archive` also maintains the files below `cold/`: the archived memories as Parquet, and the
+segments that old receipts move to. These need no plan, since they change no answer.
 """
 
 from collections.abc import Iterator
@@ -172,8 +175,7 @@ def _notes(context: Context, *, is_more: bool) -> Iterator[str]:
         yield f"{gone} were superseded more than {COLD_AFTER_DAYS} days ago: cold as they are"
 
 
-# What is kept below `cold/`: the file of cold memories, written anew, and the segments that old
-# receipts go to. Not through plans: neither changes what anybody is told.
+# The files below `cold/`.
 
 
 class Kept(msgspec.Struct, frozen=True):

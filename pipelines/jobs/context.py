@@ -1,6 +1,7 @@
 """
-Context: what a job works on. One tenant's memory as it is published, which is as it stands in the
-log, for whatever was not built yet is built before.
+Context and proposal: what a job works on, and what it returns.
+
+A context is one tenant's published memory, built up to the head of its log (`runner.open_memory`).
 """
 
 from collections.abc import Callable
@@ -95,9 +96,6 @@ class Context:
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         units: npt.NDArray[np.float32] = found / np.where(lengths > 0, lengths, 1.0)
         return units
-
-
-# Taken.
 
 
 class Proposal(msgspec.Struct, frozen=True):

@@ -1,9 +1,9 @@
 """
-importance: revises how much memories matter, where no person and no agent said how much.
+The job `importance`: revises importance that no person and no agent set.
 
-Each run begins from what the memory was given when it was written, or from what a model says of it,
-and adds what became of it since; so it does not drift, however often it runs. Small changes are
-left alone, and one plan holds the greatest ones.
+Each run starts from the importance a memory was given when it was written, or from a model's score,
+and adds what happened since; so repeated runs do not drift. Small changes are left out, and one
+plan has the largest ones.
 """
 
 from collections import Counter
@@ -29,14 +29,12 @@ from store.memories.memory import TOOL_TRUSTS, Memory
 from store.memories.rows import Mask
 from store.plans import plans, steps
 
-# Signals: what became of a memory, as an amount that its importance gains or loses.
+# Signals: what happened to a memory, as an amount that its importance gains or loses.
 #
-# Ratings tell most. A turn that only asks holds less than its answer, and where a user says what
-# always or never is to be done, that holds longer than the talk around it. What people and agents
-# linked to a memory tells that it is built upon; what jobs made of it tells nothing, or a job
-# would
-# feed on what jobs did. That it was recalled often tells little, for importance
-# makes it be recalled: alone it never moves anything.
+# Ratings count most. A turn that only asks matters less than its answer; a user's "always" or
+# "never" outlasts the talk around it. Links by people and agents show that something builds on a
+# memory; what jobs made shows nothing, or jobs would feed on jobs. Frequent recalls count little,
+# since importance itself causes recalls: alone they never change anything.
 
 _OF_RATINGS = 0.3  # at most, either way
 _OF_A_SUPPORT = 0.05  # each memory that is linked to it
@@ -122,13 +120,10 @@ class Signals:
         return Counter(row for row, other in found if other in living and other != row)
 
 
-# Scored: what a model says memories matter, asked in batches of neighbours.
+# The model step: scores for batches of neighbouring memories.
 #
-# A batch that was asked once is not asked again while its memories say the same: its prompt's
-# digest
-# is in the log. A model is told what a memory says, so a memory could plead for itself: what a
-# tool
-# or the web said never gains by it.
+# A batch is asked about once while its texts stay the same: its prompt's digest is in the log. A
+# memory's text could plead for itself, so what a tool or the web wrote never gains by a score.
 
 PURPOSE = "importance"
 BATCH = 20  # memories a question

@@ -1,9 +1,9 @@
 """
-The job judge: how recalls nobody rated turned out, by what was done in the two hours after them.
+The job `judge`: rates unrated recalls by what was done in the two hours after them.
 
-A recall is judged once its two hours, or its session, are over. One that tells of no session is
-held against what was done in its project. What nothing tells of is judged 0, so that it waits no
-longer.
+A recall is judged once its two hours, or its session, are over. A recall without a session is
+compared with what was done in its project. Without any signal it is judged 0, so that it no longer
+waits.
 """
 
 import re
@@ -38,13 +38,11 @@ from store.text.mention_rules import command
 from store.text.mentions import mentions
 from store.text.text_features import MAY_RULE
 
-# Signs: what was done after a recall tells of a memory it brought.
+# Signals: how the work after a recall used one of its memories.
 #
-# A file that it names was edited, a command that it names was run: it was of use. A lesson was
-# followed or not, as the hooks saw. A memory that was brought again and again, while work was
-# done,
-# and never was of use is ignored. Of all else nothing is told. What a tool or the web said never
-# gains by it: naming many files must not pay.
+# A file it names was edited or a command it names was run: it helped. Hooks saw whether a lesson
+# was followed. A memory that came up again and again during work and never helped counts as
+# ignored. Words of a tool or the web never gain: naming many files must not pay.
 
 USED, FOLLOWED, NOT_FOLLOWED, IGNORED = 0.5, 0.5, -0.25, -0.05
 AGAIN = 5  # recalls that brought a memory in vain before it counts as ignored
@@ -272,11 +270,9 @@ def _why(signs: dict[str, Signal]) -> str:
     return "; ".join(list(said())[:3]) or "nothing tells of it"
 
 
-# What a model says of a recall: which of its memories helped with what was done afterwards.
+# The model step: which memories helped, asked only without a positive signal, and bounded.
 #
-# It is asked only where no sign tells, and what it says is bounded. What a tool or the web wrote
-# is
-# not shown to it, so no such text can ask for praise.
+# Text of a tool or the web is not shown to the model, so it cannot ask for praise.
 
 MOST = 0.5  # that its word may count, either way
 _DEEDS, _LINE = 40, 200  # shown of what was done, and characters of each

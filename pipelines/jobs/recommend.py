@@ -1,5 +1,8 @@
 """
-Recommend: look for changes that a person may want, and write down those that are new.
+Recommendations: changes a person may want, proposed once each.
+
+Four searches find them: memories nobody uses, helpful memories with little importance, near
+duplicates, and memories that are lists or too long.
 """
 
 import re
@@ -95,9 +98,6 @@ def _to_proposed(event: Event) -> Proposed:
     return Proposed(event.id, body.what, body.because or "", body.source_ids)
 
 
-# Found: a change that a person may want, the memories it is about and the figures behind it.
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     what: What
@@ -106,7 +106,7 @@ class Candidate:
     because: str
 
 
-# By use: what nobody ever asked for may go, and what helped whenever it came weighs too little.
+# By use.
 
 USED = 20  # memories recalled in all before "never recalled" says anything
 OLD_DAYS = 180
@@ -167,10 +167,9 @@ def _usage(context: Context) -> Usage:
     return Usage.open(context.tables("usage"))
 
 
-# By likeness: two notes that say nearly the same in other words, which strict evidence leaves
-# alone.
+# By similarity: near duplicates in other words, which strict evidence leaves alone.
 #
-# What differs in a number, a name or a denial is an update or another fact, and never like enough.
+# A difference in a number, a name or a negation is an update or another fact.
 
 KINDS = ("fact", "decision", "context", "observation", "lesson", "preference", "pattern")
 NEAR = 0.85  # the cosine at least
@@ -233,9 +232,9 @@ def _merge_candidate(one: Memory, other: Memory, likeness: float) -> Candidate:
     return Candidate("merge", (goes, kept), (step,), why)
 
 
-# By words: several facts in one memory may be parted, a long text may begin with what it says.
+# By text: a list of facts can be split, a long text can begin with its first sentences.
 #
-# What a yes makes of it is cut out of the memory itself: no word is made up, and none is lost.
+# Accepting one only cuts the memory's own text: no word is added and none is lost.
 
 PARTS, PART_WORDS = 3, 4  # points at least, and words of each, to be facts of their own
 LONG, LEAD = 1_500, 400  # characters of a text that is too long, and of what it may begin with

@@ -1,10 +1,10 @@
 """
-The job route: a better policy for the router, proposed only where the log shows that it does not
+The job `route`: a better policy for the router, proposed only if the log shows that it does not
 lose.
 
-The candidate takes in each state and level an action that Q holds better than the served one. Each
-change is held against the log by itself, so one bad idea does not stop a good one; what is left is
-held against it once more as a whole.
+In each state and level the candidate takes an action that Q values more than the served one. Each
+change is tested against the log by itself, so one bad change does not stop a good one; the accepted
+changes are tested once more together. `tier_for` reads a model tier from the served policy.
 """
 
 from collections import Counter
@@ -150,9 +150,6 @@ def _no_change_note(recalls: Sequence[Recall], rated: int) -> str:
     if not tried:
         return "nothing was tried yet: set `explore` (0.15 is a good share) and rate recalls"
     return f"the served policy stays: {rated} recalls have a reward, {tried} tried something"
-
-
-# Which tier of models a job is to ask, as the router's served policy says.
 
 
 def tier_for(context: Context, mode: str | None = None) -> ModelTier:

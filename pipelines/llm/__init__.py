@@ -1,1 +1,1 @@
-"""The one seam to language models: litellm, tiers, a budget, and every call in the log."""
+"""Language models: the only owner of litellm; tiers, budget, and each call recorded in the log."""

@@ -1,9 +1,9 @@
 """
-Budget: what may still be spent on models, in this run and today, and what was.
+Budget: what a run and a day may still spend on models, and what they spent.
 
-It stops closed: a call is made only if the most it can cost still fits. The day is UTC's, and what
-was spent in it is what the logs of all tenants of the home say, whichever process wrote it; one
-call at a time is made in a home, so that no two find room for the last one.
+It fails closed: a call is made only if its maximum cost still fits. A day is UTC's, and its
+spending is read from the logs of all tenants of the home, whichever process wrote them. A home
+makes one call at a time, so no two calls share the last of the budget.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,4 @@
-"""
-Child: a program that is run to its end, and killed with all that it started if it takes too long.
-"""
+"""Child process: a program run to its end, or killed with all it started after a timeout."""
 
 import json
 import os

@@ -1,8 +1,12 @@
 """
-Client: the language model that jobs ask, by tier, within a budget, and every call in the log.
+The client: asks a language model by tier, within a budget, and records each call in the log.
 
-A call that failed is written down as one that did not, and each repetition is a call. What nobody
-told the cost of (an answer that never came) counts as the most it could have cost.
+Failed calls are recorded too, and each retry is a call. A call whose cost is unknown (no answer
+came) counts as its maximum.
+
+`Estimator` takes the client's place to count what a job would ask: it gives no answer, so the job
+goes on as it does without a model. Questions that follow from an answer, and retries, are not
+counted; the budget bounds those too.
 """
 
 import time
@@ -25,7 +29,7 @@ from store.log.event_kinds import Called, Job, Made, ModelTier
 from store.log.event_log import EventLog
 from store.log.events import Event
 
-# LanguageModel: what a job may ask of a model, and what it gets to know of the answer.
+# What jobs depend on: the question's interface and the answer.
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -295,11 +299,7 @@ class _Question:
         self.spent = self.spent.with_(called)
 
 
-# Estimate: what a job would ask of models, found by running it with one that only counts.
-#
-# It answers nothing, so the job goes on as it does without a model; what it would ask because of
-# an
-# answer is not counted, nor is a question that has to be repeated. The budget bounds those too.
+# The estimate.
 
 
 class TierEstimate(msgspec.Struct, frozen=True):

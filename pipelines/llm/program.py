@@ -1,9 +1,9 @@
 """
-A model behind an agent's own program: Claude Code or Codex, asked once in a folder that is thrown
-away, with the login their user has there.
+Models behind an agent's own program: Claude Code or Codex, with the login its user has there.
 
-The question goes in over standard input, so that no list of processes shows it. What a program adds
-to a request, what it leaves behind and what it tells of its cost are its own module's matter.
+The program runs once, in a temporary folder. The question goes in over standard input, so no
+process list shows it. `claude_code` and `codex` know what each program adds to a request, leaves
+behind and reports of its cost.
 """
 
 import tempfile

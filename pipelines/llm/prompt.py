@@ -1,9 +1,13 @@
 """
-Prompt: what leaves this machine, and nothing else does.
+Prompts and answers: what is sent to a model, and how its answer is read back.
 
-Instructions are ours; what the memory holds is data. The data stands between two marks that nobody
-could write into it beforehand, since they are made of a hash of it; ours and those of chat formats
-are broken up inside, and secrets are taken out of all of it.
+Instructions are ours; a memory's text is data. The data is between two marks made of its own hash,
+which nobody could have written into it; our marks and those of chat formats are broken up inside
+it, and secrets are removed everywhere.
+
+The answer's msgspec struct becomes a JSON schema that providers enforce (the names of structs and
+fields are in the prompt and in its digest). Secrets and our own blocks are removed from the answer,
+from values and from error messages alike.
 """
 
 import re
@@ -94,15 +98,8 @@ def sanitize(data: str) -> str:
     return _CHAT.sub(lambda found: f"({found[0][1:-1].strip('<>|[]') or 'mark'})", held)
 
 
-# The shape of an answer: a msgspec struct as a JSON schema that providers hold a model to, and
-# back.
-#
-# A model says what it likes, or what a memory it was shown made it say: what it says of secrets
-# and
-# blocks of ours goes no further than here, neither in a value nor in the words of an error.
-#
-# What OpenAI takes strictly is less than JSON Schema: every property is required, no others are
-# allowed, and bounds of texts and lists are not known. msgspec checks those of the answer itself.
+# OpenAI's strict mode takes less than JSON Schema: every property is required, no others are
+# allowed, and bounds of texts and lists are unknown. msgspec checks those of the answer itself.
 # https://platform.openai.com/docs/guides/structured-outputs/supported-schemas
 
 T = TypeVar("T")

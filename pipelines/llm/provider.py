@@ -1,10 +1,9 @@
 """
-A model behind litellm: one request, its answer or why there is none, and what it cost.
+Models behind litellm: one request, its answer or the reason there is none, and its cost.
 
-This is the only file of the jobs that knows litellm; where a provider listens and with which key
-are litellm's own variables (OPENAI_API_KEY, OLLAMA_API_BASE ...). Its messages may quote a key or
-a prompt, so none is passed on: what went wrong is said in our own words.
-https://docs.litellm.ai/docs/completion/input
+No other module of the jobs imports litellm. A provider's address and key are litellm's own
+variables (OPENAI_API_KEY, OLLAMA_API_BASE ...). Its messages may quote a key or a prompt, so errors
+are described in our own words. https://docs.litellm.ai/docs/completion/input
 """
 
 import logging

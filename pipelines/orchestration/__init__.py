@@ -1,1 +1,1 @@
-"""Dagster: what is built and which jobs run, when, and what a person sees of it."""
+"""Dagster: the assets, their checks, jobs, schedules and sensors, and its web pages."""

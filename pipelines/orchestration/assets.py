@@ -1,11 +1,11 @@
 """
-The assets: the log, one for each projection, and the published manifest downstream of them all.
+The assets of a build: the log, the projections, the canaries, the published manifest, the tables.
 
 A projection is audited in the step that builds it. A failing audit is a failed blocking check, so
-Dagster runs nothing downstream of it and the manifest served until then stays; why is kept beside
-it the moment it is seen. Memories that fail alone are quarantined: the next run builds without
-them, which the CLI starts at once, and the sensor at its next look. Snapshots are files that
-store.maintenance.build writes, so there is no IO manager.
+Dagster runs nothing downstream and the last manifest is served on; the reason is stored beside it
+at once. Memories that fail alone are quarantined: the next run builds without them, which the CLI
+starts at once and the sensor at its next look. `store.maintenance.build` writes the snapshots, so
+there is no IO manager.
 """
 
 import tempfile
@@ -199,13 +199,11 @@ def _is_served(made: build.Build, ref: SnapshotRef) -> bool:
     return served is not None and served.parts == ref.parts
 
 
-# The asset canaries: recall asked over the candidate, between its parts and the published
-# manifest.
+# The asset canaries: recall queries over the candidate, before the manifest is published.
 #
-# What it found goes into the manifest as a check, with what earlier builds found, so that
-# `mnemolog
-# canaries` and `doctor` show the trend without Dagster. A few canaries lost are a warning; most of
-# them lost is a build that is not served.
+# The result is stored in the manifest as a check, with those of earlier builds, so that `mnemolog
+# canaries` and `doctor` show the trend without Dagster. A few lost canaries are a warning; if most
+# are lost, the build is refused.
 
 
 def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
@@ -277,9 +275,8 @@ def _canary_metadata(found: Outcome, trend: Sequence[Point], *, quotes: bool) ->
 
 # The asset vector_table: the published vectors as a Lance table, for jobs that search by distance.
 #
-# A build keeps it in step once it is there. Before that it costs nothing: the first job that asks
-# for
-# it has it made, and so does this asset where it is told to, by `make` in its configuration.
+# Builds keep it up to date once it exists. The first job that needs it makes it, and so does this
+# asset with `make` in its configuration.
 
 
 class VectorTableConfig(dg.Config):
@@ -314,10 +311,10 @@ def vector_table(
         )
 
 
-# The asset recall_quality: by night, the check set through the write path, the build and recall.
+# The asset recall_quality: every night, the check set through the write path, the build and recall.
 #
-# It is about the code and the settings and about no tenant: a home of its own is made and dropped.
-# The check beside it warns and blocks nothing, for no tenant's build is better or worse for it.
+# It tests the code and the settings, in a temporary home, and no tenant. Its check warns and blocks
+# nothing, since no tenant's build is better or worse for it.
 
 RECALL = "recall@5"
 CHECK = "above_the_floor"

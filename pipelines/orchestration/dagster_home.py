@@ -1,8 +1,8 @@
 """
-Dagster's home: its folder below ours, its settings, and the environment its processes need.
+Dagster's home: its folder, its settings, its processes' environment, and `mnemolog ui`.
 
-Nothing is sent anywhere, nothing is written outside, and the folder somebody happens to stand in
-lends no module: Dagster's processes start in its home and never look where they start.
+Nothing is sent anywhere and nothing is written elsewhere. Dagster's processes start in its home and
+import nothing from the caller's current folder.
 """
 
 import json
@@ -104,12 +104,8 @@ def instance(settings: Settings) -> DagsterInstance:
     return DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=_NO_CAPTURE))
 
 
-# `mnemolog ui`: Dagster's pages, its scheduler and its sensors, started together and ended
-# together.
-#
-# They are put into a session of their own, so that Ctrl-C reaches only us, who then end all of
-# them,
-# by the group where asking did not help.
+# `mnemolog ui` starts Dagster's pages, scheduler and sensors in a session of their own: Ctrl-C
+# reaches only us, and we end all of them, by their process group if asking does not help.
 
 _ANSWER_S = 10.0
 _GRACE_S = 20.0

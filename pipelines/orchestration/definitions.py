@@ -1,9 +1,11 @@
 """
-When to build: a sensor that looks at every log's head, and a schedule that builds all by night.
+The definitions: which Dagster jobs there are and when they run.
 
-The sensor is level-triggered: it compares what is published with what is in the log, so whatever
-was missed while nobody looked is caught at the next look. Whether a build is running it asks the
-build lock, which the system gives up with its holder, and not a run's status, which outlives it.
+A sensor compares every log's head with what is published and asks for builds. It is
+level-triggered: whatever was missed is caught at the next look. It asks the build lock whether a
+build is running, which the system releases with its holder, and not a run's status, which outlives
+it. Schedules build all tenants every night, run the jobs a tenant has switched on, and prune old
+runs.
 """
 
 import shutil
@@ -46,11 +48,10 @@ from store.maintenance import build
 from store.plans.job_catalog import CRON, LEARN, load_switches
 from store.snapshots import manifest as manifests
 
-# When jobs run by themselves: each has an hour of the night, and runs for those tenants that want
-# it.
+# Jobs by schedule: each has an hour of the night and runs for the tenants that switched it on.
 #
-# Dagster has every schedule on, for whether a job runs is a tenant's own choice and is kept beside
-# its log: `mnemolog jobs on NAME`.
+# Dagster has every schedule on; a tenant's own choice is stored beside its log: `mnemolog jobs on
+# NAME`.
 
 # a run's events are for the UI; the terminal that `mnemolog ui` runs in gets what went wrong
 _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
@@ -115,7 +116,7 @@ def _schedule(ours: str, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefini
     return by_night
 
 
-# Dropping what Dagster keeps of old runs: some 200 KB each, and nothing else ever deletes it.
+# Pruning: Dagster keeps some 200 KB of each run and never deletes them.
 
 KEEP_RUNS = 200
 KEEP_DAYS = 7
@@ -297,7 +298,7 @@ def _free_pool_slots(instance: dg.DagsterInstance) -> None:
             storage.free_concurrency_slots_for_run(run_id)
 
 
-# Taken.
+# All definitions of one home.
 
 
 def make_definitions(

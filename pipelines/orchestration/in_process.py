@@ -1,5 +1,7 @@
 """
-One run for one tenant in this process: the same job that the UI runs, without a server.
+Runs in this process, without a server: the Dagster jobs of the UI, run for one tenant.
+
+They are recorded like the UI's runs and shown there. Progress on the terminal is a Dagster logger.
 """
 
 import logging
@@ -30,8 +32,7 @@ from store.plans.job_catalog import LEARN
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import Manifest
 
-# Progress of a run on the terminal, as a Dagster logger: it gets every event while the run goes
-# on.
+# Progress: the logger gets every event while the run goes on.
 
 Report = Callable[[DagsterEvent | str], None]  # an event, or what a step says as it goes on
 
@@ -222,8 +223,7 @@ def _message(error: SerializableErrorInfo) -> str:
     return first.split(": ", 1)[-1] if error.cls_name and error.cls_name in first[:80] else first
 
 
-# One learning run of one tenant in this process: the same Dagster job that the UI runs, and seen
-# there, without a server.
+# Jobs.
 
 
 class JobResult(msgspec.Struct, frozen=True):

@@ -1,9 +1,9 @@
 """
-The learning assets, one for each job: run by the very function that the command line runs.
+The job assets: one for each job, run by `pipelines.jobs.runner` as the command line does.
 
-Each proposes a plan. A careful job's plan waits for a person, any other is carried out, unless it
-would put away a large part of the memory: then it waits too. What was carried out is a change of
-the log like any other, so the sensor on its head builds the memory anew.
+Each proposes a plan. A careful job's plan waits for a person. Any other is applied, unless it would
+archive a large part of the memory: then it waits too. The log's sensor sees an applied plan and
+rebuilds the memory. Beside each asset are its checks, the change to the memory, and the cost.
 """
 
 import time
@@ -34,9 +34,8 @@ from store.plans.plans import Plan
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 
-# Outcome: what a job's plan does to a memory, and what finding it cost; looked up, never guessed.
-#
-# What the memory would be after a plan is folded as a build folds it, over what is published.
+# The outcome: a plan's effect on the memory, folded as a build folds it over what is published, and
+# its cost.
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +202,8 @@ def _now() -> int:
     return time.time_ns() // 1_000
 
 
-# What must hold of a job's outcome. None blocks a build: a plan over its bound waits for a person,
-# money that was spent is spent, and a memory without known sources is seen and can be undone.
+# Checks of the outcome. None blocks a build: a plan over its bound waits for a person, spent money
+# is spent, and a memory without known sources is visible and can be undone.
 
 MOST_GONE = 0.25  # of the active memories that one plan may put away unasked
 FEW = 20  # memories that it may put away of a small memory all the same
@@ -277,8 +276,7 @@ def _check_result(name: str, passed: bool, said: str) -> dg.AssetCheckResult:
     )
 
 
-# What a person sees beside a learning asset: what would change and why, before and after, the
-# price.
+# Metadata: the change and the reasons, before and after, the cost.
 
 STEPS, COST = "steps", "cost in dollars"
 NONE = "none"  # in place of a plan's id

@@ -1,5 +1,5 @@
 """
-What a person sees beside an asset: counts, bytes, seconds, where it came from, a sample, a plot.
+Metadata of an asset: counts, bytes, seconds, inputs, a sample, a plot, and values of past runs.
 """
 
 from base64 import b64encode
@@ -174,10 +174,8 @@ def cell(text: str) -> str:
     return f"`{plain}`" if plain else ""
 
 
-# The plots beside an asset: numbers in, a PNG inside Markdown out, because that is what the UI
-# shows.
-#
-# Figures are drawn without pyplot: nothing is registered anywhere and no display is looked for.
+# Plots: a PNG inside Markdown, the form that the UI shows. Figures are drawn without pyplot, so
+# nothing is registered and no display is needed.
 
 _SIZE_INCHES = (6.4, 2.4)
 _RANKS = 1_000  # of a plot by rank that are drawn, evenly along its axis
@@ -252,7 +250,7 @@ def _plot(title: str, draw: "Callable[[Axes], None]", *, has_data: bool) -> Mark
     )
 
 
-# What an asset's earlier materializations said: the past of a number that is plotted beside it.
+# Values of past runs.
 
 _HISTORY = 200  # materializations looked at
 

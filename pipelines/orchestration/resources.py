@@ -1,9 +1,9 @@
 """
-TenantStore: the tenant a run is about, its log open and its build lock held for the whole run.
+What every run shares: its tenant and its locks, which failures are retried, which are reported.
 
-The lock is held by the resource and not by a step, because a build is one candidate folder that
-all steps write to. Runs execute in one process, so a resource lives exactly as long as its run,
-and the system gives the lock up even where the run is killed.
+`TenantStore` holds the build lock for a whole run and not for a step, because all steps write to
+one candidate folder. Runs execute in one process, so a resource lives exactly as long as its run,
+and the system releases the lock even if the run is killed.
 """
 
 import time
@@ -82,11 +82,8 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
         return build.resume(self._tenant, self._log, self._model)
 
 
-# Turn: who may learn. One run of a tenant at a time, from its first step to its last.
-#
-# A job holds no build lock while it thinks, so that a slow model keeps no build waiting; that a
-# run
-# is alive is told by this lock, which the system gives up with its holder.
+# One run of jobs for a tenant at a time. A job holds no build lock, so a slow model delays no
+# build; this lock, which the system releases with its holder, shows that a run is alive.
 
 
 @contextmanager
@@ -123,10 +120,8 @@ class TenantLock(dg.ConfigurableResource["TenantLock"]):
         return self._tenant
 
 
-# Which failures a retry may cure. What was refused once would only be refused again.
-#
-# No asset is given this policy itself: Dagster tries a step that has one again after Ctrl-C too
-# (`op_execution_error_boundary`, 1.13), and a build could not be stopped.
+# Retries: only of failures that may pass. No asset has this policy itself: Dagster retries such a
+# step after Ctrl-C too (`op_execution_error_boundary`, 1.13), and a build could not be stopped.
 
 RETRIES = dg.RetryPolicy(max_retries=2, delay=1.0, backoff=dg.Backoff.EXPONENTIAL)
 _PASSING = (LogBusy, LogFull, EmbedderError, OSError)
@@ -153,11 +148,8 @@ def retry_or_fail(retry_number: int) -> Iterator[None]:
         raise dg.Failure(f"{type(error).__name__}: {error}", allow_retries=False) from error
 
 
-# Hooks of every job: what failed while nobody looked on is kept where `mnemolog doctor` shows it,
-# and
-# dropped as soon as the same goes right.
-#
-# A refused build is not kept here: why is kept beside the last good manifest already.
+# Failure hooks: `mnemolog doctor` shows what failed unseen until the same step succeeds. A refused
+# build is recorded beside the last good manifest instead.
 
 
 @dg.failure_hook(required_resource_keys={"settings"})

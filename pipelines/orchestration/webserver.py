@@ -1,9 +1,9 @@
 """
 Dagster's pages and its daemon in one process group, behind the request guard.
 
-`dagster dev` would do the same, but opens its port to whoever comes, and its web server can be put
-behind neither a Unix socket nor a header. So its application is taken and served here, guarded, in
-this process: nothing else listens.
+`dagster dev` would do the same, but accepts every caller on its port, and its web server can be put
+behind neither a Unix socket nor a header. So its application is served here, guarded, in this
+process: nothing else listens.
 """
 
 import asyncio
@@ -133,12 +133,11 @@ def _now() -> int:
     return time.time_ns() // 1_000
 
 
-# The connections of Dagster's pages, bounded as the recall server's are.
+# Connections, bounded as the recall server's are.
 #
-# uvicorn waits for a request for ever and counts strangers among all: whoever opens enough
-# connections keeps the owner out. So each connection of its HTTP protocol is looked at as one of
-# `store.access.connections`. One that became a WebSocket passed the guard and is looked at no
-# more.
+# uvicorn waits for a request without limit and counts unknown clients among all: whoever opens
+# enough connections locks the owner out. So each HTTP connection is watched as one of
+# `store.home.http_access`; one that became a WebSocket passed the guard and is not.
 
 _LOOK_EVERY = 10  # of uvicorn's ticks: a second
 

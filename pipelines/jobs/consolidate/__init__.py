@@ -1,4 +1,9 @@
-"""The job."""
+"""
+The job `consolidate`: duplicates merge, corrections take effect, outdated memories become stale.
+
+Strict evidence comes first (`merges`); then, if a model is set, its judgments of near pairs
+(`model_judgments`). Nothing is deleted, and every step can be undone.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,9 +30,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# The job: strict evidence first, then, where a model is set, what it says of near pairs.
-
-
 def propose(context: Context) -> Proposal:
     """Return what would make one of many, let corrections hold, and mark what is over."""
     standing = LiveMemory(context)
@@ -52,8 +54,7 @@ def _first_of_each(before: list[Step], more: Iterable[Step]) -> list[Step]:
     return list(found.values())
 
 
-# What does not hold any more: a value that was corrected, a ttl that ran out, a memory whose own
-# words or sources say so.
+# What is outdated: a corrected value, an expired memory, one whose own words or sources say so.
 
 _OVER = frozenset({"obsolete", "outdated", "superseded", "deprecated", "no-longer-true"})
 _SAYS_SO = re.compile(

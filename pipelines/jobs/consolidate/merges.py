@@ -1,9 +1,9 @@
 """
-Merges: of the memories that say the same, one stands for all.
+Merges: of memories with the same statement, one stands for all.
 
-The one that stands has the most trusted word, then is pinned, then bears what jobs made, then is
-the oldest. It gains the tags, the importance, the metadata and the edges of those it stands for,
-before they give way. Where it cannot (another value under a name of the metadata), they stay.
+The survivor has the most trusted word, then is pinned, then supports what jobs made, then is the
+oldest. It takes over the tags, importance, metadata and edges of the others before they are
+superseded. If it cannot, because their metadata contradict, they stay.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from store.memories.table import NEVER
 from store.plans import steps
 from store.text.strict_duplicates import statement
 
-# Standing: what a consolidation may look at, and which memories it must leave as they are.
+# What a consolidation reads, and which memories it must leave alone.
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,6 @@ def may_replace(newer: Memory, older: Memory) -> bool:
 
 def ids(memories: Sequence[Memory]) -> tuple[str, ...]:
     return tuple(one.id for one in memories)
-
-
-# Taken.
 
 
 def may_correct(newer: Memory, older: Memory) -> bool:

@@ -1,9 +1,9 @@
 """
-What a model is asked: of near pairs whose words differ, whether they say the same.
+The model step of `consolidate`: are two memories with similar words the same, or an update?
 
-It may not overrule strict evidence. Its answer is a plan's steps only where the pair passes what is
-asked of every merge and correction, and its words what `evidence` asks of them; a person reads the
-plan. What it was told of the memories, and in which words, is in the log.
+The model cannot overrule strict evidence. Its answer becomes steps only if the pair passes the
+checks for every merge and correction, and its text the checks at the end of this file; then a
+person reads the plan. The log has each prompt's digest, so a pair is not asked about twice.
 """
 
 import re
@@ -213,11 +213,11 @@ def _merge_steps(
         )
 
 
-# Pairs: memories whose words are much the same, without all being compared with all.
+# Near pairs: memories that share most words, found without comparing all with all.
 #
 # MinHash (Broder, 1997, https://doi.org/10.1109/SEQUEN.1997.666900): two sets of words agree in a
-# hash's smallest value as often as in their words. Two that agree in a band of two such values are
-# compared: 88 in 100 of the pairs that share four words in ten, 99 in 100 of those that share six.
+# hash's smallest value as often as in their words. Pairs that agree in a band of two such values
+# are compared: 88 in 100 of those that share four words in ten, 99 in 100 of those that share six.
 
 _HASHES, _BAND = 24, 2
 _PRIME = (1 << 31) - 1
@@ -272,12 +272,10 @@ def _signature(words: frozenset[str]) -> npt.NDArray[np.int64]:
     return least
 
 
-# Evidence: what a model may not overrule, and what its words are checked against.
+# Evidence that a model cannot overrule, and the checks of its text.
 #
-# Two texts that differ in a number, name, identifier or negation never say the same, whatever a
-# model
-# says. What it writes in their place must hold every word of both that carries something, and none
-# besides.
+# Two texts that differ in a number, name, identifier or negation are never the same, whatever a
+# model answers. A text that replaces both must contain every meaningful word of both and no other.
 
 _NAME = re.compile(r"(?<![\w-])[^\W\d_a-z][\w-]*")
 _NOT = frozenset(

@@ -1,4 +1,13 @@
-"""The job."""
+"""
+The job `distill`: lessons, fixes and decisions from sessions; lessons and notes that are outdated.
+
+Without a model it takes what the log itself shows (`fixes`); with one also what the model reads in
+a session (`model_lessons`), as far as the transcript supports it.
+
+Each finding becomes one memory, however often the job runs: its key is in the memory's metadata, so
+nothing is kept beside the log. A finding that recurs in another session is recorded anew, counts
+more, and supersedes the older memory.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -25,11 +34,6 @@ from store.log.event_kinds import EPISODE, STATEMENT, TRUSTS, Made, MemoryKind, 
 from store.memories.memory import ACTIVE, STALE, Memory, default_importance
 from store.plans import steps
 from store.text.text_features import RULE_KINDS
-
-# The job `distill`: what sessions taught, and what of it, or of imported notes, is stale.
-#
-# Without a model it takes what the log itself shows (`cures`); with one also what the model
-# reads from a session (`reading`), as far as that stands in what it was shown.
 
 
 def propose(context: Context) -> Proposal:
@@ -80,12 +84,7 @@ def _current_lessons(context: Context) -> list[Memory]:
     return [one for one in context.memories(rows) if one.state == ACTIVE]
 
 
-# Lessons: what was found in sessions, made into memories; once, however often the job runs.
-#
-# What was made of a key before is known by the memory's metadata, so nothing is kept beside the
-# log.
-# Found again in another session, a lesson is written anew, counts more, and takes the older's
-# place.
+# From candidates to memories.
 
 NAME: Final = "distill"
 _MORE, _MOST_IMPORTANT = 0.1, 0.9  # importance for each session after the first, and at most

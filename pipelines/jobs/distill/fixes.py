@@ -1,15 +1,13 @@
 """
-Cures: a command that failed, what was changed then, and the same command passing; and what was
-tried, failed and was taken back.
+Fixes and dead ends: a command that failed and passed after a change; a change that was reverted.
 
-A note says error, cause and cure, or it is none: the turn it comes from says more. So the very
-command that failed has to pass, or a wider one, in the same session; the error is the first that
-was seen, before anything was edited in its turn, for what fails after that is unfinished work, or a
-test that was written first; and why it failed, and what mended it, is in the agent's own closing
-words. Nothing is cut: what cannot be said whole is not said.
+A note needs error, cause and fix, or there is none: the turn itself says more. So the same command,
+or a wider one, must pass in the same session. The error is the first one seen, before any edit in
+its turn: what fails later is unfinished work, or a test written first. Why it failed and what fixed
+it are the agent's own closing words. Nothing is cut short: what does not fit whole is left out.
 
-A command that cured twice is a lesson of its own words; one that the failure itself named is not,
-for then a tool gave the order.
+A command that fixed a failure twice becomes a lesson in our own words, unless the failure itself
+named it: then a tool gave the order.
 """
 
 import re

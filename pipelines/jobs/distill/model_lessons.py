@@ -1,10 +1,10 @@
 """
-Reading: what a model learns from a session, as far as that stands in what it was shown.
+The model step of `distill`: what a model learns from a session's transcript.
 
-An answer has to cite lines, and its numbers and names have to stand in those; else it is dropped.
-A rule says nothing that they do not say: where it has a word of its own, who knows whose, it is
-kept as a fact. One that rests on a tool's words, cited or not, has a tool's trust and is no rule.
-What a person refused, or has yet to answer, is not put to them in other words.
+An answer must cite lines of the transcript, and its numbers and names must be in those lines;
+otherwise it is dropped. A rule adds nothing to its lines: with a word of its own it is kept as a
+fact. One that rests on a tool's words, cited or not, has a tool's trust and is no rule. What a
+person refused, or has yet to answer, is not proposed again in other words.
 """
 
 import re
@@ -39,9 +39,9 @@ from store.text import frame
 from store.text.excerpt import one_line
 from store.text.text_features import MAY_RULE, RULE_KINDS
 
-# Transcript: what a model is shown of a session, line by line, each with an id it may cite.
+# The transcript: a session line by line, each with an id that an answer can cite.
 #
-# What a tool wrote is a line of its own and says so. Bounded: of a long session the end is shown.
+# Output of tools is marked as such. A long session is cut to its end.
 
 MOST = 24_000  # characters of a transcript
 _LEAST = 3  # lines; fewer teach nothing

@@ -1,8 +1,8 @@
 """
-The files of the project one stands in: their digests, and the memories whose file has changed.
+Files of the current project: their digests, and the memories whose file has changed.
 
-Only what lies in the project's own work tree is read, no link that leads out of it, no pipe or
-device, and nothing over four megabytes.
+Only regular files in the project's own work tree are read: no links out of it, no pipes or devices,
+nothing over four megabytes.
 """
 
 import os

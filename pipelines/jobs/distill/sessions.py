@@ -1,6 +1,4 @@
-"""
-Sessions as the log tells them: what was asked, done and said in each, and the memories it left.
-"""
+"""Inputs and candidates of `distill`: past sessions from the log, and what one session taught."""
 
 import re
 from collections.abc import Sequence
@@ -122,10 +120,9 @@ def _memories(context: Context, mask: pa.ChunkedArray) -> list[Memory]:
     return context.memories(np.intersect1d(rows, context.living))
 
 
-# Found: what one session taught. The same found in several sessions is one lesson.
-#
-# Its `key` says what makes it the same. Words of a tool are only ever quoted, in what has a tool's
-# trust: so they are never a rule (`serve.reader.memory_json`), however often they are found.
+# A candidate's `key` identifies it: the same finding in several sessions is one lesson. Words of a
+# tool are only quoted, with a tool's trust, so they never become a rule
+# (`serve.reader.memory_json`), however often they recur.
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+", re.IGNORECASE)
 

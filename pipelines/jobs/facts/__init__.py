@@ -1,4 +1,11 @@
-"""The job."""
+"""
+The job `facts`: statements in turns and notes become facts of entities, each with its source.
+
+A fact that has one value at a time is recorded under a key, so that the memory itself closes the
+older value; any other is kept in the memory's metadata. A value recorded by hand is never replaced:
+the turn is linked to it as a conflict. An older turn never replaces a newer value. Each turn is
+read once, and again only after it changed.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass, field
@@ -17,16 +24,6 @@ from store.log.event_kinds import Applied, Made, Planned, Recorded, Restored, Re
 from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, STALE, Memory
 from store.plans import steps
-
-# The job `facts`: what turns and notes state becomes facts of entities, each with its turn as
-# source.
-#
-# What has one value at a time is recorded under a key, so that the memory itself closes the older
-# value; anything else bears its fact in its metadata. A value that a person recorded by hand is
-# never
-# replaced: the turn is linked to it as a conflict. Nor is a newer value by an older turn. A turn
-# is
-# looked at once: again only after it changed.
 
 KINDS = ("raw_turn", "fact", "context", "observation", "decision", "activity", "milestone")
 LABEL = "facts"  # a tag: read this one too, though a tool or the web wrote it

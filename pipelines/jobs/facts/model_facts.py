@@ -1,9 +1,8 @@
 """
-Asking: a model reads turns for the facts that no pattern knows; what it says is believed only where
-the turn says it.
+The model step of `facts`: facts that no pattern finds, kept only if the turn states them.
 
-A fact counts if the model quotes a sentence that asserts it, as `assertions` has them, and that
-holds the value and the entity. So it can find more than patterns do, and make nothing up.
+A fact counts if the model quotes a sentence that asserts it (`statements.assertions`) and that
+contains its value and entity. So a model can find more than the patterns do, and invent nothing.
 """
 
 import re

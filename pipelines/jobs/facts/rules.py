@@ -1,8 +1,8 @@
 """
 Rules: the patterns of statements, each with the relation it states and how sure it is.
 
-Each begins where the sentence does and ends with the value or the entity; what may follow is a
-reason or a time. A relation that has one value at a time is a singleton.
+A pattern begins where the sentence does and ends with the value or the entity; a reason or a time
+may follow. A relation that has one value at a time is a singleton.
 """
 
 import re
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from store.text.mention_rules import CODE_TOOLS, LONE_TOOLS, SUBCOMMANDS
 
-# Forms: what names, values and times look like, as parts of regular expressions.
+# Forms: names, values and times as parts of regular expressions.
 #
-# Names are told from words by their form: a capital letter, a digit, a sign inside, or a tool that
-# everybody writes small. "our database is slow" names none. A space stands for any run of white
-# space, `~` for none or some (`compiled`). Groups are `entity`, `value` and `slot`.
+# A name differs from a word by its form: a capital letter, a digit, a sign inside, or a tool that
+# is commonly written small. "our database is slow" names none. A space stands for white space, `~`
+# for optional white space (`compile_form`). Groups are `entity`, `value` and `slot`.
 
 
 def compile_form(written: str) -> re.Pattern[str]:

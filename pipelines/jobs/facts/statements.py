@@ -1,9 +1,8 @@
 """
-Statements: what an asserted sentence says of which entity, by patterns (`rules`) that match all of
-it.
+From a memory's text to its facts: assertions, the statements in them, whose they are, since when.
 
-So a statement under a condition, in one place or for one case ("in staging", "for EU customers") is
-none. A list of versions states each of them.
+A sentence is a statement if a pattern of `rules` matches all of it. So one with a condition, a
+place or a case ("in staging", "for EU customers") is none. A list of versions states each of them.
 """
 
 import re
@@ -90,13 +89,10 @@ def statements(sentence: str) -> Iterator[Statement]:
         return
 
 
-# Assertions: the sentences of a text that say how things are, and are not asked, supposed, denied,
-# quoted or wished for.
+# Assertions: sentences that are not questions, suppositions, denials, quotes or wishes.
 #
-# Word lists and no model. A sentence that is left out costs little, for the turn it stands in is
-# kept
-# anyway; one that is taken for more than it says would be a wrong fact. So what is in doubt is
-# none.
+# Word lists and no model. A sentence left out costs little, since its turn is kept anyway; one
+# taken for more than it says would be a wrong fact. So a doubtful sentence is left out.
 
 MAX_TEXT = 6_000  # characters; a longer one is pasted, and what it says is not its writer's word
 MAX_SENTENCE = 300
@@ -230,7 +226,7 @@ def bare_assertion(sentence: str) -> str | None:
     return None if _DOUBT.search(_REASON.sub("", bare)) else bare
 
 
-# Phrases: what of a matched sentence is an entity, a value and a time, and what makes it none.
+# Phrases: the entity, value and time of a matched sentence, and what rules each out.
 
 _WHEN = compile_form(WHEN)
 _LED_IN = compile_form(rf"(?P<when>{WHEN})~,?~(?=\S)")
@@ -316,8 +312,7 @@ _VAGUE = frozenset(
 )
 
 
-# Reading: the facts a memory states, with who they are of, since when they hold, and in which
-# words.
+# Facts: statements with their owner, the time since when they hold, and their sentence.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,9 @@
-"""The job."""
+"""
+The job `reflect`: insights that several memories give together, by similarity, time and cause.
+
+An insight is a memory that names its sources, has the least trust among them and their project. Its
+text is put together from theirs; with a model, the model writes it and the sources must support it.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,14 +25,12 @@ from store.log.event_kinds import Made, Step
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, Edge, Memory
 from store.plans import steps
 
-# Standing: what was noticed before, so that running again proposes only what is new.
+# Existing insights, so that another run proposes only new ones.
 #
-# A finding is known by its sources, never by its words. One of which an insight says most already
-# is
-# passed over, also where a person archived or forgot that one; where it grew by half its sources
-# and
-# two at least, the new insight takes the old one's place. The very same sources, whose insight was
-# stale, make that one current again.
+# A finding is identified by its sources, never by its text. One whose sources an insight mostly
+# covers is skipped, also if a person archived or forgot that insight. If its sources grew by half,
+# and by two at least, the new insight supersedes the old one. A stale insight of the very same
+# sources is restored.
 
 GROWN = 1.5  # times its sources
 _MORE = 2  # sources, at least
@@ -99,12 +102,7 @@ def _is_grown(old: frozenset[str], new: frozenset[str]) -> bool:
     return is_same and len(new) >= max(GROWN * len(old), len(old) + _MORE)
 
 
-# reflect: insights of what several memories say together: by likeness, by time and by cause.
-#
-# An insight is a memory of its own that names its sources, is trusted as the least of them and is
-# of
-# their project. Without a model its text is put together from theirs; with one it is written, and
-# held against them.
+# The job.
 
 MOST_INSIGHTS = 200  # of one run, the strongest: a person is to look at them
 

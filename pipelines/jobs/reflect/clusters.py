@@ -1,10 +1,10 @@
 """
-Clusters: memories of more than one day or session that are about the same thing.
+Clusters: memories of more than one day or session about the same thing.
 
-Two memories are alike as far as their vectors say, and half of the rest of the way where they name
-the same rare entities. Groups are found by average linkage in blocks of BLOCK memories that follow
-one another in time: n^2 numbers of memory and time for each block, and n / BLOCK of them, so that
-of n memories it costs n * BLOCK. Memories of two blocks never meet.
+Two memories are as similar as their vectors, plus half of the remaining distance if they name the
+same rare entities. Average linkage groups them in blocks of BLOCK memories that follow one another
+in time: n^2 numbers and steps for each block, so BLOCK * n in all. Memories of different blocks
+never meet.
 """
 
 from collections.abc import Iterator
@@ -113,13 +113,11 @@ def _is_of_several(members: list[Memory]) -> bool:
     return len(sessions) > 1 or len({day(one) for one in members}) > 1
 
 
-# Average linkage: groups of points whose members are alike on average, each pair counting the
-# same.
+# Average linkage: groups whose members are similar on average, each pair counting the same.
 #
-# The nearest-neighbour chain finds the pairs to merge in n^2 steps and n^2 numbers of memory, with
-# the same groups as merging the most similar pair over and over, for average linkage never makes
-# two
-# groups more alike than either was to what it was merged with.
+# The nearest-neighbour chain finds the pairs to merge in n^2 steps and n^2 numbers. Its groups are
+# those of merging the most similar pair over and over, since average linkage never makes two groups
+# more similar than either was to what it was merged with.
 #
 # Murtagh 1983, https://doi.org/10.1093/comjnl/26.4.354; the update is Lance and Williams 1967.
 

@@ -1,9 +1,9 @@
 """
-Written: an insight's text by a model, of which only what its sources bear out is kept.
+The text of an insight: its topic, its sources' key sentences, or a model's text they support.
 
-A sentence is kept where every number, name and identifier in it stands in a source, where most of
-its words do, where it says no "not" that no source says, and where it is not too long for one. A
-text of which nothing is left is put together from its sources' own sentences instead.
+A sentence by a model is kept if every number, name and identifier in it is in a source, most of its
+words are, it contains no negation that no source contains, and it is not too long. If none is left,
+the text is put together from the sources' own sentences.
 """
 
 import math
@@ -20,8 +20,6 @@ from pipelines.llm.client import Answer, LanguageModel
 from store.memories.memory import Memory
 from store.text import tokenizer
 from store.text.mentions import mentions
-
-# Wording: an insight's text, made of its sources' own sentences, each with its date.
 
 QUOTED = 4  # sentences
 _OF_CHAIN = 8
@@ -42,7 +40,7 @@ def extractive_text(finding: Finding) -> str:
     return "\n".join([headline(finding), *lines])
 
 
-# Words: what the texts of some memories share, as they are written, and their telling sentences.
+# Terms, topics and key sentences.
 
 LONGEST = 200  # characters of a quoted sentence
 OWN = 4

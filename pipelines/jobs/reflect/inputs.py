@@ -1,10 +1,10 @@
 """
-Material: the memories of one project that insights may be made of, and what they name.
+Inputs and findings of `reflect`: a project's memories with the entities they name.
 
-What a job derived is no material, so no insight is made of insights; but what consolidate merged
-stands for its sources. Nor are commits and the turns of agents: that several touched the same files
-is what `git log` and recall tell whoever asks, and nothing that somebody noted. Of very many
-memories the newest are looked at.
+Memories that jobs derived are left out, so no insight is made of insights; memories that
+consolidate merged stand for their sources. So are commits and the turns of agents: that several
+touched the same files is in `git log`, and nobody noted it. Of very many memories the newest are
+used.
 """
 
 from collections.abc import Iterator, Sequence
@@ -101,7 +101,7 @@ def _names(index: EntityIndex, rows: Rows) -> tuple[tuple[Name, ...], tuple[froz
     return names, tuple(map(frozenset, of))
 
 
-# Finding: what several memories say together, before it is put into words.
+# A finding, before it is put into words.
 
 InsightType = Literal["cluster", "temporal", "causal"]
 

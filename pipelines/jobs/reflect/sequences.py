@@ -1,11 +1,10 @@
 """
-Patterns in time: the same error on several days, and its rhythm.
+Findings in time: errors that recur and their rhythm; chains of cause; failures with their fix.
 
-An error comes back where it is named on DAYS days or more. Files that are changed and commands that
-are run often are what work looks like, and no insight. A rhythm (a weekday, the days after a
-release) is only told where chance gives as much of it in less than CHANCE of all cases: the
-binomial tail of its days, each likely as the project's own days of writing are, over all that was
-tried (Bonferroni).
+An error recurs if it is named on DAYS days or more. Files that change often and commands that run
+often are ordinary work. A rhythm (a weekday, the days after a release) is reported only if chance
+explains it in less than CHANCE of all cases: the binomial tail of its days, each as likely as the
+project's own days of writing, over all that was tried (Bonferroni).
 """
 
 from bisect import bisect_left
@@ -97,13 +96,10 @@ def binomial_tail(hits: int, days: int, usual: float) -> float:
     )
 
 
-# What led to what: chains of parents and reasoning edges, and failures with the fix that followed.
-#
-# A chain follows `parent_id` and the edges cause, support and derived, each from what was first to
-# what came of it: an edge's target is its source's cause or support, or is derived from it. A fix
-# belongs to the newest failure before it, of FORGET days at most, that names the same error, or
-# two
-# of the same other names.
+# Causes. A chain follows `parent_id` and the edges cause, support and derived, from what was first
+# to its result: an edge's target is its source's cause or support, or derives from it. A fix
+# belongs to the newest failure before it, of FORGET days at most, that names the same error or two
+# other names in common.
 
 SHORTEST, LONGEST = 3, 8  # memories of a chain
 FORGET = 30  # days
