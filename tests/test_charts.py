@@ -7,9 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from serve import formatting
-from serve.charts import document, plots
-from serve.charts.chart import Chart, empty, figure, svg
-from serve.charts.scale import Scale, ticks
+from serve.reports import charts, statistics_plots
+from serve.reports.charts import Chart, Scale, empty_chart, render_figure, render_svg, ticks
 
 DAY = 86_400_000_000
 SVG = "{http://www.w3.org/2000/svg}"
@@ -17,7 +16,7 @@ HOSTILE = '</svg><script>alert(1)</script> & "quoted" \u202e'
 
 
 def drawn(chart: Chart) -> ElementTree.Element:
-    return ElementTree.fromstring(svg(chart))
+    return ElementTree.fromstring(render_svg(chart))
 
 
 def days(count: int) -> list[int]:
@@ -26,16 +25,18 @@ def days(count: int) -> list[int]:
 
 def every_chart() -> list[Chart]:
     series = ([], [0], [5], [0, 0, 0], [1, 2, 3], [1e15, 0, 2], [math.nan, math.inf, 1], [-3, 4])
-    made = [empty("Nothing")]
+    made = [empty_chart("Nothing")]
     for values in series:
         at = days(len(values))
-        made.append(plots.area("Area", at, values))
-        made.append(plots.bars("Bars", at, {"a": values, "b": values}))
-        made.append(plots.rows("Rows", {f"name {place}": one for place, one in enumerate(values)}))
-        made.append(plots.spark("Spark", values))
+        made.append(charts.area_chart("Area", at, values))
+        made.append(charts.bar_chart("Bars", at, {"a": values, "b": values}))
+        made.append(
+            charts.row_chart("Rows", {f"name {place}": one for place, one in enumerate(values)})
+        )
+        made.append(charts.sparkline("Spark", values))
     for counts in ([], [0, 0], [1], [3, 0, 10**9]):
         edges = [float(place) for place in range(len(counts) + 1)]
-        made.append(plots.histogram("Histogram", edges, counts, marks={"p50": 0.5}))
+        made.append(charts.histogram("Histogram", edges, counts, marks={"p50": 0.5}))
     return made
 
 
@@ -53,53 +54,53 @@ def test_a_chart_of_any_data_is_well_formed_and_has_a_title_and_a_description(ch
 
 
 def test_no_data_says_so_and_draws_nothing():
-    root = drawn(plots.bars("Bars", [], {}))
+    root = drawn(charts.bar_chart("Bars", [], {}))
     assert [one.text for one in root.iter(f"{SVG}text")] == ["nothing yet"]
     assert not list(root.iter(f"{SVG}rect"))
 
 
 def test_one_point_is_a_mark_and_no_line():
-    root = drawn(plots.area("Area", days(1), [7]))
+    root = drawn(charts.area_chart("Area", days(1), [7]))
     assert len(list(root.iter(f"{SVG}rect"))) == 1
     assert not list(root.iter(f"{SVG}path"))
 
 
 def test_names_are_escaped_in_the_picture_and_in_the_table():
-    chart = plots.rows(HOSTILE, {HOSTILE: 3.0}, said=HOSTILE)
-    html = figure(chart)
+    chart = charts.row_chart(HOSTILE, {HOSTILE: 3.0}, said=HOSTILE)
+    html = render_figure(chart)
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     ElementTree.fromstring(html)
 
 
 def test_a_bar_is_as_tall_as_its_value():
-    root = drawn(plots.bars("Bars", days(2), {"a": [50, 100]}))
+    root = drawn(charts.bar_chart("Bars", days(2), {"a": [50, 100]}))
     low, high = (float(one.get("height", "0")) for one in root.iter(f"{SVG}rect"))
     assert high == pytest.approx(2 * low, abs=0.2)
 
 
 def test_series_stand_upon_one_another():
-    root = drawn(plots.bars("Bars", days(1), {"a": [30], "b": [70]}))
+    root = drawn(charts.bar_chart("Bars", days(1), {"a": [30], "b": [70]}))
     first, second = root.iter(f"{SVG}rect")
     foot = float(second.get("y", "0")) + float(second.get("height", "0"))
     assert foot == pytest.approx(float(first.get("y", "0")), abs=0.2)
 
 
 def test_a_value_below_zero_goes_the_other_way():
-    chart = plots.rows("Rows", {"up": 2.0, "down": -1.0})
+    chart = charts.row_chart("Rows", {"up": 2.0, "down": -1.0})
     up, down = drawn(chart).iter(f"{SVG}rect")
     assert float(down.get("x", "0")) < float(up.get("x", "0"))
     assert [one.get("class") for one in (up, down)] == ["column f1", "column f2"]
 
 
 def test_the_table_has_every_figure():
-    html = ElementTree.fromstring(figure(plots.area("Area", days(3), [1, 20_000, 3])))
+    html = ElementTree.fromstring(render_figure(charts.area_chart("Area", days(3), [1, 20_000, 3])))
     cells = [one.text for one in html.iter("td")]
     assert cells == ["1", "20,000", "3"]
 
 
 def test_a_histogram_names_its_last_step_without_an_end():
-    chart = plots.histogram("H", (0.0, 10.0, math.inf), (1, 3), formatting.milliseconds)
+    chart = charts.histogram("H", (0.0, 10.0, math.inf), (1, 3), formatting.milliseconds)
     assert [row[0] for row in chart.rows] == ["0.0 ms to 10 ms", "10 ms or more"]
 
 
@@ -141,8 +142,8 @@ def test_numbers_read_well(written, value, said):
 
 def test_a_file_of_pictures_is_one_svg_and_a_page_loads_nothing():
     charts = every_chart()
-    root = ElementTree.fromstring(document.picture("All <of> it", charts))
+    root = ElementTree.fromstring(statistics_plots.svg_document("All <of> it", charts))
     assert len(list(root.iter(f"{SVG}svg"))) == 1 + len(charts)
-    html = document.page("All <of> it", charts)
+    html = statistics_plots.html_document("All <of> it", charts)
     assert "<h1>All &lt;of&gt; it</h1>" in html
     assert "http" not in html.replace("http://www.w3.org/2000/svg", "")

@@ -11,7 +11,7 @@ from torture import forged_write
 from torture.forged_write import Place
 
 from serve.reader.reader import Reader
-from serve.summaries import picture
+from serve.reports import graph_views
 from store.derived import catalog, constraints
 from store.derived.constraints import RUNS, SAME_ROWS, VALUES
 from store.home.errors import SnapshotDamaged
@@ -161,4 +161,4 @@ def test_a_picture_without_its_tables_is_none(built: Built, name: str):
     manifest = manifests.current(built.tenant)
     bare = msgspec.structs.replace(manifest.projections[name], parts={})
     refs = {**manifest.projections, name: bare}
-    assert picture.drawn(msgspec.structs.replace(manifest, projections=refs)) is None
+    assert graph_views.draw_graph(msgspec.structs.replace(manifest, projections=refs)) is None

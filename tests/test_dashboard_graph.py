@@ -11,8 +11,8 @@ import pytest
 from dashboard_page import CHROMIUM, NOW, PHONE, Browser, application, browser, tab
 from flask import Flask
 
+from serve.reports import graph_views
 from serve.server.open_tenants import OpenTenants
-from serve.summaries import picture
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant
 from store.home.config import Settings
@@ -170,7 +170,7 @@ def test_entities_are_found_by_kind_and_name(app: Flask, tmp_path: Path):
         for number in range(len(index)):
             assert index.find(index.kind(number), index.name(number)) == number
         assert index.find("file", "zzz") is None and index.find("", "") is None
-        named = picture.most_mentioned(index, None, 2)
+        named = graph_views.most_mentioned(index, None, 2)
     tenants.close()
     assert [one.mentions for one in named] == [3, 2]
 

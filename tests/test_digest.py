@@ -12,8 +12,8 @@ from serve.app import create_app
 from serve.cli import environment, main
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
+from serve.reports.overviews import digest, digest_payload
 from serve.server.open_tenants import OpenTenants
-from serve.summaries.digest import digest, shown
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant
 from store.home.config import Settings
@@ -74,7 +74,7 @@ def work(log: EventLog) -> None:
 
 def told(log: EventLog, home: Path, since: int, project: str | None = None) -> dict:
     with Reader(tenant.tenant(home), log, MODEL).view() as view:
-        return shown(digest(view, log, Filter(NOW, project, since=since)), NOW)
+        return digest_payload(digest(view, log, Filter(NOW, project, since=since)), NOW)
 
 
 def ids(notes: list[dict]) -> list[str]:

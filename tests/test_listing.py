@@ -9,7 +9,7 @@ from conftest import NOW, Built
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.reader.view import View
-from serve.summaries.listing import Listing, Position, page, shown
+from serve.reports.listing import Listing, Position, memory_fields, page
 from store.home.instants import moment
 from store.log import commands
 from store.log.commands import Draft
@@ -240,7 +240,7 @@ def test_what_changes_comes_again_at_the_end_of_the_order_of_change(changed: Bui
 
 
 def test_a_listed_memory_says_what_it_can_be_sorted_and_filtered_by(view: View):
-    found = {one.id: shown(one, LATER) for one in page(view, ASKED["any"], 200).memories}
+    found = {one.id: memory_fields(one, LATER) for one in page(view, ASKED["any"], 200).memories}
     assert found["k3"]["key"] == "deploy.region"
     assert found["m05"]["importance"] == 0.95
     assert found["t1"]["state"] == "expired"

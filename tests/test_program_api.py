@@ -18,8 +18,8 @@ from serve.api.operation import Operation
 from serve.api.routes import OPERATIONS
 from serve.reader import memory_json
 from serve.recall.request import RecallRequest
+from serve.reports import proposals
 from serve.server.problems import TITLES
-from serve.summaries import proposals
 from store.home import tokens
 from store.home.config import load
 from store.ingest import queue_file

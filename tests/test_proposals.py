@@ -8,8 +8,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from serve.app import create_app
+from serve.reports import proposals
 from serve.server.open_tenants import OpenTenants
-from serve.summaries import proposals
 from store.home.config import Settings
 from store.home.errors import Conflict, NotFound, PlanStale
 from store.log import commands, lesson_commands

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from hook_session import MINUTE, Session, ids, notes, opened
 
+from serve.hooks.brief import BYTES as BRIEF_BYTES
 from serve.hooks.session import DIGEST_BYTES
-from serve.summaries.brief import BYTES as BRIEF_BYTES
 from store.embedders.lexical import LexicalEmbedder
 from store.home import projects, tenant
 from store.log import commands

@@ -4,24 +4,31 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import NOW, Built
 
-from serve.charts.chart import figure
 from serve.cli import main
 from serve.lessons.lesson_stats import LessonStats
 from serve.reader.reader import Reader
 from serve.reader.view import View
-from serve.statistics import recalls
-from serve.statistics.figures import Statistics, live, statistics, waiting
-from serve.statistics.growth import growth
-from serve.statistics.holdings import memories
-from serve.statistics.pictures import impact, of_file
-from serve.statistics.recalls import answered, rate, ratings
-from serve.statistics.shown import counts, shown
-from serve.statistics.spending import spending
-from serve.summaries.tenant_stats import tenant_stats
+from serve.reports.charts import render_figure
+from serve.reports.holdings import memory_counts
+from serve.reports.statistics import (
+    Statistics,
+    count_open_proposals,
+    growth,
+    live_counters,
+    rating_counts,
+    recall_outcomes,
+    recall_rate,
+    spending,
+    statistics,
+    tenant_stats,
+)
+from serve.reports.statistics_plots import file_charts, lesson_impact
+from serve.reports.statistics_rendering import counts, statistics_payload
 from store.derived.lessons import Counts
 from store.home import failures
 from store.home.tenant import Tenant
@@ -79,7 +86,7 @@ def of(built: Built, now: int = NOW) -> Statistics:
 
 
 def test_memories_are_counted_by_kind_and_state(view: View):
-    found = memories(view, NOW)
+    found = memory_counts(view, NOW)
     assert found.of_state("forgotten") == 1
     assert found.of_state("archived") == 1
     assert found.of_state("superseded") == 2
@@ -93,8 +100,8 @@ def test_what_was_written_since_the_build_counts_once(built: Built):
     commands.forget(built.log, "m00", NOW)
     commands.record(built.log, Draft(id="brief", content="Gone in a minute", ttl_s=60), NOW)
     with Reader(built.tenant, built.log, built.embedder).view() as view:
-        assert memories(view, NOW).active == 37
-        later = memories(view, NOW + HOUR)
+        assert memory_counts(view, NOW).active == 37
+        later = memory_counts(view, NOW + HOUR)
         assert (later.active, later.of_state("expired")) == (36, 1)
         assert later.of_state("forgotten") == 2
 
@@ -128,17 +135,17 @@ def test_growth_counts_every_event_once(log: EventLog):
 
 def test_an_empty_log_has_figures_too(log: EventLog):
     assert growth(log, NOW).memories == (0,)
-    assert answered(log).silence is None
-    assert answered(log).took(0.5) is None
-    assert rate(log, NOW).a_minute == 0
-    assert ratings(log).mean is None
+    assert recall_outcomes(log).silence is None
+    assert recall_outcomes(log).took(0.5) is None
+    assert recall_rate(log, NOW).a_minute == 0
+    assert rating_counts(log).mean is None
 
 
 def test_recalls_are_counted_by_minute_and_day(log: EventLog):
     start = NOW - NOW % MINUTE
     for at in (start, start - 1, start - 5 * MINUTE, start - 2 * HOUR, start - 40 * DAY):
         told(log, at, recalled(1))
-    found = rate(log, NOW)
+    found = recall_rate(log, NOW)
     assert (found.minutes[-1], found.minutes[-2], found.minutes[-6]) == (1, 1, 1)
     assert found.last_hour == 3
     assert found.last_day == 4
@@ -151,7 +158,7 @@ def test_silence_and_latency_are_those_of_the_newest_receipts(log: EventLog):
         told(log, NOW - (20 - number) * MINUTE, recalled(1_000))
     for number in range(4):
         told(log, NOW - (4 - number) * MINUTE, recalled(number + 1, *[0.5] * (number % 2)))
-    found = answered(log, 4)
+    found = recall_outcomes(log, 4)
     assert found.looked_at == 4
     assert found.silence == 0.5
     assert found.took(1.0) == 4
@@ -163,7 +170,7 @@ def test_silence_and_latency_are_those_of_the_newest_receipts(log: EventLog):
 def test_ratings_are_told_apart(log: EventLog):
     for verdict in (1.0, 0.5, -1.0, 0.0):
         told(log, NOW, Rated(verdict=verdict), "m1")
-    found = ratings(log)
+    found = rating_counts(log)
     assert (found.looked_at, found.helped, found.harmed) == (4, 2, 1)
     assert found.mean == pytest.approx(0.125)
 
@@ -183,10 +190,10 @@ def test_spending_is_by_day_and_purpose(log: EventLog):
 def test_what_waits_is_what_nobody_answered(log: EventLog):
     planned = Planned(job="archive", watermark=0, steps=())
     told(log, NOW, planned)
-    assert waiting(log) == 1
+    assert count_open_proposals(log) == 1
     rejected = Event("x", NOW, planned, "x")
     log.append([rejected, Event("y", NOW, Rejected(), "x")])
-    assert waiting(log) == 1
+    assert count_open_proposals(log) == 1
 
 
 def test_builds_tell_of_checks_refusals_and_failures(built: Built):
@@ -206,7 +213,7 @@ def test_live_figures_are_those_of_the_statistics(built: Built):
     told(built.log, NOW - 5 * MINUTE, recalled(3, 0.5))
     found = of(built)
     with Reader(built.tenant, built.log, built.embedder).view() as view:
-        moving = live(built.log, view, NOW)
+        moving = live_counters(built.log, view, NOW)
     assert moving.memories == found.memories.active
     assert (moving.events, moving.tail) == (found.events, found.builds.tail)
     assert moving.minutes == found.rate.minutes
@@ -233,7 +240,7 @@ def test_a_tenants_figures_in_the_api_are_those_of_the_statistics(built: Built):
 def test_what_is_shown_adds_up(built: Built):
     for number in range(20):
         told(built.log, NOW - number * HOUR, recalled(number, *[number / 20] * (number % 3)))
-    found = shown(of(built))
+    found = statistics_payload(of(built))
     assert sum(found["recalls"]["took_ms"]["counts"]) == found["recalls"]["looked_at"] == 20
     assert sum(found["recalls"]["confidence"]["counts"]) == 19
     assert sum(found["growth"]["memories"]) == 40
@@ -243,11 +250,11 @@ def test_what_is_shown_adds_up(built: Built):
 
 
 def test_counts_lie_between_edges():
-    assert counts(recalls.np.array([0.0, 0.9, 1.0, 5.0, 99.0]), (0, 1, 5, 10)) == [2, 1, 2]
+    assert counts(np.array([0.0, 0.9, 1.0, 5.0, 99.0]), (0, 1, 5, 10)) == [2, 1, 2]
 
 
 def test_every_picture_has_a_description(built: Built):
-    for chart in of_file(of(built), ()):
+    for chart in file_charts(of(built), ()):
         assert chart.description.endswith(".")
 
 
@@ -316,7 +323,7 @@ def test_what_a_lesson_says_is_harmless_in_a_picture(built: Built):
     )
     assert memory is not None
     sums = {"good_followed": 3, "bad_followed": 0, "good_ignored": 0, "bad_ignored": 3}
-    chart = impact([LessonStats(memory, Counts(sums), {})])
-    assert "\u202e" not in figure(chart)
-    assert "<script" not in figure(chart)
+    chart = lesson_impact([LessonStats(memory, Counts(sums), {})])
+    assert "\u202e" not in render_figure(chart)
+    assert "<script" not in render_figure(chart)
     assert chart.rows[0][1] == "+100 pts"

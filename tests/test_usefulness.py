@@ -13,8 +13,8 @@ from test_pretool import agent, tenants
 
 from serve.cli import main
 from serve.recall.context_block import short_id
-from serve.statistics import usefulness as counted
-from serve.statistics.usefulness import DAY, Period, Usefulness, usefulness
+from serve.reports import usefulness as counted
+from serve.reports.usefulness import DAY, Period, Usefulness, usefulness
 from store.agents.prompt_statements import SAID_OTHERWISE
 from store.log import commands, lesson_commands
 from store.log.commands import Draft

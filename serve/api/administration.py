@@ -23,10 +23,10 @@ from msgspec import Meta
 
 from serve.api.openapi import document
 from serve.api.operation import Call, Nothing, Operation, Reply
+from serve.reports.statistics import tenant_stats
 from serve.server import tenant_admin
 from serve.server.metrics import MIMETYPE, exposition
 from serve.server.open_tenants import OpenTenants
-from serve.summaries.tenant_stats import tenant_stats
 from serve.version import version
 from store.home.errors import LogError, NotReady
 from store.home.tenant import Tenant

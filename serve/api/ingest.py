@@ -14,8 +14,8 @@ from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.preconditions import IDEMPOTENCY_KEY, MARK, idempotency_key
 from serve.api.shapes import InTenant, SentDraft
 from serve.fields import ProjectName, TenantName
-from serve.summaries.ingested import shown
-from serve.summaries.listing import Position
+from serve.reports.listing import Position
+from serve.reports.receipts import ingest_job_fields
 from store.home.instants import new_id
 from store.home.projects import named_project
 from store.ingest.batch import MAX_ITEMS, Batch, Turn, make_batch, turn_drafts
@@ -68,12 +68,12 @@ def queue_of(call: Call[Any, Any]) -> Queue:
 
 def summarize_job(job: Job) -> JobInShort:
     """Return a job as it is sent."""
-    return JobInShort(**shown(job))
+    return JobInShort(**ingest_job_fields(job))
 
 
 def _whole_job(job: Job, outcome: Outcome) -> WholeJob:
     because = tuple(Refused(one.item, one.reason) for one in outcome.refused)
-    return WholeJob(ids=outcome.ids, because=because, **shown(job))
+    return WholeJob(ids=outcome.ids, because=because, **ingest_job_fields(job))
 
 
 JOB_OPERATIONS = (

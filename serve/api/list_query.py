@@ -12,7 +12,7 @@ from msgspec import Meta, structs
 from serve.api.operation import Call
 from serve.fields import When
 from serve.formatting import parse_time
-from serve.summaries.listing import Position
+from serve.reports.listing import Position
 from store.home.errors import InvalidCursor, InvalidInput
 from store.home.instants import micros
 

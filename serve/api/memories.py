@@ -21,9 +21,9 @@ from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.preconditions import derive_id, first_use_check, idempotency_key, replay_header
 from serve.api.shapes import InProject, InTenant, SentDraft
 from serve.fields import Reason, TenantName
+from serve.reports import memory_detail
+from serve.reports.memory_detail import full_json_by_id
 from serve.server.open_tenants import OpenTenant
-from serve.summaries import history
-from serve.summaries.memory_detail import full_json_by_id
 from store.home.errors import ChangedSince, InvalidInput, NotFound
 from store.home.projects import named_project
 from store.log import commands
@@ -101,18 +101,18 @@ def memory_reply(tenant: OpenTenant, id_: str, seq: int) -> Reply:
 
 def show_history(call: Call[InTenant, Nothing]) -> Reply:
     id_ = commands.resolve(call.tenant.log, call.path["id"])
-    found = call.tenant.reader.answer(lambda view: history.of_memory(view, id_))
+    found = call.tenant.reader.answer(lambda view: memory_detail.history_of_memory(view, id_))
     if not found:
         raise NotFound(f"no memory {id_!r}")
-    return Reply({"id": id_, "memories": [history.shown(one) for one in found]})
+    return Reply({"id": id_, "memories": [memory_detail.history_fields(one) for one in found]})
 
 
 def show_key_history(call: Call[InProject, Nothing]) -> Reply:
     key, project = call.path["key"], named_project(call.query.project)
-    found = call.tenant.reader.answer(lambda view: history.of_key(view, key, project))
+    found = call.tenant.reader.answer(lambda view: memory_detail.history_of_key(view, key, project))
     if not found:
         raise NotFound(f"no memory has the key {key!r}")
-    return Reply({"key": key, "memories": [history.shown(one) for one in found]})
+    return Reply({"key": key, "memories": [memory_detail.history_fields(one) for one in found]})
 
 
 def _acknowledge(appended: Appended) -> Acknowledged:

@@ -16,7 +16,7 @@ from serve.api.operation import EXPORTS, Call, Nothing, Operation, Reply
 from serve.api.shapes import InProject, InTenant
 from serve.fields import ProjectName
 from serve.reader.filters import Filter
-from serve.summaries.listing import Listing, Sort, State, page, shown_all
+from serve.reports.listing import Listing, Sort, State, all_memory_fields, page
 from store.home.errors import NotReady
 from store.home.projects import checked_project, named_project
 from store.importers.jsonl import Exported
@@ -61,7 +61,7 @@ def list_memories(call: Call[OfMemories, Nothing]) -> Reply:
     found = tenant.reader.answer(lambda view: page(view, asked, query.limit, after))
     return Reply(
         {
-            "memories": shown_all(found.memories, now),
+            "memories": all_memory_fields(found.memories, now),
             "next": None if found.next is None else encode_cursor(found.next, of),
             "total": found.total,
         }

@@ -19,8 +19,8 @@ from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.preconditions import derive_id, first_use_check, replay_header
 from serve.api.shapes import InProject, InTenant
 from serve.recall.request import RateRequest, RecallRequest, answer
-from serve.summaries import receipts as told
-from serve.summaries.listing import Position
+from serve.reports.listing import Position
+from serve.reports.receipts import receipt_fields, receipt_summary
 from store.home.projects import named_project
 from store.log import commands, receipts
 from store.log.event_kinds import Id
@@ -127,7 +127,7 @@ def list_receipts(call: Call[OfReceipts, Nothing]) -> Reply:
     after = None if query.cursor is None else decode_cursor(query.cursor, of)
     tenant.notes.write_if_possible()  # those of the answers just given, too
     page = receipts.page(tenant.log, wanted, query.limit, after)
-    found = [told.in_short(tenant.log, one, query.memory) for one in page.receipts]
+    found = [receipt_summary(tenant.log, one, query.memory) for one in page.receipts]
     following = page.last and encode_cursor(Position(*page.last), of)
     return Reply({"receipts": found, "next": following, "looked_at": page.looked_at})
 
@@ -136,7 +136,7 @@ def show_receipt(call: Call[InTenant, Nothing]) -> Reply:
     tenant = call.tenant
     tenant.notes.write_if_possible()
     receipt = receipts.find(tenant.log, call.path["id"])
-    return Reply(tenant.reader.answer(lambda view: told.shown(view, tenant.log, receipt)))
+    return Reply(tenant.reader.answer(lambda view: receipt_fields(view, tenant.log, receipt)))
 
 
 RECEIPT_OPERATIONS = (

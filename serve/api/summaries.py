@@ -22,10 +22,11 @@ from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.shapes import InProject, InTenant
 from serve.fields import Topic
 from serve.lessons import lesson_stats
+from serve.reader import goals
 from serve.reader.filters import Filter
 from serve.reader.view import View
-from serve.summaries import conflicts, digest, facts, goals, graph, overview
-from serve.summaries.overview import item
+from serve.reports import conflicts, graph_views, overviews
+from serve.reports.overviews import memory_item
 from store.home.instants import moment
 from store.home.projects import named_project
 from store.log.event_kinds import GoalStatus
@@ -55,9 +56,9 @@ def list_facts(call: Call[OfFacts, Nothing]) -> Reply:
     project = named_project(query.project)
     asked = parse_moment("as_of", query.as_of, now)
     at = None if query.all else asked or now
-    found = call.tenant.reader.answer(lambda view: facts.known(view, project))
-    held = facts.held(found, at, query.entity)
-    first = [facts.shown(one) for one in held[: query.limit]]
+    found = call.tenant.reader.answer(lambda view: conflicts.known_facts(view, project))
+    held = conflicts.facts_held_at(found, at, query.entity)
+    first = [conflicts.fact_payload(one) for one in held[: query.limit]]
     return Reply({"facts": first, "more": len(held) - len(first)})
 
 
@@ -68,7 +69,10 @@ def list_conflicts(call: Call[OfConflicts, Nothing]) -> Reply:
         lambda view: conflicts.conflicts(view, tenant.log, now, project)
     )
     return Reply(
-        {"conflicts": [conflicts.shown(one, now) for one in found], "compared_all": is_all}
+        {
+            "conflicts": [conflicts.conflict_payload(one, now) for one in found],
+            "compared_all": is_all,
+        }
     )
 
 
@@ -117,12 +121,14 @@ def list_goals(call: Call[OfGoals, Nothing]) -> Reply:
     asked = Filter(now, named_project(query.project))
 
     def of(view: View) -> dict[str, object]:
-        chains = goals.chains(view, asked)
+        chains = goals.milestone_chains(view, asked)
         return {
-            "goals": goals.shown(
-                goals.with_status(view, asked, _statuses(query.state)), moment(now).date()
+            "goals": goals.goals_payload(
+                goals.goals_with_status(view, asked, _statuses(query.state)), moment(now).date()
             ),
-            "chains": {one.name: [item(memory) for memory in one.milestones] for one in chains},
+            "chains": {
+                one.name: [memory_item(memory) for memory in one.milestones] for one in chains
+            },
         }
 
     return Reply(call.tenant.reader.answer(of))
@@ -130,7 +136,7 @@ def list_goals(call: Call[OfGoals, Nothing]) -> Reply:
 
 def _statuses(state: GoalStatus | Literal["unreached", "all"]) -> tuple[GoalStatus, ...]:
     if state == "unreached":
-        return goals.OPEN
+        return goals.OPEN_STATUSES
     return get_args(GoalStatus) if state == "all" else (state,)
 
 
@@ -167,10 +173,10 @@ class OfLessons(InProject, frozen=True, kw_only=True):
 
 def show_overview(call: Call[AboutTopic, Nothing]) -> Reply:
     service, asked = call.service, _filter(call)
-    question = overview.about(call.query.topic, asked, service.choices)
+    question = overviews.overview_question(call.query.topic, asked, service.choices)
     embedder = service.tenants.embedder
-    found = call.tenant.reader.answer(lambda view: overview.overview(view, question, embedder))
-    return Reply(overview.shown(found))
+    found = call.tenant.reader.answer(lambda view: overviews.overview(view, question, embedder))
+    return Reply(overviews.overview_payload(found))
 
 
 def list_lessons(call: Call[OfLessons, Nothing]) -> Reply:
@@ -189,8 +195,8 @@ def show_digest(call: Call[OfPeriod, Nothing]) -> Reply:
         since=now - DIGEST_US if since is None else since,
         until=now if until is None else until,
     )
-    found = tenant.reader.answer(lambda view: digest.digest(view, tenant.log, asked))
-    return Reply(digest.shown(found, now))
+    found = tenant.reader.answer(lambda view: overviews.digest(view, tenant.log, asked))
+    return Reply(overviews.digest_payload(found, now))
 
 
 def _filter(call: Call[Any, Nothing]) -> Filter:
@@ -259,14 +265,18 @@ def show_neighbourhood(call: Call[AboutEntity, Nothing]) -> Reply:
     asked = call.query
 
     def of(view: View) -> dict[str, object]:
-        return graph.shown(view, graph.neighbourhood(view, asked.entity, asked.hops, asked.limit))
+        return graph_views.neighbourhood_payload(
+            view, graph_views.neighbourhood(view, asked.entity, asked.hops, asked.limit)
+        )
 
     return Reply(call.tenant.reader.answer(of))
 
 
 def list_entities(call: Call[ByPrefix, Nothing]) -> Reply:
     asked = call.query
-    found = call.tenant.reader.answer(lambda view: graph.beginning(view, asked.prefix, asked.limit))
+    found = call.tenant.reader.answer(
+        lambda view: graph_views.beginning(view, asked.prefix, asked.limit)
+    )
     return Reply({"entities": found})
 
 

@@ -10,7 +10,7 @@ import msgspec
 from serve import formatting
 from serve.cli import environment, output
 from serve.cli.environment import Environment
-from serve.summaries.recording import recording
+from serve.reports.recording_status import recording_status
 from store.home.config import Settings
 from store.home.errors import InvalidInput, LogError
 from store.home.instants import isoformat
@@ -94,7 +94,7 @@ def recall(
 ) -> None:
     """Recall the memories that answer QUERY, best first."""
     settings, at = env.settings(), environment.now()
-    touch = not no_touch and not recording(settings, "", Path.cwd(), at)["off"]
+    touch = not no_touch and not recording_status(settings, "", Path.cwd(), at)["off"]
     question = _request_body(settings, " ".join(query), at, touch=touch, explain=explain, **asked)
     with environment.open_log(settings, waits=True) as log:
         payload, receipt = environment.recall_from_server(settings, question), None

@@ -10,7 +10,7 @@ import click
 
 from serve.cli import environment, output
 from serve.cli.environment import Environment
-from serve.summaries.ingested import shown
+from serve.reports.receipts import ingest_job_fields
 from store.home.config import Settings
 from store.home.errors import LogError, QueueFull
 from store.home.instants import isoformat
@@ -105,7 +105,7 @@ def show(env: Environment, /, job: str, as_json: bool) -> None:
     found, outcome = queue.get(job), queue.outcome(job)
     if as_json:
         because = [{"item": one.item, "reason": one.reason} for one in outcome.refused]
-        output.emit(shown(found) | {"ids": outcome.ids, "because": because})
+        output.emit(ingest_job_fields(found) | {"ids": outcome.ids, "because": because})
         return
     output.say(f"{found.id}  {_standing(found)}")
     output.say(f"accepted {isoformat(found.at)}, {found.attempts} attempts")
@@ -191,7 +191,13 @@ def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
     done = sum(one.items - one.refused for one in found if one.state == "done")
     refused, waiting = sum(one.refused for one in found), [one for one in found if not one.is_over]
     if as_json:
-        output.emit({"recorded": done, "refused": refused, "jobs": [shown(one) for one in found]})
+        output.emit(
+            {
+                "recorded": done,
+                "refused": refused,
+                "jobs": [ingest_job_fields(one) for one in found],
+            }
+        )
         return
     output.say(f"{done} recorded, {refused} refused")
     reasons = (one.reason for job in found for one in queue.outcome(job.id).refused)
@@ -204,7 +210,7 @@ def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
 def _list(env: Environment, state: Any, limit: int, *, as_json: bool) -> None:
     found = _queue(env.settings()).list_jobs(state, limit=limit)
     if as_json:
-        output.emit({"jobs": [shown(one) for one in found]})
+        output.emit({"jobs": [ingest_job_fields(one) for one in found]})
     elif not found:
         output.say(f"no {state} jobs" if state else "nothing has been accepted")
     else:

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from serve import formatting
 from serve.cli import environment, learn, output
 from serve.cli.environment import Environment
+from serve.recall.off_policy import Worth, gain, worth
+from store.derived.routes import LEVELS, STATES, Held, Routes, informative_rewards
+from store.home.instants import isoformat
 from store.home.projects import checked_project
 from store.log.event_log import EventLog
 
@@ -76,15 +80,16 @@ def list_facts(
     with environment.open_log(settings) as log:
         from serve.reader.reader import Reader
         from serve.recall.request import moment_of
-        from serve.summaries import facts as known_facts
+        from serve.reports import conflicts as conflict_report
         from store.embedders.embedder import make_embedder
 
         model = make_embedder(settings.choices.embedder, settings.home)
         reader = Reader(environment.chosen_tenant(settings), log, model)
         at = moment_of(reader, then)
-        found = reader.answer(lambda view: known_facts.known(view, project))
-        wanted = known_facts.held(found, None if is_all else now if at is None else at, entity)
-        shown = [known_facts.shown(one) for one in wanted]
+        found = reader.answer(lambda view: conflict_report.known_facts(view, project))
+        moment = None if is_all else now if at is None else at
+        wanted = conflict_report.facts_held_at(found, moment, entity)
+        shown = [conflict_report.fact_payload(one) for one in wanted]
         if as_json:
             output.emit({"facts": shown})
         else:
@@ -131,10 +136,9 @@ def routes(context: click.Context, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from serve.summaries.routes_text import shown
 
     settings = context.obj.settings()
-    found = shown(_routes(settings))
+    found = routes_payload(_routes(settings))
     if as_json:
         output.emit(found | {"explore": settings.choices.explore})
     else:
@@ -263,21 +267,21 @@ def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:
     now = environment.now()
     with environment.open_log(settings) as log:
         from serve.reader.reader import Reader
-        from serve.summaries import conflicts as found_conflicts
+        from serve.reports import conflicts as conflict_report
         from store.embedders.embedder import make_embedder
 
         model = make_embedder(settings.choices.embedder, settings.home)
         reader = Reader(environment.chosen_tenant(settings), log, model)
         found, is_all = reader.answer(
-            lambda view: found_conflicts.conflicts(view, log, now, project)
+            lambda view: conflict_report.conflicts(view, log, now, project)
         )
-        shown = [found_conflicts.shown(one, now) for one in found]
+        shown = [conflict_report.conflict_payload(one, now) for one in found]
         if as_json:
             output.emit({"conflicts": shown, "compared_all": is_all})
         else:
             _print_conflicts(shown)
         if not is_all:
-            output.note(f"only the newest {found_conflicts.MOST_COMPARED:,} texts were compared")
+            output.note(f"only the newest {conflict_report.MOST_COMPARED:,} texts were compared")
 
 
 def _print_conflicts(found: Sequence[dict[str, Any]]) -> None:
@@ -298,3 +302,63 @@ def _print_conflicts(found: Sequence[dict[str, Any]]) -> None:
                 output.say(line)
         for command in one["settle"]:
             output.say(f"   $ {command}")
+
+
+# What the router serves and has learnt: by state and level each action, what is held of it, and
+# what
+# the log says serving it instead would be worth.
+
+
+def routes_payload(routes: Routes) -> dict[str, Any]:
+    """Return it as JSON has it: the policy, a row for each action that was ever chosen and for each
+    that is served beside one, and the policies before, the newest first.
+    """
+    return {
+        "policy": routes.policy(),
+        "routes": _rows(routes),
+        "history": [
+            {**row, "at": isoformat(row["at"]), "policy": msgspec.json.decode(row["policy"])}
+            for row in reversed(routes.tables["policies"].to_pylist())
+        ],
+    }
+
+
+def _rows(routes: Routes) -> list[dict[str, Any]]:
+    policy, held, recalls = routes.policy(), routes.held, routes.recalls
+    rows = []
+    for state in STATES:
+        for level, actions in LEVELS.items():
+            served = policy[state][level]
+            worths = {
+                one: worth(*informative_rewards(recalls, state, level, one)) for one in actions
+            }
+            known = {one: held.get((state, level, one), Held()) for one in actions}
+            if not any(one.recalls for one in known.values()):
+                continue
+            rows += [
+                {
+                    "state": state,
+                    "level": level,
+                    "action": one,
+                    "served": one == served,
+                    "recalls": known[one].recalls,
+                    "rated": known[one].rated,
+                    "q": round(known[one].q, 4) if known[one].rated else None,
+                    "estimate": None if one == served else _estimate(worths[served], worths[one]),
+                }
+                for one in actions
+            ]
+    return rows
+
+
+def _estimate(served: Worth, other: Worth) -> dict[str, float] | None:
+    """Return what serving the other would gain; None where the log never compared the two."""
+    if not served.samples or not other.samples:
+        return None
+    found = gain(served, other)
+    return {
+        "gain": round(found.value, 4),
+        "low": round(found.low, 4),
+        "high": round(found.high, 4),
+        "samples": round(other.samples, 1),
+    }

@@ -159,14 +159,14 @@ def preview(env: Environment, /, **options: Any) -> None:
 @click.pass_obj
 def review(env: Environment, /, as_json: bool) -> None:
     """Show each waiting plan step by step; on a terminal, ask what to do with it."""
-    from serve.summaries.plan_text import shown
+    from serve.reports.proposals import plan_fields
     from store.plans import plans as kept
 
     with environment.open_log(env.settings()) as log:
         found = [one for one in kept.every(log) if one.body.job == _CONSOLIDATE]
         waiting = [one for one in found if one.state in ("waiting", "stale")]
         if as_json:
-            output.emit({"plans": [shown(one) for one in waiting]})
+            output.emit({"plans": [plan_fields(one) for one in waiting]})
             return
         if not waiting:
             output.say("no plan is waiting: `mnemolog consolidate` makes one")

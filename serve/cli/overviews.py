@@ -45,14 +45,16 @@ def overview(
     with environment.open_log(settings) as log:
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
-        from serve.summaries import overview as overviews
+        from serve.reports import overviews
         from store.embedders.embedder import make_embedder
 
         asked = Filter(environment.now(), belongs)
-        question = overviews.about(output.encodable(" ".join(topic)), asked, settings.choices)
+        question = overviews.overview_question(
+            output.encodable(" ".join(topic)), asked, settings.choices
+        )
         model = make_embedder(settings.choices.embedder)
         with Reader(environment.chosen_tenant(settings), log, model).view() as view:
-            found = overviews.shown(overviews.overview(view, question, model))
+            found = overviews.overview_payload(overviews.overview(view, question, model))
         if as_json:
             output.emit(found)
         else:
@@ -109,10 +111,11 @@ def timeline(
     start, end = (micros(formatting.parse_time(one, at)) if one else None for one in (since, until))
     with environment.open_log(settings) as log:
         from serve.reader.filters import Filter
+        from serve.reader.goals import oldest_first
         from serve.reader.reader import Reader
         from serve.reader.view import newest
         from serve.recall.recall import recall
-        from serve.summaries import overview as overviews
+        from serve.reports import overviews
         from store.embedders.embedder import make_embedder
 
         asked = Filter(at, belongs, since=start, until=end)
@@ -120,11 +123,11 @@ def timeline(
         with Reader(environment.chosen_tenant(settings), log, model).view() as view:
             if topic:
                 words = output.encodable(" ".join(topic))
-                question = overviews.about(words, asked, settings.choices, limit)
+                question = overviews.overview_question(words, asked, settings.choices, limit)
                 found = [hit.memory for hit in recall(view, question, model).hits]
             else:
                 found = newest(view, asked, limit)
-        told = [overviews.item(one) for one in overviews.along_time(found)]
+        told = [overviews.memory_item(one) for one in oldest_first(found)]
         if as_json:
             output.emit({"memories": told})
         else:
@@ -171,13 +174,13 @@ def digest(
     with environment.open_log(settings) as log:
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
-        from serve.summaries import digest as digests
+        from serve.reports import overviews as digests
         from store.embedders.embedder import make_embedder
 
         asked = Filter(at, belongs, since=start, until=end)
         model = make_embedder(settings.choices.embedder)
         with Reader(environment.chosen_tenant(settings), log, model).view() as view:
-            found = digests.shown(digests.digest(view, log, asked), at)
+            found = digests.digest_payload(digests.digest(view, log, asked), at)
         if as_json:
             output.emit(found)
         else:
@@ -227,10 +230,10 @@ def brief(env: Environment, /, project: str | None, as_json: bool) -> None:
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=False)
     with environment.open_log(settings) as log:
+        from serve.hooks import brief as briefs
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
         from serve.recall.context_block import render_parts
-        from serve.summaries import brief as briefs
         from store.embedders.embedder import make_embedder
 
         asked = Filter(environment.now(), belongs or "")
@@ -253,19 +256,19 @@ def goals(env: Environment, /, project: str | None, all_projects: bool, as_json:
     settings, at = env.settings(), environment.now()
     belongs = environment.project_or_default(settings, project, none=all_projects)
     with environment.open_log(settings) as log:
+        from serve.reader import goals as wanted
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
-        from serve.summaries import goals as wanted
-        from serve.summaries.overview import item
+        from serve.reports.overviews import memory_item
         from store.embedders.embedder import make_embedder
 
         asked = Filter(at, belongs)
         model = make_embedder(settings.choices.embedder)
         with Reader(environment.chosen_tenant(settings), log, model).view() as view:
-            open_ = wanted.shown(wanted.open_goals(view, asked), moment(at).date())
-            chains = wanted.chains(view, asked)
+            open_ = wanted.goals_payload(wanted.open_goals(view, asked), moment(at).date())
+            chains = wanted.milestone_chains(view, asked)
         if as_json:
-            named = {one.name: [item(memory) for memory in one.milestones] for one in chains}
+            named = {one.name: [memory_item(memory) for memory in one.milestones] for one in chains}
             output.emit({"goals": open_, "chains": named})
             return
         if not open_ and not chains:

@@ -14,6 +14,7 @@ from store.home.instants import isoformat
 from store.home.projects import checked_project
 from store.log.event_kinds import Job
 from store.log.event_log import EventLog
+from store.plans.recommendations import Recommendation
 
 if TYPE_CHECKING:
     from store.plans.plans import Plan
@@ -29,13 +30,13 @@ def plans(context: click.Context, as_json: bool) -> None:
     """List what jobs proposed and its state, newest first."""
     if context.invoked_subcommand is not None:
         return
-    from serve.summaries.plan_text import shown
+    from serve.reports.proposals import plan_fields
     from store.plans import plans as kept
 
     with environment.open_log(context.obj.settings()) as log:
         found = kept.every(log)
     if as_json:
-        output.emit({"plans": [shown(one) for one in found]})
+        output.emit({"plans": [plan_fields(one) for one in found]})
     elif not found:
         output.say("no job has proposed anything yet")
     else:
@@ -127,12 +128,12 @@ plans.add_command(plan_command("undo"))
 
 def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
     """Print a plan, for people or for programs."""
-    from serve.summaries.plan_text import lines, shown
+    from serve.reports.proposals import plan_fields, plan_lines
 
     if as_json:
-        output.emit(shown(plan))
+        output.emit(plan_fields(plan))
         return
-    for line in lines(plan):
+    for line in plan_lines(plan):
         output.say(output.clean(line))
     if plan.state == "waiting":
         output.note(f"next: `mnemolog plans apply {plan.id[:SHORT]}`")
@@ -198,12 +199,11 @@ def recommendations(
     if dry_run:
         _print_new(new, as_json=as_json)
         return
-    from serve.summaries.recommended import shown
     from store.plans import recommendations as kept
 
     with environment.open_log(context.obj.settings()) as log:
         found = [
-            shown(one)
+            recommendation_fields(one)
             for one in kept.every(log)
             if (is_all or one.state == "pending") and project in (None, one.project or project)
         ]
@@ -219,17 +219,16 @@ def recommendations(
 @click.pass_obj
 def show_recommendation(env: Environment, /, id_: str, as_json: bool) -> None:
     """Show what a recommendation would do, as a diff. You can shorten its id."""
-    from serve.summaries.plan_text import steps_of
-    from serve.summaries.recommended import shown
+    from serve.reports.proposals import step_lines
     from store.plans import recommendations as kept
 
     with environment.open_log(env.settings()) as log:
         one = kept.find(log, id_)
     if as_json:
-        output.emit(shown(one))
+        output.emit(recommendation_fields(one))
         return
     output.say(f"{one.id}  {one.what}  {one.state}: {output.one_line(one.because, 160)}")
-    for line in steps_of(one.change.steps):
+    for line in step_lines(one.change.steps):
         output.say(output.clean(line))
 
 
@@ -242,13 +241,14 @@ def accept_recommendations(
     env: Environment, /, ids: tuple[str, ...], dry_run: bool, as_json: bool
 ) -> None:
     """Accept: the change is applied as a plan, which `mnemolog plans undo` reverts."""
-    from serve.summaries.recommended import shown
     from store.plans import recommendations as kept
 
     with environment.open_log(env.settings()) as log:
         wanted = [kept.find(log, id_) for id_ in ids]
         if dry_run:
-            _print_recommendations(log, [shown(one) for one in wanted], as_json=as_json)
+            _print_recommendations(
+                log, [recommendation_fields(one) for one in wanted], as_json=as_json
+            )
             return
         done = [kept.accept(log, one.id, environment.now()) for one in wanted]
     if as_json:
@@ -339,3 +339,21 @@ def _affected_text(one: dict[str, Any]) -> str:
     """Return the words a change is about: those of the memory that goes, or is changed."""
     said = (step.get("before", {}).get("content") for step in one["steps"])
     return next((words for words in said if words), "")
+
+
+# Recommendations as they are sent: what is proposed, why, and what a yes would do.
+
+
+def recommendation_fields(one: Recommendation) -> dict[str, Any]:
+    """Return a recommendation as JSON has it; `plan` is null unless it was accepted."""
+    return {
+        "id": one.id,
+        "what": one.what,
+        "state": one.state,
+        "at": isoformat(one.at),
+        "project": one.project,
+        "because": one.because,
+        "source_ids": list(one.source_ids),
+        "steps": msgspec.to_builtins(one.change.steps),
+        "plan": one.plan,
+    }

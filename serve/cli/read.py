@@ -28,7 +28,7 @@ def show(env: Environment, /, id_: str, as_json: bool) -> None:
     settings = env.settings()
     with environment.open_log(settings) as log:
         from serve.reader.reader import Reader
-        from serve.summaries.memory_detail import full_json_by_id
+        from serve.reports.memory_detail import full_json_by_id
         from store.embedders.embedder import make_embedder
         from store.log.commands import resolve
 
@@ -192,19 +192,19 @@ def history(
     belongs = environment.project_or_default(settings, project, none=all_projects)
     with environment.open_log(settings) as log:
         from serve.reader.reader import Reader
-        from serve.summaries import history as histories
+        from serve.reports import memory_detail
         from store.embedders.embedder import make_embedder
 
         reader = Reader(
             environment.chosen_tenant(settings), log, make_embedder(settings.choices.embedder)
         )
         with reader.view() as view:
-            found = histories.of_key(view, name, belongs)
+            found = memory_detail.history_of_key(view, name, belongs)
             asked = {"key": name}
             if not found:
                 asked = {"id": _resolved(log, name)}
-                found = histories.of_memory(view, asked["id"])
-        shown = [histories.shown(one) for one in found]
+                found = memory_detail.history_of_memory(view, asked["id"])
+        shown = [memory_detail.history_fields(one) for one in found]
         if as_json:
             output.emit(asked | {"memories": shown})
         else:

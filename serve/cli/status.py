@@ -19,8 +19,8 @@ from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.lessons.lesson_stats import LessonStats
-    from serve.statistics.figures import Statistics
-    from serve.statistics.usefulness import Period, Usefulness
+    from serve.reports.statistics import Statistics
+    from serve.reports.usefulness import Period, Usefulness
     from store.home.registry import Server
 
 
@@ -32,14 +32,14 @@ def status(env: Environment, /, as_json: bool) -> None:
 
     Files are not read; `mnemolog doctor` does that.
     """
-    from serve.summaries.recording import recording
+    from serve.reports.recording_status import recording_status
 
     settings, fault = env.settings_and_fault()
     tenant = environment.chosen_tenant(settings)
     with EventLog(tenant.log) as log:
         found = _status(settings, tenant, log)
         found["episodes"] = _episodes(settings, tenant, log)
-    found["recording"] = recording(settings, fault, Path.cwd(), environment.now())
+    found["recording"] = recording_status(settings, fault, Path.cwd(), environment.now())
     if as_json:
         output.emit(found)
     else:
@@ -107,7 +107,7 @@ def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, An
     """Return how many episodes there are and what they take; None where nothing can be read."""
     import msgspec
 
-    from serve.statistics.episodes import episodes
+    from serve.reports.recording_status import episode_storage
     from store.home.errors import LogError, SnapshotError
     from store.memories.memories_projection import MEMORIES_PROJECTION
     from store.memories.rows import MemoryRows
@@ -124,7 +124,7 @@ def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, An
                 tenant.snapshots, ref, MEMORIES_PROJECTION, check=False, validate=False
             )
             rows = MemoryRows.open(tables)
-        found = episodes(tenant, log, rows, manifest, days, environment.now())
+        found = episode_storage(tenant, log, rows, manifest, days, environment.now())
     except (LogError, SnapshotError):  # said as damage
         return None
     told: dict[str, Any] = msgspec.to_builtins(found)
@@ -238,8 +238,8 @@ def stats(env: Environment, /, plot: Path | None, as_json: bool) -> None:
         from serve.lessons import lesson_stats
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
-        from serve.statistics.figures import statistics
-        from serve.statistics.shown import shown
+        from serve.reports.statistics import statistics
+        from serve.reports.statistics_rendering import statistics_payload
         from store.embedders.embedder import make_embedder
 
         model = make_embedder(settings.choices.embedder, settings.home)
@@ -250,7 +250,7 @@ def stats(env: Environment, /, plot: Path | None, as_json: bool) -> None:
             _write_plots(plot, found, lessons.lessons)
         if as_json and lessons is not None:
             told: dict[str, Any] = {"lessons": lesson_stats.stats_json(lessons)["lessons"]}
-            output.emit(shown(found) | told | ({"plot": str(plot)} if plot else {}))
+            output.emit(statistics_payload(found) | told | ({"plot": str(plot)} if plot else {}))
         elif plot is not None:
             output.say(f"drew {plot}")
         else:
@@ -268,12 +268,16 @@ def _check_plots(plot: Path) -> None:
 
 
 def _write_plots(plot: Path, found: "Statistics", lessons: "tuple[LessonStats, ...]") -> None:
-    from serve.charts import document
-    from serve.statistics.pictures import of_file
+    from serve.reports import statistics_plots
+    from serve.reports.statistics_plots import file_charts
 
     title = f"mnemolog: {found.tenant}, {_day(found.at)}"
-    made = document.picture if plot.suffix.lower() == ".svg" else document.page
-    output.write(plot, made(title, of_file(found, lessons)).encode())
+    made = (
+        statistics_plots.svg_document
+        if plot.suffix.lower() == ".svg"
+        else statistics_plots.html_document
+    )
+    output.write(plot, made(title, file_charts(found, lessons)).encode())
 
 
 def _day(at: int) -> str:
@@ -337,7 +341,7 @@ _PERIODS = {"today": "today", "last_7_days": "7 days", "last_30_days": "30 days"
 
 
 def _print_usefulness(found: "Usefulness") -> None:
-    from serve.statistics.shown import take_back
+    from serve.reports.statistics_rendering import take_back
 
     for name, label in _PERIODS.items():
         lines = _lines(found.periods[name])

@@ -452,10 +452,10 @@ def export(
         shown = None
         lines: Iterable[bytes]
         if form == "markdown":
-            from serve.summaries.export_page import markdown
+            from serve.reports.listing import export_markdown
 
             shown = memories(log, now, all_states=all_states, project=belongs)
-            lines = (line.encode() for line in markdown(shown, now))
+            lines = (line.encode() for line in export_markdown(shown, now))
         else:
             lines = exported(log, now, all_states=all_states, project=belongs)
         if file == "-":

@@ -158,13 +158,13 @@ def _findings(env: Environment) -> "list[Finding]":
 
 def _recording_findings(settings: Settings, fault: str) -> "list[Finding]":
     """Return what keeps sessions from being recorded: a broken file, a pause, a setting."""
-    from serve.summaries.recording import recording
+    from serve.reports.recording_status import recording_status
     from store.maintenance.checkup import Finding
 
     if fault:
         what = f"nothing is recorded or injected here: {fault}"
         return [Finding("error", what, "correct the setting it names, or delete the file")]
-    found = recording(settings, "", Path.cwd(), environment.now())
+    found = recording_status(settings, "", Path.cwd(), environment.now())
     warns = [
         Finding(
             "warn",

@@ -14,7 +14,7 @@ from msgspec import json, structs
 from serve import formatting
 from serve.reader.filters import Filter
 from serve.recall.request import RecallRequest
-from serve.summaries.listing import Listing, Sort, State
+from serve.reports.listing import Listing, Sort, State
 from store.home.errors import InvalidInput
 from store.home.instants import micros
 from store.home.projects import named_project

@@ -9,8 +9,8 @@ from flask import Blueprint, Response, render_template, request
 from serve.dashboard.page_context import Site
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View
-from serve.summaries import picture
-from serve.summaries.picture import Entity
+from serve.reports import graph_views
+from serve.reports.graph_views import Entity
 from store.derived.entities import EntityIndex
 from store.home.errors import NotFound, SnapshotDamaged
 from store.text.mentions import EntityKind
@@ -31,10 +31,12 @@ def graph_blueprint(site: Site) -> Blueprint:
             found, manifest = view.snapshots.entities, view.snapshots.manifest
         entities = []
         if found is not None and asked:
-            listed = (picture.named(found, one) for one in found.with_prefix(asked, _FOUND))
+            listed = (
+                graph_views.find_entities(found, one) for one in found.with_prefix(asked, _FOUND)
+            )
             entities = [one for one in listed if kind in (None, one.kind)]
         elif found is not None:
-            entities = picture.most_mentioned(found, kind, SHOWN)
+            entities = graph_views.most_mentioned(found, kind, SHOWN)
         return render_template(
             "graph.html",
             asked=asked,
@@ -42,7 +44,7 @@ def graph_blueprint(site: Site) -> Blueprint:
             kinds=KINDS,
             entities=entities[:SHOWN],
             more=len(entities) > SHOWN,
-            drawn=picture.drawn(manifest) if manifest is not None else None,
+            drawn=graph_views.draw_graph(manifest) if manifest is not None else None,
             is_built=manifest is not None,
         )
 
@@ -51,7 +53,7 @@ def graph_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         with opened.reader.view() as view:
             manifest, found = view.snapshots.manifest, view.snapshots.entities
-        mark = picture.mark(manifest) if manifest is not None else None
+        mark = graph_views.mark(manifest) if manifest is not None else None
         if manifest is None or found is None or mark is None:
             raise NotFound("no picture was built yet: run `mnemolog build`")
         answer = Response(mimetype="application/octet-stream")
@@ -59,7 +61,7 @@ def graph_blueprint(site: Site) -> Blueprint:
         answer.headers["Cache-Control"] = "private, no-cache"  # kept, and asked about every time
         if not request.if_none_match.contains(mark):
             try:
-                answer.set_data(picture.picture(opened.tenant, manifest, found))
+                answer.set_data(graph_views.picture(opened.tenant, manifest, found))
             except SnapshotDamaged as error:
                 raise NotFound(f"there is no picture: {error}") from error
         answer.make_conditional(request)
@@ -86,4 +88,4 @@ def _entity(view: View, kind: str, name: str, now: int) -> Entity:
     number = index.find(kind, name) if index is not None else None
     if index is None or number is None:
         raise NotFound(f"the last build knows no {kind or 'entity'} {name!r}")
-    return picture.entity_of(view, index, number, now)
+    return graph_views.entity_of(view, index, number, now)

@@ -13,8 +13,8 @@ from serve.dashboard.changes import DOES, DONE, Does, Done
 from serve.dashboard.forms import ListForm, read_list_form
 from serve.dashboard.page_context import Site, Undo, back, tenant_url
 from serve.recall.request import answer
+from serve.reports import listing
 from serve.server.open_tenants import OpenTenant
-from serve.summaries import listing
 from store.home.errors import ChangedSince, InvalidInput
 from store.home.instants import micros
 from store.log.event_kinds import MEMORY_KINDS, TIERS
@@ -105,7 +105,7 @@ def _list_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str,
     what = asked.listing(now)
     found = opened.reader.answer(lambda view: listing.page(view, what, SHOWN, after))
     rows = [
-        {"state": "active", "tags": ()} | listing.shown(one, now) | {"made": one.created_at}
+        {"state": "active", "tags": ()} | listing.memory_fields(one, now) | {"made": one.created_at}
         for one in found.memories
     ]
     following = "" if found.next is None else encode_cursor(found.next, of)

@@ -15,9 +15,9 @@ from serve.dashboard.page_context import Site, Undo, tenant_url
 from serve.dashboard.rendering import pretty
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View
+from serve.reports import memory_detail
+from serve.reports.memory_detail import full_json
 from serve.server.open_tenants import OpenTenant
-from serve.summaries import history
-from serve.summaries.memory_detail import full_json
 from store.home.errors import ChangedSince, IdConflict, InvalidInput, NotFound
 from store.home.instants import new_id
 from store.log import commands
@@ -157,7 +157,7 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
         "duplicates": [one | {"memory": _line(view, one["id"])} for one in told["duplicates"]],
         "chain": [
             visible_json(one) | {"state": one.state}
-            for one in history.of_memory(view, id_)
+            for one in memory_detail.history_of_memory(view, id_)
             if one.id != id_
         ],
         "steps": steps[:MOST_STEPS],

@@ -14,15 +14,20 @@ from flask import Blueprint, Response, current_app, render_template
 from markupsafe import Markup
 
 from serve import formatting
-from serve.charts import plots
-from serve.charts.chart import figure, svg
 from serve.dashboard.page_context import Site, tenant_url
-from serve.statistics.episodes import Episodes, episodes
-from serve.statistics.figures import LIVE, Live, Statistics, live, statistics
-from serve.statistics.pictures import of_overview
-from serve.statistics.shown import take_back
-from serve.statistics.usefulness import Period, Usefulness
-from serve.summaries.recording import held
+from serve.reports import charts
+from serve.reports.charts import render_figure, render_svg
+from serve.reports.recording_status import EpisodeStorage, current_pauses, episode_storage
+from serve.reports.statistics import (
+    LIVE_RECALLS,
+    LiveCounters,
+    Statistics,
+    live_counters,
+    statistics,
+)
+from serve.reports.statistics_plots import overview_charts
+from serve.reports.statistics_rendering import take_back
+from serve.reports.usefulness import Period, Usefulness
 from store.home.errors import LogError
 from store.log.event_log import EventLog
 from store.maintenance import quarantine
@@ -53,10 +58,12 @@ def overview_blueprint(site: Site) -> Blueprint:
         found, taken = opened.reader.answer(
             lambda view: (
                 statistics(home, opened.tenant, opened.log, view, now),
-                episodes(opened.tenant, opened.log, view.snapshots.rows, view.snapshots.manifest),
+                episode_storage(
+                    opened.tenant, opened.log, view.snapshots.rows, view.snapshots.manifest
+                ),
             )
         )
-        pauses, unread = held(home, now)
+        pauses, unread = current_pauses(home, now)
         return render_template(
             "overview.html",
             found=found,
@@ -70,7 +77,7 @@ def overview_blueprint(site: Site) -> Blueprint:
             pauses=pauses,
             unread=unread,
             is_off=not site.settings.choices.record,
-            charts=[Markup(figure(chart)) for chart in of_overview(found)],
+            charts=[Markup(render_figure(chart)) for chart in overview_charts(found)],
             jobs_url=_url("jobs.index"),
             errors_url=_url("errors.index"),
             dollars=formatting.dollars,
@@ -79,13 +86,13 @@ def overview_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/overview/live")
     def counters(tenant: str) -> Response:
         opened = site.tenant(tenant)
-        found = opened.reader.answer(lambda view: live(opened.log, view, site.clock()))
+        found = opened.reader.answer(lambda view: live_counters(opened.log, view, site.clock()))
         return Response(msgspec.json.encode(_live_counters(found)), mimetype="application/json")
 
     return pages
 
 
-def _live_counters(found: Live) -> dict[str, str]:
+def _live_counters(found: LiveCounters) -> dict[str, str]:
     """Return the counters that move, by name, as the page writes them; the spark as SVG."""
     return {
         "memories": formatting.count(found.memories),
@@ -104,10 +111,10 @@ def _live_counters(found: Live) -> dict[str, str]:
 
 
 def _tiles(found: Statistics) -> list[Tile]:
-    newest = found.answered.newest(LIVE)  # as the counters that move have it
+    newest = found.answered.newest(LIVE_RECALLS)  # as the counters that move have it
     rate, builds, spending = found.rate, found.builds, found.spending
     moving = _live_counters(
-        Live(
+        LiveCounters(
             at=found.at,
             events=found.events,
             memories=found.memories.active,
@@ -185,7 +192,7 @@ def _tiles(found: Statistics) -> list[Tile]:
     ]
 
 
-def _episodes(taken: Episodes) -> Tile:
+def _episodes(taken: EpisodeStorage) -> Tile:
     shares = formatting.percent(taken.log_share), formatting.percent(taken.snapshots_share)
     return Tile(
         "Episodes",
@@ -236,7 +243,7 @@ def _alarms(found: Statistics, log: EventLog) -> list[str]:
 
 
 def _spark(minutes: tuple[int, ...]) -> str:
-    return svg(plots.spark("Recalls by minute of the last hour", minutes))
+    return render_svg(charts.sparkline("Recalls by minute of the last hour", minutes))
 
 
 def _a_minute(value: float) -> str:

@@ -13,9 +13,9 @@ from serve.evaluation import lab as asking
 from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook
 from serve.reader.view import View
 from serve.recall.explanation import ANSWER_LABELS, EVIDENCE_LABELS
+from serve.reports.listing import Position
+from serve.reports.receipts import receipt_fields, receipt_summary
 from serve.server.open_tenants import OpenTenant
-from serve.summaries import receipts as told
-from serve.summaries.listing import Position
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
 from store.home.projects import named_project
@@ -57,7 +57,7 @@ def add_recall_pages(pages: Blueprint, site: Site) -> None:
     def recall(tenant: str, id_: str) -> str:
         opened = site.tenant(tenant)
         receipt = receipts.find(opened.log, id_)
-        found = opened.reader.answer(lambda view: told.shown(view, opened.log, receipt))
+        found = opened.reader.answer(lambda view: receipt_fields(view, opened.log, receipt))
         return render_template("recall.html", one=found, at=receipt.at)
 
     @pages.post("/t/<tenant>/recall/<id_>/rate")
@@ -84,7 +84,7 @@ def receipt_rows(
 ) -> list[dict[str, Any]]:
     """Return receipts as lines of a list; `moment` is microseconds UTC."""
     return [
-        told.in_short(opened.log, one, memory) | {"moment": one.at}
+        receipt_summary(opened.log, one, memory) | {"moment": one.at}
         for one in found
         if isinstance(one.body, Recalled)
     ]

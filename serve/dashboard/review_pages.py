@@ -16,13 +16,14 @@ from serve.dashboard.page_context import Site, Undo, back, tenant_url
 from serve.dashboard.rendering import pretty
 from serve.lessons.lesson_stats import LessonStats, Statistics, statistics
 from serve.lessons.rule_index import rules
+from serve.reader import goals
 from serve.reader.filters import Filter
+from serve.reader.goals import Chain
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View, newest
+from serve.reports import proposals
+from serve.reports.proposals import Changed, Proposal, State
 from serve.server.open_tenants import OpenTenant
-from serve.summaries import goals, proposals
-from serve.summaries.goals import Chain
-from serve.summaries.proposals import Changed, Proposal, State
 from store.home.errors import InvalidInput, NotFound
 from store.log import commands, lesson_commands
 from store.log.commands import change_goal
@@ -159,14 +160,14 @@ def _goals(view: View, now: int) -> tuple[list[Memory], list[Memory], list[Chain
     """Return the goals that are wanted, those that ended, and the chains of milestones."""
     asked = Filter(now=now)
     wanted = goals.open_goals(view, asked)
-    every = newest(view, replace(asked, kinds=("goal",)), goals.LOOKED_AT)
+    every = newest(view, replace(asked, kinds=("goal",)), goals.MOST_GOALS)
     ended = [one for one in every if one.status in ("done", "dropped")]
     ended.sort(key=lambda one: (-one.updated_at, -one.seq))
-    return wanted, ended[:ENDED], goals.chains(view, asked)
+    return wanted, ended[:ENDED], goals.milestone_chains(view, asked)
 
 
 def _goal_view(goal: Memory, today: date) -> dict[str, Any]:
-    (shown,) = goals.shown([goal], today)
+    (shown,) = goals.goals_payload([goal], today)
     return {
         **visible_json(goal),
         "status": goal.status or "open",

@@ -17,11 +17,13 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
 from serve.hooks import speaking
+from serve.hooks.brief import goal_note, last_session
 from serve.hooks.call import Call
 from serve.hooks.hosts.event import SILENCE, Reply
 from serve.hooks.intent import Reading, read
 from serve.lessons.rule_index import rests, rules_for_prompt
 from serve.reader.filters import Filter
+from serve.reader.goals import set_goals
 from serve.reader.session_events import SessionEvents
 from serve.reader.view import View, newest
 from serve.recall.analysis import default_question
@@ -29,8 +31,6 @@ from serve.recall.classification import language
 from serve.recall.context_block import Block, Note, block, note, short_id, short_note
 from serve.recall.recall import Answer, Hit, recall
 from serve.recall.router import Router
-from serve.summaries.brief import goal_note, last_session
-from serve.summaries.goals import set_goals
 from store.agents import prompt_statements
 from store.home.instants import new_id
 from store.home.projects import branch_of

@@ -9,17 +9,17 @@ the project since. The host's own summary is not said a second time.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from serve.hooks.brief import BYTES as BRIEF_BYTES
+from serve.hooks.brief import brief, goal_note
 from serve.hooks.call import Call
 from serve.hooks.hosts.event import SILENCE, Reply, Start
 from serve.lessons.matching import judge_lesson, outcomes
 from serve.lessons.rule_parser import parse_wording
+from serve.reader.goals import set_goals
 from serve.reader.memory_json import role
 from serve.reader.view import View
 from serve.recall.context_block import Block, Note, Part, note, render_parts
-from serve.summaries.brief import BYTES as BRIEF_BYTES
-from serve.summaries.brief import brief, goal_note
-from serve.summaries.goals import set_goals
-from serve.summaries.work import Work, work
+from store.agents.work import Work, work
 from store.log.event_kinds import (
     STATEMENT,
     Acted,

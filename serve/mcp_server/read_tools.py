@@ -11,12 +11,12 @@ from serve.fields import Kinds, Query, Topic, When
 from serve.formatting import parse_optional_time
 from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note, recall_note
 from serve.reader.filters import Filter
+from serve.reader.goals import open_goals
 from serve.reader.memory_json import role
 from serve.reader.view import View, newest
 from serve.recall.request import Asker, RecallRequest, answer
-from serve.summaries import overview as overviews
-from serve.summaries.goals import open_goals
-from serve.summaries.memory_detail import full_json_by_id
+from serve.reports import overviews
+from serve.reports.memory_detail import full_json_by_id
 from store.home.instants import micros
 from store.log import commands
 from store.memories.memory import FORGOTTEN, Memory
@@ -142,7 +142,7 @@ def project_overview(here: ToolContext, asked: ProjectOverview) -> ToolResult:
 
 def _of_topic(here: ToolContext, asked: ProjectOverview) -> dict[str, Sequence[Memory]]:
     wanted = here.filter(asked.project)
-    question = overviews.about(asked.topic or "", wanted, here.choices)
+    question = overviews.overview_question(asked.topic or "", wanted, here.choices)
     found = _answered(here, lambda view: overviews.overview(view, question, here.embedder))
     names = ("rules", "now", "goals", "background", "replaced")
     return {name: getattr(found, name) for name in names}

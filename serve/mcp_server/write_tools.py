@@ -16,9 +16,9 @@ from msgspec import Meta
 from serve.fields import Importance, Progress, Reason
 from serve.mcp_server.read_tools import MemoryId, Project
 from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note
+from serve.reader import goals as every
 from serve.reader.filters import Filter
 from serve.reader.view import View, newest
-from serve.summaries import goals as every
 from store.home.errors import InvalidInput
 from store.log import commands
 from store.log.commands import Draft, change_goal
@@ -254,7 +254,10 @@ def _update_goal(here: ToolContext, asked: Goals) -> ToolResult:
 def _list_goals(here: ToolContext, asked: Goals) -> ToolResult:
     wanted = here.filter(asked.project)
     found, chains = here.tenant.reader.answer(
-        lambda view: (_select_goals(view, wanted, asked.status), every.chains(view, wanted))
+        lambda view: (
+            _select_goals(view, wanted, asked.status),
+            every.milestone_chains(view, wanted),
+        )
     )
     reached = [
         one
@@ -273,10 +276,10 @@ def _list_goals(here: ToolContext, asked: Goals) -> ToolResult:
 def _select_goals(view: View, wanted: Filter, status: GoalStatus | None) -> Sequence[Memory]:
     if status is None:
         return every.open_goals(view, wanted)
-    found = newest(view, replace(wanted, kinds=("goal",)), every.LOOKED_AT)
+    found = newest(view, replace(wanted, kinds=("goal",)), every.MOST_GOALS)
     return [one for one in found if one.status == status]
 
 
 def _goal_note(goal: Memory) -> Note:
-    day = every.due(goal)
+    day = every.due_date(goal)
     return memory_note(goal) | ({"due": day} if day else {})

@@ -21,8 +21,8 @@ from flask.testing import FlaskClient
 from serve.api.list_query import encode_cursor, filter_digest
 from serve.app import create_app
 from serve.dashboard.forms import ListForm
+from serve.reports.listing import Position
 from serve.server.open_tenants import OpenTenant, OpenTenants
-from serve.summaries.listing import Position
 from store.home.config import Settings
 from store.home.http_access import signer
 
@@ -165,11 +165,11 @@ def _words(opened: OpenTenant) -> str:
 
 def _entity(opened: OpenTenant) -> dict[str, str]:
     """Return the kind and name of what is named most often."""
-    from serve.summaries import picture
+    from serve.reports import graph_views
 
     with opened.reader.view() as view:
         assert view.snapshots.entities is not None
-        one = picture.most_mentioned(view.snapshots.entities, None, 1)[0]
+        one = graph_views.most_mentioned(view.snapshots.entities, None, 1)[0]
     return {"kind": one.kind, "name": one.name}
 
 

@@ -1,28 +1,161 @@
 """
-The plots: lines over time, bars, stacked bars, rows of bars, and a spark for a tile.
+Chart: one picture, and the same figures as a table for who cannot see it.
 
-Sequences go in, a `Chart` comes out; nothing is read and nothing depends on the hour. Values that
-are not finite are drawn as 0.
+All text is escaped here and nowhere else. There is no `style` attribute and no colour: classes say
+what a mark is, `charts.css` how it looks in light and dark, so a strict Content-Security-Policy
+lets a chart through.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from html import escape
 from itertools import pairwise
 
 from serve import formatting
-from serve.charts.chart import (
-    HEIGHT,
-    WIDTH,
-    Chart,
-    bar,
-    empty,
-    line,
-    path,
-    text,
-)
-from serve.charts.scale import Scale, ticks
 from serve.formatting import Written
+
+WIDTH, HEIGHT = 360, 180  # units of a drawing, as wide as a phone is in pixels
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """`marks` is what is drawn, as SVG; `rows` are the figures, under the `columns`."""
+
+    title: str
+    description: str
+    marks: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    width: int = WIDTH
+    height: int = HEIGHT
+    legend: Sequence[str] = ()  # names of the series, in their order
+
+
+def render_svg(chart: Chart) -> str:
+    """Return the picture as an `svg` element."""
+    id_ = f"chart-{blake2b(chart.title.encode(), digest_size=5).hexdigest()}"
+    return (
+        f'<svg class="chart" viewBox="0 0 {chart.width} {chart.height}" role="img" '
+        f'aria-labelledby="{id_}-t {id_}-d" xmlns="http://www.w3.org/2000/svg">'
+        f'<title id="{id_}-t">{escape(chart.title)}</title>'
+        f'<desc id="{id_}-d">{escape(chart.description)}</desc>{chart.marks}</svg>'
+    )
+
+
+def render_figure(chart: Chart) -> str:
+    """Return the picture with its title, its legend and its figures, as HTML."""
+    legend = "".join(
+        f'<li><span class="plot-key k{place}"></span>{escape(name)}</li>'
+        for place, name in enumerate(chart.legend, 1)
+    )
+    return (
+        f'<figure class="plot"><figcaption>{escape(chart.title)}</figcaption>{render_svg(chart)}'
+        + (f'<ul class="plot-legend">{legend}</ul>' if legend else "")
+        + f'<p class="plot-said">{escape(chart.description)}</p>{_table(chart)}</figure>'
+    )
+
+
+def _table(chart: Chart) -> str:
+    if not chart.rows:
+        return ""
+    head = "".join(f'<th scope="col">{escape(one)}</th>' for one in chart.columns)
+    body = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f"<td>{escape(one)}</td>" for one in others)
+        + "</tr>"
+        for first, *others in chart.rows
+    )
+    return (
+        '<details class="plot-data"><summary>Figures</summary>'
+        f'<div class="plot-scroll" role="region" tabindex="0" '
+        f'aria-label="{escape(chart.title)}, figures">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
+    )
+
+
+def svg_number(value: float) -> str:
+    """Return a coordinate, with a digit after the point where there is one."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def svg_text(x: float, y: float, said: str, kind: str, anchor: str = "start") -> str:
+    """Return a text element; `kind` is its class."""
+    return (
+        f'<text class="{kind}" x="{svg_number(x)}" y="{svg_number(y)}" text-anchor="{anchor}">'
+        f"{escape(said)}</text>"
+    )
+
+
+def svg_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    places = zip(("x1", "y1", "x2", "y2"), (x1, y1, x2, y2), strict=True)
+    drawn = " ".join(f'{name}="{svg_number(value)}"' for name, value in places)
+    return f'<line class="{kind}" {drawn}/>'
+
+
+def svg_bar(x: float, y: float, width: float, height: float, kind: str, said: str = "") -> str:
+    """Return a rectangle; `said` is shown where the pointer rests on it."""
+    places = zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)
+    drawn = " ".join(f'{name}="{svg_number(max(value, 0.0))}"' for name, value in places)
+    title = f"<title>{escape(said)}</title>" if said else ""
+    return f'<rect class="{kind}" {drawn} rx="1">{title}</rect>'
+
+
+def svg_path(points: Iterable[tuple[float, float]], kind: str, *, closed: bool = False) -> str:
+    """Return a line through some points; `closed` fills what lies inside."""
+    steps = " L".join(f"{svg_number(x)} {svg_number(y)}" for x, y in points)
+    return f'<path class="{kind}" d="M{steps}{" Z" if closed else ""}"/>'
+
+
+def empty_chart(title: str, said: str = "nothing yet", height: int = HEIGHT) -> Chart:
+    """Return the picture of no data."""
+    marks = svg_text(WIDTH / 2, height / 2, said, "empty", "middle")
+    return Chart(title, f"{said[:1].upper()}{said[1:]}.", marks, (), (), height=height)
+
+
+# Scales: from values to places in a drawing, and the round values that an axis names.
+
+_ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Values from `low` to `high` lie evenly between the places `start` and `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Return a value's place; where all values are one, the middle."""
+        if self.high == self.low:
+            return (self.start + self.end) / 2
+        share = (value - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+
+def ticks(high: float, most: int = 4, *, whole: bool = False) -> list[float]:
+    """Return even, round values from 0 up to `high` or above, `most` steps at most.
+
+    The last is where an axis ends; `whole` gives none but whole numerals.
+    """
+    if not math.isfinite(high) or high <= 0:
+        return [0.0, 1.0]
+    rough = high / most
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(one * power for one in _ROUND if one * power >= rough * (1 - 1e-9))
+    if whole:
+        step = max(1.0, math.ceil(step))
+    return [place * step for place in range(math.ceil(high / step - 1e-9) + 1)]
+
+
+# The plots: lines over time, bars, stacked bars, rows of bars, and a spark for a tile.
+#
+# Sequences go in, a `Chart` comes out; nothing is read and nothing depends on the hour. Values
+# that
+# are not finite are drawn as 0.
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 10, 22  # around the plot
 _NAMED = 4  # places of an axis along time that are named
@@ -43,7 +176,7 @@ DAYS = Axis("day", formatting.day_of_year, formatting.day)
 MINUTES = Axis("minute", formatting.minute, formatting.minute)
 
 
-def area(
+def area_chart(
     title: str,
     at: Sequence[float],
     values: Sequence[float],
@@ -53,7 +186,7 @@ def area(
 ) -> Chart:
     """Draw how one number moved, from 0 up; `at` are ascending."""
     if not at:
-        return empty(title)
+        return empty_chart(title)
     values = _finite(values)
     marks = ticks(max(values), whole=all(one == int(one) for one in values))
     across = Scale(at[0], at[-1], _LEFT, WIDTH - _RIGHT)
@@ -61,10 +194,10 @@ def area(
     points = [(across(x), up(y)) for x, y in zip(at, values, strict=True)]
     drawn = [_grid(marks, up, written), _along(at, across, axis)]
     if len(points) == 1:
-        drawn.append(bar(points[0][0] - 2, points[0][1] - 2, 4, 4, "point f1"))
+        drawn.append(svg_bar(points[0][0] - 2, points[0][1] - 2, 4, 4, "point f1"))
     else:
         floor = [(points[-1][0], up(0.0)), (points[0][0], up(0.0))]
-        drawn += (path([*points, *floor], "area f1", closed=True), path(points, "line s1"))
+        drawn += (svg_path([*points, *floor], "area f1", closed=True), svg_path(points, "line s1"))
     return Chart(
         title,
         said or f"{written(values[-1])} by {axis.whole(at[-1])}; {written(values[0])} at first.",
@@ -74,7 +207,7 @@ def area(
     )
 
 
-def bars(
+def bar_chart(
     title: str,
     at: Sequence[float],
     series: Mapping[str, Sequence[float]],
@@ -84,7 +217,7 @@ def bars(
 ) -> Chart:
     """Draw numbers by step of an axis, one upon the other; each series is as long as `at`."""
     if not at or not any(map(any, series.values())):
-        return empty(title)
+        return empty_chart(title)
     stacks = [_finite(values) for values in series.values()]
     sums = [math.fsum(column) for column in zip(*stacks, strict=True)]
     marks = ticks(max(sums), whole=all(one == int(one) for one in sums))
@@ -128,7 +261,7 @@ def _stack(
         if value > 0:
             top = up(floor + value)
             said = f"{axis.whole(at)}: {written(value)} {name}"
-            drawn.append(bar(x, top, width, up(floor) - top, f"column f{number}", said))
+            drawn.append(svg_bar(x, top, width, up(floor) - top, f"column f{number}", said))
             floor += value
     return drawn
 
@@ -146,7 +279,7 @@ def histogram(
     An infinite last edge is written as "or more". `marks` are named values, drawn as lines.
     """
     if not any(counts):
-        return empty(title)
+        return empty_chart(title)
     tall = ticks(max(counts), whole=True)
     up = Scale(0.0, tall[-1], HEIGHT - _BOTTOM, _TOP)
     slot = (WIDTH - _LEFT - _RIGHT) / len(counts)
@@ -158,14 +291,14 @@ def histogram(
         if count:
             said_of = f"{names[place]}: {formatting.count(count)}"
             top = up(count)
-            drawn.append(bar(x + 1, top, slot - 2, up(0) - top, "column f1", said_of))
+            drawn.append(svg_bar(x + 1, top, slot - 2, up(0) - top, "column f1", said_of))
         if place % every == 0:
-            drawn.append(text(x, HEIGHT - 7, _bare(edges[place], written), "tick", "middle"))
+            drawn.append(svg_text(x, HEIGHT - 7, _bare(edges[place], written), "tick", "middle"))
     for row, (name, value) in enumerate((marks or {}).items()):
         x = _LEFT + slot * _place(edges, value)
-        drawn.append(line(x, _TOP, x, HEIGHT - _BOTTOM, "rule"))
+        drawn.append(svg_line(x, _TOP, x, HEIGHT - _BOTTOM, "rule"))
         # below one another, so that near ones do not lie upon each other
-        drawn.append(text(x + 3, _TOP + 8 + 12 * row, f"{name} {written(value)}", "remark"))
+        drawn.append(svg_text(x + 3, _TOP + 8 + 12 * row, f"{name} {written(value)}", "remark"))
     total = sum(counts)
     return Chart(
         title,
@@ -179,7 +312,7 @@ def histogram(
     )
 
 
-def rows(
+def row_chart(
     title: str,
     values: Mapping[str, float],
     written: Written = formatting.count,
@@ -188,7 +321,7 @@ def rows(
 ) -> Chart:
     """Draw one bar a name, in the order given; a value below 0 goes to the left of the others."""
     if not values:
-        return empty(title)
+        return empty_chart(title)
     of = dict(zip(values, _finite(list(values.values())), strict=True))
     low, high = min(0.0, *of.values()), max(0.0, *of.values())
     across = Scale(low, high or (1.0 if low == 0 else 0.0), _NAME, WIDTH - _VALUE)
@@ -199,9 +332,9 @@ def rows(
         start, end = sorted((across(0.0), across(value)))
         kind = "column f1" if value >= 0 else "column f2"
         drawn += (
-            text(_NAME - 6, y + 13, _cut(name, 17), "name", "end"),
-            bar(start, y + 3, end - start, _ROW - 6, kind, f"{name}: {written(value)}"),
-            text(end + 5, y + 13, written(value), "value"),
+            svg_text(_NAME - 6, y + 13, _cut(name, 17), "name", "end"),
+            svg_bar(start, y + 3, end - start, _ROW - 6, kind, f"{name}: {written(value)}"),
+            svg_text(end + 5, y + 13, written(value), "value"),
         )
     return Chart(
         title,
@@ -213,17 +346,17 @@ def rows(
     )
 
 
-def spark(title: str, values: Sequence[float], said: str = "") -> Chart:
+def sparkline(title: str, values: Sequence[float], said: str = "") -> Chart:
     """Draw small bars without an axis, for a tile."""
     height = max(_finite(values), default=0.0)
     up = Scale(0.0, height or 1.0, _SPARK_HEIGHT, 1)
     slot = _SPARK_WIDTH / max(len(values), 1)
-    drawn = [line(0, _SPARK_HEIGHT - 0.5, _SPARK_WIDTH, _SPARK_HEIGHT - 0.5, "axis")]
+    drawn = [svg_line(0, _SPARK_HEIGHT - 0.5, _SPARK_WIDTH, _SPARK_HEIGHT - 0.5, "axis")]
     for place, value in enumerate(_finite(values)):
         if value > 0:
             top = up(value)
             width = max(slot - 0.6, 0.4)
-            drawn.append(bar(place * slot, top, width, _SPARK_HEIGHT - top, "column f1"))
+            drawn.append(svg_bar(place * slot, top, width, _SPARK_HEIGHT - top, "column f1"))
     said = said or f"{formatting.count(math.fsum(_finite(values)))} in {len(values)} steps."
     marks = "".join(drawn)
     return Chart(title, said, marks, (), (), width=_SPARK_WIDTH, height=_SPARK_HEIGHT)
@@ -233,8 +366,8 @@ def _grid(marks: Sequence[float], up: Scale, written: Written) -> str:
     """Return the lines across and what they stand for."""
     short = formatting.short_number if written is formatting.count else written
     return "".join(
-        line(_LEFT, up(value), WIDTH - _RIGHT, up(value), "grid" if value else "axis")
-        + text(_LEFT - 5, up(value) + 3.5, short(value), "tick", "end")
+        svg_line(_LEFT, up(value), WIDTH - _RIGHT, up(value), "grid" if value else "axis")
+        + svg_text(_LEFT - 5, up(value) + 3.5, short(value), "tick", "end")
         for value in marks
     )
 
@@ -257,7 +390,7 @@ def _ends(named: Sequence[tuple[float, str]]) -> str:
         for place in range(len(named))
     ]
     return "".join(
-        text(x, HEIGHT - 7, name, "tick", anchor)
+        svg_text(x, HEIGHT - 7, name, "tick", anchor)
         for (x, name), anchor in zip(named, anchors, strict=True)
     )
 

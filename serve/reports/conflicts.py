@@ -14,16 +14,68 @@ from typing import Any, Literal
 import numpy as np
 
 from serve.reader.view import View
-from serve.summaries.facts import Known, known
 from store.derived.duplicates import MOST_VALUES
-from store.derived.facts import Fact
+from store.derived.facts import Fact, entity_name, facts_of, may_bear
 from store.home.instants import isoformat
 from store.log.event_kinds import Staled
 from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, STALE, Edge, Memory
+from store.memories.table import NEVER
 from store.text.corrections import correction
 from store.text.mentions import speaker_name
 from store.text.strict_duplicates import Statement, statement
+
+# Facts: what is known of each entity, from when until when, and which memory says so.
+
+KnownFact = tuple[Fact, Memory]
+
+
+def known_facts(view: View, project: str | None = None) -> list[KnownFact]:
+    """Return all facts, those that are over too, of a project and of none, by entity and relation.
+
+    Without a project of every one. The newest state of the log counts, built or not.
+    """
+    mask = np.zeros(len(view.snapshots.rows), np.bool_)
+    built = view.snapshots.facts
+    if built is not None:
+        mask[built.documents] = True
+    else:  # keyed ones are found without it
+        mask[view.snapshots.rows.memories.keys.documents] = True
+    memories = view.select(mask, may_bear)
+    found = [(fact, memories[fact.document]) for fact in facts_of(memories)]
+    return [one for one in found if project is None or one[0].project in (None, project)]
+
+
+def facts_held_at(
+    found: list[KnownFact], at: int | None, entity: str | None = None
+) -> list[KnownFact]:
+    """Return those facts that held at a moment (None: at any), of one entity or of all."""
+    named = None if entity is None else entity_name(entity)
+    return [
+        one
+        for one in found
+        if (at is None or one[0].holds_at(at)) and (named is None or one[0].entity == named)
+    ]
+
+
+def fact_payload(one: KnownFact) -> dict[str, Any]:
+    """Return a fact as it is sent; `until` is null for what still holds."""
+    fact, memory = one
+    return {
+        "entity": fact.entity,
+        "relation": fact.relation,
+        "value": fact.value,
+        "since": isoformat(fact.valid_from),
+        "until": isoformat(fact.valid_to) if fact.valid_to < NEVER else None,
+        "singleton": fact.is_singleton,
+        "id": memory.id,
+        "source_ids": list(memory.source_ids),
+        "project": memory.project,
+        "said_by": memory.created_by or memory.trust,
+        "trust": memory.trust,
+        "text": memory.content,
+    }
+
 
 What = Literal["overridden", "facts", "linked", "wording", "stale"]
 Pair = frozenset[str]
@@ -57,14 +109,14 @@ def conflicts(
     """Return the conflicts of a project and of none (None: of all), the surest sort first; and
     whether all memories were compared. Two memories disagree once.
     """
-    facts = known(view, project)
-    texts, is_all = _compared(view, now, project)
+    facts = known_facts(view, project)
+    texts, is_all = _memories_to_compare(view, now, project)
     found = [
-        *_overridden(facts, now),
-        *_of_facts(facts, now),
-        *_linked(view, now, project),
-        *_of_wording(texts),
-        *_stale(view, log, project),
+        *_fact_overrides(facts, now),
+        *_fact_conflicts(facts, now),
+        *_link_conflicts(view, now, project),
+        *_wording_conflicts(texts),
+        *_stale_conflicts(view, log, project),
     ]
     seen: set[Pair] = set()
     kept = []
@@ -76,12 +128,12 @@ def conflicts(
     return kept, is_all
 
 
-def said_by(memory: Memory) -> str:
+def speaker(memory: Memory) -> str:
     """Return who said a memory, as well as it tells."""
     return memory.created_by or memory.agent or memory.trust
 
 
-def _overridden(facts: Sequence[Known], now: int) -> Iterator[Conflict]:
+def _fact_overrides(facts: Sequence[KnownFact], now: int) -> Iterator[Conflict]:
     """Yield the values that hold of a key and took the place of what somebody else said."""
     keyed = (one for one in facts if one[1].key is not None)
     ordered = sorted(keyed, key=lambda one: (*_scope(one[0]), one[0].valid_from, one[0].seq))
@@ -97,7 +149,7 @@ def _overridden(facts: Sequence[Known], now: int) -> Iterator[Conflict]:
             yield Conflict(
                 "overridden",
                 newer.key,
-                f"{said_by(after)} replaced what {said_by(before)} said",
+                f"{speaker(after)} replaced what {speaker(before)} said",
                 (Side(before, older.value), Side(after, newer.value)),
                 (
                     f"mnemolog history {newer.key}",
@@ -107,9 +159,9 @@ def _overridden(facts: Sequence[Known], now: int) -> Iterator[Conflict]:
             )
 
 
-def _of_facts(facts: Sequence[Known], now: int) -> Iterator[Conflict]:
+def _fact_conflicts(facts: Sequence[KnownFact], now: int) -> Iterator[Conflict]:
     """Yield the facts that hold now, of one relation that has one value, with different values."""
-    by_relation: dict[tuple[str, str], list[Known]] = defaultdict(list)
+    by_relation: dict[tuple[str, str], list[KnownFact]] = defaultdict(list)
     for fact, memory in facts:
         if memory.state == ACTIVE and memory.holds_at(now):
             by_relation[fact.entity, fact.relation].append((fact, memory))
@@ -123,7 +175,7 @@ def _of_facts(facts: Sequence[Known], now: int) -> Iterator[Conflict]:
                 )
 
 
-def _linked(view: View, now: int, project: str | None) -> Iterator[Conflict]:
+def _link_conflicts(view: View, now: int, project: str | None) -> Iterator[Conflict]:
     """Yield the memories that hold now and that an edge says disagree."""
     built = (Edge(**row) for row in view.snapshots.rows.edges.to_pylist())
     for edge in (*built, *view.tail.edges):
@@ -137,11 +189,11 @@ def _linked(view: View, now: int, project: str | None) -> Iterator[Conflict]:
             yield Conflict("linked", about, "a link says so", (older, newer), settle)
 
 
-def _of_wording(texts: Iterable[Memory]) -> Iterator[Conflict]:
+def _wording_conflicts(texts: Iterable[Memory]) -> Iterator[Conflict]:
     """Yield the memories that say the same but for one value."""
     framed: dict[tuple[str | None, int], list[tuple[Memory, Statement]]] = defaultdict(list)
     for memory in texts:
-        said = statement(_said(memory))
+        said = statement(_statement_text(memory))
         if frame := said.frame:
             framed[memory.project, frame].append((memory, said))
     for some in framed.values():
@@ -157,7 +209,7 @@ def _of_wording(texts: Iterable[Memory]) -> Iterator[Conflict]:
                 )
 
 
-def _stale(view: View, log: EventLog, project: str | None) -> Iterator[Conflict]:
+def _stale_conflicts(view: View, log: EventLog, project: str | None) -> Iterator[Conflict]:
     """Yield the memories that rest on a file that changed since."""
     rows = view.snapshots.rows
     for memory in view.select(rows.equal("state", (STALE,)), lambda one: one.state == STALE):
@@ -169,7 +221,7 @@ def _stale(view: View, log: EventLog, project: str | None) -> Iterator[Conflict]
             yield Conflict("stale", file, bodies[-1].reason, (Side(memory, memory.value),), settle)
 
 
-def _compared(view: View, now: int, project: str | None) -> tuple[list[Memory], bool]:
+def _memories_to_compare(view: View, now: int, project: str | None) -> tuple[list[Memory], bool]:
     """Return the newest memories whose words are compared, and whether these are all."""
     rows = view.snapshots.rows
     mask = rows.living(now) & ~rows.equal("kind", _HAPPENED)
@@ -207,7 +259,7 @@ def _age(side: Side) -> tuple[int, int]:
 
 
 def _one_speaker(one: Memory, other: Memory) -> bool:
-    names = [speaker_name(said_by(memory)) or said_by(memory) for memory in (one, other)]
+    names = [speaker_name(speaker(memory)) or speaker(memory) for memory in (one, other)]
     return names[0] == names[1]
 
 
@@ -215,12 +267,12 @@ def _same(one: str, other: str) -> bool:
     return " ".join(one.casefold().split()) == " ".join(other.casefold().split())
 
 
-def _said(memory: Memory) -> str:
+def _statement_text(memory: Memory) -> str:
     fields = (memory.content, memory.context, memory.action, memory.result)
     return "\n".join(field for field in fields if field)
 
 
-def shown(one: Conflict, now: int) -> dict[str, Any]:
+def conflict_payload(one: Conflict, now: int) -> dict[str, Any]:
     """Return a conflict as it is sent."""
     return {
         "what": one.what,
@@ -238,7 +290,7 @@ def _side(side: Side, now: int) -> dict[str, Any]:
         "text": memory.content,
         "value": side.value,
         "at": isoformat(memory.created_at),
-        "said_by": said_by(memory),
+        "said_by": speaker(memory),
         "trust": memory.trust,
         "project": memory.project,
         "state": memory.state,

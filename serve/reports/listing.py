@@ -10,13 +10,15 @@ and `-importance` it may be missed, for it may have moved to what was listed alr
 All of it is counted in columns; only the memories of the page are read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from serve.formatting import sanitize
 from serve.reader.filters import Filter
 from serve.reader.memory_json import visible_json
 from serve.reader.tail_storage import Columns
@@ -83,7 +85,7 @@ def page(view: View, asked: Listing, limit: int, after: Position | None = None) 
         value, seq = asked.sign * after.value, asked.sign * after.seq
         left = np.flatnonzero((values > value) | ((values == value) & (seqs > seq)))
     chosen = left[_first(values[left], seqs[left], limit)]
-    memories = _taken(view, passing[chosen])
+    memories = _memories_at(view, passing[chosen])
     following = None
     if len(chosen) < len(left):
         last = memories[-1]
@@ -158,14 +160,14 @@ def _numbers(of: MemoryRows | Columns, name: str) -> npt.NDArray[Any]:
     return of.codes(name) if isinstance(of, MemoryRows) else of[name]
 
 
-def _taken(view: View, documents: Documents) -> list[Memory]:
+def _memories_at(view: View, documents: Documents) -> list[Memory]:
     rows = len(view.snapshots.rows)
     stored = iter(view.snapshots.rows.take(documents[documents < rows].tolist()))
     fresh = iter(view.tail.take((documents[documents >= rows] - rows).tolist()))
     return [next(stored) if one < rows else next(fresh) for one in documents.tolist()]
 
 
-def shown(memory: Memory, now: int) -> dict[str, Any]:
+def memory_fields(memory: Memory, now: int) -> dict[str, Any]:
     """Return a memory as a list shows it; of a forgotten one its tombstone."""
     found = visible_json(memory)
     if memory.state == FORGOTTEN:
@@ -189,5 +191,39 @@ def shown(memory: Memory, now: int) -> dict[str, Any]:
     return found
 
 
-def shown_all(memories: Sequence[Memory], now: int) -> list[dict[str, Any]]:
-    return [shown(one, now) for one in memories]
+def all_memory_fields(memories: Sequence[Memory], now: int) -> list[dict[str, Any]]:
+    return [memory_fields(one, now) for one in memories]
+
+
+# The page `mnemolog export --format markdown` writes: all memories for people to read.
+#
+# By project and kind, each memory's text as a quote, so that no line of it becomes a heading of
+# the
+# page. What cannot be seen or turns a line around is left out.
+
+
+def export_markdown(memories: Iterable[Memory], now: int) -> Iterator[str]:
+    """Yield the page's lines; some are several, with the ends between them."""
+    yield f"# Memories, {isoformat(now)[:10]}"
+    ordered = sorted(memories, key=lambda one: (one.project or "", one.kind, one.seq))
+    for project, of_project in groupby(ordered, key=lambda one: one.project):
+        yield f"\n## {project or 'No project'}"
+        for kind, of_kind in groupby(of_project, key=lambda one: one.kind):
+            yield f"\n### {kind.capitalize()}"
+            for memory in of_kind:
+                yield from _entry(memory)
+
+
+def _entry(memory: Memory) -> Iterator[str]:
+    told = [isoformat(memory.created_at)[:10], f"`{memory.id}`", f"said by {memory.trust}"]
+    told += [] if memory.state == ACTIVE else [memory.state]
+    told += [] if memory.key is None else [f"key `{memory.key}`"]
+    told += [f"`{tag}`" for tag in memory.tags]
+    yield f"\n{' '.join(sanitize(', '.join(told)).split())}\n"
+    beside = {"Context": memory.context, "Action": memory.action, "Result": memory.result}
+    texts = [memory.content, *(f"{name}: {text}" for name, text in beside.items() if text)]
+    yield "\n>\n".join(_quote(sanitize(text)) for text in texts)
+
+
+def _quote(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))

@@ -8,11 +8,11 @@ answers them. A recommendation's own plan is part of it, and no proposal of its 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Literal
 
 import msgspec
 
-from serve.summaries.plan_text import VERBS
 from store.home.errors import Conflict, NotFound
 from store.home.instants import isoformat
 from store.log import commands, lesson_commands
@@ -123,7 +123,7 @@ def find(log: EventLog, id_: str) -> Proposal:
     if isinstance(body, Proposed):
         if body.what == "lesson":
             draft = lesson_commands.read(told)
-            return _of_draft(draft, _forgotten(log, [draft.memory] if draft.memory else []))
+            return _of_draft(draft, _forgotten_ids(log, [draft.memory] if draft.memory else []))
         return _of_recommendation(recommendations.find(log, id_))
     if told and lesson_commands.is_statement(told[0]):
         return _of_statement(log, told)
@@ -184,19 +184,19 @@ def _plans(log: EventLog) -> Iterator[Proposal]:
     return (_of_plan(one) for one in plans.every(log) if one.body.job != "recommend")
 
 
-def _recommended(log: EventLog) -> Iterator[Proposal]:
+def _recommendations(log: EventLog) -> Iterator[Proposal]:
     return map(_of_recommendation, recommendations.every(log))
 
 
 def _drafts(log: EventLog) -> Iterator[Proposal]:
     drafts = lesson_commands.every(log)
-    gone = _forgotten(log, [one.memory for one in drafts if one.memory is not None])
+    gone = _forgotten_ids(log, [one.memory for one in drafts if one.memory is not None])
     return (_of_draft(one, gone) for one in drafts)
 
 
 _EVERY: Mapping[Sort, Callable[[EventLog], Iterator[Proposal]]] = {
     "plan": _plans,
-    "recommendation": _recommended,
+    "recommendation": _recommendations,
     "lesson": _drafts,
 }
 
@@ -210,7 +210,7 @@ def _of_plan(plan: Plan) -> Proposal:
         state=_STATES[plan.state],
         at=plan.at,
         project=plan.project,
-        title=f"{body.job}: {_counted(body.steps)}",
+        title=f"{body.job}: {_step_counts(body.steps)}",
         because=body.notes,
         made=body.steps,
         stale_because=plan.because,
@@ -222,7 +222,7 @@ def _of_plan(plan: Plan) -> Proposal:
 
 
 def _of_recommendation(one: Recommendation) -> Proposal:
-    found = filter(None, map(_words, map(_changed, one.change.steps)))
+    found = filter(None, map(_words, map(_change_of, one.change.steps)))
     text = next(found, "a memory that was erased")
     return Proposal(
         id=one.id,
@@ -294,7 +294,7 @@ def _of_statement(log: EventLog, told: Sequence[Event]) -> Proposal:
 
 def _state_of_statement(log: EventLog, told: Sequence[Event], memory: str | None) -> State:
     if memory is not None:
-        return "undone" if _forgotten(log, [memory]) else "accepted"
+        return "undone" if _forgotten_ids(log, [memory]) else "accepted"
     match told[-1].body:
         case Forgotten() | Erased():
             return "rejected"
@@ -303,7 +303,7 @@ def _state_of_statement(log: EventLog, told: Sequence[Event], memory: str | None
     return "waiting"
 
 
-def _forgotten(log: EventLog, ids: Sequence[str]) -> set[str]:
+def _forgotten_ids(log: EventLog, ids: Sequence[str]) -> set[str]:
     """Return those of some memories that were forgotten or erased, and not restored since."""
     # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
     rows = log.select_rows(
@@ -315,7 +315,7 @@ def _forgotten(log: EventLog, ids: Sequence[str]) -> set[str]:
     return {id_ for id_, kind in last.items() if kind != "restored"}
 
 
-def _changed(step: Step) -> Changed:
+def _change_of(step: Step) -> Changed:
     """Return a step as what it does to one memory, field by field."""
     text: str | None = step.before.get("content")
     match step.event:
@@ -355,7 +355,7 @@ def _fields(step: Step, names: Iterable[str]) -> tuple[Change, ...]:
     )
 
 
-def _counted(steps: Sequence[Step]) -> str:
+def _step_counts(steps: Sequence[Step]) -> str:
     """Return what steps do, the most frequent first: 3 replaced, 1 new."""
     counts = Counter(VERBS[step.event] for step in steps)
     return ", ".join(f"{count} {verb}" for verb, count in counts.most_common()) or "nothing"
@@ -367,7 +367,7 @@ def _words(found: Changed) -> str | None:
     return next((one for one in told if isinstance(one, str)), None)
 
 
-def in_short(one: Proposal) -> dict[str, Any]:
+def proposal_summary(one: Proposal) -> dict[str, Any]:
     """Return a proposal as a list sends it: `changes` counts its steps."""
     return {
         "id": one.id,
@@ -391,9 +391,116 @@ def in_short(one: Proposal) -> dict[str, Any]:
 def steps(one: Proposal, start: int = 0, most: int | None = None) -> tuple[Changed, ...]:
     """Return what a yes does, memory by memory, from a step on; up to `most` of them, or all."""
     end = None if most is None else start + most
-    return tuple(map(_changed, one.made[start:end]))
+    return tuple(map(_change_of, one.made[start:end]))
 
 
-def shown(one: Proposal) -> dict[str, Any]:
+def proposal_fields(one: Proposal) -> dict[str, Any]:
     """Return a proposal as it is sent, step by step."""
-    return in_short(one) | {"steps": msgspec.to_builtins(steps(one))}
+    return proposal_summary(one) | {"steps": msgspec.to_builtins(steps(one))}
+
+
+# A plan as people read it: a line of what it is, then its steps as a diff, each with its reason.
+
+_LONGEST_VALUE = 160  # characters of a text in one line
+VERBS = {
+    "recorded": "new",
+    "superseded": "replaced",
+    "archived": "archived",
+    "staled": "stale",
+    "restored": "current again",
+    "revised": "changed",
+    "linked": "linked",
+    "judged": "judged",
+    "adopted": "served",
+}
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Yield the lines of a plan."""
+    body = plan.body
+    spent = f", {body.model}: {body.tokens:,} tokens, ${body.cost_usd:.4f}" if body.model else ""
+    yield (
+        f"plan {plan.id}  {body.job}  {plan.state}  {isoformat(plan.at)}  "
+        f"{len(body.steps)} steps of {body.looked_at:,} memories{spent}"
+    )
+    yield from (f"stale: {reason}" for reason in plan.because)
+    yield from (f"note: {note}" for note in body.notes)
+    yield from step_lines(body.steps)
+    if body.left:
+        yield ""
+        yield f"{body.left:,} more steps wait for the next plan"
+
+
+def step_lines(steps: Iterable[Step]) -> Iterator[str]:
+    """Yield the lines of some steps, each after an empty one; what becomes one is one."""
+    for into, some in groupby(steps, _into):
+        if into is None:
+            for step in some:
+                yield ""
+                yield from _step(step)
+        else:
+            yield ""
+            yield from _replacements(into, list(some))
+
+
+def _into(step: Step) -> str | None:
+    """Return the memory that a step lets take another's place, where it says which words hold."""
+    return str(step.body["by"]) if step.event == "superseded" and _holds(step) else None
+
+
+def _holds(step: Step) -> str:
+    return str(step.evidence.get("by_says", ""))
+
+
+def _replacements(into: str, some: Sequence[Step]) -> Iterator[str]:
+    """Yield what gives way to one memory, and then what holds in its place."""
+    is_update = any(step.evidence.get("kind") == "update" for step in some)
+    verb = "corrected by" if is_update else "merged into"
+    yield f"{verb}  {into}: {'; '.join(dict.fromkeys(step.why for step in some))}"
+    for step in some:
+        yield f"  - {_short(step.before.get('content', ''))}  ({step.subject})"
+    yield f"  + {_short(_holds(some[-1]))}"
+
+
+def _step(step: Step) -> Iterator[str]:
+    yield f"{VERBS[step.event]}  {step.subject}{_other(step)}: {step.why}"
+    if step.event == "revised":
+        if isinstance(text := step.evidence.get("text"), str):  # whose text stays as it is
+            yield f"  = {_short(text)}"
+        for name, value in step.body.items():
+            if name != "reason":
+                yield f"  - {name}: {_short(step.before.get(name))}"
+                yield f"  + {name}: {_short(value)}"
+    elif step.event == "recorded":
+        yield f"  + {_short(step.body.get('content', ''))}"
+    elif "content" in step.before:
+        sign = "+" if step.event == "restored" else "="
+        sign = "-" if step.event in ("superseded", "archived", "staled") else sign
+        yield f"  {sign} {_short(step.before['content'])}"
+
+
+def _other(step: Step) -> str:
+    if "by" in step.body:
+        return f" by {step.body['by']}" if step.event == "superseded" else ""
+    if "target" in step.body:
+        return f" {step.body.get('relation', '')} {step.body['target']}"
+    return ""
+
+
+def _short(value: Any) -> str:
+    text = " ".join(value.split()) if isinstance(value, str) else str(value)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
+
+
+def plan_fields(plan: Plan) -> dict[str, Any]:
+    """Return a plan as JSON has it."""
+    found: dict[str, Any] = msgspec.to_builtins(plan.body)
+    return {
+        "plan": plan.id,
+        "state": plan.state,
+        "at": isoformat(plan.at),
+        "project": plan.project,
+        "because": list(plan.because),
+        "events": list(plan.events),
+        **found,
+    }

@@ -2,7 +2,7 @@
 What is wanted and not yet reached: open goals, the next due first, and chains of milestones.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -11,13 +11,12 @@ import msgspec
 
 from serve.reader.filters import Filter
 from serve.reader.view import View, newest
-from serve.summaries.overview import along_time
 from store.log.event_kinds import GoalStatus
 from store.memories.memory import Memory
 from store.text.text_features import MAY_RULE
 
-OPEN: tuple[GoalStatus, ...] = ("open", "blocked")
-LOOKED_AT = 200  # of the newest: who has more open goals has none
+OPEN_STATUSES: tuple[GoalStatus, ...] = ("open", "blocked")
+MOST_GOALS = 200  # of the newest: who has more open goals has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ class Chain:
 
 def open_goals(view: View, asked: Filter) -> list[Memory]:
     """Return the goals that are open or blocked: the next due first, then the last changed."""
-    return with_status(view, asked, OPEN)
+    return goals_with_status(view, asked, OPEN_STATUSES)
 
 
 def set_goals(view: View, asked: Filter) -> list[Memory]:
@@ -38,21 +37,21 @@ def set_goals(view: View, asked: Filter) -> list[Memory]:
     return [one for one in open_goals(view, asked) if one.trust in MAY_RULE]
 
 
-def with_status(view: View, asked: Filter, wanted: Collection[GoalStatus]) -> list[Memory]:
+def goals_with_status(view: View, asked: Filter, wanted: Collection[GoalStatus]) -> list[Memory]:
     """Return the goals of some states: the next due first, then the last changed."""
-    goals = newest(view, replace(asked, kinds=("goal",)), LOOKED_AT)
+    goals = newest(view, replace(asked, kinds=("goal",)), MOST_GOALS)
     found = (one for one in goals if one.status in wanted)
-    return sorted(found, key=lambda one: (due(one) or "~", -one.updated_at, -one.seq))
+    return sorted(found, key=lambda one: (due_date(one) or "~", -one.updated_at, -one.seq))
 
 
-def chains(view: View, asked: Filter) -> list[Chain]:
+def milestone_chains(view: View, asked: Filter) -> list[Chain]:
     """Return the chains of milestones, by name."""
-    found = newest(view, replace(asked, kinds=("milestone",)), LOOKED_AT)
+    found = newest(view, replace(asked, kinds=("milestone",)), MOST_GOALS)
     names = sorted({one.chain for one in found if one.chain is not None})
-    return [Chain(name, along_time(one for one in found if one.chain == name)) for name in names]
+    return [Chain(name, oldest_first(one for one in found if one.chain == name)) for name in names]
 
 
-def due(memory: Memory) -> str | None:
+def due_date(memory: Memory) -> str | None:
     """Return the day a goal is due, as ISO 8601 writes it; `due` of its metadata."""
     metadata: dict[str, Any] = msgspec.json.decode(memory.metadata)
     try:
@@ -61,13 +60,13 @@ def due(memory: Memory) -> str | None:
         return None
 
 
-def shown(goals: Sequence[Memory], today: date) -> list[dict[str, Any]]:
+def goals_payload(goals: Sequence[Memory], today: date) -> list[dict[str, Any]]:
     """Return goals as they are sent; what one does not have is left out."""
-    return [_shown(one, today) for one in goals]
+    return [_goal_payload(one, today) for one in goals]
 
 
-def _shown(goal: Memory, today: date) -> dict[str, Any]:
-    day = due(goal)
+def _goal_payload(goal: Memory, today: date) -> dict[str, Any]:
+    day = due_date(goal)
     said = {
         "id": goal.id,
         "text": goal.content,
@@ -79,3 +78,11 @@ def _shown(goal: Memory, today: date) -> dict[str, Any]:
         "project": goal.project,
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+# Taken.
+
+
+def oldest_first(memories: Iterable[Memory]) -> tuple[Memory, ...]:
+    """Return memories oldest first; of one moment, in the order of recording."""
+    return tuple(sorted(memories, key=lambda one: (one.created_at, one.seq)))

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from serve.lessons.rule_index import rests, rules
 from serve.reader.filters import Filter
+from serve.reader.goals import due_date, set_goals
 from serve.reader.memory_json import role
 from serve.reader.view import View, newest
 from serve.recall.context_block import Note, Part, note
-from serve.summaries.goals import due, set_goals
 from store.agents import efforts
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.log.lesson_commands import ACCEPTED
@@ -51,7 +51,7 @@ def brief(view: View, asked: Filter) -> list[Part]:
 
 def goal_note(goal: Memory, asked: Filter) -> Note:
     """Return a goal as a line of a block, with the day it is due."""
-    day = due(goal)
+    day = due_date(goal)
     return note(goal, asked.project, longest=LONGEST) | ({"due": day} if day else {})
 
 

@@ -9,12 +9,9 @@ import msgspec
 import numpy as np
 
 from serve.recall.context_block import short_id
-from serve.statistics.builds import Published
-from serve.statistics.figures import Statistics
-from serve.statistics.growth import Growth
-from serve.statistics.recalls import Answered, Values
-from serve.statistics.spending import DAYS
-from serve.statistics.usefulness import CHARACTERS, Period, Usefulness
+from serve.reports.holdings import Published
+from serve.reports.statistics import SPENDING_DAYS, Growth, RecallOutcomes, Statistics, Values
+from serve.reports.usefulness import CHARACTERS, Period, Usefulness
 from store.home.instants import isoformat
 from store.plans.job_catalog import ModelCost
 
@@ -23,7 +20,7 @@ CONFIDENCE = tuple(place / 20 for place in range(21))
 SCORES = 20  # steps up to the greatest
 
 
-def shown(found: Statistics) -> dict[str, Any]:
+def statistics_payload(found: Statistics) -> dict[str, Any]:
     """Return the figures as they are sent."""
     rate, builds = found.rate, found.builds
     return {
@@ -44,7 +41,7 @@ def shown(found: Statistics) -> dict[str, Any]:
             "minutes": {"since": isoformat(rate.first_minute), "counts": rate.minutes},
             "days": {"since": isoformat(rate.first_day)[:10], "counts": rate.days},
         }
-        | _answered(found.answered),
+        | _outcomes(found.answered),
         "ratings": msgspec.to_builtins(found.ratings),
         "builds": {
             "tail": builds.tail,
@@ -56,7 +53,7 @@ def shown(found: Statistics) -> dict[str, Any]:
         },
         "spending": {
             "today": _spent(found.spending.today),
-            f"last_{DAYS}_days": _spent(found.spending.month),
+            f"last_{SPENDING_DAYS}_days": _spent(found.spending.month),
             "by_purpose": {
                 purpose: _spent(spent) for purpose, spent in found.spending.by_purpose.items()
             },
@@ -82,7 +79,7 @@ def counts(values: Values, edges: Sequence[float]) -> list[int]:
     return found
 
 
-def _answered(said: Answered) -> dict[str, Any]:
+def _outcomes(said: RecallOutcomes) -> dict[str, Any]:
     scores = score_edges(said.score)
     return {
         "looked_at": said.looked_at,

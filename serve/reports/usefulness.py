@@ -211,17 +211,17 @@ def _period(view: View, found: _Found, every: Iterable[Block], since: int, now: 
         followed=verdicts.count("followed"),
         ignored=verdicts.count("ignored"),
         not_applicable=verdicts.count("not_applicable"),
-        contradicted=_contradicted(said["superseded"], blocks),
+        contradicted=_contradictions(said["superseded"], blocks),
         helped=sum(one > 0 for one in ratings),
         harmed=sum(one < 0 for one in ratings),
         kept=_count(view, STATEMENT, since, now),
-        accepted=len(_superseded(said["superseded"], MADE_A_RULE)),
-        taken_back=_taken_back(view, (*said["forgotten"], *said["restored"])),
+        accepted=len(_superseding(said["superseded"], MADE_A_RULE)),
+        taken_back=_withdrawals(view, (*said["forgotten"], *said["restored"])),
         episodes=_count(view, EPISODE, since, now),
     )
 
 
-def _superseded(said: Iterable[_Told], reason: str) -> dict[str, int]:
+def _superseding(said: Iterable[_Told], reason: str) -> dict[str, int]:
     """Return what gave way for a reason, and when last, by id."""
     return {
         one.subject: one.at
@@ -230,13 +230,13 @@ def _superseded(said: Iterable[_Told], reason: str) -> dict[str, int]:
     }
 
 
-def _contradicted(said: Iterable[_Told], blocks: Iterable[Block]) -> int:
-    ended = _superseded(said, SAID_OTHERWISE)
+def _contradictions(said: Iterable[_Told], blocks: Iterable[Block]) -> int:
+    ended = _superseding(said, SAID_OTHERWISE)
     given = {id_ for one in blocks for id_ in one.notes if one.at <= ended.get(id_, -1)}
     return len(given)
 
 
-def _taken_back(view: View, said: Iterable[_Told]) -> int:
+def _withdrawals(view: View, said: Iterable[_Told]) -> int:
     """Return how many statements were forgotten, and not restored since."""
     ordered = sorted(said, key=lambda one: one.at)
     last = {one.subject: one.body for one in ordered if isinstance(one.body, Forgotten | Restored)}

@@ -10,10 +10,15 @@ import numpy as np
 
 from serve.reader.tail_storage import Columns
 from serve.reader.view import View
+from store.home import failures
+from store.home.failures import Failure
 from store.home.tenant import Tenant, log_bytes
 from store.log.event_kinds import MEMORY_KINDS
+from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, FORGOTTEN, STATES
 from store.memories.rows import Mask, MemoryRows
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import CheckResult, Manifest, Refusal
 
 EXPIRED = "expired"  # active, but its time is over
 SHOWN_STATES = (ACTIVE, EXPIRED, *(one for one in STATES if one != ACTIVE))
@@ -22,7 +27,7 @@ Counts = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Memories:
+class MemoryCounts:
     """Counts by kind and state; what is not there is left out."""
 
     by_kind: Counts
@@ -40,7 +45,7 @@ class Memories:
         return sum(states.get(state, 0) for states in self.by_kind.values())
 
 
-def memories(view: View, now: int) -> Memories:
+def memory_counts(view: View, now: int) -> MemoryCounts:
     """Return what there is at a moment, the commonest kind first."""
     rows, tail = view.snapshots.rows, view.tail
     standing = np.ones(len(rows), np.bool_)
@@ -49,7 +54,7 @@ def memories(view: View, now: int) -> Memories:
     for source, mask in ((rows, standing), (tail.columns, tail.live)):
         _count(source, mask, now, found)
     order = sorted(found, key=lambda kind: (-sum(found[kind].values()), kind))
-    return Memories({kind: found[kind] for kind in order})
+    return MemoryCounts({kind: found[kind] for kind in order})
 
 
 def _count(
@@ -67,7 +72,7 @@ def _count(
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class DiskUsage:
     """Bytes of the log, of what is derived from it, and of what was put away."""
 
     log: int
@@ -79,9 +84,9 @@ class Disk:
         return self.log + self.snapshots + self.cold
 
 
-def disk(tenant: Tenant) -> Disk:
+def disk_usage(tenant: Tenant) -> DiskUsage:
     """Return what a tenant's files take; files are looked at and none is read."""
-    return Disk(
+    return DiskUsage(
         log=log_bytes(tenant),
         snapshots=_size(tenant.snapshots.rglob("*")),
         cold=_size(tenant.cold.rglob("*")),
@@ -96,3 +101,71 @@ def _size(paths: Iterable[Path]) -> int:
         except OSError:  # a build dropped it meanwhile
             continue
     return total
+
+
+# Builds: what was published last and what was refused; what waits; what went wrong unseen.
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One manifest that is kept. `took_s` is what its projections took, those taken over too."""
+
+    number: int
+    at: int  # microseconds UTC
+    watermark: int
+    memories: int
+    bytes: int
+    took_s: float
+    checks: tuple[CheckResult, ...]
+
+    @property
+    def failed(self) -> tuple[CheckResult, ...]:
+        return tuple(one for one in self.checks if not one.passed)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildHistory:
+    """`kept` are the manifests, the newest first. `tail` are the events after the one served,
+    `changes` those of them that change a memory. `notices` say what of it could not be used.
+    """
+
+    kept: tuple[Published, ...]
+    refusal: Refusal | None
+    tail: int
+    changes: int
+    notices: tuple[str, ...]
+    failures: tuple[Failure, ...]
+
+    @property
+    def served(self) -> Published | None:
+        return self.kept[0] if self.kept else None
+
+
+def build_history(home: Path, tenant: Tenant, log: EventLog, view: View) -> BuildHistory:
+    """Return how builds stand, and what failed below the home and the tenant."""
+    return BuildHistory(
+        kept=tuple(map(_published, manifests.list_manifests(tenant))),
+        refusal=manifests.last_refusal(tenant),
+        tail=tail_length(log.head(), view),
+        changes=view.tail.changes,
+        notices=view.notices,
+        failures=(*failures.every(tenant.root), *failures.every(home)),
+    )
+
+
+def tail_length(head: int, view: View) -> int:
+    """Return how many events up to a log's head wait for the next build."""
+    return max(0, head - view.snapshots.watermark)
+
+
+def _published(one: Manifest) -> Published:
+    memories = one.projections.get("memories")
+    return Published(
+        one.number,
+        one.at,
+        one.watermark,
+        memories.rows["memories"] if memories else 0,
+        one.bytes,
+        sum(ref.seconds for ref in one.projections.values()),
+        one.checks,
+    )

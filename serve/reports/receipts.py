@@ -13,13 +13,14 @@ import msgspec
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View
 from store.home.instants import isoformat
+from store.ingest.queue_file import Job
 from store.log.event_kinds import Hit, Judged, Outcome, Prompted, Rated, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.receipts import SOON_US, may_rate
 
 
-def in_short(log: EventLog, receipt: Event, memory: str | None = None) -> dict[str, Any]:
+def receipt_summary(log: EventLog, receipt: Event, memory: str | None = None) -> dict[str, Any]:
     """Return a receipt as a list sends it; with a memory, as which hit that came back."""
     body = _body(receipt)
     ratings = [
@@ -43,7 +44,7 @@ def in_short(log: EventLog, receipt: Event, memory: str | None = None) -> dict[s
     return said if memory is None else said | {"as_hit": _place(body.hits, memory)}
 
 
-def shown(view: View, log: EventLog, receipt: Event) -> dict[str, Any]:
+def receipt_fields(view: View, log: EventLog, receipt: Event) -> dict[str, Any]:
     """Return all there is of a receipt."""
     body = _body(receipt)
     return {
@@ -62,7 +63,7 @@ def shown(view: View, log: EventLog, receipt: Event) -> dict[str, Any]:
         "dropped": body.dropped,
         "route": msgspec.to_builtins(body.route) if body.route else None,
         "ratings": [_rating(one) for one in ratings(log, receipt)],
-        "judged": _judged(log, receipt),
+        "judged": _judgement(log, receipt),
         "outcomes": [_outcome(one) for one in outcomes(log, receipt)],
     }
 
@@ -125,7 +126,7 @@ def _rating(event: Event) -> dict[str, Any]:
     }
 
 
-def _judged(log: EventLog, receipt: Event) -> dict[str, Any] | None:
+def _judgement(log: EventLog, receipt: Event) -> dict[str, Any] | None:
     """Return the newest judgment that stands."""
     gone = log.undone_ids(log.head())
     told = [
@@ -160,3 +161,23 @@ def _outcome(event: Event) -> dict[str, Any]:
 def _body(receipt: Event) -> Recalled:
     assert isinstance(receipt.body, Recalled)
     return receipt.body
+
+
+# Ingested: an accepted batch as people and programs are told of it.
+
+
+def ingest_job_fields(job: Job) -> dict[str, Any]:
+    """Return a job's fields as they are sent."""
+    return {
+        "id": job.id,
+        "at": isoformat(job.at),
+        "state": job.state,
+        "attempts": job.attempts,
+        "next_at": isoformat(job.next_at) if job.state == "queued" else None,
+        "ended_at": isoformat(job.ended_at) if job.ended_at is not None else None,
+        "items": job.items,
+        "turns": job.turns,
+        "done": job.done,
+        "refused": job.refused,
+        "error": job.error,
+    }

@@ -41,7 +41,7 @@ def work(events: Sequence[Event], cwd: str | None = None) -> Work:
     """Return what some events tell, in the order of the log; paths under `cwd` are relative."""
     prompts = [one.body for one in events if isinstance(one.body, Prompted)]
     acts = [one.body for one in events if isinstance(one.body, Acted)]
-    edited = Counter(_relative(path, cwd) for act in acts for path in _changed(act))
+    edited = Counter(_relative(path, cwd) for act in acts for path in _edited_files(act))
     return Work(
         sessions=len({one.session for one in events if one.session is not None}),
         asked=tuple(one.prompt for one in prompts if one.intent not in ("small_talk", "command")),
@@ -52,7 +52,7 @@ def work(events: Sequence[Event], cwd: str | None = None) -> Work:
     )
 
 
-def _changed(act: Acted) -> tuple[str, ...]:
+def _edited_files(act: Acted) -> tuple[str, ...]:
     return act.files if act.doing == "edit" and act.passed is not False else ()
 
 

@@ -1,1 +1,0 @@
-"""Charts as SVG, drawn on the server: arrays in, markup out; classes and no colours."""

@@ -1,0 +1,286 @@
+"""
+Overview: what is known of a topic, put in order without a model.
+
+The memories that recall finds for the topic, each in one group: what is to be followed, what is
+wanted, what holds now, and the background; then the same along time, whom and what they name, and
+what was replaced. Every group is bounded and every text cut: the whole is read by its id.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
+from typing import Any, Literal
+
+import msgspec
+
+from serve.reader.filters import Filter
+from serve.reader.goals import goals_payload as goals_shown
+from serve.reader.goals import oldest_first, open_goals
+from serve.reader.memory_json import role
+from serve.reader.view import View, newest
+from serve.recall.analysis import Question
+from serve.recall.recall import recall
+from store.agents.work import Work, work
+from store.embedders.embedder import Embedder
+from store.home.config import Choices
+from store.home.errors import InvalidInput
+from store.home.instants import isoformat, moment
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.memories.memory import SUPERSEDED, Memory
+from store.text.mentions import EntityKind, mentions
+
+FOUND = 50  # memories an overview is made of
+SHOWN = 10  # of a group
+DAYS = 20  # lines of the timeline
+LONGEST_TEXT = 300  # characters of a text
+
+OverviewGroup = Literal["now", "rules", "goals", "background"]
+
+
+class Name(msgspec.Struct, frozen=True):
+    """Someone or something that the memories name, and in how many of them."""
+
+    kind: EntityKind
+    name: str
+    memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What is known of a topic. Groups are in the order of recall, the best first."""
+
+    topic: str
+    found: int
+    now: tuple[Memory, ...]
+    rules: tuple[Memory, ...]
+    goals: tuple[Memory, ...]
+    background: tuple[Memory, ...]
+    timeline: tuple[Memory, ...]  # oldest first
+    names: tuple[Name, ...]
+    replaced: tuple[Memory, ...]
+    notices: tuple[str, ...]
+
+
+def overview_question(topic: str, asked: Filter, choices: Choices, found: int = FOUND) -> Question:
+    """Return the question for what is known of a topic; raise InvalidInput for an empty one."""
+    if not topic.strip():
+        raise InvalidInput("name a topic: the words that memories about it would hold")
+    return Question(
+        topic, asked, found, fusion=choices.fusion, min_confidence=choices.min_confidence
+    )
+
+
+def overview(view: View, question: Question, embedder: Embedder) -> Overview:
+    """Return what is known of the topic a question names; all groups may be empty."""
+    answer = recall(view, question, embedder)
+    living = [hit.memory for hit in answer.hits]
+    whole = replace(question.filter, active_only=False)
+    every = replace(question, top_k=2 * question.top_k, filter=whole)
+    ended = [hit.memory for hit in recall(view, every, embedder).hits]
+    return Overview(
+        topic=question.text,
+        found=len(living),
+        now=_of(living, "now"),
+        rules=_of(living, "rules"),
+        goals=_of(living, "goals"),
+        background=_of(living, "background"),
+        timeline=oldest_first(living[:DAYS]),
+        names=_names(living),
+        replaced=tuple(one for one in ended if one.state == SUPERSEDED)[:SHOWN],
+        notices=answer.notices,
+    )
+
+
+def _of(memories: Sequence[Memory], group: OverviewGroup) -> tuple[Memory, ...]:
+    return tuple(one for one in memories if _overview_group(one) == group)[:SHOWN]
+
+
+def _overview_group(memory: Memory) -> OverviewGroup:
+    """Return where a memory belongs; a rule is one first, whatever else it is."""
+    if role(memory) == "rule":
+        return "rules"
+    if memory.kind == "goal" and memory.status in ("open", "blocked"):
+        return "goals"
+    return "now" if memory.key is not None or memory.kind == "decision" else "background"
+
+
+def _names(memories: Sequence[Memory]) -> tuple[Name, ...]:
+    """Return who and what is named in most of the memories; then by kind and name."""
+    counts = Counter(
+        (one.kind, one.name)
+        for memory in memories
+        for one in mentions(memory.text, speaker=memory.created_by)
+    )
+    most = sorted(counts.items(), key=lambda found: (-found[1], found[0]))[:SHOWN]
+    return tuple(Name(kind, name, count) for (kind, name), count in most)
+
+
+def overview_payload(found: Overview) -> dict[str, Any]:
+    """Return an overview as it is sent."""
+    groups = ("now", "rules", "goals", "background", "timeline", "replaced")
+    return {
+        "topic": found.topic,
+        "found": found.found,
+        **{name: [memory_item(one) for one in getattr(found, name)] for name in groups},
+        "names": [msgspec.to_builtins(one) for one in found.names],
+        "degraded": bool(found.notices),
+        **({"notices": list(found.notices)} if found.notices else {}),
+    }
+
+
+def memory_item(memory: Memory) -> dict[str, Any]:
+    """Return a memory as a line of an overview: its text cut, what it does not have left out."""
+    told = {
+        "id": memory.id,
+        "at": isoformat(memory.created_at),
+        "kind": memory.kind,
+        "role": role(memory),
+        "trust": memory.trust,
+        "project": memory.project,
+        "text": _cut(memory.content),
+        "key": memory.key,
+        "value": memory.value,
+        "status": memory.status,
+        "progress": memory.progress,
+        "ended_at": isoformat(memory.ended_at) if memory.ended_at is not None else None,
+        "superseded_by": memory.superseded_by,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_TEXT else line[: LONGEST_TEXT - 1] + "…"
+
+
+# Digests: what was asked, decided, done and learned, and what is open, of a session or of some
+# days.
+#
+# Read from the memories and from what agents' hooks told; nothing is summed up by a model.
+
+DIGEST_KINDS = ("prompted", "action", "session")  # the kinds of event a digest reads
+LOOKED_AT = 2_000  # memories of a digest: the newest
+SHOWN_OF_DAY = 10  # of a group of a day
+LONGEST_PROMPT = 200  # characters of a prompt
+
+DigestGroup = Literal["decided", "learned", "done"]
+_GROUPS: tuple[DigestGroup, ...] = ("decided", "learned", "done")
+_LEARNED = frozenset({"bugfix", "pattern", "insight"})  # and rules
+_DONE = frozenset({"milestone", "activity", "summary"})
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What happened on one day, UTC: memories by when they happened, oldest first, and the work."""
+
+    day: str
+    decided: tuple[Memory, ...]
+    learned: tuple[Memory, ...]
+    done: tuple[Memory, ...]
+    others: int  # memories of other kinds
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """Days with something in them, oldest first, and what is open now."""
+
+    since: int  # microseconds UTC
+    until: int
+    days: tuple[Day, ...]
+    open: tuple[Memory, ...]
+
+
+def digest(view: View, log: EventLog, asked: Filter) -> Digest:
+    """Return what happened from `asked.since` to `asked.until`, in its project or in all."""
+    since, until = asked.since or 0, asked.until or asked.now
+    timeless = replace(asked, since=None, until=None)
+    memories = newest(view, replace(asked, since=since, until=until), LOOKED_AT)
+    goals = newest(view, replace(timeless, kinds=("goal",)), LOOKED_AT)
+    # a goal is reached when it last changed, not when it was set
+    reached = [one for one in goals if one.status == "done" and since <= one.updated_at < until]
+    events = [one for one in log.events_between(DIGEST_KINDS, since, until) if _is_of(one, asked)]
+    found: tuple[tuple[str, Any], ...] = (
+        *((_day(one.created_at), one) for one in oldest_first(memories) if one.kind != "goal"),
+        *((_day(one.updated_at), _Reached(one)) for one in reached),
+        *((_day(one.at), one) for one in events),
+    )
+    by_day = groupby(sorted(found, key=lambda pair: pair[0]), key=lambda pair: pair[0])
+    days = tuple(_of_day(day, [one for _, one in those]) for day, those in by_day)
+    return Digest(since, until, days, tuple(open_goals(view, timeless)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    goal: Memory
+
+
+def _of_day(day: str, found: Sequence[Any]) -> Day:
+    memories = [one for one in found if isinstance(one, Memory)]
+    groups = {
+        name: tuple(one for one in memories if _digest_group(one) == name) for name in _GROUPS
+    }
+    reached = tuple(one.goal for one in found if isinstance(one, _Reached))
+    return Day(
+        day=day,
+        decided=groups["decided"],
+        learned=groups["learned"],
+        done=(*groups["done"], *reached),
+        others=len(memories) - sum(map(len, groups.values())),
+        work=work([one for one in found if isinstance(one, Event)]),
+    )
+
+
+def _digest_group(memory: Memory) -> DigestGroup | None:
+    if memory.kind == "decision":
+        return "decided"
+    if role(memory) == "rule" or memory.kind in _LEARNED:
+        return "learned"
+    return "done" if memory.kind in _DONE else None
+
+
+def _is_of(event: Event, asked: Filter) -> bool:
+    return asked.project is None or (event.project or "") == asked.project
+
+
+def _day(at: int) -> str:
+    return isoformat(at)[:10]
+
+
+def digest_payload(found: Digest, now: int) -> dict[str, Any]:
+    """Return a digest as it is sent; of a group of a day, the first ones and how many more."""
+    return {
+        "since": isoformat(found.since),
+        "until": isoformat(found.until),
+        "days": [_day_payload(one) for one in found.days],
+        "open": goals_shown(found.open, moment(now).date()),
+    }
+
+
+def _day_payload(day: Day) -> dict[str, Any]:
+    groups = {name: _first(getattr(day, name)) for name in _GROUPS}
+    counts = {
+        "others": day.others,
+        "more": sum(max(0, len(getattr(day, name)) - SHOWN_OF_DAY) for name in _GROUPS),
+        "sessions": day.work.sessions,
+    }
+    did = {
+        "asked": [" ".join(one.split())[:LONGEST_PROMPT] for one in day.work.asked[:SHOWN_OF_DAY]],
+        "edited": [
+            {"file": file, "times": times} for file, times in day.work.edited[:SHOWN_OF_DAY]
+        ],
+        "ran": [
+            {"for": effort, "passed": one.passed, "failed": one.failed}
+            for effort, one in day.work.runs.items()
+        ],
+        "failing": [{"for": effort, "command": act.command} for effort, act in day.work.failing],
+    }
+    said = groups | counts | did
+    return {"day": day.day} | {name: value for name, value in said.items() if value}
+
+
+def _first(memories: Iterable[Memory]) -> list[dict[str, Any]]:
+    return [memory_item(one) for one in islice(memories, SHOWN_OF_DAY)]

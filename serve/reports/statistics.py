@@ -1,0 +1,386 @@
+"""
+statistics(): every figure of one tenant that the overview, `mnemolog stats` and programs show.
+
+Nothing is kept between two calls. What grows with the memory is counted in columns or off an index
+of the log; of receipts and ratings the newest are read. So all of it is some tens of milliseconds
+at a hundred thousand memories and as many receipts.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from serve.reader.view import View
+from serve.reports.holdings import (
+    BuildHistory,
+    DiskUsage,
+    MemoryCounts,
+    build_history,
+    disk_usage,
+    memory_counts,
+    tail_length,
+)
+from serve.reports.usefulness import Usefulness, usefulness
+from store.home.instants import isoformat
+from store.home.tenant import Tenant
+from store.log.event_kinds import Called, Rated, Recalled
+from store.log.event_log import EventLog
+from store.log.events import KINDS
+from store.plans.job_catalog import ModelCost, sum_calls
+from store.snapshots.manifest import Manifest
+
+# Growth: how many events of each sort there are in each step of a log's life.
+
+GROWTH_STEPS = (1, 7, 28, 364)  # days
+MOST_STEPS = 120  # steps
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Counts by step of `step` microseconds from `since` on; the last step is still running."""
+
+    since: int
+    step: int
+    memories: tuple[int, ...]  # recorded
+    recalls: tuple[int, ...]
+    others: tuple[int, ...]  # events of other kinds
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """When each step begins, microseconds UTC."""
+        return tuple(self.since + place * self.step for place in range(len(self.memories)))
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """How many memories were recorded up to the end of each step."""
+        return tuple(accumulate(self.memories))
+
+
+def growth(log: EventLog, now: int) -> Growth:
+    """Return how a log grew until now, by the shortest step that gives MOST of them or fewer."""
+    first = log.at(1) or now
+    since = min(first, now) // DAY * DAY
+    days = (now - since) // DAY + 1
+    step = next((one for one in GROWTH_STEPS if -(-days // one) <= MOST_STEPS), GROWTH_STEPS[-1])
+    steps = int(-(-days // step))
+    counts = log.tally(tuple(KINDS), since, step * DAY, steps)
+    others = [of for kind, of in counts.items() if kind not in ("recorded", "recalled")]
+    return Growth(
+        since,
+        step * DAY,
+        tuple(counts["recorded"]),
+        tuple(counts["recalled"]),
+        tuple(map(sum, zip(*others, strict=True))),
+    )
+
+
+# Recalls: how many there are, how fast they are answered, how often with nothing.
+#
+# Counts are of all of them. What receipts tell is read from the newest ones only, so it costs the
+# same in a log of any length.
+
+MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000  # microseconds
+NEWEST = 1_000  # receipts and ratings that are read
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRate:
+    """Recalls by minute of the last hour and by day of the last thirty, the oldest first.
+
+    The last step of each is the one that runs now; minutes and days begin where clocks say so, UTC.
+    """
+
+    minutes: tuple[int, ...]
+    first_minute: int  # microseconds UTC
+    days: tuple[int, ...]
+    first_day: int
+    last_day: int  # recalls in the 24 hours before now
+
+    @property
+    def last_hour(self) -> int:
+        return sum(self.minutes)
+
+    @property
+    def a_minute(self) -> float:
+        """The mean of the last ten whole minutes."""
+        return sum(self.minutes[-11:-1]) / 10
+
+
+def recall_rate(log: EventLog, now: int) -> RecallRate:
+    """Return how often was asked, up to now."""
+    first_minute = now - now % MINUTE - 59 * MINUTE
+    first_day = now - now % DAY - 29 * DAY
+    kinds = ("recalled",)
+    return RecallRate(
+        tuple(log.tally(kinds, first_minute, MINUTE, 60)["recalled"]),
+        first_minute,
+        tuple(log.tally(kinds, first_day, DAY, 30)["recalled"]),
+        first_day,
+        log.tally(kinds, now - DAY, DAY + 1, 1)["recalled"][0],  # up to now, now too
+    )
+
+
+@dataclass(frozen=True)
+class RecallOutcomes:
+    """What the newest receipts say. `since` is the oldest of them, microseconds UTC.
+
+    `took_ms` is that of each, the newest first; the confidence and score are those of each hit.
+    """
+
+    since: int | None
+    took_ms: Values
+    hits: npt.NDArray[np.int64]  # how many came back to each
+    confidence: Values
+    score: Values
+
+    @property
+    def looked_at(self) -> int:
+        return len(self.hits)
+
+    @property
+    def silent(self) -> int:
+        """How many brought nothing."""
+        return int(np.count_nonzero(self.hits == 0))
+
+    @property
+    def silence(self) -> float | None:
+        """The share that brought nothing; None where nothing was asked."""
+        return self.silent / self.looked_at if self.looked_at else None
+
+    def newest(self, most: int) -> "RecallOutcomes":
+        """Return what the newest of them say; since when is left open."""
+        hits = self.hits[:most]
+        ends = int(hits.sum())
+        return RecallOutcomes(
+            None, self.took_ms[:most], hits, self.confidence[:ends], self.score[:ends]
+        )
+
+    def took(self, share: float) -> float | None:
+        """Return the time in ms within which a share of them was answered."""
+        return float(np.quantile(self.took_ms, share)) if self.looked_at else None
+
+
+def recall_outcomes(log: EventLog, most: int = NEWEST) -> RecallOutcomes:
+    """Return what the newest receipts say, of those that were not put away."""
+    found = [(at, body) for at, body in log.newest("recalled", most) if isinstance(body, Recalled)]
+    hits = [hit for _, body in found for hit in body.hits]
+    return RecallOutcomes(
+        since=found[-1][0] if found else None,
+        took_ms=np.array([body.took_us / 1_000 for _, body in found], np.float64),
+        hits=np.array([len(body.hits) for _, body in found], np.int64),
+        confidence=np.array([hit.confidence for hit in hits], np.float64),
+        score=np.array([hit.score for hit in hits], np.float64),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RatingCounts:
+    """What the newest ratings say: verdicts from -1, harmful, to 1, decisive."""
+
+    looked_at: int
+    helped: int  # verdicts over 0
+    harmed: int  # below
+    mean: float | None
+
+
+def rating_counts(log: EventLog, most: int = NEWEST) -> RatingCounts:
+    """Return what the newest ratings say."""
+    said = [body.verdict for _, body in log.newest("rated", most) if isinstance(body, Rated)]
+    return RatingCounts(
+        looked_at=len(said),
+        helped=sum(one > 0 for one in said),
+        harmed=sum(one < 0 for one in said),
+        mean=sum(said) / len(said) if said else None,
+    )
+
+
+# Spending: what a tenant's jobs paid language models, today and in thirty days, and what for.
+
+SPENDING_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Days are those of UTC, the running one among them; a purpose that cost most comes first."""
+
+    today: ModelCost
+    month: ModelCost  # of DAYS days
+    by_purpose: Mapping[str, ModelCost]
+    days: tuple[float, ...]  # dollars, the oldest day first
+    first_day: int  # microseconds UTC
+
+
+def spending(log: EventLog, now: int) -> Spending:
+    """Return what was spent, up to now."""
+    today = now - now % DAY
+    first_day = today - (SPENDING_DAYS - 1) * DAY
+    events = log.events_between(("called",), first_day, today + DAY)
+    calls = [(one.at, one.body) for one in events if isinstance(one.body, Called)]
+    by_purpose = {
+        purpose: sum_calls(body for _, body in calls if body.purpose == purpose)
+        for purpose in sorted({body.purpose for _, body in calls})
+    }
+    days = [0.0] * SPENDING_DAYS
+    for at, body in calls:
+        days[(at - first_day) // DAY] += body.cost_usd
+    return Spending(
+        today=sum_calls(body for at, body in calls if at >= today),
+        month=sum_calls(body for _, body in calls),
+        by_purpose=dict(
+            sorted(by_purpose.items(), key=lambda one: (-one[1].cost_usd, -one[1].tokens))
+        ),
+        days=tuple(days),
+        first_day=first_day,
+    )
+
+
+LIVE_RECALLS = 500  # receipts behind the counters that are asked for every few seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The figures at one moment, `at` in microseconds UTC.
+
+    `waiting` are plans, drafts and recommendations that nobody answered; some may be outdated.
+    """
+
+    tenant: str
+    at: int
+    events: int
+    memories: MemoryCounts
+    disk: DiskUsage
+    growth: Growth
+    rate: RecallRate
+    answered: RecallOutcomes
+    ratings: RatingCounts
+    builds: BuildHistory
+    spending: Spending
+    usefulness: Usefulness
+    waiting: int
+
+
+def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) -> Statistics:
+    """Return how a tenant stands now."""
+    return Statistics(
+        tenant=tenant.name,
+        at=now,
+        events=log.event_count(),
+        memories=memory_counts(view, now),
+        disk=disk_usage(tenant),
+        growth=growth(log, now),
+        rate=recall_rate(log, now),
+        answered=recall_outcomes(log),
+        ratings=rating_counts(log),
+        builds=build_history(home, tenant, log, view),
+        spending=spending(log, now),
+        usefulness=usefulness(log, view, now),
+        waiting=count_open_proposals(log),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCounters:
+    """The few figures that move while one looks on; `silence` is of the newest LIVE recalls."""
+
+    at: int
+    events: int
+    memories: int  # active ones
+    tail: int
+    a_minute: float  # recalls
+    last_hour: int
+    last_day: int
+    minutes: tuple[int, ...]
+    silence: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+def live_counters(log: EventLog, view: View, now: int) -> LiveCounters:
+    """Return what moves; it costs a few milliseconds."""
+    asked, said, head = recall_rate(log, now), recall_outcomes(log, LIVE_RECALLS), log.head()
+    return LiveCounters(
+        at=now,
+        events=head,
+        memories=memory_counts(view, now).active,
+        tail=tail_length(head, view),
+        a_minute=asked.a_minute,
+        last_hour=asked.last_hour,
+        last_day=asked.last_day,
+        minutes=asked.minutes,
+        silence=said.silence,
+        p50_ms=said.took(0.5),
+        p95_ms=said.took(0.95),
+    )
+
+
+def count_open_proposals(log: EventLog) -> int:
+    """Return how much waits for a person's yes or no."""
+    of = log.subjects(("planned", "applied", "proposed", "accepted", "rejected"))
+    said = of["applied"] | of["accepted"] | of["rejected"]
+    return len((of["planned"] | of["proposed"]) - said)
+
+
+# A tenant in a few figures, as it is administered: what it holds, what is served, how it answers.
+#
+# Each is counted as the overview and `mnemolog stats` have it.
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """The manifest that is served; `watermark` is the last event it was built from."""
+
+    number: int
+    at: str
+    age_s: int
+    watermark: int
+
+
+class TenantStats(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant in figures. `memories` counts them by kind and state, none of zero; `tail` counts
+    the events that wait for the next build; `silence_rate` is the share of the newest recalls, a
+    thousand at most, that brought nothing.
+    """
+
+    tenant: str
+    memories: Mapping[str, Mapping[str, int]]
+    active: int
+    events: int
+    tail: int
+    log_bytes: int
+    snapshot_bytes: int
+    manifest: Served | None
+    recalls_of_day: int
+    silence_rate: float | None
+
+
+def tenant_stats(tenant: Tenant, log: EventLog, view: View, now: int) -> TenantStats:
+    """Return the figures of a tenant; `now` is microseconds UTC."""
+    held, taken, head = memory_counts(view, now), disk_usage(tenant), log.head()
+    manifest = view.snapshots.manifest
+    return TenantStats(
+        tenant=tenant.name,
+        memories=held.by_kind,
+        active=held.active,
+        events=log.event_count(),
+        tail=tail_length(head, view),
+        log_bytes=taken.log,
+        snapshot_bytes=taken.snapshots,
+        manifest=_served(manifest, now) if manifest else None,
+        recalls_of_day=recall_rate(log, now).last_day,
+        silence_rate=recall_outcomes(log).silence,
+    )
+
+
+def _served(manifest: Manifest, now: int) -> Served:
+    return Served(
+        number=manifest.number,
+        at=isoformat(manifest.at),
+        age_s=max(0, now - manifest.at) // 1_000_000,
+        watermark=manifest.watermark,
+    )

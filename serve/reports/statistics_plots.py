@@ -1,0 +1,226 @@
+"""
+Pictures: the figures of a tenant as charts, for its overview and for files.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from serve import formatting
+from serve.lessons.lesson_stats import LessonStats
+from serve.recall.context_block import clean_text
+from serve.reports import charts
+from serve.reports.charts import (
+    HEIGHT,
+    WIDTH,
+    Chart,
+    empty_chart,
+    render_figure,
+    render_svg,
+    svg_number,
+)
+from serve.reports.holdings import SHOWN_STATES, MemoryCounts
+from serve.reports.statistics import DAY, Growth, RecallOutcomes, RecallRate, Spending, Statistics
+from serve.reports.statistics_rendering import CONFIDENCE, TOOK_MS, counts, score_edges
+
+_LESSONS = 12  # of a picture
+_STEPS = {1: "day", 7: "week", 28: "four weeks", 364: "year"}
+
+
+def overview_charts(found: Statistics) -> list[Chart]:
+    """Return the charts of the overview."""
+    return [
+        memories_over_time(found.growth),
+        events_over_time(found.growth),
+        latency_histogram(found.answered),
+        confidence_histogram(found.answered),
+        by_kind(found.memories),
+        spent_by_day(found.spending),
+    ]
+
+
+def file_charts(found: Statistics, lessons: Sequence[LessonStats]) -> list[Chart]:
+    """Return the charts of `mnemolog stats --plot`."""
+    more = (recalls_by_day(found.rate), score_histogram(found.answered), by_state(found.memories))
+    return [*overview_charts(found), *more, lesson_impact(lessons)]
+
+
+def memories_over_time(found: Growth) -> Chart:
+    total = found.held[-1] if found.held else 0
+    said = f"{formatting.count(total)} memories recorded since {formatting.day(found.since)}."
+    return charts.area_chart(
+        "Memories recorded", found.starts if total else (), found.held, said=said
+    )
+
+
+def events_over_time(found: Growth) -> Chart:
+    """Draw what was written in each step of the log's life."""
+    step = _STEPS[found.step // DAY]
+    series = {"memories": found.memories, "recalls": found.recalls, "others": found.others}
+    axis = charts.Axis(step, formatting.day_of_year, formatting.day)
+    return charts.bar_chart(f"Events by {step}", found.starts, series, axis)
+
+
+def recalls_by_day(found: RecallRate) -> Chart:
+    days = [found.first_day + place * DAY for place in range(len(found.days))]
+    said = (
+        f"{formatting.count(sum(found.days))} in thirty days, "
+        f"{formatting.count(found.last_day)} in the last 24 hours."
+    )
+    return charts.bar_chart("Recalls by day", days, {"recalls": found.days}, said=said)
+
+
+def latency_histogram(found: RecallOutcomes) -> Chart:
+    p50, p95 = found.took(0.5), found.took(0.95)
+    if p50 is None or p95 is None:
+        return empty_chart("Time of a recall")
+    edges = (*map(float, TOOK_MS), float("inf"))
+    said = (
+        f"Half within {formatting.milliseconds(p50)}, 95 % within {formatting.milliseconds(p95)}; "
+        f"{_newest_note(found)}."
+    )
+    return charts.histogram(
+        "Time of a recall, ms",
+        edges,
+        counts(found.took_ms, edges),
+        formatting.milliseconds,
+        {"p50": p50, "p95": p95},
+        said,
+    )
+
+
+def confidence_histogram(found: RecallOutcomes) -> Chart:
+    said = f"Of {formatting.count(len(found.confidence))} hits; {_newest_note(found)}."
+    return charts.histogram(
+        "Confidence of what came back",
+        CONFIDENCE,
+        counts(found.confidence, CONFIDENCE),
+        lambda value: f"{value:.2f}".removesuffix("0"),
+        said=said,
+    )
+
+
+def score_histogram(found: RecallOutcomes) -> Chart:
+    edges = score_edges(found.score)
+    said = f"Of {formatting.count(len(found.score))} hits; {_newest_note(found)}."
+    return charts.histogram("Score of what came back", edges, counts(found.score, edges), said=said)
+
+
+def by_kind(found: MemoryCounts) -> Chart:
+    """Draw the active memories of each kind."""
+    of = {kind: states.get("active", 0) for kind, states in found.by_kind.items()}
+    active = {kind.replace("_", " "): count for kind, count in of.items() if count}
+    said = f"{formatting.count(found.active)} active memories of {len(active)} kinds."
+    return charts.row_chart("Active memories by kind", active, said=said, unit="memories")
+
+
+def by_state(found: MemoryCounts) -> Chart:
+    of = {state: found.of_state(state) for state in SHOWN_STATES}
+    return charts.row_chart("Memories by state", _nonzero_counts(of), unit="memories")
+
+
+def spent_by_day(found: Spending) -> Chart:
+    days = [found.first_day + place * DAY for place in range(len(found.days))]
+    month = found.month
+    said = (
+        f"{formatting.dollars(month.cost_usd)} in thirty days for "
+        f"{formatting.count(month.calls)} calls and {formatting.count(month.tokens)} tokens."
+    )
+    return charts.bar_chart(
+        "Spent on models by day",
+        days,
+        {"dollars": found.days},
+        written=formatting.dollars,
+        said=said,
+    )
+
+
+def lesson_impact(lessons: Sequence[LessonStats]) -> Chart:
+    """Draw how much oftener turns came out well where a lesson was followed, in points."""
+    known = [(one, one.impact) for one in lessons]
+    values = {
+        f"{place}. {clean_text(one.memory.content)}": 100 * worth.value
+        for place, (one, worth) in enumerate(known, 1)
+        if worth is not None
+    }
+    first = dict(list(values.items())[:_LESSONS])
+    return charts.row_chart(
+        "What lessons are worth",
+        first,
+        lambda value: f"{value:+.0f} pts",
+        said="How much oftener turns came out well where a lesson was followed than where it was "
+        "not, in points, of lessons with three turns or more on each side.",
+        unit="points",
+    )
+
+
+def _newest_note(found: RecallOutcomes) -> str:
+    return f"of the newest {formatting.count(found.looked_at)} recalls"
+
+
+def _nonzero_counts(of: Mapping[str, int]) -> dict[str, float]:
+    return {name: count for name, count in of.items() if count}
+
+
+# Documents: charts as one file that stands by itself, an SVG picture or an HTML page.
+
+_STATIC = Path(__file__).parents[1] / "dashboard" / "static"
+_COLUMNS, _GAP, _HEAD, _KEY = 2, 36, 56, 68
+# plain colours: what draws a file of SVG may know neither variables nor dark
+_PLAIN = """
+text{font:10.5px system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;fill:#5c5c68}
+.title{font-size:18px;font-weight:600;fill:#1b1b20}.caption{font-size:13px;font-weight:600;fill:#1b1b20}
+.name,.value{fill:#1b1b20}.empty{font-size:13px}
+.grid{stroke:#e2e2e8}.axis{stroke:#8b8b97}.rule{stroke:#5c5c68;stroke-dasharray:3 3}
+.line{fill:none;stroke:#4a4fc4;stroke-width:1.75}.area{fill:#4a4fc4;fill-opacity:.14}
+.f1{fill:#4a4fc4}.f2{fill:#c2571a}.f3{fill:#17784a}.f4{fill:#a63a8a}
+""".strip()
+
+
+def svg_document(title: str, charts: Sequence[Chart]) -> str:
+    """Return the charts beside and below one another, two in a row, as one file of SVG."""
+    drawn: list[str] = []
+    y = _HEAD
+    for start in range(0, len(charts), _COLUMNS):
+        row = charts[start : start + _COLUMNS]
+        for place, chart in enumerate(row):
+            x = _GAP + place * (WIDTH + _GAP)
+            caption = f'<text class="caption" x="{x}" y="{y + 12}">{escape(chart.title)}</text>'
+            drawn.append(caption + _legend(chart, x, y) + _nested(chart, x, y + 20))
+        y += max((chart.height for chart in row), default=HEIGHT) + 20 + _GAP
+    width = _GAP + _COLUMNS * (WIDTH + _GAP)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" '
+        f'width="{width}" height="{y}"><style>{_PLAIN}</style>'
+        f'<rect width="{width}" height="{y}" fill="#fff"/>'
+        f'<text class="title" x="{_GAP}" y="34">{escape(title)}</text>{"".join(drawn)}</svg>\n'
+    )
+
+
+def html_document(title: str, charts: Sequence[Chart]) -> str:
+    """Return the charts, and their figures, as one HTML file that loads nothing."""
+    style = "".join((_STATIC / name).read_text("utf-8") for name in ("mnemolog.css", "charts.css"))
+    figures = "".join(f'<section class="card">{render_figure(chart)}</section>' for chart in charts)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>"
+        f'<main><h1>{escape(title)}</h1><div class="halves">{figures}</div></main>'
+        "</body></html>\n"
+    )
+
+
+def _nested(chart: Chart, x: int, y: int) -> str:
+    place = f'x="{x}" y="{y}" width="{svg_number(chart.width)}" height="{svg_number(chart.height)}"'
+    return render_svg(chart).replace("<svg ", f'<svg {place} overflow="visible" ', 1)
+
+
+def _legend(chart: Chart, x: int, y: int) -> str:
+    """Return the names of the series, to the right of the caption."""
+    start = x + WIDTH - _KEY * len(chart.legend)
+    places = [start + _KEY * place for place in range(len(chart.legend))]
+    return "".join(
+        f'<rect class="f{place}" x="{left}" y="{y + 4}" width="8" height="8"/>'
+        f'<text x="{left + 12}" y="{y + 12}">{escape(name)}</text>'
+        for place, (left, name) in enumerate(zip(places, chart.legend, strict=True), 1)
+    )
