@@ -305,13 +305,8 @@ def _state_of_statement(log: EventLog, told: Sequence[Event], memory: str | None
 
 def _forgotten_ids(log: EventLog, ids: Sequence[str]) -> set[str]:
     """Return those of some memories that were forgotten or erased, and not restored since."""
-    # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
-    rows = log.select_rows(
-        "subject IN (SELECT value FROM json_each(?)) "
-        "AND +kind IN ('forgotten', 'erased', 'restored')",
-        (msgspec.json.encode(ids).decode(),),
-    )
-    last = {subject: kind for _, _, _, kind, subject, *_ in rows}
+    changes = log.changes_of(ids, ("forgotten", "erased", "restored"))
+    last = {one.subject: one.kind for one in changes}
     return {id_ for id_, kind in last.items() if kind != "restored"}
 
 

@@ -27,7 +27,6 @@ from store.importers.transcript_turn import Skip, Transcript, Turn, Turns
 from store.log.event_kinds import STATEMENT, Acted, Body, Intent, Prompted, Recorded, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.log.rows import decode_row
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, Memory
 from store.text import frame
@@ -179,12 +178,9 @@ class Sessions:
         """The statements in the log, and those that were read since."""
         if self._said is None:
             self._said = Fold()
-            like = f'%"kind":"{STATEMENT}"%'
-            where = "kind = 'recorded' AND body LIKE ?"
-            for row in self._log.select_rows(where, (like,)) if self._log else ():
-                body = decode_row(row).body
-                if isinstance(body, Recorded) and body.kind == STATEMENT:
-                    for event in self._log.events_for(decode_row(row).id) if self._log else ():
+            if self._log is not None:
+                for statement in self._log.memories_of_kind(STATEMENT):
+                    for event in self._log.events_for(statement.id):
                         self._said.apply(event)
         return self._said
 

@@ -20,10 +20,11 @@ from store.log import integrity, log_file, log_head, log_queries, segments
 from store.log import rows as log_write
 from store.log.checks import Check, unerased
 from store.log.connections import Connections
-from store.log.event_kinds import Body, Undone
+from store.log.event_kinds import Body, Recorded, Undone
 from store.log.events import Event, decode
 from store.log.log_file import MOST_SEQ, Row
 from store.log.log_head import Gap, HeadFile, OtherLog
+from store.log.log_queries import EventLine, KeyedFact
 from store.log.rows import BODY, COLUMNS, PUT_AWAY, Appended, decode_row, encode_row, redact_event
 from store.log.segments import Segment
 from store.redaction import redact
@@ -358,6 +359,66 @@ class EventLog:
     ) -> list[tuple[int, int]]:
         """Return when some events happened, and their seqs, the newest first."""
         return log_queries.places(self._fetch, where, values, limit)
+
+    def row_batches(self, size: int) -> Iterator[list[Row]]:
+        """Yield all rows as they lie, in order, up to `size` at a time; each batch is read when it
+        is asked for.
+        """
+        after = 0
+        while rows := self.select_rows("seq > ?", (after,), limit=size):
+            yield rows
+            after = rows[-1][0]
+
+    def session_row_batches(
+        self, kinds: Sequence[str], since: int, until: int, size: int
+    ) -> Iterator[list[Row]]:
+        """Yield, as `row_batches` does, the rows of some kinds that sessions told with `since` <=
+        at < `until`.
+        """
+        marks = ", ".join("?" * len(kinds))
+        where = f"seq > ? AND kind IN ({marks}) AND session IS NOT NULL AND at >= ? AND at < ?"
+        after = 0
+        while rows := self.select_rows(where, (after, *kinds, since, until), limit=size):
+            yield rows
+            after = rows[-1][0]
+
+    def memories_of_kind(self, kind: str) -> list[Event]:
+        """Return the events that recorded memories of a kind, in order, as they were kept."""
+        rows = self.select_rows("kind = 'recorded' AND body LIKE ?", (f'%"kind":"{kind}"%',))
+        events = (decode_row(row) for row in rows)
+        return [one for one in events if isinstance(one.body, Recorded) and one.body.kind == kind]
+
+    def has_archived(self, kind: str) -> bool:
+        """Return whether the body of any event of a kind lies in a segment."""
+        return bool(self.select_rows("kind = ? AND body = ?", (kind, PUT_AWAY), limit=1))
+
+    def newest_plan_ids(self) -> list[str]:
+        """Return the id of each job's newest plan, the newest first."""
+        return log_queries.newest_plan_ids(self._fetch)
+
+    def changes_of(self, subjects: Sequence[str], kinds: Sequence[str]) -> list[EventLine]:
+        """Return the events of some kinds about some memories, in order, without their bodies."""
+        return log_queries.changes_of(self._fetch, subjects, kinds)
+
+    def other_changes_of(
+        self, subjects: Sequence[str], kinds: Sequence[str], after: int
+    ) -> list[EventLine]:
+        """Return the events about some memories with a seq above `after`, but for those of some
+        kinds.
+        """
+        return log_queries.other_changes_of(self._fetch, subjects, kinds, after)
+
+    def restorings(self, after: int) -> list[EventLine]:
+        """Return the events that brought memories back, with a seq above `after`."""
+        return log_queries.restorings(self._fetch, after)
+
+    def keyed_facts(self, ids: Sequence[str]) -> list[KeyedFact]:
+        """Return those of some memories that were recorded as the value of a key, in order."""
+        return log_queries.keyed_facts(self._fetch, ids)
+
+    def new_keyed_facts(self, after: int) -> list[KeyedFact]:
+        """Return the memories recorded as the value of a key with a seq above `after`, in order."""
+        return log_queries.new_keyed_facts(self._fetch, after)
 
     def whole(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows with the bodies that were put away; raise LogCorrupt where one is missing."""

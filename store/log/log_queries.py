@@ -6,6 +6,7 @@ the log's own `Ask`; most are answered by an index alone, and no hash is looked 
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,8 +14,36 @@ from store.log import log_file
 from store.log.checks import CHANGES
 from store.log.event_kinds import Body
 from store.log.events import RECEIPTS, decode
-from store.log.log_file import Ask
+from store.log.log_file import Ask, Row
 from store.log.rows import PUT_AWAY
+
+
+class EventLine(NamedTuple):
+    """An event without what it says."""
+
+    seq: int
+    id: str
+    kind: str
+    subject: str
+
+
+class KeyedFact(NamedTuple):
+    """A memory that was recorded as the value of a key of its project."""
+
+    seq: int
+    id: str
+    project: str | None
+    key: str
+
+
+class _Key(msgspec.Struct, frozen=True):
+    key: str | None = None
+
+
+_LINE = "seq, id, kind, subject"
+_KEYED = "seq, id, project, body"
+_HAS_KEY = 'instr(body, \'"key":"\') > 0'
+_decoder = msgspec.json.Decoder(_Key)
 
 
 def newest_change(ask: Ask, subject: str) -> int:
@@ -127,6 +156,66 @@ def places(ask: Ask, where: str, values: tuple[object, ...], limit: int) -> list
         (*values, limit),
     )
     return [(at, seq) for at, seq in rows]
+
+
+def newest_plan_ids(ask: Ask) -> list[str]:
+    found = ask(
+        "SELECT id FROM events WHERE kind = 'planned' AND seq IN (SELECT max(seq) FROM events "
+        "WHERE kind = 'planned' GROUP BY json_extract(body, '$.job')) ORDER BY at DESC, seq DESC",
+        (),
+    )
+    return [row[0] for row in found]
+
+
+def changes_of(ask: Ask, subjects: Sequence[str], kinds: Sequence[str]) -> list[EventLine]:
+    # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
+    found = ask(
+        f"SELECT {_LINE} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
+        "AND +kind IN (SELECT value FROM json_each(?)) ORDER BY seq",
+        (_listed(subjects), _listed(kinds)),
+    )
+    return [EventLine(*row) for row in found]
+
+
+def other_changes_of(
+    ask: Ask, subjects: Sequence[str], kinds: Sequence[str], after: int
+) -> list[EventLine]:
+    found = ask(
+        f"SELECT {_LINE} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
+        "AND +seq > ? AND kind NOT IN (SELECT value FROM json_each(?)) ORDER BY seq",
+        (_listed(subjects), after, _listed(kinds)),
+    )
+    return [EventLine(*row) for row in found]
+
+
+def restorings(ask: Ask, after: int) -> list[EventLine]:
+    found = ask(
+        f"SELECT {_LINE} FROM events WHERE +kind = 'restored' AND seq > ? ORDER BY seq", (after,)
+    )
+    return [EventLine(*row) for row in found]
+
+
+def keyed_facts(ask: Ask, ids: Sequence[str]) -> list[KeyedFact]:
+    found = ask(
+        f"SELECT {_KEYED} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
+        f"AND +kind = 'recorded' AND {_HAS_KEY} ORDER BY seq",
+        (_listed(ids),),
+    )
+    return _with_keys(found)
+
+
+def new_keyed_facts(ask: Ask, after: int) -> list[KeyedFact]:
+    found = ask(
+        f"SELECT {_KEYED} FROM events WHERE +kind = 'recorded' AND seq > ? AND {_HAS_KEY} "
+        "ORDER BY seq",
+        (after,),
+    )
+    return _with_keys(found)
+
+
+def _with_keys(rows: Sequence[Row]) -> list[KeyedFact]:
+    keys = ((row, _decoder.decode(row[3]).key) for row in rows)
+    return [KeyedFact(row[0], row[1], row[2], key) for row, key in keys if key is not None]
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -189,7 +189,7 @@ def _check_events(log: EventLog, at_once: int) -> int:
     """
     lost = dict(log.stated_gaps())
     count = newest = 0
-    while rows := log.select_rows("seq > ?", (newest,), limit=at_once):
+    for rows in log.row_batches(at_once):
         for row in log.whole(rows):
             while newest + 1 < row[0] and newest + 1 in lost:
                 newest = lost[newest + 1]

@@ -137,10 +137,8 @@ def memories_saying(log: EventLog, looker: Looker) -> list[str]:
 
 def _rows(log: EventLog) -> Iterator[tuple[Row, Row]]:
     """Yield every row as it lies, and whole."""
-    after = 0
-    while rows := log.select_rows("seq > ?", (after,), limit=_BATCH):
+    for rows in log.row_batches(_BATCH):
         yield from zip(rows, log.whole(rows), strict=True)
-        after = rows[-1][0]
 
 
 def _can_be_cut(kind: str) -> bool:

@@ -26,7 +26,6 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.log_head import numbers
-from store.log.rows import PUT_AWAY
 from store.maintenance import quarantine
 from store.memories.memory import ACTIVE, FORGOTTEN, STALE, STATES
 from store.memories.parts import MemoryParts, Places, fields_of, parts_of
@@ -310,7 +309,7 @@ def _contents_since(
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yield ids and contents of the memories and prompts since; `revised` gains what came later."""
     # only an earlier version put prompts away, and nothing else that tells of a row ever was
-    has_away = bool(audited.log.select_rows("kind = 'prompted' AND body = ?", (PUT_AWAY,), limit=1))
+    has_away = audited.log.has_archived("prompted")
     events = audited.log.bodies(after, audited.watermark, cold=has_away)
     while some := list(islice(events, _AT_ONCE)):
         new: dict[str, str] = {}

@@ -29,7 +29,6 @@ DAY = 86_400_000_000  # microseconds
 KINDS = ("action", "followed", "prompted", "recalled", "session", "surfaced")
 _BODIES = (Acted, Followed, Prompted, Recalled, SessionTold, Surfaced)
 _MOST = 5_000  # rows a transaction
-_OLD = f"kind IN ({', '.join(map(repr, KINDS))}) AND session IS NOT NULL AND at >= ? AND at < ?"
 
 
 class RetentionMark(msgspec.Struct, frozen=True):
@@ -72,7 +71,7 @@ def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
         return 0
     count, changed = 0, 0
     with compaction.alone(log.path):
-        for rows in _old(log, _last_bound(tenant), before):
+        for rows in log.session_row_batches(KINDS, _last_bound(tenant), before, _MOST):
             changes = list(_changes(log, rows))
             ids = [row for row in rows if row[3] == "prompted"]
             told = _erasure_events(log, ids, now)
@@ -84,13 +83,6 @@ def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
             shutil.rmtree(tenant.root / "lance", ignore_errors=True)
     replace_file(_file(tenant), msgspec.json.encode(RetentionMark(before)))
     return count
-
-
-def _old(log: EventLog, since: int, before: int) -> Iterator[list[Row]]:
-    after = 0
-    while rows := log.select_rows(f"seq > ? AND {_OLD}", (after, since, before), limit=_MOST):
-        yield rows
-        after = rows[-1][0]
 
 
 def _changes(log: EventLog, rows: list[Row]) -> Iterator[Change]:

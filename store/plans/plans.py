@@ -16,7 +16,7 @@ import msgspec
 from store.home.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.home.instants import EVER, derived_id, new_id
 from store.log.event_kinds import Applied, Planned, Rejected, Step, Undone
-from store.log.event_log import MOST_SEQ, EventLog
+from store.log.event_log import EventLog
 from store.log.events import Event, decode
 from store.plans.staleness import changes_since, touched_ids
 
@@ -92,13 +92,7 @@ def every(log: EventLog) -> list[Plan]:
 
 def newest(log: EventLog) -> list[Plan]:
     """Return each job's newest plan, the newest first."""
-    rows = log.select_newest_rows(
-        "kind = 'planned' AND seq IN (SELECT max(seq) FROM events WHERE kind = 'planned' "
-        "GROUP BY json_extract(body, '$.job'))",
-        (),
-        MOST_SEQ,
-    )
-    told = [_plan_events(log, row[1]) for row in rows]
+    told = [_plan_events(log, id_) for id_ in log.newest_plan_ids()]
     return _mark_stale(log, [_plan(events) for events in told])
 
 

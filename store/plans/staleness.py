@@ -9,27 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import attrgetter
 
-import msgspec
-
 from store.log.event_kinds import Planned, Step
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event
-from store.log.log_file import Row
-from store.log.rows import BODY
+from store.log.log_queries import EventLine
 from store.memories.fold import Fold
 
 _HARMLESS = RECEIPTS | {"rated"}  # events about a memory that no plan rests on
 
 Key = tuple[str | None, str]  # of a project
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectEvent:
-    """An event, as far as it matters here."""
-
-    seq: int
-    id: str
-    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +28,7 @@ class Changes:
     It is of the plans it was read for; of others it tells nothing.
     """
 
-    memories: Mapping[str, Sequence[SubjectEvent]]
+    memories: Mapping[str, Sequence[EventLine]]
     keys: Sequence[tuple[int, Key]]
     held: Mapping[str, Key]
 
@@ -91,54 +79,27 @@ def touched_ids(steps: Sequence[Step]) -> Iterator[str]:
 
 def _of_memories(
     log: EventLog, ids: Sequence[str], after: int, gone: Set[str]
-) -> dict[str, Sequence[SubjectEvent]]:
-    harmless = ", ".join("?" * len(_HARMLESS))
-    # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
-    rows = log.select_rows(
-        f"subject IN (SELECT value FROM json_each(?)) AND +seq > ? AND kind NOT IN ({harmless})",
-        (_json(ids), after, *sorted(_HARMLESS)),
-    )
-    found: dict[str, list[SubjectEvent]] = {}
-    for seq, id_, _, kind, subject, *_ in rows:
-        if id_ not in gone:
-            found.setdefault(subject, []).append(SubjectEvent(seq, id_, kind))
+) -> dict[str, Sequence[EventLine]]:
+    found: dict[str, list[EventLine]] = {}
+    for one in log.other_changes_of(ids, sorted(_HARMLESS), after):
+        if one.id not in gone:
+            found.setdefault(one.subject, []).append(one)
     return dict(found)
-
-
-class _Recorded(msgspec.Struct, frozen=True):
-    key: str | None = None
-
-
-_decoder = msgspec.json.Decoder(_Recorded)
-_HAS_KEY = 'instr(body, \'"key":"\') > 0'
 
 
 def _keys_held_by(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
     """Return the keys of those memories that are a value of one."""
-    rows = log.select_rows(
-        f"subject IN (SELECT value FROM json_each(?)) AND +kind = 'recorded' AND {_HAS_KEY}",
-        (_json(ids),),
-    )
-    return {row[1]: key for row in rows if (key := _key(row)) is not None}
+    return {one.id: (one.project, one.key) for one in log.keyed_facts(ids)}
 
 
 def _of_keys(log: EventLog, after: int, wanted: Set[Key], gone: Set[str]) -> list[tuple[int, Key]]:
     """Return where a memory became the value of a key, in order."""
-    rows = log.select_rows(f"+kind = 'recorded' AND seq > ? AND {_HAS_KEY}", (after,))
-    found = [(row[0], _key(row)) for row in rows if row[1] not in gone]
-    rows = [
-        row
-        for row in log.select_rows("+kind = 'restored' AND seq > ?", (after,))
-        if row[1] not in gone
-    ]
-    held = _keys_held_by(log, [row[4] for row in rows])
-    found += [(row[0], held.get(row[4])) for row in rows]
+    facts = [one for one in log.new_keyed_facts(after) if one.id not in gone]
+    found: list[tuple[int, Key | None]] = [(one.seq, (one.project, one.key)) for one in facts]
+    restorings = [one for one in log.restorings(after) if one.id not in gone]
+    held = _keys_held_by(log, [one.subject for one in restorings])
+    found += [(one.seq, held.get(one.subject)) for one in restorings]
     return sorted((seq, key) for seq, key in found if key is not None and key in wanted)
-
-
-def _key(row: Row) -> Key | None:
-    key = _decoder.decode(row[BODY]).key
-    return None if key is None else (row[5], key)
 
 
 def _keys(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
@@ -146,10 +107,6 @@ def _keys(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
     steps = (one for one in plan.steps if one.event == "recorded")
     given = {(one.project, key) for one in steps if (key := one.body.get("key"))}
     return given.union(held[id_] for id_ in touched_ids(plan.steps) if id_ in held)
-
-
-def _json(ids: Sequence[str]) -> str:
-    return msgspec.json.encode(ids).decode()
 
 
 # Taken back: memories as they are without a plan that was undone, for who folds event by event.
