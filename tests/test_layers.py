@@ -259,3 +259,14 @@ def test_nothing_that_is_read_is_ever_run():
         )
     ]
     assert found == []
+
+
+def test_no_sql_reaches_the_log_from_outside_its_folder():
+    assert not [
+        f"{file}: {ast.unparse(node)}"
+        for file, tree in FILES.items()
+        if not file.startswith("store/log/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("select_rows", "select_newest_rows", "select_places")
+    ]
