@@ -1,5 +1,5 @@
 """
-Constraints: whether a manifest's snapshots hold what every build writes, whatever their hashes say.
+Constraints: the rules that every table of a manifest keeps, checked beyond its hashes.
 
 A hash tells that a file is what somebody wrote, not that he wrote what was agreed: a builder with a
 fault, another program, a version that is half like this one. How many rows there are is looked at

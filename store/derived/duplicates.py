@@ -1,5 +1,5 @@
 """
-duplicates: which memories say what another said before, and which say it with another value.
+The projection `duplicates`: memories that repeat an earlier one, or give another value for it.
 
 By strict evidence alone, so the texts of a few are compared and never all with
 all: what says the same has the same number, what may be a correction the same frame. A memory is

@@ -1,7 +1,7 @@
 """
-entities: what the memories name, where, and what is named together.
+The projection `entities`: the names in the memories, where they stand, and which stand together.
 
-Mentions are found memory by memory (`entity_mentions`) and drawn together (`entity_graph`).
+Mentions are found memory by memory and drawn together (`entity_graph`).
 Aliases are sorted text, not hashes: a lookup is some 17 comparisons in a mapped file, opening
 builds nothing, and hashes would only add a column and collisions.
 """

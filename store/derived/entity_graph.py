@@ -1,5 +1,6 @@
 """
-Entities out of mentions: numbered, counted, called by their aliases, and joined by edges.
+The entity graph: mentions numbered and counted as entities with aliases and edges, and kept up to
+date.
 
 An entity is a (kind, name) of `mentions`; its number is its row. Edges join entities of one
 memory: a memory that names m entities adds 1 / (m - 1) to each of its pairs, so that to each entity

@@ -1,5 +1,5 @@
 """
-goals: what is wanted and how far it is, and the chains of milestones on the way.
+The projection `goals`: goals, their progress, and the chains of milestones on the way.
 
 Both are memories; here they are gathered so that open goals are listed without a search. Goals are
 ordered open first, then by last change; milestones by chain and then in the order they were

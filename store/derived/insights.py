@@ -1,5 +1,5 @@
 """
-insights: what jobs made of which memories, for lineage and for recall.
+The projection `insights`: results of jobs and the memories they rest on, for lineage and recall.
 
 One row for each memory that a job made, in whatever state, by document; its sources are those of
 its `source_ids` that are memories, in their order. Recall reads of it which documents say

@@ -1,5 +1,5 @@
 """
-layout: the entity graph as it is drawn: where its entities lie, and which of its edges are shown.
+The projection `layout`: the entity graph as it is drawn: places of entities, and the edges shown.
 
 What is drawn are the most mentioned entities and the strongest edges between them; an entity that
 no such edge joins to another is left out. Places are computed from the memories up to a step, and

@@ -1,5 +1,5 @@
 """
-sessions: which memories were said one after the other, by whom, and the words of whole sessions.
+The projection `sessions`: the order and the speakers of each session's memories, and its words.
 
 A turn of a conversation leaves out what the turns around it say, so recall lends it their words. A
 memory's turn `before` (`after`) is its neighbour in the session, and only where another speaker

@@ -1,5 +1,5 @@
 """
-usage: how often each memory was recalled, when last, how it was rated, and how it was judged.
+The projection `usage`: recalls, ratings and judgements of each memory.
 
 Folded from the receipts, ratings and judgments in the log; memories nobody ever recalled or rated
 have no row. What is said of a recall is said of all it brought, for the newest KEPT recalls. A

@@ -1,5 +1,5 @@
 """
-Embedder: text to unit vectors; and which one a setting names.
+Embedder: turns texts into unit vectors; `make_embedder` makes the one that a setting names.
 
 `lexical` needs no download and is the default. The others, one a file of store/embedders, are
 imported where they are chosen. A model that is not there is no reason to end: its place is taken by

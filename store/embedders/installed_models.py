@@ -1,5 +1,5 @@
 """
-The models on this machine: folders in the home's `models`, and installed packages that ship one.
+Installed models: those in the home's `models` and in packages, and a trial of one.
 
 Only file names and headers are looked at; nothing is imported or loaded.
 """

@@ -1,5 +1,5 @@
 """
-What was learned of a setting's model: its id and dimension, kept in the home's cache.
+Facts about a model: its id and dimension, and the calibration of its cosines.
 
 So a model that is not there at the moment still has its name, and a build keeps the vectors it
 made. Nothing is lost with the file: it is learned again.

@@ -1,6 +1,4 @@
-"""
-A model's folder: where it lies, its tokenizer, and a digest that changes with what is in it.
-"""
+"""A model's folder: its place, its tokenizer, its digest and its safetensors files."""
 
 import sys
 from collections.abc import Mapping, Sequence

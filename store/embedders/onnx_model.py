@@ -1,5 +1,5 @@
 """
-A sentence model on this machine: onnxruntime and its tokenizer, nothing else.
+A sentence model run by onnxruntime, from its ONNX file or from a BERT's safetensors.
 
 One text a run, never padded: so the same text gives the same vector, bit for bit, whatever it is
 embedded with, and a build that embeds one new text equals one that embeds them all. Measured, that

@@ -3,7 +3,7 @@ Git history, read into memories: what was changed and why, what was fixed, what 
 
 `git log` runs once, without a shell, and its output is read as it comes. Its fields are parted by
 NUL, which no message, name or path can hold (https://git-scm.com/docs/git-log, `-z`). The oldest
-come first; commits that `message.is_noise` knows make no memory. No e-mail address is read.
+come first; commits that `is_noise` knows make no memory. No e-mail address is read.
 """
 
 import os

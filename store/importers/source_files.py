@@ -1,5 +1,5 @@
 """
-Lines: a source read line by line, never much of it at once, unpacked where it is gzip or zstd.
+Source files: which files of a folder are imported, and their lines, unpacked where gzip or zstd.
 
 What unpacks to more than MOST_RATIO times its size, or to more than MOST_BYTES, is no source but a
 bomb. What it is packed with is read off its first bytes: RFC 1952 and RFC 8878.

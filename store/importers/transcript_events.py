@@ -1,5 +1,5 @@
 """
-A session read from a host's transcript, as the events that its hooks would have told.
+Transcript events: a host's session as the events that its hooks would have written.
 
 So an imported session makes the same episodes as a live one, and what its prompts say that lasts is
 kept as the same statements. Ids come from what the transcript itself numbers, so that a session

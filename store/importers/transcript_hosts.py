@@ -1,5 +1,5 @@
 """
-The hosts whose transcripts are read: where each keeps them, and what reads them.
+Transcript hosts: where each host keeps its transcripts, and which importer reads them.
 
 A place without transcripts is a mistake that is easily made, so it is said what the place is and
 what to name instead.

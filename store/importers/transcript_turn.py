@@ -1,5 +1,5 @@
 """
-Turn: a request to an agent and what came of it, as a transcript tells; OpenTurn: one being read.
+A turn of a transcript: a request to an agent and what came of it; OpenTurn: one being read.
 
 Every host writes down a call of a tool and what came of it apart from each other, some the outcome
 twice or long after. A turn is put together here, the same way for all; it keeps no more of each

@@ -1,5 +1,6 @@
 """
-BM25 as rank_bm25's BM25Okapi computes it: what a posting adds, and what a term weighs.
+BM25 as rank_bm25's BM25Okapi computes it: term lists, the impact of a posting, the weight of a
+term.
 
 What a posting adds to a score does not depend on the query but for how often it asks, so it is
 computed once: `impact` is tf (k1 + 1) / (tf + k1 (1 - b + b length / average)). The average length

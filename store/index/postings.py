@@ -1,10 +1,10 @@
 """
-postings: the BM25 index, with the scores of rank_bm25's BM25Okapi (`lexical.bm25`).
+postings: the BM25 index, with the scores of rank_bm25's BM25Okapi (`bm25`).
 
-It lies in segments (`lexical.segments`); a term's documents and what each adds lie together in each
-of them. A score is the sum over the query's terms of idf times impact. A word that no memory holds
-is stood for by those that begin like it (`kin`), at a share of their impact. Insights of jobs are
-indexed but counted nowhere: what a word weighs is as if there were none (`insight_mask`).
+It lies in segments (`segments`); a term's documents and what each adds lie together in each of
+them. A score is the sum over the query's terms of idf times impact. An unknown term expands to
+those with a common prefix (`prefix_expansion`), at a share of their impact. Insights of jobs are
+indexed but counted nowhere: the weight of a word is as if there were none (`insight_mask`).
 """
 
 from collections import Counter

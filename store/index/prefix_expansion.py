@@ -1,5 +1,5 @@
 """
-Kin: words that begin alike, for a word of the query that no memory holds.
+Prefix expansion: an unknown query term expands to indexed terms with a common prefix.
 
 A stemmer knows the endings of a language; this knows of none and helps in all: "formatter" finds
 "format", "Rechnungsnummer" finds "Rechnungsnummern". Two words are kin where they share a beginning

@@ -1,5 +1,5 @@
 """
-int8 rows: a quarter of the bytes of floats, and nearly their cosines.
+Quantised vectors: int8 rows, nearly as exact as floats, and binary codes of 512 bits.
 
 A row's largest number becomes 127, so a scale for each row turns it back.
 """

@@ -1,5 +1,5 @@
 """
-Views: the segments of an index as numpy arrays into mapped files.
+Segment lookup: the posting lists of a query's terms, read from the mapped files of all segments.
 """
 
 from collections.abc import Iterator, Sequence

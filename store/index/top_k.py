@@ -1,5 +1,5 @@
 """
-The best few of many scores, in a fixed order: higher first, and of equals the newer one first.
+Top-k: the best scores in a fixed order: higher first, and of equals the newer first.
 
 The scores are cut into blocks. The greatest of each is found in one pass; only the blocks whose
 greatest is among the best few can hold one of the best few, so nothing else is looked at or sorted

@@ -1,7 +1,8 @@
 """
-Text hashes as numbers: two 64-bit words each, so that a million are compared and found at once.
+The vector cache: vectors of earlier builds by the hash of their text, and new ones in batches.
 
-Two words of zero stand for no text.
+A text hash is two 64-bit words, so that a million are compared and found at once. Two words of zero
+stand for no text.
 """
 
 import logging

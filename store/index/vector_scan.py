@@ -1,5 +1,5 @@
 """
-VectorRows: the vectors as the server maps them, and the scan of them for one query.
+Vector scan: the mapped vectors of the server, and the search for those nearest to a query.
 
 Every int8 row is looked at, or of very many only those whose signs are near the query's; where a
 filter leaves few, these alone. The filter holds before any cut. The best few are then weighed by

@@ -1,5 +1,5 @@
 """
-vectors: one row for each memory, by its number, made from its text by one model.
+The projections `vectors` and `fields`: a vector for each memory, and for each of its fields.
 
 `rows` has the hash of the text that a vector is of, and the vector in half precision; zeros both
 where a memory is forgotten or has none yet. `codes` has the same vectors as int8 with a scale,

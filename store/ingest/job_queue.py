@@ -1,5 +1,5 @@
 """
-Queue: the accepted batches of one tenant that are on their way into its log.
+The job queue: accepted batches of one tenant, leased and recorded in its log.
 
 What must stay true: `accept` returns only after COMMIT with `synchronous=FULL`, and what it wrote
 was redacted before. A job has one holder at a time: a lease, which ends by itself where its holder

@@ -1,6 +1,4 @@
-"""
-The queue's file: how it is made, opened and written, and what its rows say.
-"""
+"""The queue's file: its connection, its rows, and the jobs that these stand for."""
 
 import threading
 from collections.abc import Iterator, Sequence

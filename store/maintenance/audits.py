@@ -1,5 +1,5 @@
 """
-Audits: what must hold of a rebuilt candidate before anybody is served from it.
+Audits: what must hold of a candidate before it is published.
 
 Each looks at the candidate by another way than the one that made it, and says in one sentence what
 it found: the memories it fails on, and the cure. They run as Dagster's blocking asset checks and in

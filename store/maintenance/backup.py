@@ -1,5 +1,5 @@
 """
-Backups: one tenant in one file, proven before it counts and before anything of it is used.
+Backup: one tenant in one file, proven before it counts and before anything of it is used.
 
 A backup holds the log as it was at one moment, the segments below `cold/log` that it names, and the
 batches that wait to be recorded. Everything else is built from these. Its parts lie in a folder

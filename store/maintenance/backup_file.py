@@ -1,5 +1,5 @@
 """
-The backup's file: a zip that any tool opens, with a list of what is in it.
+The backup file: a zip that any tool opens, with a list of its parts.
 
 It may have been damaged, or made by somebody else. What must stay true of reading one: nothing is
 written but the parts that may be in a backup, each where its name says and nowhere else; no more

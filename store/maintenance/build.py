@@ -1,5 +1,5 @@
 """
-rebuild(): a slice of the log, its projections, a candidate, its audits, a published manifest.
+Build: a slice of the log becomes projections, a candidate, audits and a published manifest.
 
 The same steps serve Dagster (one asset each), the CLI and the tests. What is built waits in the
 tenant's `candidate` folder, one reference for each projection, and only a candidate whose parts all

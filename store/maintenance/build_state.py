@@ -1,7 +1,5 @@
 """
-The candidate: what a build has made so far, one reference for each projection, and what was said of
-it. It lies in a folder of the tenant, so that steps in other processes go on with it, until all of
-it is published.
+Build state: the files a build keeps: its candidate, the journal of a slow step, when it began.
 """
 
 import shutil

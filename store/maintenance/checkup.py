@@ -1,5 +1,5 @@
 """
-checkup(): what is wrong with a home and one of its tenants, and what to do about it.
+Checkup: the problems of a home and of one of its tenants, each with its fix.
 
 It looks and changes nothing. Only what needs the memory built again is left to `verify`.
 """

@@ -1,5 +1,5 @@
 """
-Wiping: the steps of an erasing, in an order in which each can be done again.
+Erase: the steps that destroy memories and their quotes, each safe to repeat.
 
 What is looked for is kept first, as hashes: whoever is ended halfway, and begins again, finds no
 texts in the log any more. With it are the ids, so that `doctor` can say what to run again. It goes

@@ -1,5 +1,5 @@
 """
-The receipt of an erasing: what was done, what was looked through, and what could not be reached.
+The receipt of an erasure: what was done, what was searched, and the copies out of reach.
 
 It quotes nothing. It is kept below the tenant, in `erased/`, and its digest says that it is whole.
 """

@@ -1,5 +1,6 @@
 """
-Contents: all that a file says, as texts, whatever it is written in.
+The erase scan: every file below a home, decoded and searched for erased texts; records that quote
+go.
 
 Its bytes as they lie, in UTF-8 and UTF-16, and beside them what they decode to: rows of SQLite,
 columns of Parquet and Arrow, what is compressed or in an archive. What is left on a free page of

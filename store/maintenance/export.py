@@ -1,5 +1,5 @@
 """
-Export: a tenant's memories as JSON Lines, in the order of the log, for `import jsonl` to take back.
+Export: a tenant's memories as JSON Lines, in the order of the log, for `import jsonl`.
 
 Read from the log alone, so that it holds what was recorded a moment ago and no build is needed. A
 forgotten memory's line says so and holds no text; one in quarantine, where no person put it, says

@@ -1,6 +1,4 @@
-"""
-Audited: a candidate's projection, and what it is held against; Found: what an audit says of it.
-"""
+"""The audits of memories, and the input and the result of every audit."""
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence

@@ -1,5 +1,5 @@
 """
-repair(): mend what can be mended with no loss, one thing after another, and say what was done.
+Repair: fixes what can be fixed without loss, one thing after another, and reports each.
 
 What touches the log, or sets aside what cannot be made again, is done only where that is allowed;
 the damaged files are kept in the tenant's folder `damaged`. Ended at any moment it leaves each

@@ -1,5 +1,5 @@
 """
-Retention: episodes whose time is over are forgotten, and erased from the log.
+Retention: episodes older than the limit are forgotten and erased from the log.
 
 An episode is what the hooks of a turn told: prompt, tools, closing words, and the question of the
 receipt. Their rows stay, with ids, times and kinds; their texts go, as in any erasing, those too

@@ -1,5 +1,5 @@
 """
-verify(): the live snapshots hold what the log says, row by row.
+Verify: compares the published snapshots with a fresh build from the log, row by row.
 
 The log's own integrity first, then every snapshot's files against their hashes, then each
 projection built again, up to the manifest's watermark, and compared with what is served. What is

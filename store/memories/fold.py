@@ -1,5 +1,5 @@
 """
-Fold: the memories a run of events leaves behind.
+Fold: the memories that a run of events leaves behind, and the effect of each event.
 
 Every event changes the row of its subject. A keyed fact that a newer one of the same key and
 project replaced is `superseded` here; the log need not say so. The newer is the one written later,
@@ -11,7 +11,8 @@ comes in as superseded, and a person may restore it. Nor does it come in as pinn
 
 What a revision says is trusted as far as the least of who wrote the memory and who changed it.
 
-Where nobody said how much a memory matters or what it is kept as, `scoring` does.
+Where nobody said how much a memory matters or what it is kept as, `default_importance` and
+`default_tier` do.
 
 A memory's `ended_at` is when it was first superseded, archived or forgotten. A restored one counts
 as never having ended.
@@ -312,7 +313,7 @@ def _supersede_value(one: Memory, newer: Memory, at: int) -> Memory:
 
 # Effects: what one event makes of the row of its subject, whatever else there is.
 #
-# What follows from it for other memories is the fold's (`memory.fold`).
+# What follows from it for other memories is the fold's.
 
 
 def new_memory(event: Event, body: Recorded) -> Memory:

@@ -1,8 +1,7 @@
 """
-memories: one row for each memory ever recorded and each turn of an agent, as they stand at the
-watermark.
+The projection `memories`: one row for each memory and each turn of an agent, at a watermark.
 
-A fold over the log (`memory.fold`), as tables (`memory.table`). Rows keep the order in which
+A fold over the log (`fold`), as tables (`table`). Rows keep the order in which
 memories were recorded, so a row's number is the document number in every other projection. Whether
 a ttl has run out depends on the clock and is asked at recall, by `expires_at`.
 """

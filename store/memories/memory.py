@@ -1,6 +1,4 @@
-"""
-Memory: one memory as it stands, the texts it is found by, and the edges drawn from it.
-"""
+"""Memory: one memory, the texts it is found by, its edges, and the scores it gets by default."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -149,9 +147,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).toordinal()
 # Scoring: how much a memory matters and what it is kept as, where nobody said so.
 #
 # Told by what is known when it is written and does not change, so that a replay gives the same.
-# Mild
-# on purpose: importance may move a memory among those that answer nearly as well, no further
-# (docs/recall.md). The job `importance` revises it later, by what became of the memory.
+# Mild on purpose: importance may move a memory among those that answer nearly as well, no
+# further (docs/recall.md). The job `importance` revises it later.
 
 TOOL_TRUSTS = ("tool", "web")  # trusts of what no person and no agent said
 _LESS = 0.05  # what is taken off there

@@ -1,5 +1,5 @@
 """
-MemoryParts: the rows of all parts of a memories table, found by number, by id and by key.
+MemoryParts: the rows of a memories table across its parts, found by number, id and key.
 
 Nothing is read until somebody asks; a part is opened when the first of its rows is wanted.
 """
@@ -25,7 +25,6 @@ from store.text.tokenizer import filing_hash
 # A row has 34 values. pyarrow makes an object of each before Python gets its own: that costs ten
 # times what reading the buffers does, by the layout
 # https://arrow.apache.org/docs/format/Columnar.html
-# says.
 
 Getter = Callable[[int], Any]
 Code = Literal["b", "h", "i", "q", "d"]  # of the modules struct and array

@@ -1,5 +1,5 @@
 """
-Roster: which jobs there are, in which order they are run together, and when by themselves.
+The job catalog: names, order, schedule and switches of the jobs, and the cost of their model calls.
 
 None runs by itself until its tenant says so, in a file beside its log. One that cannot be read
 counts as all of them off: nothing happens that nobody wanted.

@@ -1,5 +1,6 @@
 """
-Since: what was said, after plans were made, of the memories and the keys that they rest on.
+Staleness: the changes to memories and keys after a plan was made, and the undoing of a plan in a
+fold.
 
 All plans are asked about at once, and of what was said only the kinds are looked at: reading every
 event of every memory for each of them took seconds. Events that were undone count for nothing.

@@ -1,5 +1,5 @@
 """
-Steps: the events a plan may be made of, each with its reason and what it replaces.
+Steps: the events a plan may hold, each with its reason and what it replaces.
 
 Jobs make them here, so that what a plan does to a memory reads the same whichever job made it.
 """

@@ -1,5 +1,5 @@
 """
-One function over many items on all processors, for work that Python's lock would keep on one.
+Parallel work: one function over many items in processes, for what Python's lock keeps on one core.
 
 Processes are spawned, not forked: a fork of a process with threads may hang, and Windows has none.
 They start when there is first something to do for them, and cost some 0.5 s each.

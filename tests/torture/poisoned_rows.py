@@ -76,7 +76,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     yield Outcome("memories that no door let in", points, "builds", wrong, floor=80)
     with ExitStack() as weakened:  # a build that takes nothing out, of texts as they lie
         weakened.enter_context(patch.object(build, "take_out", lambda *given: []))
-        as_it_lies = "store.memories.fold.redacted"
+        as_it_lies = "store.memories.fold.redact_event"
         weakened.enter_context(patch(as_it_lies, lambda event: event))
         points, wrong = _built(folder / "refused", ("a block of ours", "a secret"), (1,))
     yield Outcome("and nothing taken out", points, "builds", wrong, is_control=True)
