@@ -27,6 +27,7 @@ BATCH, INGESTED = 50, 130  # the second is more than a step of the queue
 PROMPTLY_S = 0.1  # a hook that is answered so soon was written down before: the deadline is 0.2 s
 PAUSE_S = 0.02
 ANSWER_S = 20.0
+BEHIND = "not found by their words yet"  # what recall says while it indexes what was written
 
 
 class Told(msgspec.Struct):
@@ -163,7 +164,9 @@ def recalls(caller: Caller) -> None:
         answer = caller.ask("POST", "/v1/recall", {"query": text or "ticket"})
         if answer is not None and answer[0] == 200:
             caller.told.count("recalls answered")
-            if text and text not in {hit["text"] for hit in answer[1]["hits"]}:
+            if any(BEHIND in notice for notice in answer[1].get("notices", ())):
+                caller.told.count("recalls that said they are behind")
+            elif text and text not in {hit["text"] for hit in answer[1]["hits"]}:
                 caller.told.wrong.append(f"{text!r} was acknowledged and is not recalled")
         elif answer is not None:
             caller.refused("/v1/recall", *answer)
