@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -37,11 +38,12 @@ HAND_THE_ENVIRONMENT_ON = {
 
 @dataclass(frozen=True)
 class Imported:
-    """One import: in which file, of what, and whether it runs when the file is imported."""
+    """One import: in which file, of what, whether it runs when the file is imported, and ever."""
 
     file: str
     module: str
     at_import: bool
+    for_types: bool
 
     @property
     def top(self) -> str:
@@ -50,21 +52,23 @@ class Imported:
 
 def imports() -> Iterator[Imported]:
     for file, tree in FILES.items():
-        yield from _imports(file, tree, at_import=True)
+        yield from _imports(file, tree, at_import=True, for_types=False)
 
 
-def _imports(file: str, node: ast.AST, *, at_import: bool) -> Iterator[Imported]:
+def _imports(file: str, node: ast.AST, *, at_import: bool, for_types: bool) -> Iterator[Imported]:
     if isinstance(node, ast.Import):
-        yield from (Imported(file, alias.name, at_import) for alias in node.names)
+        yield from (Imported(file, alias.name, at_import, for_types) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
         # `from store import log` imports store.log.event_log: each name may be a module
         module = node.module or ""
-        yield from (Imported(file, f"{module}.{alias.name}", at_import) for alias in node.names)
+        names = [f"{module}.{alias.name}" for alias in node.names]
+        yield from (Imported(file, name, at_import, for_types) for name in names)
     inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     only_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
     for child in ast.iter_child_nodes(node):
         runs = at_import and not inside and not only_for_types
-        yield from _imports(file, child, at_import=runs)
+        typed = for_types or only_for_types
+        yield from _imports(file, child, at_import=runs, for_types=typed)
 
 
 def breaking(is_wrong: Callable[[Imported], bool]) -> list[str]:
@@ -76,6 +80,42 @@ def calls(file: str, text: str) -> bool:
         isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node) == text
         for node in ast.walk(FILES[file])
     )
+
+
+def room(file: str) -> str:
+    """Return the folder of a file; the file itself where it lies loose in its layer."""
+    folder = file.rpartition("/")[0]
+    return file if folder in LAYERS else folder
+
+
+def file_of(module: str) -> str | None:
+    """Return the file a module, or a name of one, is defined in; None for what is not ours."""
+    for name in (module, module.rpartition(".")[0]):
+        path = name.replace(".", "/")
+        if name.startswith("mnemolog"):
+            path = f"serve/program/{path}"
+        for file in (f"{path}.py", f"{path}/__init__.py"):
+            if file in FILES:
+                return file
+    return None
+
+
+def test_no_two_rooms_import_each_other():
+    edges = {
+        (room(one.file), room(target))
+        for one in imports()
+        if not one.for_types and (target := file_of(one.module)) and room(target) != room(one.file)
+    }
+    assert len(edges) > 100
+    assert not [(a, b) for a, b in edges if a < b and (b, a) in edges]
+
+
+def test_no_import_leads_back_to_its_file():
+    needs: dict[str, set[str]] = {file: set() for file in FILES}
+    for one in imports():
+        if not one.for_types and (target := file_of(one.module)) and target != one.file:
+            needs[one.file].add(target)
+    assert tuple(TopologicalSorter(needs).static_order())  # raises CycleError, which names it
 
 
 def test_every_layer_was_read():
