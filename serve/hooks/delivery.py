@@ -1,8 +1,12 @@
 """
-Deliveries: the same event told twice is answered once.
+Delivery: each event is answered once, and an answer waits until its host listens.
 
 Cursor, Copilot CLI and VS Code also run the hooks in Claude Code's settings, and in one another's;
-and a host may retry. An answer would stand twice before the model, an action twice in the journal.
+and a host may retry. An answer would stand twice before the model, an action twice in the log.
+
+Cursor and VS Code drop what is said to a prompt, and Gemini what is said before a tool is used. It
+is then given with the next event of the session that they hear, be it in a later turn: a memory is
+said once in a session, so what is dropped here would never be said.
 """
 
 import threading
@@ -76,14 +80,6 @@ def _is_same(told: _Told, event: HookEvent) -> bool:
         return None in (told.number, number) or told.number == number
     return event.tool is not None and number is not None and told.number == number
 
-
-# Late: what was said where the host does not listen, kept until it does.
-#
-# Cursor and VS Code drop what is said to a prompt, and Gemini what is said before a tool is used.
-# It
-# is then given with the next event of the session that they hear, be it in a later turn: a memory
-# is
-# said once in a session, so what is dropped here would never be said.
 
 _SESSIONS = 256
 _TEXTS = 4  # of a session

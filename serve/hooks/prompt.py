@@ -1,14 +1,18 @@
 """
-What is put before the model with a prompt: what the memory knows of it, or nothing.
+Hook of a prompt: what the memory knows of it is put before the model, or nothing.
 
-Small talk and orders of the moment are answered by silence, and so is a prompt of which nothing is
-known for sure: nobody asked, so `speaking` decides how sure the memory must be and how much it
-says. A rule that names a program or file of the prompt, or what the prompt will make the agent do,
-needs no bar. Who asks what was done, or left open, is told by `recap`. What was put before this
-session's model stays there, so it is said again only if it changed since, or once the session was
-compacted or cleared.
+Small talk and orders of the moment get silence, and so does a prompt of which nothing is known for
+sure: nobody asked, so `speaking` decides how sure the memory must be and how much it says. A rule
+that names a program or file of the prompt, or what the prompt will make the agent do, needs no
+threshold. What was put before this session's model stays there, so it is repeated only if it
+changed since, or once the session was compacted or cleared.
 
-What the user says that lasts is kept at once (`statements`), and the user is told.
+A prompt that asks what was done, or left open, gets a recap. A time in it ("last week", "on 10
+November") is a filter; its words are no topic. Without a time the recap is what of the record is
+surely on the topic, and the last session.
+
+Lasting words of the user are recorded at once and ended by what contradicts them
+(`store.agents.prompt_statements`), and the user is notified.
 """
 
 import time
@@ -244,14 +248,6 @@ def _surface_events(call: Call, ids: Iterable[str], characters: int | None = Non
     ]
 
 
-# What is told to whoever asks what was done, or where work stopped: sessions by time, and open
-# goals.
-#
-# A time in the question ("last week", "on 10 November") is a filter; its words, and those that
-# only
-# ask, are no topic. Without a time it is what of the record is surely on the topic, and the last
-# session.
-
 RECAP_TEXT = 300  # characters of a note
 RECAP_ASKED = 80  # of each thing that was asked in a session
 MOST, SESSIONS, TURNS, GOALS = 2, 5, 8, 3
@@ -297,10 +293,6 @@ def _on_topic(view: View, call: Call, prompt: str) -> list[Memory]:
         top_k=MOST,
     )
     return [hit.memory for hit in recall(view, question, call.embedder).hits]
-
-
-# The user's lasting words, kept at the prompt that says them, and ended by what contradicts them
-# (`store.agents.prompt_statements`); and what the user is told of it.
 
 
 def keep_statements(call: Call, prompt: str, before: str, prompted: Event) -> list[Event]:

@@ -1,9 +1,12 @@
 """
-What a session is given when it begins, or goes on after a compaction.
+Hooks of a session: what it is given when it begins or is compacted, what is kept when a turn stops.
 
-A session that lost its context gets a digest of what it did, from its journal; a new one the brief
+A session that lost its context gets a digest of what it did, from its events; a new one the brief
 of its project. One that is taken up again has all that was said in it, and gets what came to be in
 the project since. The host's own summary is not said a second time.
+
+When the agent stops, three things are recorded: which lessons were followed, how tests and builds
+stood, and what the agent said last, which ends its episode. Nothing is said.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -147,11 +150,6 @@ def record_session_end(call: Call) -> Reply:
     """Keep that a session ended."""
     call.write_later(call.new_event(SessionTold(stage="ended")))
     return SILENCE
-
-
-# What a turn came to, once the agent stops: which lessons were followed, how tests and builds
-# stood,
-# and what the agent said last, which ends its episode. Nothing is said.
 
 
 def record_stop(call: Call) -> Reply:

@@ -1,11 +1,13 @@
 """
-The lessons that name the command or file a tool is about to touch.
+Hooks around a tool: lessons that name its command or file before it runs, a record of it after.
 
-Advice, unless the user set `enforce`: each is said here once in a session, whatever a brief or a
-prompt said of it before, at most two at a time, and only what names this very command or file. A
-lesson that nobody ever followed is at rest (`serve.lessons`). A host reads advice once the tool
-ran. Enforced, a rule that speaks against the tool makes the host ask, or refuse, each time: only a
-rule that the user wrote or accepted, never one that an agent, a job or an imported file brought.
+A lesson is advice, unless the user set `enforce`: each is given here once in a session, whatever a
+brief or a prompt said of it before, at most two at a time, and only if it names this very command
+or file. A lesson that nobody ever followed is at rest (`serve.lessons`). A host reads advice once
+the tool ran. Enforced, a rule that speaks against the tool makes the host ask, or refuse, each
+time: only a rule that the user wrote or accepted, never one from an agent, a job or an import.
+
+What the agent did is appended at once; what only looked waits for the next write.
 """
 
 import threading
@@ -101,8 +103,6 @@ def _surface_event(call: Call, named: RuleMatch, characters: int | None = None) 
     return call.new_event(body, subject=named.memory.id)
 
 
-# What the agent did, written down in one append; what only looked waits for the next write.
-
 MAX_READ = 4  # edited files whose definitions are looked at
 
 
@@ -129,9 +129,6 @@ def _sources(tool: ToolUse, cwd: str | None) -> Iterator[str]:
                 yield file.read_text(encoding="utf-8", errors="replace")
         except (OSError, ValueError):  # gone, not ours to read, or no path
             continue
-
-
-# Files as a project's memory names them: relative to its work tree, with forward slashes.
 
 
 def in_project(files: Iterable[str], cwd: str | None) -> tuple[str, ...]:

@@ -1,8 +1,13 @@
 """
-Matching: which rules name a command about to run, a file about to be edited, or what a prompt asks.
+Matching of rules with what an agent does: which rules name it, and whether they were followed.
 
-A command that a rule forbids, or on whose occasion it wants something that was not done yet. What
-a rule wants is never held against it: `uv pip install` is no `pip` where uv is to be used.
+A rule names a command that it forbids, or on whose occasion it wants something that was not done
+yet. What a rule wants is never held against it: `uv pip install` is no `pip` where uv is to be
+used.
+
+Whether a lesson was followed is decided by the last action that says anything. A lesson shown
+before a tool comes too late for that very call, which therefore says nothing. A lesson that names
+no command and no file gets no verdict.
 """
 
 from collections.abc import Iterable, Sequence
@@ -134,13 +139,6 @@ def about(call: Call) -> str:
     return " ".join(call.forms[0])[:MAX_ABOUT]
 
 
-# Following: whether a lesson that was shown was then followed, by what was done afterwards.
-#
-# The last deed that says anything decides. A lesson shown before a tool comes too late for that
-# very
-# call, which therefore says nothing. Of a lesson that names no command and no file nothing can be
-# told, and nothing is.
-
 Judged = tuple[LessonVerdict, str | None]
 
 
@@ -193,8 +191,6 @@ def _calls(deed: Acted) -> Sequence[Call]:
 def _edits(deed: Acted) -> Sequence[str]:
     return deed.files if deed.doing == "edit" and deed.passed is not False else ()
 
-
-# What a turn came to: how tests, a build, a lint or a deployment stood at its end.
 
 _TRIED: tuple[Effort, ...] = ("test", "build", "lint", "deploy")
 

@@ -1,8 +1,8 @@
 """
-The rules that may be shown here and now, found without looking at the other memories.
+Index of the rules that may be shown, by the commands, files and efforts they name.
 
-Those of a snapshot are read once for as long as it is served, those of the tail when it changed;
-who may see them is asked anew each time.
+The rules of a snapshot are read once for as long as it is served, those of the tail when it
+changed; the filter is applied each time.
 """
 
 from collections.abc import Callable, Sequence
@@ -110,8 +110,6 @@ def _is_current(view: View, memory: Memory) -> bool:
     return row is not None and not view.tail.is_hidden(row)
 
 
-# RowRules: the rules among the rows of one snapshot, read once for as long as it is served.
-
 KINDS = (*sorted(RULE_KINDS), "insight")
 
 
@@ -134,8 +132,6 @@ class RowRules:
     def index(self) -> Rules:
         return Rules(self.memories)
 
-
-# What a prompt asks to be done, as far as a rule may speak of it: programs, files, efforts.
 
 MAX_CHARS = 4_000
 _TOOLS = (SUBCOMMANDS.keys() | LONE_TOOLS | rule_tokens.MORE_TOOLS) - rule_tokens.WORD_TOOLS

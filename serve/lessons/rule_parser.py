@@ -1,6 +1,11 @@
 """
-Reading a rule clause by clause: cues ("never", "instead of", "before") say what the names after
-them stand for, and what follows a reason ("because ...") stands for nothing.
+Parser of rules: the commands a rule forbids, those it wants, and when it matters.
+
+"Use pnpm, never npm" forbids `npm` and wants `pnpm`; "always run ruff before committing" wants
+`ruff` on the occasion of a commit; "don't edit generated/*.py" forbids to touch files. Clause by
+clause, cues ("never", "instead of", "before") say what the names after them stand for; what follows
+a reason ("because ...") stands for nothing. If in doubt a rule names nothing: it is recalled all
+the same.
 """
 
 from dataclasses import dataclass, field
@@ -301,13 +306,6 @@ def _occasion(word: str) -> Occasion | None:
             return Occasion(effort=effort)
     return None
 
-
-# A rule's words, read once: the commands it forbids, those it wants, and when it matters.
-#
-# "Use pnpm, never npm" forbids `npm` and wants `pnpm`; "always run ruff before committing" wants
-# `ruff` on the occasion of a commit; "don't edit generated/*.py" forbids to touch files. What is
-# in
-# doubt names nothing: the rule is recalled all the same.
 
 MAX_CHARS = 2_000
 

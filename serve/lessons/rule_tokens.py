@@ -1,5 +1,8 @@
 """
-Names in a rule's text: its tokens, and which of them are commands, options or files.
+Tokens of a rule: its cue words, and which of its names are commands, options or files.
+
+The cues are English and the commonest of German, French and Spanish; a rule in other words names no
+commands, and is recalled all the same.
 """
 
 import re
@@ -10,11 +13,6 @@ from store.agents.shell import calls
 from store.log.event_kinds import Effort
 from store.text import mention_rules
 from store.text.mention_rules import LONE_TOOLS, STOP, SUBCOMMANDS
-
-# The words by which a rule is read: what forbids, what wants, what says when.
-#
-# English and the commonest of German, French and Spanish; a rule in other words names its commands
-# to nobody, and is recalled as ever.
 
 FORBIDS = frozenset(
     """never don't dont avoid mustn't shouldn't stop not no nie niemals nicht kein keine keinen

@@ -1,5 +1,5 @@
 """
-Rules apart from background: what of the recalled is to be followed, what is only good to know.
+A memory as JSON, and its role for the reader: a rule to follow, or background.
 
 Lessons, antipatterns and preferences are rules, and insights of those types. Only a user or an
 agent makes one: text that a tool or the web brought may be quoted and is never more than a fact,
@@ -20,9 +20,6 @@ def role(memory: Memory) -> Role:
     kind = memory.insight_type if memory.kind == "insight" else memory.kind
     binds = kind in RULE_KINDS and memory.trust in MAY_RULE and memory.state == ACTIVE
     return "rule" if binds else "fact"
-
-
-# Taken.
 
 
 def short_json(memory: Memory) -> dict[str, Any]:

@@ -75,9 +75,6 @@ class CurrentInsights:
         return None if slot is None else slot + len(self.snapshots.rows)
 
 
-# Taken.
-
-
 @dataclass(frozen=True)
 class View:
     """One state of the memory to answer from: snapshots, and the tail over them. Never changes."""

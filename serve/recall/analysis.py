@@ -1,5 +1,8 @@
 """
-What a question says: its words and their weight, whom and what it names, its vector.
+Query analysis: a question's words and their weight, its people, identifiers, times and vector.
+
+A person's name says whose words are wanted, not what they are about: as a word it would find every
+turn in which somebody is greeted by it. So names are taken out of the topic.
 """
 
 import re
@@ -24,12 +27,6 @@ from store.text import tokenizer
 from store.text.dates import Interval, interval
 from store.text.mentions import Mention, mentions
 
-# Who a question names, of those who said the memories; and the question without them.
-#
-# A name says whose words are wanted, not what they are about: as a word it would find every turn
-# in
-# which somebody is greeted by it.
-
 _WORD = re.compile(r"@?[^\W\d_][\w-]*")
 _POSSESSIVE = r"(?:['\u2019]s)?(?!\w)"
 
@@ -52,8 +49,6 @@ def split_names(asked: str, known: Mapping[str, set[str]]) -> tuple[frozenset[st
     rest = re.sub(rf"(?<!\w)(?:{'|'.join(written)}){_POSSESSIVE}", " ", asked)
     return frozenset(names), rest
 
-
-# The identifiers of a question: what is written in it letter for letter and must be found so.
 
 MAX_IDENTIFIERS = 32
 _KINDS = frozenset(("file", "symbol", "package", "error", "command", "url"))

@@ -1,9 +1,12 @@
 """
-Which language a question is in, by its script and its commonest words; no model, no download.
+Classification of a question by its words: its language, the type of its answer, the asker's task.
 
-A word of several languages counts for each by its share. One that no list knows, or that two
-languages claim as much, leaves the question without a language. Identifiers say nothing. The idea:
-Grefenstette, Comparing two language identification schemes, JADT 1995.
+The language follows from the script and the commonest words, each counting for a language by its
+share (Grefenstette, Comparing two language identification schemes, JADT 1995); a tie gives none.
+The answer type follows from the question words of English, German, French and Spanish, in the
+coarse classes of Li and Roth 2002 (https://aclanthology.org/C02-1150), less those that no word
+tells apart. A task mode (debugging, planning ...) is taken only where its words outweigh those of
+every other; most questions have none. No model, no download.
 """
 
 import re
@@ -91,12 +94,6 @@ def language(text: str) -> str | None:
                 return code
     return best if most - second >= LEAST_LEAD else None
 
-
-# What sort of answer a question wants: a time, a person, a number, a reason, all there is of a
-# thing.
-#
-# Read from its question words, in English, German, French and Spanish. The sorts are the coarse
-# classes of Li and Roth 2002 (https://aclanthology.org/C02-1150), less what no word tells apart.
 
 AnswerType = Literal[
     "when", "how_long", "who", "where", "how_many", "why", "how", "what", "yes_no", "list", "code"
@@ -208,11 +205,6 @@ def _refine(kind: AnswerType, following: Sequence[str]) -> AnswerType:
         return "code"
     return "why" if kind == "how" and first == "come" else kind
 
-
-# What the asker is at (debugging, designing, planning ...), told by the words, and what helps
-# there.
-#
-# A mode is taken only where its words outweigh those of every other; most questions have none.
 
 TaskMode = Literal["debug", "architecture", "coding", "review", "plan", "routine"]
 

@@ -1,11 +1,17 @@
 """
-What the conversation around a memory lends it: the turns beside it and its whole session.
+Scores that a document takes from its neighbours: turns beside it, its session, shared entities.
 
 A short turn is often an answer that repeats no word of its question ("By the lake, last summer"),
 so it takes a share of its neighbours' scores, most of a neighbour before it that asked. Only turns
 that answer another speaker have neighbours (-1 stands for none), so a memory that says all by
 itself is ranked by itself. The neighbours' shares follow passage retrieval with local context
 (Fernandez et al. 2011, https://doi.org/10.1007/s10791-010-9146-4).
+
+Personalised PageRank walks the graph of entities and the memories that mention them: from an entity
+asked about to one of its memories, on to one of that memory's entities, and now and then back to
+the start. Memories that join what is asked about, if only by a third entity, are where it often
+stands (Haveliwala 2002, https://doi.org/10.1145/511446.511513; for recall HippoRAG, Gutiérrez et
+al. 2024, https://arxiv.org/abs/2405.14831, whose damping and start by rarity are taken).
 """
 
 from typing import Any
@@ -99,9 +105,6 @@ def best_of_groups(scores: npt.NDArray[np.float32], sizes: Links, count: int) ->
     return sums / count
 
 
-# Siblings: the memories said right before and after some others, in the same session.
-
-
 def siblings(docs: Docs, session: npt.NDArray[np.int32], at: npt.NDArray[np.int64]) -> Docs:
     """Return the neighbours of `docs` in their sessions, ascending, each once.
 
@@ -120,15 +123,6 @@ def siblings(docs: Docs, session: npt.NDArray[np.int32], at: npt.NDArray[np.int6
         found.append(other[session[own] == session[other]])
     return np.unique(np.concatenate(found))
 
-
-# Personalised PageRank over the graph of entities and the memories that mention them.
-#
-# A walk starts at the entities asked about, goes to one of the memories of an entity, on to one of
-# the entities of that memory, and so forth, and now and then starts over: memories that join what
-# is
-# asked about, if only by a third entity, are where it often stands. Haveliwala 2002,
-# https://doi.org/10.1145/511446.511513; for recall: HippoRAG (Gutiérrez et al. 2024,
-# https://arxiv.org/abs/2405.14831), whose damping and start by rarity are taken.
 
 DAMPING = 0.5
 STEPS = 12  # what is left out then weighs 2 ** -12

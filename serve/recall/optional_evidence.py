@@ -1,9 +1,14 @@
 """
-Layers: evidence beyond words, vectors and the turns around, each only where the settings name it.
+Optional evidence: layers beyond words, vectors and the turns around, each off unless a setting
+names it.
 
 A layer gives every document evidence in [0, 1], which is fused by its weight, and its best enter
-the candidates; but `siblings` only adds candidates, and `fields` only lifts what the vectors say.
-Which are worth it, docs/recall.md tells with figures; the others stay switches.
+the candidates; but `siblings` only adds candidates, and `fields` only raises what the vectors say.
+docs/recall.md has figures for each.
+
+`parts` splits a compound question only into what surely stands alone: whole questions in a row, a
+question after "and", the two sides of a comparison in time. `hints` looks words up as entity names
+though nothing marks them as one: "why do we use redis" names a package once a memory imported it.
 """
 
 import re
@@ -24,14 +29,6 @@ from store.index.top_k import top_k
 from store.text import tokenizer
 from store.text.mentions import Mention
 from store.text.tokenizer import STOP_WORDS, terms
-
-# The questions a compound question is made of, by rule; the built-in
-# `store.extensions.Decomposer`.
-#
-# Split is only what surely stands alone: whole questions in a row, a question after "and", and the
-# two things one compares in time ("between A and B", "which came first, A or B"). A part that
-# points
-# back ("why did it fail") needs the other to be understood, and then nothing is split.
 
 MAX_PARTS = 4
 _ASKS = "|".join(
@@ -230,12 +227,6 @@ def _shares(scores: Scores) -> Scores:
     greatest = scores.max(initial=0.0)
     return scores / greatest if greatest > 0 else scores
 
-
-# Hints: words of a question that may be an entity's name though nothing marks them as one.
-#
-# "why do we use redis" names a package as surely as an import does, once some memory has imported
-# it.
-# Whether one has, the entities tell: a hint that none is called by means nothing.
 
 MAX_HINTS = 24
 _WORD = re.compile(r"[^\W\d_][\w-]{2,63}")

@@ -1,9 +1,25 @@
 """
-One ranking out of several whose scores cannot be compared as they are.
+Scoring, as pure functions of arrays: fusion, signals of a profile, decay, and confidence.
 
-By rank: reciprocal rank fusion, Cormack, Clarke and Buettcher, SIGIR 2009,
-https://doi.org/10.1145/1571941.1572114. By score: evidence in [0, 1], summed by weight (the linear
-combination of Bruch, Gai and Ingber 2023, https://doi.org/10.1145/3596512).
+Fusion by rank is reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009,
+https://doi.org/10.1145/1571941.1572114); by score it is a weighted sum of evidence in [0, 1]
+(Bruch, Gai and Ingber 2023, https://doi.org/10.1145/3596512).
+
+A profile orders the candidates by several signals. A weighted mean of recency, relevance,
+importance and more is what Generative Agents (Park et al. 2023,
+https://doi.org/10.1145/3586183.3606763) use; a mean lets a fresh or important memory pass one that
+answers better. `with_priors` does not: it can only swap memories whose scores are nearly equal.
+
+Importance decays exponentially with the time since a memory was last used or changed, its half-life
+stretched by how often it was recalled (Ebbinghaus 1885; MemoryBank, Zhong et al. 2024,
+https://doi.org/10.1609/aaai.v38i17.29946). Only what lies above the usual importance fades.
+
+Confidence is the probability that a candidate answers the query, comparable between queries: a
+logistic model of what its vector says (calibrated, so another embedding model means the same), the
+share of the query's information its words cover, how many words agree, and how much of the query
+the memory does not know. The last counts as far as the memory's vocabulary is complete: its sample
+coverage (Good 1953, https://doi.org/10.1093/biomet/40.3-4.237). The coefficients were fitted on
+answered questions against prompts that deserve nothing, the best hit of each (docs/recall.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,13 +92,6 @@ def _sum_gains(docs: Sequence[Docs], gains: Sequence[Scores]) -> tuple[Docs, Sco
     return found[order], scores[order]
 
 
-# Profiles: the order of the candidates by several signals, each in [0, 1].
-#
-# A weighted mean of recency, relevance, importance and more is what Generative Agents (Park et al.
-# 2023, https://doi.org/10.1145/3586183.3606763) and, after them, Pali use. A sum lets a fresh or
-# important memory pass one that answers better; `with_priors` does not: it can only swap memories
-# whose scores are nearly equal.
-
 Times = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
@@ -144,16 +153,6 @@ def with_priors(
     return changed
 
 
-# Decay: importance fades with time and is kept up by use. Computed when it is asked for, never
-# written.
-#
-# An exponential of the time since a memory was last used or changed, its half-life stretched by
-# how
-# often it was recalled, as strength is by rehearsal (Ebbinghaus 1885; MemoryBank, Zhong et al.
-# 2024,
-# https://doi.org/10.1609/aaai.v38i17.29946). What fades is what somebody said beyond the usual: a
-# memory of which nobody said anything is neither more nor less for its age.
-
 Counts = npt.NDArray[np.int64]
 
 Mask = npt.NDArray[np.bool_]
@@ -177,22 +176,6 @@ def decay(importance: Values, idle: Times, uses: Counts, lasting: Mask, pinned: 
     over = np.maximum(importance - USUAL, 0.0)
     values: Values = np.where(pinned, importance, importance - over * (1.0 - left))
     return values
-
-
-# How likely it is that a candidate answers the query, in [0, 1] and comparable between queries.
-#
-# A logistic model of four kinds of evidence: what its vector says (calibrated, so another
-# embedding
-# model means the same), the share of the query's information its words cover, how many words
-# agree,
-# and how much of the query the memory never heard of. The last counts as far as the memory's
-# vocabulary is complete: its sample coverage (Good 1953,
-# https://doi.org/10.1093/biomet/40.3-4.237),
-# small for a few notes, near one for a long history.
-#
-# The coefficients were fitted on answered questions against prompts that deserve nothing, the best
-# hit of each (docs/recall.md); vectors of a model that knows meaning tell more than hashed
-# letters.
 
 
 @dataclass(frozen=True, slots=True)

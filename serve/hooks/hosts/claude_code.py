@@ -1,5 +1,8 @@
 """
 Claude Code: its hook events and their output, https://code.claude.com/docs/en/hooks.
+
+Codex, VS Code, Copilot and our OpenCode plugin took over the form of its events: `read_event` and
+`write_reply` serve them too.
 """
 
 from typing import Any, cast, get_args
@@ -19,10 +22,6 @@ from serve.hooks.hosts.event import (
 )
 from store.agents.json_fields import LONGEST_ID, mapping, text
 from store.agents.tool_calls import ToolUse, has_passed, tool_use
-
-# The form that Claude Code gave its events, and that Codex, VS Code, Copilot and our OpenCode
-# plugin
-# took over.
 
 _MOMENTS: dict[str, Moment] = {
     "SessionStart": "session_start",

@@ -1,5 +1,9 @@
 """
-HookEvent: what happened at an agent host, said the same way for every host; Reply: our answer.
+HookEvent, what happened at an agent host, the same for every host; Reply, our answer; Host, its
+dialect as two functions.
+
+Of a payload fields of the wrong type count as missing, long texts are cut, and what our own memory
+or the host's machinery put into a text is taken out of it.
 """
 
 import os
@@ -63,9 +67,6 @@ class Reply:
 SILENCE = Reply()
 
 
-# Host: one agent host's dialect, as two functions. Everything a host does its own way lies in
-# them.
-
 Payload = Mapping[str, Any]
 
 
@@ -82,10 +83,6 @@ class Host:
     read: Callable[[Payload], HookEvent | None]
     write: Callable[[HookEvent, Reply], dict[str, Any]]
 
-
-# What of a payload is read: fields of the wrong type count as missing, long texts are cut, and
-# what
-# our own memory or the host's machinery put into a text is taken out of it.
 
 _LONGEST_PATH = 4_096
 _READ = 4  # times as much as is kept is looked at: what is taken out makes place for more
