@@ -18,7 +18,7 @@ from pipelines.jobs import find_job
 from pipelines.jobs.consolidate.model_judgments import Judgment, differ_in_fact, reject_reason
 from pipelines.jobs.context import Context
 from pipelines.jobs.runner import open_memory, write_plan
-from pipelines.llm.client import Answer
+from pipelines.llm.model_client import Answer
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Question, recall

@@ -13,7 +13,7 @@ from pipelines.jobs.context import Context
 from pipelines.jobs.judge import AFTER_US, AGAIN, FOLLOWED, IGNORED, MOST, NOT_FOLLOWED, USED
 from pipelines.jobs.runner import open_memory, write_plan
 from pipelines.llm.budget import Budget
-from pipelines.llm.client import Client
+from pipelines.llm.model_client import Client
 from store.home.config import Llm, Settings
 from store.home.instants import new_id
 from store.log import commands

@@ -30,8 +30,8 @@ HAND_THE_ENVIRONMENT_ON = {
     "serve/cli/environment.py",
     "store/importers/git.py",
     "pipelines/orchestration/dagster_home.py",
-    "pipelines/llm/claude_code.py",
-    "pipelines/llm/codex.py",  # and finds the folder of Codex, CODEX_HOME
+    "pipelines/llm/claude_code_model.py",
+    "pipelines/llm/codex_model.py",  # and finds the folder of Codex, CODEX_HOME
     "pipelines/llm/provider.py",
 }
 

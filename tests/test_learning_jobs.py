@@ -16,7 +16,7 @@ import pytest
 
 from pipelines import jobs
 from pipelines.jobs.context import Context, Proposal
-from pipelines.orchestration import dagster_home, definitions, in_process, job_assets, resources
+from pipelines.orchestration import dagster_home, definitions, in_process, job_assets, run_resources
 from pipelines.orchestration.definitions import dagster_name, make_definitions
 from pipelines.orchestration.in_process import learn
 from pipelines.orchestration.job_assets import job_order
@@ -252,7 +252,7 @@ def test_a_job_there_is_not_is_refused(register, settings):
 def test_one_run_of_a_tenant_learns_at_a_time(register, settings, built):
     register("judge", idle)
     with (
-        resources.hold_tenant_lock(built.tenant),
+        run_resources.hold_tenant_lock(built.tenant),
         pytest.raises(BuildBusy, match="is learning already"),
     ):
         learn(settings, "default", "judge", lambda event: None, wait_s=0.1)

@@ -15,7 +15,13 @@ from model_server import Asked, ModelServer
 
 from pipelines.llm import prompt, provider
 from pipelines.llm.budget import Budget
-from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Estimator, Patience, model_of_tier
+from pipelines.llm.model_client import (
+    MOST_ANSWER_TOKENS,
+    Client,
+    Estimator,
+    Patience,
+    model_of_tier,
+)
 from pipelines.llm.prompt import make_prompt
 from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
@@ -435,7 +441,7 @@ def test_a_prompt_has_at_most_a_token_for_each_byte():
 
 def test_nothing_of_litellm_is_imported_while_no_model_is_set():
     code = (
-        "import sys, pipelines.__main__, pipelines.jobs.runner, pipelines.llm.client\n"
+        "import sys, pipelines.__main__, pipelines.jobs.runner, pipelines.llm.model_client\n"
         "assert not {'litellm', 'openai', 'tiktoken', 'httpx'} & set(sys.modules)"
     )
     root = Path(__file__).parents[1]

@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from pipelines.llm import codex, provider
+from pipelines.llm import codex_model, provider
 from pipelines.llm.budget import Budget
-from pipelines.llm.client import MOST_ANSWER_TOKENS, Client, Estimator, Patience
+from pipelines.llm.model_client import MOST_ANSWER_TOKENS, Client, Estimator, Patience
 from store.home.config import Choices, Llm, Settings
 from store.home.errors import BudgetSpent, ModelError
 from store.home.model_programs import program_of
@@ -113,7 +113,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         (folder / "models.json").write_text(json.dumps(MODELS))
         (tmp_path / ".codex").mkdir(exist_ok=True)
         (tmp_path / ".codex" / "auth.json").write_text("{}")
-        codex._models.cache_clear()
+        codex_model._models.cache_clear()
         found = Program(name, folder)
         found.print("well")
         return found

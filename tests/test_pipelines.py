@@ -24,7 +24,7 @@ from dagster import DagsterEventType
 import pipelines
 from pipelines.orchestration import dagster_home, definitions, in_process, metadata
 from pipelines.orchestration.definitions import make_definitions, prune, prune_runs
-from pipelines.orchestration.resources import PARTITION, retry_or_fail
+from pipelines.orchestration.run_resources import PARTITION, retry_or_fail
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Settings

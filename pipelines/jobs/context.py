@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.llm.client import LanguageModel
+from pipelines.llm.model_client import LanguageModel
 from store.derived import catalog
 from store.embedders.embedder import Embedder
 from store.home.config import Choices

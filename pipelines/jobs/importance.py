@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pipelines.jobs.context import Context, Proposal
 from pipelines.llm import prompt
-from pipelines.llm.client import LanguageModel
+from pipelines.llm.model_client import LanguageModel
 from pipelines.llm.prompt import make_prompt
 from store.derived.usage import Usage
 from store.home.errors import BudgetSpent, ModelError

@@ -16,7 +16,7 @@ import msgspec
 
 from pipelines.jobs.context import Context, Proposal
 from pipelines.jobs.route import tier_for
-from pipelines.llm.client import Answer, LanguageModel
+from pipelines.llm.model_client import Answer, LanguageModel
 from store.home.errors import BudgetSpent, ModelError
 from store.log.event_kinds import (
     Acted,

@@ -18,9 +18,9 @@ import filelock
 
 from pipelines.jobs import Job
 from pipelines.jobs.context import Context, Report
-from pipelines.llm import client
+from pipelines.llm import model_client
 from pipelines.llm.budget import Budget
-from pipelines.llm.client import Estimate, Estimator
+from pipelines.llm.model_client import Estimate, Estimator
 from serve.evaluation import canaries
 from store.derived import catalog
 from store.embedders.embedder import make_embedder
@@ -142,7 +142,7 @@ def open_memory(
             embedder=make_embedder(settings.choices.embedder, settings.home),
             manifest=manifest,
             now=now,
-            model=client.make_client(settings.home, limits, log, notes.append)
+            model=model_client.make_client(settings.home, limits, log, notes.append)
             if has_model
             else None,
             report=report,

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines.llm import child, claude_code, codex
+from pipelines.llm import child, claude_code_model, codex_model
 from pipelines.llm.child import Call, Exit
 from pipelines.llm.provider import MOST_TEXT, Failed, Message, Reply
 from store.home.model_programs import ModelProgram
@@ -79,7 +79,7 @@ def overhead(program: ModelProgram, messages: list[Message]) -> int:
 
 
 def _dialect(program: ModelProgram) -> _Dialect:
-    return codex if program.name == "codex" else claude_code
+    return codex_model if program.name == "codex" else claude_code_model
 
 
 def _flatten(messages: list[Message]) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from pipelines.orchestration import metadata
 from pipelines.orchestration.metadata import QUARANTINED, ROWS, Metadata, past_values
-from pipelines.orchestration.resources import (
+from pipelines.orchestration.run_resources import (
     GROUP,
     HOOKS,
     OWNERS,

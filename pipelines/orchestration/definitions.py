@@ -20,7 +20,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from pydantic import Field
 
 from pipelines.jobs import find_job
-from pipelines.orchestration import resources
+from pipelines.orchestration import run_resources
 from pipelines.orchestration.assets import (
     build_assets,
     check_recall,
@@ -28,7 +28,7 @@ from pipelines.orchestration.assets import (
     recall_quality,
 )
 from pipelines.orchestration.job_assets import LEARNING_GROUP, build_job_assets, job_order, key_of
-from pipelines.orchestration.resources import (
+from pipelines.orchestration.run_resources import (
     GROUP,
     HOOKS,
     LOCK_WAIT_S,
@@ -277,7 +277,7 @@ def _fail_dead_runs(instance: dg.DagsterInstance, tenant: Tenant) -> None:
     under_way = instance.get_run_records(filters)
     if not under_way:
         return
-    with suppress(BuildBusy), resources.hold_tenant_lock(tenant):
+    with suppress(BuildBusy), run_resources.hold_tenant_lock(tenant):
         for record in under_way:
             run, began = record.dagster_run, record.start_time
             if time.time() - (began or record.create_timestamp.timestamp()) > DEAD_AFTER_S:

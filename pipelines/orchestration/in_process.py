@@ -23,7 +23,7 @@ from pipelines.orchestration.assets import BuildConfig
 from pipelines.orchestration.definitions import KEEP_RUNS, dagster_name, make_definitions, prune
 from pipelines.orchestration.job_assets import LEARNING_GROUP, NONE, job_order
 from pipelines.orchestration.metadata import QUARANTINED, ROWS
-from pipelines.orchestration.resources import LOCK_WAIT_S, TENANTS
+from pipelines.orchestration.run_resources import LOCK_WAIT_S, TENANTS
 from store.home.config import Settings
 from store.home.errors import BuildBusy, BuildRefused, InvalidInput, MnemologError
 from store.home.tenant import Tenant, find_tenant

@@ -19,7 +19,7 @@ from pipelines.jobs import Job, find_job
 from pipelines.jobs.runner import run
 from pipelines.orchestration import metadata
 from pipelines.orchestration.metadata import Metadata, cell, past_values
-from pipelines.orchestration.resources import OWNERS, TENANTS, TenantLock, retry_or_fail
+from pipelines.orchestration.run_resources import OWNERS, TENANTS, TenantLock, retry_or_fail
 from store.home.config import Llm, Settings
 from store.home.tenant import Tenant
 from store.log.event_kinds import Step

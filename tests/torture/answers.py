@@ -29,7 +29,7 @@ from torture.traces import KNOWN, files_below, traces
 
 from pipelines import jobs
 from pipelines.jobs.runner import run
-from pipelines.llm.client import Client, make_client
+from pipelines.llm.model_client import Client, make_client
 from serve.reader.memory_json import role
 from serve.recall.context_block import block, note, short_id
 from store.home import config
@@ -81,7 +81,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     with pytest.MonkeyPatch.context() as patch, ModelServer(lambda asked: {}) as server:
         patch.setenv("OPENAI_API_KEY", "none")
         here = _Here(folder, server)
-        patch.setattr("pipelines.llm.client.make_client", _impatient)
+        patch.setattr("pipelines.llm.model_client.make_client", _impatient)
         for number in range(scale.of(4, 2 * len(LIES))):
             here.believe(number)
         for number in range(scale.of(1, 10)):

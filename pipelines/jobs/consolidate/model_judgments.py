@@ -30,7 +30,7 @@ from pipelines.jobs.consolidate.merges import (
     merge_steps,
 )
 from pipelines.llm import prompt
-from pipelines.llm.client import Answer, LanguageModel
+from pipelines.llm.model_client import Answer, LanguageModel
 from pipelines.llm.prompt import make_prompt
 from store.derived.duplicates import HAPPENED, scope, statement_text
 from store.home.errors import BudgetSpent, InvalidInput, ModelError

@@ -16,7 +16,7 @@ from pipelines.jobs.reflect import generated_text, sequences
 from pipelines.jobs.reflect.clusters import clusters
 from pipelines.jobs.reflect.generated_text import extractive_text
 from pipelines.jobs.reflect.inputs import MOST, Finding, Inputs, inputs_by_project
-from pipelines.llm.client import LanguageModel
+from pipelines.llm.model_client import LanguageModel
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import moment
 from store.index.vector_scan import VectorRows

@@ -16,7 +16,7 @@ from functools import lru_cache
 import msgspec
 
 from pipelines.jobs.reflect.inputs import Finding, date
-from pipelines.llm.client import Answer, LanguageModel
+from pipelines.llm.model_client import Answer, LanguageModel
 from store.memories.memory import Memory
 from store.text import tokenizer
 from store.text.mentions import mentions
