@@ -84,7 +84,7 @@ def parse_span(text: str) -> int:
     """Return the seconds of "90s", "15m", "6h", "30d", "2w"; raise InvalidInput otherwise."""
     found = _SPAN.fullmatch(text.strip().lower())
     if found is None:
-        raise InvalidInput(f"{text!r} is no span of time: write 90s, 15m, 6h, 30d or 2w")
+        raise InvalidInput(f"{text!r} is not a duration: write 90s, 15m, 6h, 30d or 2w")
     return int(found[1]) * _SECONDS[found[2]]
 
 
@@ -104,7 +104,7 @@ def parse_time(text: str, now: int) -> datetime:
         found = datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError) as error:
         raise InvalidInput(
-            f"{text!r} is no date: write 2026-11-20, or 7d for a week ago"
+            f"{text!r} is not a date: write 2026-11-20, or 7d for a week ago"
         ) from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 

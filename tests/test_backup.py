@@ -180,7 +180,7 @@ def test_a_backup_takes_no_place_but_a_new_files(built: Built, tmp_path: Path, n
 
 def test_no_file_and_no_tenant_is_ever_written_over(built: Built, kept: Path, home: Path):
     before = kept.read_bytes()
-    with pytest.raises(Conflict, match="name a new file"):
+    with pytest.raises(Conflict, match="give a new file"):
         backup.make_backup(built.tenant, kept, "1", NOW)
     with pytest.raises(Conflict, match="there is a tenant default"):
         backup.restore_backup(Settings(home), kept, None, NOW, replace=False)

@@ -180,7 +180,7 @@ def test_a_batch_is_recorded_whole_or_not_at_all():
 
 def test_no_secret_reaches_the_disk(home):
     said = run("record", f"The token is {SECRET}", "--tag", SECRET, "--context", SECRET)
-    assert "secret was taken out" in said.stderr
+    assert "secret was redacted" in said.stderr
     assert SECRET not in said.output
     draft = {"content": f"again {SECRET}", "tags": [SECRET], "metadata": {"k": [SECRET], SECRET: 1}}
     assert run("record", "--batch", stdin=json.dumps(draft)).exit_code == 0
@@ -413,7 +413,7 @@ def test_export_takes_no_place_of_a_pipe_or_a_device(tmp_path):
     device.symlink_to("/dev/null")
     for path in (pipe, device):
         refused = run("export", "--output", str(path))
-        assert refused.exit_code == 2 and "is no file" in refused.output
+        assert refused.exit_code == 2 and "is not a file" in refused.output
     assert pipe.is_fifo() and device.is_symlink()
 
 

@@ -79,7 +79,7 @@ def test_cold_and_a_moment_are_not_asked_together(worn):
 
 def test_why_names_the_option_that_finds_it(worn):
     assert "--cold includes it" in mnemolog("why", "message field", "m20")["reason"]
-    assert "came back" in mnemolog("why", "message field log lines", "m20", "--cold")["reason"]
+    assert "returned as" in mnemolog("why", "message field log lines", "m20", "--cold")["reason"]
 
 
 def test_the_cold_file_is_read_by_anything_that_reads_columns(worn):

@@ -90,10 +90,10 @@ def test_our_own_block_is_taken_out_of_every_text(log: EventLog):
     "fields", [{"tags": (frame.OPENING,)}, {"metadata": {"a": [{frame.OPENING: 1}]}}]
 )
 def test_our_own_block_is_refused_where_it_cannot_be_taken_out(log: EventLog, fields: dict):
-    with pytest.raises(JunkText, match="what mnemolog injected"):
+    with pytest.raises(JunkText, match="text that mnemolog injected"):
         put(log, "a", **fields)
     put(log, "b")
-    with pytest.raises(JunkText, match="what mnemolog injected"):
+    with pytest.raises(JunkText, match="text that mnemolog injected"):
         commands.revise(log, "b", Revised(**fields), NOW)
 
 
@@ -129,7 +129,7 @@ def test_what_cannot_be_kept_is_refused(log: EventLog, fields: dict[str, object]
 
 def test_a_limit_is_named_with_what_was_sent_and_the_cure(log: EventLog):
     tags = tuple(f"tag{number}" for number in range(10_000))
-    with pytest.raises(InvalidInput, match="may have 100 tags, not 10000: keep the telling"):
+    with pytest.raises(InvalidInput, match="may have 100 tags, not 10000: keep the most useful"):
         put(log, "a", tags=tags)
     put(log, "a")
     with pytest.raises(InvalidInput, match="100 tags"):

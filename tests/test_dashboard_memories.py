@@ -264,7 +264,7 @@ def test_a_change_of_another_in_between_is_not_overwritten(owner, tenants, remem
         return event
 
     monkeypatch.setattr(commands, "told", meanwhile)
-    assert "changed since" in change(owner, "tag", id_, tag="ours").text
+    assert "has changed" in change(owner, "tag", id_, tag="ours").text
     with opened.reader.view() as view:
         assert view.tail.find(id_).tags == ("first", "theirs")
 
@@ -314,7 +314,7 @@ def test_a_memory_is_made_by_a_form(owner, log):
         ({"content": "a text", "kind": "nonsense"}, "kind"),
         ({"content": "a text", "value": "eu"}, "needs a key"),
         ({"content": "a text", "key": "nodots"}, "key"),
-        ({"content": "a text", "ttl": "soon"}, "span"),
+        ({"content": "a text", "ttl": "soon"}, "duration"),
         ({"content": "a text", "project": "../x"}, "project"),
         ({"content": "a text", "metadata": "[1]"}, "object"),
         ({"content": "a text", "metadata": "{"}, "JSON"),

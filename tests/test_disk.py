@@ -13,8 +13,8 @@ from store.home.files import disk_error
 @pytest.mark.parametrize(
     ("number", "kind", "cure"),
     [
-        (errno.ENOSPC, LogFull, "free some"),
-        (errno.EDQUOT, LogFull, "free some"),
+        (errno.ENOSPC, LogFull, "free space"),
+        (errno.EDQUOT, LogFull, "free space"),
         (errno.EFBIG, LogFull, "ulimit -f"),
         (errno.EROFS, LogReadOnly, "MNEMOLOG_HOME"),
         (errno.EACCES, LogReadOnly, "owner and mode"),

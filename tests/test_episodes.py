@@ -243,7 +243,7 @@ def test_an_episode_is_rated_and_forgotten_and_never_revised(session: Session):
     session.stop(SAID)
     assert commands.rate(session.log, id_, -1.0, session.at).subject == id_
     assert commands.resolve_rated(session.log, id_[:14]) == id_
-    with pytest.raises(InvalidInput, match="says what happened: record what you know"):
+    with pytest.raises(InvalidInput, match="a record of what happened: record a new"):
         commands.revise(session.log, id_, Revised(content="It never failed"), session.at)
     commands.forget(session.log, id_, session.at)
     assert found(session, QUESTIONS["words"]) == []

@@ -177,7 +177,7 @@ def test_an_estimate_says_what_is_asked_and_that_the_budget_may_not_do(
     head = rated.head()
     shown = mnemolog("importance", "--estimate").stdout
     assert "openai/gpt-5-mini" in shown and "left: llm.usd_a_run 0.5000" in shown
-    assert "the budget may end before the job does" in shown
+    assert "the budget may be spent before the job is done" in shown
     assert (rated.head(), plans.every(rated), server.asked) == (head, [], [])
 
 

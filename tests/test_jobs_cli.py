@@ -47,7 +47,7 @@ def test_all_jobs_are_listed_and_off(built):
     assert job(found, "facts")["at"] == "00:35"
     assert (found["problem"], found["model"]) == ("", None)
     said = CliRunner().invoke(main, ["jobs"]).stdout
-    assert "no model is asked" in said
+    assert "no model is set" in said
 
 
 def test_what_is_on_is_kept_for_one_tenant(built):
@@ -62,7 +62,7 @@ def test_what_is_on_is_kept_for_one_tenant(built):
 def test_a_job_there_is_not_is_refused(built):
     result = CliRunner().invoke(main, ["jobs", "on", "nothing"])
     assert result.exit_code == 2
-    assert "there is no job 'nothing': there are facts" in result.output
+    assert "unknown job 'nothing': choose from facts" in result.output
 
 
 def test_the_last_plan_and_those_that_wait_are_shown(built, proposed):
@@ -137,7 +137,7 @@ def test_a_job_that_cannot_be_run_is_no_traceback(built, capfd):
     result = CliRunner().invoke(main, ["jobs", "run", "nothing"])
     assert result.exit_code == 1
     said = capfd.readouterr().err
-    assert "there is no job" in said and "Traceback" not in said
+    assert "unknown job" in said and "Traceback" not in said
 
 
 def test_what_ran_is_told_in_a_line_each(capsys):

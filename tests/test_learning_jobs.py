@@ -345,7 +345,7 @@ def test_switches_that_cannot_be_read_are_all_off(built):
         path.write_text(broken)
         found = job_catalog.load_switches(built.tenant)
         assert not found.on and str(path) in found.problem
-    with pytest.raises(InvalidInput, match="'nothing': there are facts"):
+    with pytest.raises(InvalidInput, match="'nothing': choose from facts"):
         job_catalog.set_switches(built.tenant, ["nothing"], on=True)
 
 

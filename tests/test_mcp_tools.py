@@ -189,7 +189,7 @@ def test_the_same_id_and_text_again_is_no_second_memory(client: FlaskClient, log
     first = told(client, "remember", content=RULE, id="mine")
     again = told(client, "remember", content=RULE, id="mine")
     assert (first["new"], again["new"], log.head()) == (True, False, 1)
-    assert "used before" in refused(client, "remember", content="something else", id="mine")
+    assert "already used" in refused(client, "remember", content="something else", id="mine")
 
 
 def test_a_secret_is_taken_out_and_the_agent_is_told(client: FlaskClient):
@@ -287,7 +287,7 @@ def test_milestones_stand_in_their_chain_in_the_order_they_were_reached(client: 
 
 
 def test_what_is_no_goal_is_not_updated_as_one(client: FlaskClient):
-    assert "is no goal" in refused(client, "goals", id=kept(client, RULE), status="done")
+    assert "is not a goal" in refused(client, "goals", id=kept(client, RULE), status="done")
 
 
 # Provenance and the frame

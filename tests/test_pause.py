@@ -179,9 +179,9 @@ def test_tools_read_where_recording_is_off_and_write_nothing(agent: Agent, work:
     ("words", "cure"),
     [
         (("pause", "--for", "soon"), "write 90s"),
-        (("pause", "--session", " "), "the id that its host shows"),
+        (("pause", "--session", " "), "the id that the host shows"),
         (("pause", "--project", "../x"), "no project's name"),
-        (("pause", "--project", "a", "--session", "b"), "give one of"),
+        (("pause", "--project", "a", "--session", "b"), "give only one of"),
         (("resume", "--all", "--project", "a"), "--all takes no other"),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_broken_settings_file_is_silence_and_nothing_is_recorded(agent: Agent,
     assert any(str(path) in one for one in told["failed"])  # from wherever one asks
     doctor = CliRunner().invoke(main, ["doctor"])
     assert doctor.exit_code == 1
-    assert "nothing is recorded here" in doctor.stdout
+    assert "nothing is recorded or injected here" in doctor.stdout
     path.write_text("record = true\n")
     works(agent.again("s2"))
     assert agent.again("s2").events("prompted")

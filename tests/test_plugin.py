@@ -63,11 +63,11 @@ def test_building_again_renews_it_and_nothing_else_is_overwritten(folder: Path, 
     other = tmp_path / "other"
     other.mkdir()
     (other / "theirs").touch()
-    with pytest.raises(ConfigError, match="holds other files"):
+    with pytest.raises(ConfigError, match="contains other files"):
         plugin.build(other, made)
 
 
 def test_a_file_is_no_folder_for_a_plugin(tmp_path: Path):
     (tmp_path / "file").write_text("somebody else's")
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         plugin.build(tmp_path / "file", install(tmp_path / "anna"))

@@ -132,7 +132,7 @@ def test_pending_lists_recalls_by_their_question():
     assert [one["id"] for one in answer("pending")["recalls"]] == [found["recall"]]
     assert "where do deploys leave from" in run("pending").stdout
     answer("rate", found["recall"], "useful")
-    assert "nothing waits" in run("pending").stdout
+    assert "no recall is waiting" in run("pending").stdout
 
 
 def test_a_dry_run_rates_nothing(home: Path):

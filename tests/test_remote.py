@@ -51,7 +51,7 @@ def test_the_dimension_is_learned_once_and_held_to(server: EmbeddingServer, tmp_
     first.embed(["deploy"])
     assert model(tmp_path).dimension == DIMENSION
     server.width = 16
-    with pytest.raises(EmbedderError, match="gave 16 dimensions and before 32"):
+    with pytest.raises(EmbedderError, match="returned 16 dimensions, before 32"):
         model(tmp_path).embed(["deploy"])
 
 

@@ -98,7 +98,7 @@ def test_a_token_is_revoked_twice_alike(home: Path):
         (("tokens", "create", "--scope", "read", "--tenant", "nobody"), 3, "no tenant"),
         (("tokens", "create", "--tenant", "team"), 2, "--scope"),
         (("tokens", "create", "--scope", "root"), 2, "root"),
-        (("tokens", "create", "--scope", "read", "--expires", "soon"), 2, "span of time"),
+        (("tokens", "create", "--scope", "read", "--expires", "soon"), 2, "a duration"),
         (("tokens", "create", "--scope", "read", "--expires", "99999999w"), 2, "ttl_s"),
         (("tokens", "list", "--tenant", "nobody"), 3, "no tenant"),
         (("tokens", "revoke", "nobody"), 3, "no token"),

@@ -379,7 +379,7 @@ def test_the_command_line_recalls_and_refuses_to_write(closed: Tenant):
     assert done.returncode == 0, done.stderr
     assert FOUND in " ".join(done.stdout.split()) and "m00" in done.stdout
     assert "note: the log cannot be read" in done.stderr
-    assert "no receipt was kept" in done.stderr
+    assert "no receipt was stored" in done.stderr
     done = mnemolog("why", ASKED)
     assert done.returncode == 0 and "the log cannot be read" in done.stdout + done.stderr
     for words in (["record", "new"], ["list"], ["forget", "m00"]):

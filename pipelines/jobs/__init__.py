@@ -89,5 +89,5 @@ JOBS: dict[str, Job] = {row.name: row for row in _ROWS}
 def find_job(name: str) -> Job:
     """Return a job by its name; raise InvalidInput for one there is not."""
     if name not in JOBS:
-        raise InvalidInput(f"there is no job {name!r}: there are {', '.join(JOBS)}")
+        raise InvalidInput(f"unknown job {name!r}: choose from {', '.join(JOBS)}")
     return JOBS[name]

@@ -77,7 +77,7 @@ class Budget:
                 self._check(most)
                 yield
         except filelock.Timeout:
-            raise ModelError("another job's question to a model takes too long") from None
+            raise ModelError("another job's model call is taking too long") from None
 
     def add(self, called: Called) -> None:
         """Count a call of this run; what the day cost is read from the logs."""

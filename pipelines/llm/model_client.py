@@ -128,7 +128,9 @@ class Client:
         """Return the model's answer as a value of `answer`: LanguageModel has it all."""
         model = model_of_tier(self.limits, tier)
         if self._failures >= self.patience.failures:
-            raise ModelError(f"{model} failed {self._failures} times in a row: it is let be")
+            raise ModelError(
+                f"{model} failed {self._failures} times in a row and is no longer called"
+            )
         asking = _Question(self, purpose, model, tier, self._price(model))
         try:
             found = self._answered(
@@ -348,7 +350,7 @@ class Estimator:
         model = model_of_tier(self._limits, tier)
         most = most_of(model, question, price_of(model))
         self._asked.setdefault(tier, []).append(most)
-        raise ModelError("this is an estimate: no model is asked")
+        raise ModelError("this is an estimate: no model is called")
 
     def estimate(self, left: dict[str, float | None]) -> Estimate:
         tiers = {tier: self._of(tier) for tier in TIERS if tier in self._asked}

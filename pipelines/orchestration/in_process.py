@@ -257,7 +257,7 @@ def learn(
     names = job_order() if name == LEARN else (name,)
     if unknown := set(names) - set(job_order()) or not names:
         known = ", ".join((*job_order(), LEARN))
-        raise InvalidInput(f"there is no job {unknown or name}: there are {known}")
+        raise InvalidInput(f"unknown job {unknown or name}: choose from {known}")
     config = dg.RunConfig(loggers={"console": {}})
     result = execute(settings, tenant, dagster_name(name), config, report, wait_s=wait_s)
     found = [one for one in (_job_result(result, job) for job in names) if one is not None]

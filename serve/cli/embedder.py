@@ -256,4 +256,4 @@ def _tell(settings: Settings, told: dict[str, Any]) -> None:
     output.say(f"time            about {told['seconds']:g} s, estimated from a sample")
     output.say(f"cost            {cost}")
     if told["sent_away"]:
-        output.say("note            the texts of your memories are sent to the model's provider")
+        output.say("note            the texts of your memories are sent to where that model runs")

@@ -80,7 +80,7 @@ def make(change: Change, folders: list[str]) -> Change:
         except OSError as error:
             raise ConfigError(f"{change.path} cannot be written ({error.strerror})") from error
         change = planned(change.document, change.hold, is_taken=change.is_taken)
-    raise ConfigError(f"{change.path} is written by another program all the time: end it first")
+    raise ConfigError(f"{change.path} keeps being written by another program: close it first")
 
 
 def back_up(home: Path, name: str, changes: list[Change]) -> Path | None:
@@ -163,7 +163,7 @@ def _is_blank(text: str) -> bool:
 def _read(path: Path) -> bytes | None:
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe or a device would be read for ever
-            raise ConfigError(f"{path} cannot be read: it is no file; move it away")
+            raise ConfigError(f"{path} cannot be read: it is not a file; move it away")
         with path.open("rb") as file:
             data = file.read(MOST_READ + 1)
     except FileNotFoundError:
@@ -171,7 +171,7 @@ def _read(path: Path) -> bytes | None:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
     if len(data) > MOST_READ:
-        raise ConfigError(f"{path} is over {MOST_READ >> 20} MiB: no settings are that long")
+        raise ConfigError(f"{path} is over {MOST_READ >> 20} MiB, too large for a settings file")
     return data
 
 

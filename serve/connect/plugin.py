@@ -29,9 +29,9 @@ def build(folder: Path, install: Install) -> list[Path]:
     """Write the folder; return its files. Raise ConfigError where something else is there."""
     listed = folder / _LIST
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder: name an empty or a new one")
+        raise ConfigError(f"{folder} is not a folder: give an empty or a new one")
     if folder.exists() and any(folder.iterdir()) and not _is_ours(listed):
-        raise ConfigError(f"{folder} holds other files: name an empty or a new folder")
+        raise ConfigError(f"{folder} contains other files: give an empty or a new folder")
     written = []
     for name, content in _files(install):
         try:

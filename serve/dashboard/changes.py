@@ -95,9 +95,9 @@ def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
     try:
         before = [_was.decode(one) for one in sent[:MOST]]
     except msgspec.MsgspecError as error:
-        raise InvalidInput(f"this is no change to take back: {error}") from error
+        raise InvalidInput(f"this change cannot be undone: {error}") from error
     if not before:
-        raise InvalidInput("there is nothing to take back")
+        raise InvalidInput("there is nothing to undo")
     present = opened.reader.answer(lambda view: _find_memories(view, [one.id for one in before]))
     events = [
         commands.told(opened.log, memory.id, change, now)

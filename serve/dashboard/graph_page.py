@@ -55,7 +55,7 @@ def graph_blueprint(site: Site) -> Blueprint:
             manifest, found = view.snapshots.manifest, view.snapshots.entities
         mark = graph_views.mark(manifest) if manifest is not None else None
         if manifest is None or found is None or mark is None:
-            raise NotFound("no picture was built yet: run `mnemolog build`")
+            raise NotFound("no graph has been built yet: run `mnemolog build`")
         answer = Response(mimetype="application/octet-stream")
         answer.set_etag(mark)
         answer.headers["Cache-Control"] = "private, no-cache"  # kept, and asked about every time

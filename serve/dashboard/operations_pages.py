@@ -65,7 +65,7 @@ def jobs_blueprint(site: Site) -> Blueprint:
         name = request.form.get("job", "")
         if name not in job_catalog.NAMES:
             known = ", ".join(job_catalog.NAMES)
-            raise InvalidInput(f"there is no job {name!r}: there are {known}")
+            raise InvalidInput(f"unknown job {name!r}: choose from {known}")
         if site.tenants.learn_now(opened, name):
             said = f"{name} has begun: what it proposes is among the proposals in a while."
             return site.done(tenant_url("jobs.index"), said)

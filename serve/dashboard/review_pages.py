@@ -56,7 +56,7 @@ def lessons_blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> str:
         opened, sort = site.tenant(tenant), request.args.get("sort", "shown")
         if sort not in SORTS:
-            raise InvalidInput(f"there is no order {sort!r}: there are {', '.join(SORTS)}")
+            raise InvalidInput(f"unknown order {sort!r}: choose from {', '.join(SORTS)}")
         found, never = _lessons(opened, site.clock())
         lessons = sorted(found.lessons, key=SORTS[sort], reverse=True)
         return render_template(
@@ -220,7 +220,7 @@ def proposals_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         wanted = request.args.get("state", "waiting")
         if wanted not in (*STATES, "all"):
-            raise InvalidInput(f"there is no state {wanted!r}: there are {', '.join(STATES)}, all")
+            raise InvalidInput(f"unknown state {wanted!r}: choose from {', '.join(STATES)}, all")
         start, found = max(0, request.args.get("from", 0, int)), proposals.every(opened.log)
         of_state = [one for one in found if wanted in (one.state, "all")]
         counts = Counter(one.state for one in found)

@@ -123,7 +123,7 @@ def _parse_side(name: Literal["A", "B"], sent: Parameters, choices: Choices) -> 
 
 def _side_parameters(what: str, values: Sequence[str], there_are: Sequence[str]) -> tuple[str, ...]:
     if unknown := [one for one in values if one not in there_are]:
-        raise InvalidInput(f"`{what}` is {unknown[0]!r}: there are {', '.join(there_are)}")
+        raise InvalidInput(f"`{what}` is {unknown[0]!r}: choose from {', '.join(there_are)}")
     return tuple(values)
 
 

@@ -26,7 +26,7 @@ def blueprint(hooks: Hooks) -> Blueprint:
         if not (g.caller.may("read") and g.caller.may("write")):  # a hook tells and is told
             return problem("out_of_scope", "a hook needs the scopes `read` and `write`")
         if host not in HOSTS:
-            raise NotFound(f"no host {host!r}: there are {', '.join(sorted(HOSTS))}")
+            raise NotFound(f"unknown host {host!r}: choose from {', '.join(sorted(HOSTS))}")
         payload = decode_payload(request.get_data(cache=False))
         tenant = g.caller.tenant_for(request.args.get("tenant"))
         is_off = request.headers.get(OFF_HEADER) == "1"

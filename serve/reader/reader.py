@@ -256,7 +256,7 @@ class Reader:
         if found.watermark > head:
             raise SnapshotDamaged(
                 f"manifest {_number(found)} was built up to event {found.watermark}, the log ends "
-                f"at {head}: `mnemolog build` mends it"
+                f"at {head}: run `mnemolog build`"
             )
         ends = [len(found.rows) - 1, 0] if found.rows else []
         try:
@@ -266,7 +266,7 @@ class Reader:
         # one that says it lost events does not know what was built from them
         if ids and not self._log.known_ids(ids) and not self._log.stated_gaps():
             raise SnapshotDamaged(
-                f"manifest {_number(found)} is of another log: `mnemolog build` mends it"
+                f"manifest {_number(found)} is of another log: run `mnemolog build`"
             )
 
     def _catch_up(self) -> None:

@@ -307,12 +307,12 @@ def _tables(
     if projection.name == "vectors" and ref is not None and ref.version != projection.version:
         raise SnapshotDamaged(
             f"the vectors were made by {manifest.embedder}, not by the embedder of the settings: "
-            "recall goes by words until `mnemolog build`"
+            "recall uses words alone until `mnemolog build`"
         )
     if ref is None or ref.version != projection.version:
         made = "nothing" if ref is None else ref.version
         raise SnapshotDamaged(
             f"{projection.name} was built as {made}, this is {projection.version}: "
-            "`mnemolog build` mends it"
+            "run `mnemolog build`"
         )
     return files.tables(manifest, projection)

@@ -94,7 +94,7 @@ def answer(
     if since is not None and until is not None and since >= until:
         raise InvalidInput("`since` must lie before `until`")
     if asked.cold and asked.as_of is not None:
-        raise InvalidInput("`cold` asks for what is put away now: leave `as_of` out")
+        raise InvalidInput("`cold` covers the current archive: omit `as_of`")
     those = Filter(
         now=now,
         project=checked_project(asked.project) if asked.project else asked.project,

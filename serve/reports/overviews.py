@@ -66,7 +66,7 @@ class Overview:
 def overview_question(topic: str, asked: Filter, choices: Choices, found: int = FOUND) -> Question:
     """Return the question for what is known of a topic; raise InvalidInput for an empty one."""
     if not topic.strip():
-        raise InvalidInput("name a topic: the words that memories about it would hold")
+        raise InvalidInput("give a topic: words that memories about it would contain")
     return Question(
         topic, asked, found, fusion=choices.fusion, min_confidence=choices.min_confidence
     )

@@ -49,7 +49,7 @@ class DeferredEvents:
     def write(self) -> None:
         """Append what waits; raise LogError, and it waits for the next time."""
         if not self._writing.acquire(timeout=PATIENCE_S):
-            raise LogBusy(f"{self._log.path} is being written for long: try again")
+            raise LogBusy(f"{self._log.path} is busy with a long write: try again")
         try:
             self._write(self.waiting[:])
         except LogError as error:

@@ -84,7 +84,7 @@ def stop_server(settings: Settings) -> Server | None:
         with suppress(ProcessLookupError):
             os.kill(server.pid, signal.SIGTERM)
     if not _wait_until(lambda: not is_held(settings), END_S):
-        raise ConfigError(f"the server (process {server.pid}) does not end: end the process")
+        raise ConfigError(f"the server (process {server.pid}) does not stop: end the process")
     return server
 
 

@@ -362,7 +362,7 @@ class Constraints:
 
 
 def _not_agreed(what: str, problem: str) -> SnapshotDamaged:
-    return SnapshotDamaged(f"{what} is not as agreed ({problem}): `mnemolog build` mends it")
+    return SnapshotDamaged(f"{what} is not as agreed ({problem}): run `mnemolog build`")
 
 
 def check(

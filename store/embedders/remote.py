@@ -127,7 +127,7 @@ class RemoteEmbedder:
                 "variable, e.g. OPENAI_API_KEY"
             ) from None
         except litellm.exceptions.NotFoundError:
-            raise EmbedderError(f"{self.name}: there is no such model: is it pulled?") from None
+            raise EmbedderError(f"{self.name}: model not found: has it been pulled?") from None
         except litellm.exceptions.BadRequestError:
             raise _Refused(
                 f"{self.name}: the request was refused: is the model named provider/model, as in "
@@ -145,7 +145,7 @@ class RemoteEmbedder:
             data = sorted(answer.data, key=lambda one: one["index"])
             vectors = np.array([one["embedding"] for one in data], np.float32)
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise EmbedderError(f"{self.name} answered with something else than vectors") from None
+            raise EmbedderError(f"{self.name} did not return vectors") from None
         if vectors.ndim != 2 or len(vectors) != count or not np.isfinite(vectors).all():
             raise EmbedderError(
                 f"{self.name} answered with {vectors.shape} numbers for {count} texts"
@@ -153,7 +153,7 @@ class RemoteEmbedder:
         width = vectors.shape[1]
         if self.dimension and width != self.dimension:
             raise EmbedderError(
-                f"{self.name} gave {width} dimensions and before {self.dimension}: it is another "
+                f"{self.name} returned {width} dimensions, before {self.dimension}: it is another "
                 f"model now; `mnemolog embedder switch {self._setting}` begins anew with it"
             )
         if not self.dimension:

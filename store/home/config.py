@@ -250,7 +250,7 @@ def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
     """
     if unknown := sorted({key.partition(".")[0] for key in changes} - _names()):
         raise ConfigError(
-            f"there is no setting {', '.join(unknown)}: there are {', '.join(sorted(_names()))}"
+            f"unknown setting {', '.join(unknown)}: choose from {', '.join(sorted(_names()))}"
         )
     values: dict[str, Any] = msgspec.to_builtins(choices)
     for key, value in changes.items():
@@ -258,7 +258,7 @@ def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
         table = values
         for one in tables:
             if not isinstance(table.get(one), dict):
-                raise ConfigError(f"there is no setting {key}: {one} is no table")
+                raise ConfigError(f"unknown setting {key}: {one} is not a table")
             table = table[one]
         table[name] = _written(key, value)
     try:
@@ -435,7 +435,7 @@ def _user_file(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(_MOST_READ + 1)
         if len(data) > _MOST_READ:
-            raise ConfigError(f"{path} is over {_MOST_READ} bytes: no settings are that long")
+            raise ConfigError(f"{path} is over {_MOST_READ} bytes, too large for a settings file")
         return _with_kinds(str(path), tomllib.loads(data.decode()))
     except (FileNotFoundError, NotADirectoryError):
         return {}

@@ -88,7 +88,7 @@ def file_lock(path: Path) -> Iterator[None]:
         make_folder(path.parent)
         lock.acquire()
     except filelock.Timeout:
-        raise ConfigError(f"{path} is held by another process: try again") from None
+        raise ConfigError(f"{path} is in use by another process: try again") from None
     except OSError as error:
         raise ConfigError(f"{path.parent} cannot be written ({error.strerror})") from error
     try:

@@ -204,7 +204,7 @@ def refuse_name(home: Path, directory: Path, project: str) -> None:
 def _change_consent(home: Path, directory: Path, project: str, *, is_allowed: bool) -> None:
     found = repository_of(directory)
     if found is None:
-        raise ConfigError(f"{directory} lies in no git repository: there is nothing to agree to")
+        raise ConfigError(f"{directory} is not in a git repository: there is nothing to agree to")
     meant = _consent(found, project)
     with file_lock(consents_file(home)):
         others = tuple(one for one in _read_consents(consents_file(home)) if one != meant)

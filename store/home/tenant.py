@@ -184,7 +184,7 @@ def lock_jobs(tenant: Tenant) -> Iterator[None]:
                 held.enter_context(lock)
             except filelock.Timeout:
                 raise BuildBusy(
-                    f"a build or a job of {tenant.name} is at work: try again when it is done"
+                    f"a build or a job of {tenant.name} is running: try again when it is done"
                 ) from None
         yield
 
@@ -212,7 +212,7 @@ def move_to_deleted(home: Path, tenant: Tenant, now: int) -> Path:
         os.rename(tenant.root, place)
     except OSError as error:
         raise Conflict(
-            f"{tenant.root} cannot be moved ({error.strerror}): end what has it open, and try again"
+            f"{tenant.root} cannot be moved ({error.strerror}): close what uses it, and try again"
         ) from error
     sync_folder(place.parent)
     sync_folder(tenant.root.parent)

@@ -71,7 +71,7 @@ class Queue:
         with self._file.transaction() as connection:
             if key and read_rows(connection, _ANOTHER, key, f"{key}~", id_):
                 raise IdempotencyMismatch(
-                    "this Idempotency-Key came with another request before: use a new one for each"
+                    "this Idempotency-Key was used for another request: use a new one for each"
                 )
             known = read_rows(connection, f"SELECT digest, {COLUMNS} FROM jobs WHERE id = ?", id_)
             if known:
@@ -336,7 +336,7 @@ def _check_room(connection: apsw.Connection, size: int) -> None:
         "WHERE state IN ('queued', 'running')",
     )
     if jobs >= MOST_JOBS or held + size > MOST_BYTES:
-        raise QueueFull(f"{jobs} batches wait to be recorded: send this one again later")
+        raise QueueFull(f"{jobs} batches are waiting to be recorded: send this one again later")
 
 
 def _unsaid(refused: Sequence[Refused], quotes: Callable[[str], bool]) -> list[Refused]:

@@ -44,7 +44,7 @@ def unchanged(subject: str, seen: Collection[int], event: str | None = None) -> 
         found = connection.execute(f"SELECT max(seq) FROM events WHERE {CHANGES}", (subject,))
         newest = next(iter(found))[0]
         if newest not in seen:
-            raise ChangedSince(f"memory {subject} was changed since: read it again")
+            raise ChangedSince(f"memory {subject} has changed: read it again")
 
     return check
 
@@ -55,7 +55,7 @@ def alone(id_: str, beginning: str) -> Check:
     def check(connection: apsw.Connection) -> None:
         if _has(connection, "id >= ? AND id < ? AND id != ?", beginning, beginning + "~", id_):
             raise IdempotencyMismatch(
-                "this Idempotency-Key came with another request before: use a new one for each"
+                "this Idempotency-Key was used for another request: use a new one for each"
             )
 
     return check

@@ -108,7 +108,7 @@ def recorded(draft: Draft, now: int) -> Event:
     try:
         decode("recorded", encode(body))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise InvalidInput(f"this is no memory: {error}") from error
+        raise InvalidInput(f"this is not a valid memory: {error}") from error
     return Event(id_, now, body, id_, project, draft.session, draft.agent, draft.trust)
 
 
@@ -139,11 +139,13 @@ def bounded_tags(tags: Iterable[str]) -> tuple[str, ...]:
 
 def _check_tags(tags: Sequence[str]) -> None:
     if len(tags) > MAX_TAGS:
-        raise InvalidInput(f"a memory may have {MAX_TAGS} tags, not {len(tags)}: keep the telling")
+        raise InvalidInput(
+            f"a memory may have {MAX_TAGS} tags, not {len(tags)}: keep the most useful"
+        )
     if (size := sum(len(tag.encode(errors="replace")) for tag in tags)) > MAX_TAGS_BYTES:
         raise InvalidInput(f"tags may have {MAX_TAGS_BYTES} bytes together, not {size}: shorten")
     if any(frame.contains(tag) for tag in tags):
-        raise JunkText("a tag is what mnemolog injected: leave it out")
+        raise JunkText("a tag is text that mnemolog injected: remove it")
 
 
 def _check_metadata(metadata: dict[str, Any]) -> None:
@@ -158,7 +160,7 @@ def _check_metadata(metadata: dict[str, Any]) -> None:
     if len(encoded) > MAX_METADATA:
         raise InvalidInput(f"metadata is over {MAX_METADATA} bytes of JSON: keep it small")
     if frame.OPENING.encode() in encoded:
-        raise JunkText("metadata holds what mnemolog injected: leave it out")
+        raise JunkText("metadata contains text that mnemolog injected: remove it")
 
 
 def _is_deeper(value: object, levels: int) -> bool:
@@ -312,19 +314,17 @@ def told(
     if isinstance(change, Revised):
         if isinstance(first.body, Prompted):
             raise InvalidInput(
-                f"{id_} is an episode, which says what happened: record what you know of it instead"
+                f"{id_} is an episode, a record of what happened: record a new memory instead"
             )
         change = _checked_revision(change)
     elif isinstance(change, Superseded):
         if change.by == id_:
-            raise InvalidInput(f"memory {id_!r} cannot take its own place: name another")
+            raise InvalidInput(f"memory {id_!r} cannot replace itself: give another")
         _must_know(log, change.by)
     elif isinstance(change, Linked):
         _must_know(log, change.target)
     elif isinstance(change, Restored) and (source := _erased_source(log, first)) is not None:
-        raise Conflict(
-            f"memory {id_!r} was made of {source!r}, which was erased: record anew what still holds"
-        )
+        raise Conflict(f"memory {id_!r} was made of {source!r}, which was erased: record it again")
     return Event(event_id or new_id(now), now, change, id_, first.project, trust=trust)
 
 
@@ -415,7 +415,7 @@ def _resolved(prefix: str, found: Sequence[str], what: str, command: str) -> str
         return prefix if prefix in found else found[0]
     if not found:
         raise NotFound(f"no {what} {prefix!r}: `mnemolog {command}` shows what there is")
-    raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more of the id")
+    raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more letters of the id")
 
 
 def _must_know(log: EventLog, id_: str) -> Event:
@@ -427,7 +427,7 @@ def _must_know(log: EventLog, id_: str) -> Event:
     made = events[0].body.made if isinstance(events[0].body, Recorded) else None
     if made is not None and (plan := _undone(log, id_)) is not None:
         raise Conflict(
-            f"memory {id_!r} is of plan {plan}, which was undone: record anew what still holds"
+            f"memory {id_!r} is of plan {plan}, which was undone: record again what is still true"
         )
     return events[0]
 
@@ -480,7 +480,7 @@ def _metadata(log: EventLog, id_: str) -> dict[str, Any]:
     """Return a goal's metadata as it stands."""
     bodies = [event.body for event in log.events_for(id_)]
     if bodies and not (isinstance(bodies[0], Recorded) and bodies[0].kind == "goal"):
-        raise InvalidInput(f"{id_} is no goal: `mnemolog list --kind goal` shows them")
+        raise InvalidInput(f"{id_} is not a goal: `mnemolog list --kind goal` lists them")
     found: dict[str, Any] = {}
     for body in bodies:
         if isinstance(body, Recorded | Revised) and body.metadata is not None:

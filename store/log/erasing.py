@@ -184,7 +184,7 @@ def event_changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
     for row in rows:
         if row[3] not in EMPTIED:
             raise InvalidInput(
-                f"event {row[1]} ({row[3]}) is not erased by its id: give the memory's, or --text"
+                f"event {row[1]} ({row[3]}) cannot be erased by id: give the memory's, or --text"
             )
     made = (
         Change(row, whole[BODY], encode(kept(decode(row[3], whole[BODY]))))

@@ -127,7 +127,7 @@ def translated(path: Path) -> Iterator[None]:
         raise closed(path) from error
     except apsw.FullError as error:
         raise LogFull(
-            f"no space left for {path}: nothing was written, free some and retry"
+            f"no space left for {path}: nothing was written; free space and retry"
         ) from error
     except (
         apsw.ReadOnlyError,

@@ -128,7 +128,7 @@ def insert_row(connection: apsw.Connection, event: Event, row: Row) -> Appended:
         )
     if not is_same:
         raise IdConflict(
-            f"id {event.id} was used before for something else: send a new id, or none"
+            f"id {event.id} was already used for something else: send a new id, or none"
         )
     return Appended(there, is_new=False)
 

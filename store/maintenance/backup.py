@@ -72,7 +72,7 @@ def make_backup(tenant: Tenant, path: Path, version: str, now: int) -> BackupRep
     time, LogCorrupt where the log is damaged, and what the disk says as a LogError.
     """
     if path.exists() or path.is_symlink():
-        raise Conflict(f"{path} is there already: name a new file")
+        raise Conflict(f"{path} already exists: give a new file")
     with log_file.translated(path), _temporary_folder(path.absolute().parent) as folder:
         staged = Tenant(tenant.name, folder)
         with compaction.alone(tenant.log):

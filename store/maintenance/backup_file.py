@@ -155,9 +155,9 @@ def _list(path: Path, packed: zipfile.ZipFile) -> Listing:
     """Return the list, held to what else is in the file."""
     names = packed.namelist()
     if LIST not in names:
-        raise SourceError(f"{path} is no backup of mnemolog's: it holds no {LIST}")
+        raise SourceError(f"{path} is not a mnemolog backup: it has no {LIST}")
     if packed.getinfo(LIST).file_size > MOST_LIST:
-        raise SourceError(f"{path} is no backup: its list is over {MOST_LIST:,} bytes")
+        raise SourceError(f"{path} is not a backup: its list is over {MOST_LIST:,} bytes")
     with packed.open(LIST) as file:
         data = file.read(MOST_LIST)
     try:
@@ -187,7 +187,7 @@ def _check(path: Path, packed: zipfile.ZipFile, listing: Listing) -> None:
             raise SourceError(f"{path}: {part.name} is not as long as the list says")
     most = MOST_RATIO * path.stat().st_size
     if (wanted := sum(part.bytes for part in listing.parts)) > most:
-        raise SourceError(f"{path} would unpack to {wanted:,} bytes: no backup is packed so tight")
+        raise SourceError(f"{path} would unpack to {wanted:,} bytes, far more than a backup can")
 
 
 def _unpack(path: Path, packed: zipfile.ZipFile, part: Part, to: Path) -> None:
@@ -214,7 +214,7 @@ class _InSmallPieces(BufferedReader):
         most = MOST_INDEX + 1
         data = super().read(most if size is None or size < 0 else min(size, most))
         if len(data) > MOST_INDEX:
-            raise SourceError(f"{self.name} is no backup: it lists too many files")
+            raise SourceError(f"{self.name} is not a backup: it lists too many files")
         return data
 
 
@@ -226,16 +226,16 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """
     try:
         if not path.is_file():  # never wait for a pipe, or read a device to its end
-            raise SourceError(f"{path} is no file: name a backup")
+            raise SourceError(f"{path} is not a file: give a backup")
         with _InSmallPieces(FileIO(path)) as file:
             _check_ends(path, file)
             with zipfile.ZipFile(file) as packed:
                 for one in packed.infolist():
                     if one.compress_type not in _OURS or one.flag_bits & 1:
-                        raise SourceError(f"{path} is packed as no backup is")
+                        raise SourceError(f"{path} is not compressed like a backup")
                 yield packed
     except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:
-        raise SourceError(f"{path} is no whole backup ({error})") from error
+        raise SourceError(f"{path} is not a complete backup ({error})") from error
     except OSError as error:
         if isinstance(full := files.disk_error(error), LogFull):
             raise full from error
@@ -250,5 +250,7 @@ def _check_ends(path: Path, file: BufferedReader) -> None:
     file.seek(0)
     is_whole = len(end) == _END.size and end.startswith(b"PK\x05\x06") and end.endswith(b"\0\0")
     if not is_whole or file.read(4) != b"PK\x03\x04":
-        raise SourceError(f"{path} is no whole backup: it was cut, or is something else")
+        raise SourceError(
+            f"{path} is not a complete backup: it was truncated, or is something else"
+        )
     file.seek(0)

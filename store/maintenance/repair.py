@@ -208,7 +208,7 @@ def _renew(log: EventLog) -> None:
 
 def _check_nobody_writes(settings: Settings) -> None:
     if is_held(settings):
-        raise LogBusy("a server of this home runs: `mnemolog stop` ends it")
+        raise LogBusy("a server of this home is running: run `mnemolog stop`")
 
 
 def _queue(of: Tenant) -> Iterator[_Mend]:

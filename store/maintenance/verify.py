@@ -150,7 +150,7 @@ def _verdict(tenant: Tenant, projection: Projection, manifest: Manifest, rebuilt
     ref = manifest.projections.get(name)
     if ref is None or ref.version != projection.version:
         made = "not built" if ref is None else f"built as version {ref.version}"
-        detail = f"{made}, this is {projection.version}: `mnemolog build` mends it"
+        detail = f"{made}, this is {projection.version}: run `mnemolog build`"
         return Verdict(name, False, detail)
     try:
         snapshot.verify(tenant.snapshots, ref)

@@ -82,7 +82,7 @@ def set_switches(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
     wanted = list(names)
     if unknown := [name for name in wanted if name not in NAMES]:
         raise InvalidInput(
-            f"there is no job {', '.join(map(repr, unknown))}: there are {', '.join(NAMES)}"
+            f"unknown job {', '.join(map(repr, unknown))}: choose from {', '.join(NAMES)}"
         )
     before = load_switches(tenant).on
     now = before | set(wanted) if on else before - set(wanted)

@@ -54,7 +54,7 @@ def propose(log: EventLog, planned: Planned, now: int, project: str | None = Non
             planned, steps=planned.steps[:fitting], left=planned.left + over
         )
     if any(one.event not in _ALLOWED for one in planned.steps):
-        raise InvalidInput(f"a plan may hold {', '.join(sorted(_ALLOWED))} only")
+        raise InvalidInput(f"a plan may contain {', '.join(sorted(_ALLOWED))} only")
     digest = sha256(msgspec.json.encode((planned.watermark, planned.steps))).hexdigest()
     id_ = derived_id(0, "plan", planned.job, project or "", digest)[_HASH:]
     if (found := _find(log, id_) or _open_plan(log, planned, project)) is not None:
@@ -103,7 +103,7 @@ def find(log: EventLog, prefix: str) -> Plan:
     if len(ids) == 1 and (found := _find(log, ids[0])) is not None:
         return found
     if ids:
-        raise InvalidInput(f"{prefix!r} could be {', '.join(ids)}: give more of the id")
+        raise InvalidInput(f"{prefix!r} could be {', '.join(ids)}: give more letters of the id")
     raise NotFound(f"no plan {prefix!r}: `mnemolog plans` lists them")
 
 
@@ -159,7 +159,7 @@ def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Plan
     """
     plan = find(log, id_)
     if plan.state in ("applied", "undone"):
-        raise Conflict(f"plan {plan.id} was {plan.state}: `mnemolog plans undo` takes one back")
+        raise Conflict(f"plan {plan.id} was {plan.state}: `mnemolog plans undo` undoes one")
     if plan.state != "rejected":
         log.append([Event(new_id(now), now, Rejected(reason=reason), plan.id, plan.project)])
     return find(log, plan.id)

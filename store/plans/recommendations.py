@@ -103,7 +103,7 @@ def find(log: EventLog, prefix: str) -> Recommendation:
         return found[0]
     if found:
         ids = ", ".join(one.id for one in found)
-        raise InvalidInput(f"{prefix!r} could be {ids}: give more of the id")
+        raise InvalidInput(f"{prefix!r} could be {ids}: give more letters of the id")
     raise NotFound(f"no recommendation {prefix!r}: `mnemolog recommendations` lists them")
 
 

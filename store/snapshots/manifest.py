@@ -115,7 +115,7 @@ def current(tenant: Tenant) -> Manifest:
     manifest, digest = _load(tenant, head.number)
     if digest != head.sha256:
         raise SnapshotDamaged(
-            f"{_path(tenant, head.number)} does not match HEAD: `mnemolog build` mends it"
+            f"{_path(tenant, head.number)} does not match HEAD: run `mnemolog build`"
         )
     return manifest
 
@@ -189,7 +189,7 @@ def _head(tenant: Tenant) -> _Head:
     except FileNotFoundError:
         raise NoManifest(f"nothing was built for {tenant.name} yet: run `mnemolog build`") from None
     except (OSError, *_UNREADABLE) as error:
-        raise SnapshotDamaged(f"{tenant.head}: {error}: `mnemolog build` mends it") from error
+        raise SnapshotDamaged(f"{tenant.head}: {error}: run `mnemolog build`") from error
 
 
 def _path(tenant: Tenant, number: int) -> Path:
@@ -210,7 +210,7 @@ def _load(tenant: Tenant, number: int) -> tuple[Manifest, str]:
         data = path.read_bytes()
         found = _decoder.decode(data)
     except (OSError, *_UNREADABLE) as error:
-        raise SnapshotDamaged(f"{path}: {error}: `mnemolog build` mends it") from error
+        raise SnapshotDamaged(f"{path}: {error}: run `mnemolog build`") from error
     if found.number != number:
-        raise SnapshotDamaged(f"{path} is number {found.number}: `mnemolog build` mends it")
+        raise SnapshotDamaged(f"{path} is number {found.number}: run `mnemolog build`")
     return found, sha256(data).hexdigest()

@@ -200,7 +200,7 @@ def doubt(root: Path, file: PartFile) -> None:
 
 
 def _damage(what: str) -> SnapshotDamaged:
-    return SnapshotDamaged(f"{what}: `mnemolog build` mends it")
+    return SnapshotDamaged(f"{what}: run `mnemolog build`")
 
 
 def _check(

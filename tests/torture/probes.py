@@ -41,7 +41,7 @@ READS = (
 )
 REFUSED = frozenset({503, 507})
 CURES = (
-    "free some",
+    "free space",
     "check owner",
     "mounted for writing",
     "check the disk",

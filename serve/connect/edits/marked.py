@@ -46,5 +46,7 @@ def _place(text: str) -> tuple[int, int] | None:
         return None
     if begin < 0 or last < begin:
         lone = position(text, last if begin < 0 else begin)
-        raise ConfigError(f"{lone}: one mark of mnemolog's block has no other: mend or delete it")
+        raise ConfigError(
+            f"{lone}: one marker of mnemolog's block lacks its pair: fix or delete it"
+        )
     return begin, last + len(_LAST)

@@ -108,7 +108,7 @@ def _first_right(texts: Iterator[str], wanted: dict[str, Any], table: str = "") 
                 return text
         except ConfigError:
             continue
-    raise ConfigError("its tables are written in a way that cannot be edited safely: do it by hand")
+    raise ConfigError("its tables cannot be edited safely: edit them by hand")
 
 
 def appended(text: str, block: str) -> str:
