@@ -384,9 +384,7 @@ def test_links_hold_sees_a_link_of_two_facts_and_one_to_nowhere(built, of: int):
 def test_picture_holds_sees_a_node_far_off_and_a_line_to_nowhere(
     built, table: str, column: str, value: float
 ):
-    texts = [
-        f"serve/app.py asks serve/server/request_guard.py, note {number}" for number in range(3)
-    ]
+    texts = [f"serve/app.py asks serve/gate.py, note {number}" for number in range(3)]
     commands.record_batch(built.log, [Draft(content=text) for text in texts], NOW)
     head = built.log.head()
     made = build.digests(built.log, built.embedder, head)

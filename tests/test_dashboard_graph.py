@@ -26,7 +26,7 @@ TEXTS = {
     "m1": "store/log.py and store/events.py keep what happened",
     "m2": "store/log.py calls store/events.py",
     "m3": "serve/app.py opens store/log.py",
-    "m4": "serve/server/request_guard.py guards serve/app.py",
+    "m4": "serve/gate.py guards serve/app.py",
 }
 
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `apt-get install chromium`")
@@ -132,7 +132,7 @@ def test_the_picture_holds_names_places_and_lines(owner: Browser):
     assert len(data) == 4 + length + 4 * (5 * nodes + 2 * lines)
     numbers = np.frombuffer(data, "<u4", offset=4 + length)
     mentions = dict(zip(head["names"], numbers[2 * nodes : 3 * nodes].tolist(), strict=True))
-    assert mentions["store/log.py"] == 3 and mentions["serve/server/request_guard.py"] == 1
+    assert mentions["store/log.py"] == 3 and mentions["serve/gate.py"] == 1
     source, target = numbers[5 * nodes :].reshape(2, lines).tolist()
     joined = {
         frozenset((head["names"][a], head["names"][b])) for a, b in zip(source, target, strict=True)
@@ -187,7 +187,7 @@ def test_a_script_draws_the_picture_and_a_search_chooses(app: Flask):
         page.get_by_placeholder("Find in the picture").fill("gate")
         page.get_by_role("button", name="Find").click()
         side = page.get_by_role("complementary", name="The chosen entity")
-        side.get_by_role("heading", name="serve/server/request_guard.py").wait_for()
+        side.get_by_role("heading", name="serve/gate.py").wait_for()
         side.get_by_role("link", name="serve/app.py", exact=True).click()
         side.get_by_role("heading", name="serve/app.py").wait_for()
         assert page.url.endswith(GRAPH)

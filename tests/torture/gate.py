@@ -43,7 +43,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
             wrong.append("nobody got in: then nothing was tried")
         note = f"{allowed:,} allowed"
         yield Outcome(f"the gate of {path}", asked, "combinations", wrong, note, floor=1_000)
-    with patch.object(request_guard, "_from_here", lambda asked: None):
+    with patch.object(request_guard, "_check_origin", lambda asked: None):
         asked, wrong, _ = _walked(door(folder / "half"), *PATHS[0], EVERY)
     yield Outcome(
         "a gate that asks nobody where from", asked, "combinations", wrong, is_control=True
