@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from hosts_home import install, machine, settle, tree
 
-from serve.connect import link
-from serve.connect.edits.jsonc import parse
-from serve.connect.hosts import HOSTS
-from serve.connect.link import Plan
-from serve.connect.machine import Install
+from serve.connect import connecting
+from serve.connect.connecting import ConnectionPlan
+from serve.connect.host_settings import HOST_SETTINGS, Install
+from serve.connect.json_edit import parse_jsonc
 from serve.hooks.hosts import HOSTS as ADAPTERS
 from serve.server.callers import hook_key
 from store.home.errors import ConfigError
@@ -29,23 +28,27 @@ def user(tmp_path: Path) -> Path:
     return tmp_path / "anna"
 
 
-def connect(name: str, user: Path, made: Install | None = None, *, rules: bool = True) -> Plan:
-    plan = link.connecting(HOSTS[name], machine(user), made or install(user), rules=rules)
-    link.carry_out(plan, NOW)
+def connect(
+    name: str, user: Path, made: Install | None = None, *, rules: bool = True
+) -> ConnectionPlan:
+    plan = connecting.plan_connection(
+        HOST_SETTINGS[name], machine(user), made or install(user), rules=rules
+    )
+    connecting.apply_plan(plan, NOW)
     return plan
 
 
-def disconnect(name: str, user: Path) -> Plan:
-    plan = link.disconnecting(HOSTS[name], machine(user), install(user))
-    link.carry_out(plan, NOW)
+def disconnect(name: str, user: Path) -> ConnectionPlan:
+    plan = connecting.plan_disconnection(HOST_SETTINGS[name], machine(user), install(user))
+    connecting.apply_plan(plan, NOW)
     return plan
 
 
 def values(path: Path) -> Any:
-    return parse(path.read_bytes().decode()).value
+    return parse_jsonc(path.read_bytes().decode()).value
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("name", HOST_SETTINGS)
 def test_disconnecting_leaves_settings_byte_for_byte_as_they_were(name: str, user: Path):
     settle(user)
     before = tree(user)
@@ -55,7 +58,7 @@ def test_disconnecting_leaves_settings_byte_for_byte_as_they_were(name: str, use
     assert tree(user) == before
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("name", HOST_SETTINGS)
 def test_what_was_made_for_a_host_is_gone_when_it_is_disconnected(name: str, user: Path):
     connect(name, user)
     assert tree(user)
@@ -65,14 +68,14 @@ def test_what_was_made_for_a_host_is_gone_when_it_is_disconnected(name: str, use
 
 
 def test_hosts_that_share_a_folder_come_and_go_in_any_order(user: Path):
-    for name in HOSTS:
+    for name in HOST_SETTINGS:
         connect(name, user)
-    for name in HOSTS:
+    for name in HOST_SETTINGS:
         disconnect(name, user)
     assert tree(user) == {}
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("name", HOST_SETTINGS)
 def test_connecting_twice_changes_nothing_more(name: str, user: Path):
     settle(user)
     connect(name, user)
@@ -81,7 +84,7 @@ def test_connecting_twice_changes_nothing_more(name: str, user: Path):
     assert tree(user) == before
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("name", HOST_SETTINGS)
 def test_connecting_anew_brings_our_entries_up_to_date_where_they_stand(name: str, user: Path):
     settle(user)
     connect(name, user)
@@ -96,7 +99,7 @@ def test_connecting_anew_brings_our_entries_up_to_date_where_they_stand(name: st
     assert tree(user) == tree(fresh)
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("name", HOST_SETTINGS)
 def test_what_others_wrote_meanwhile_stays(name: str, user: Path):
     connect(name, user)
     for path in sorted(user.rglob("*.json")):
@@ -184,7 +187,9 @@ def test_a_host_that_was_told_to_keep_its_files_elsewhere_is_found_there(
 ):
     moved = machine(user, CODEX_HOME=str(tmp_path / "x"), CLAUDE_CONFIG_DIR=str(tmp_path / "y"))
     for name in ("codex", "claude-code"):
-        link.carry_out(link.connecting(HOSTS[name], moved, install(user)), NOW)
+        connecting.apply_plan(
+            connecting.plan_connection(HOST_SETTINGS[name], moved, install(user)), NOW
+        )
     assert (tmp_path / "x/hooks.json").is_file()
     assert (tmp_path / "y/.claude.json").is_file() and (tmp_path / "y/settings.json").is_file()
     assert tree(user) == {}
@@ -223,7 +228,7 @@ def test_without_rules_the_file_of_rules_is_left_alone(user: Path):
 
 def test_disconnecting_what_is_not_connected_changes_nothing(user: Path):
     settle(user)
-    assert [disconnect(name, user).changes for name in HOSTS] == [[]] * len(HOSTS)
+    assert [disconnect(name, user).changes for name in HOST_SETTINGS] == [[]] * len(HOST_SETTINGS)
 
 
 def test_entries_are_found_without_what_connecting_noted(user: Path):
@@ -276,7 +281,7 @@ def test_a_plugin_of_somebody_else_is_not_overwritten(user: Path):
         connect("opencode", user)
 
 
-@pytest.mark.parametrize("name", [name for name in HOSTS if name != "opencode"])
+@pytest.mark.parametrize("name", [name for name in HOST_SETTINGS if name != "opencode"])
 def test_every_event_that_is_asked_for_is_read_by_the_hosts_adapter(name: str, user: Path):
     connect(name, user)
     [hooks] = [

@@ -9,10 +9,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from hosts_home import install, machine, settle
 
-from serve.connect import link
+from serve.connect import connecting
 from serve.connect.checkup import SOON_US, checkup
-from serve.connect.hosts import HOSTS
-from serve.connect.machine import Install
+from serve.connect.host_settings import HOST_SETTINGS, Install
 from store.home.instants import new_id
 from store.log.event_kinds import SessionTold
 from store.log.event_log import EventLog
@@ -40,7 +39,9 @@ def look(user: Path, log: EventLog) -> Look:
 
 
 def connect(name: str, user: Path) -> None:
-    link.carry_out(link.connecting(HOSTS[name], machine(user), install(user)), NOW)
+    connecting.apply_plan(
+        connecting.plan_connection(HOST_SETTINGS[name], machine(user), install(user)), NOW
+    )
 
 
 def hear(log: EventLog, host: str, at: int) -> None:
@@ -84,7 +85,7 @@ def test_the_key_of_an_older_token_is_told_of(user: Path, look: Look):
     assert found[0].cure == "run `mnemolog connect claude-code`"
 
 
-@pytest.mark.parametrize("name", HOSTS)
+@pytest.mark.parametrize("name", HOST_SETTINGS)
 def test_a_client_that_was_moved_is_told_of(name: str, user: Path, look: Look):
     connect(name, user)
     made = install(user)
@@ -171,7 +172,9 @@ def test_a_key_that_other_users_can_read_is_told_of(tmp_path: Path):
         path.write_text("{}")
         path.chmod(0o644)
         made = install(tmp_path / "anna")
-        link.carry_out(link.connecting(HOSTS["claude-code"], machine(user), made), NOW)
+        connecting.apply_plan(
+            connecting.plan_connection(HOST_SETTINGS["claude-code"], machine(user), made), NOW
+        )
         [what] = said(checkup(machine(user), made, None, NOW), "warn")
         assert what == f"other users can read {path} and the key of Claude Code in it"
         (user / ".claude").chmod(0o700)

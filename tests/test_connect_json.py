@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from serve.connect import json_edit
 from serve.connect.document import Hooks, Server, json_file
-from serve.connect.edits import json_edit
-from serve.connect.edits.jsonc import parse
+from serve.connect.json_edit import parse_jsonc
 from store.home.errors import ConfigError
 
 unhurried = settings(deadline=None)
@@ -55,7 +55,7 @@ VALUES = st.recursive(
 
 def has_twins(text: str) -> bool:
     """Whether an object has a key twice: which of them counts is each parser's own matter."""
-    nodes = [parse(text)]
+    nodes = [parse_jsonc(text)]
     while nodes:
         node = nodes.pop()
         if isinstance(node.value, dict) and len(node.value) < len(node.children):
@@ -67,14 +67,14 @@ def has_twins(text: str) -> bool:
 @unhurried
 @given(documents())
 def test_comments_and_trailing_commas_mean_nothing(text: str):
-    assert not isinstance(parse(text).value, str)
+    assert not isinstance(parse_jsonc(text).value, str)
 
 
 @unhurried
 @given(VALUES)
 def test_plain_json_is_read_as_the_standard_library_does(value: Any):
     text = json.dumps(value, indent=2)
-    assert parse(text).value == json.loads(text)
+    assert parse_jsonc(text).value == json.loads(text)
 
 
 @unhurried
@@ -86,14 +86,16 @@ def test_plain_json_is_read_as_the_standard_library_does(value: Any):
 def test_a_member_put_in_is_there_and_taken_out_leaves_no_trace(text: str, key: str, value: Any):
     path = ("mcpServers", key)
     assume(not has_twins(text))
-    plain = parse(text).value
+    plain = parse_jsonc(text).value
     assume(isinstance(plain.get("mcpServers", {}), dict))
     assume(key not in plain.get("mcpServers", {}))
     blanks = json_edit.blanks_of(text, [path])
-    new = json_edit.put(text, path, value)
-    assert parse(new).value == plain | {"mcpServers": plain.get("mcpServers", {}) | {key: value}}
-    assert json_edit.put(new, path, value) == new
-    assert json_edit.take(new, path, blanks) == text
+    new = json_edit.put_json(text, path, value)
+    assert parse_jsonc(new).value == plain | {
+        "mcpServers": plain.get("mcpServers", {}) | {key: value}
+    }
+    assert json_edit.put_json(new, path, value) == new
+    assert json_edit.take_json(new, path, blanks) == text
 
 
 @unhurried
@@ -103,25 +105,25 @@ def test_a_member_put_in_is_there_and_taken_out_leaves_no_trace(text: str, key: 
 def test_an_item_added_is_last_and_taken_out_leaves_no_trace(text: str, key: str, value: Any):
     path = ("hooks", key)
     assume(not has_twins(text))
-    plain = parse(text).value
+    plain = parse_jsonc(text).value
     held = plain.get("hooks", {})
     assume(isinstance(held, dict) and isinstance(held.get(key, []), list))
     blanks = json_edit.blanks_of(text, [path])
-    new = json_edit.add(text, path, value)
+    new = json_edit.add_json(text, path, value)
     items = [*held.get(key, []), value]
-    assert parse(new).value == plain | {"hooks": held | {key: items}}
-    assert json_edit.take(new, (*path, len(items) - 1), blanks) == text
+    assert parse_jsonc(new).value == plain | {"hooks": held | {key: items}}
+    assert json_edit.take_json(new, (*path, len(items) - 1), blanks) == text
 
 
 @unhurried
 @given(documents(), VALUES)
 def test_a_value_is_replaced_in_its_place(text: str, value: Any):
     assume(not has_twins(text))
-    root = parse(text)
+    root = parse_jsonc(text)
     assume(root.children)
     child = root.children[0]
-    new = json_edit.put(text, (child.key,), value)
-    assert parse(new).value == root.value | {child.key: value}
+    new = json_edit.put_json(text, (child.key,), value)
+    assert parse_jsonc(new).value == root.value | {child.key: value}
     assert new.startswith(text[: child.node.start]) and new.endswith(text[child.end :])
 
 
@@ -129,11 +131,11 @@ def test_a_value_is_replaced_in_its_place(text: str, value: Any):
 @given(documents())
 def test_whatever_is_taken_out_the_rest_means_the_same(text: str):
     assume(not has_twins(text))
-    root = parse(text)
+    root = parse_jsonc(text)
     assume(root.children)
     for child in root.children:
-        new = json_edit.take(text, (child.key,), {})
-        assert parse(new).value == {
+        new = json_edit.take_json(text, (child.key,), {})
+        assert parse_jsonc(new).value == {
             key: value for key, value in root.value.items() if key != child.key
         }
 
@@ -175,12 +177,12 @@ def test_all_that_is_ours_taken_out_of_a_file_leaves_no_trace(text: str, is_grou
 )
 def test_a_mistake_is_named_by_line_and_column(text: str, place: str):
     with pytest.raises(ConfigError, match=f"^{place}: expected "):
-        parse(text)
+        parse_jsonc(text)
 
 
 def test_what_is_put_in_looks_like_what_is_there():
     text = '{\n\t"theme": "dark", // mine\n\t"list": [\n\t\t1\n\t]\n}\n'
-    new = json_edit.add(json_edit.put(text, ("hooks",), {"Stop": []}), ("list",), 2)
+    new = json_edit.add_json(json_edit.put_json(text, ("hooks",), {"Stop": []}), ("list",), 2)
     assert new == (
         '{\n\t"theme": "dark", // mine\n\t"list": [\n\t\t1,\n\t\t2\n\t],\n'
         '\t"hooks": {\n\t\t"Stop": []\n\t}\n}\n'
@@ -189,16 +191,16 @@ def test_what_is_put_in_looks_like_what_is_there():
 
 def test_lines_end_as_the_file_ends_them():
     text = '\ufeff{\r\n  "a": 1\r\n}\r\n'
-    new = json_edit.put(text, ("b", "c"), 2)
+    new = json_edit.put_json(text, ("b", "c"), 2)
     assert new == '\ufeff{\r\n  "a": 1,\r\n  "b": {\r\n    "c": 2\r\n  }\r\n}\r\n'
 
 
 def test_a_file_on_one_line_stays_on_one_line():
-    assert json_edit.put('{"a":1}', ("b",), {"c": 2}) == '{"a":1, "b": {"c": 2}}'
+    assert json_edit.put_json('{"a":1}', ("b",), {"c": 2}) == '{"a":1, "b": {"c": 2}}'
 
 
 def test_something_else_in_the_way_is_refused():
     with pytest.raises(ConfigError, match="hooks is no object"):
-        json_edit.put('{"hooks": []}', ("hooks", "Stop"), [1])
+        json_edit.put_json('{"hooks": []}', ("hooks", "Stop"), [1])
     with pytest.raises(ConfigError, match=r"hooks\.Stop is no array"):
-        json_edit.add('{"hooks": {"Stop": {}}}', ("hooks", "Stop"), 1)
+        json_edit.add_json('{"hooks": {"Stop": {}}}', ("hooks", "Stop"), 1)

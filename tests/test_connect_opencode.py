@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hosts_home import install
 
-from serve.connect import opencode
+from serve.connect import host_settings
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 
@@ -55,7 +55,9 @@ def run(tmp_path: Path):
         (tmp_path / "anna").mkdir()
         made = install(tmp_path / "anna")
         (made.code / "client.py").write_text(client)
-        (tmp_path / "plugin.mjs").write_text(opencode.plugin(replace(made, python=sys.executable)))
+        (tmp_path / "plugin.mjs").write_text(
+            host_settings.opencode_plugin(replace(made, python=sys.executable))
+        )
         (tmp_path / "host.mjs").write_text(HOST)
         command = ["node", str(tmp_path / "host.mjs"), str(tmp_path / "plugin.mjs")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

@@ -7,7 +7,7 @@ import pytest
 from hosts_home import install, machine
 from hosts_told import PROMPTS, RECORDED, SCHEMAS, contexts, event_name, laced, ours
 
-from serve.connect import hosts as connectable
+from serve.connect.host_settings import HOST_SETTINGS
 from serve.hooks.hosts import HOSTS
 from serve.hooks.hosts.event import MAX_CONTEXT, MAX_PROMPT, HookEvent, Reply, decode_payload
 from store.agents.json_fields import MAX_OUTPUT, ending
@@ -194,8 +194,8 @@ def test_our_own_words_alone_are_no_prompt():
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_connect_asks_a_host_for_events_that_are_understood(host: str, tmp_path: Path):
-    assert connectable.HOSTS.keys() == HOSTS.keys()
-    documents = connectable.HOSTS[host].documents(machine(tmp_path / "a"), install(tmp_path / "a"))
+    assert HOST_SETTINGS.keys() == HOSTS.keys()
+    documents = HOST_SETTINGS[host].documents(machine(tmp_path / "a"), install(tmp_path / "a"))
     asked = [
         event
         for document in documents

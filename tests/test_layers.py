@@ -185,7 +185,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
             },
         ),
         ("sqlite3", set()),
-        ("tomllib", {"store/home/config.py", "serve/connect/edits/toml_edit.py"}),
+        ("tomllib", {"store/home/config.py", "serve/connect/text_edits.py"}),
         ("litellm", {"pipelines/llm/provider.py", "store/embedders/remote.py"}),
         (
             "flask",

@@ -8,7 +8,7 @@ import pytest
 from hosts_home import install
 
 from serve.connect import plugin
-from serve.connect.hosts import claude_plugin_events
+from serve.connect.host_settings import claude_plugin_events
 from store.home.errors import ConfigError
 
 

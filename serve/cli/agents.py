@@ -19,8 +19,8 @@ from store.log.event_kinds import Recorded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from serve.connect.hosts import Host
-    from serve.connect.link import Plan
+    from serve.connect.connecting import ConnectionPlan
+    from serve.connect.host_settings import HostSettings
     from serve.lessons.lesson_stats import Statistics
     from serve.server.open_tenants import OpenTenants
     from store.home.config import Settings
@@ -57,7 +57,7 @@ def connect(
     Only mnemolog's own entries are changed. You see the diff first, and a copy of each file is
     kept.
     """
-    from serve.connect import link
+    from serve.connect import connecting
     from store.maintenance import checkup
 
     if not names:
@@ -67,7 +67,9 @@ def connect(
     hosts = _hosts_named(names)
     machine = environment.machine()
     install = environment.install(settings, makes_token=not dry_run)
-    plans = [link.connecting(host, machine, install, rules=not no_rules) for host in hosts]
+    plans = [
+        connecting.plan_connection(host, machine, install, rules=not no_rules) for host in hosts
+    ]
     _carry_out(plans, "connected", yes=yes, dry_run=dry_run, as_json=as_json)
     if (found := checkup.server(settings)).severity != "ok":  # what hosts post would go elsewhere
         output.note(f"note: {found.what}: {found.cure}")
@@ -83,13 +85,13 @@ def disconnect(
     env: Environment, /, names: tuple[str, ...], yes: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Remove what `connect` wrote. Everything else in the host's settings stays."""
-    from serve.connect import link
+    from serve.connect import connecting
 
     if not names:
         raise click.UsageError("name the host: `mnemolog connect` lists them")
     machine = environment.machine()
     install = environment.install(env.settings())
-    plans = [link.disconnecting(host, machine, install) for host in _hosts_named(names)]
+    plans = [connecting.plan_disconnection(host, machine, install) for host in _hosts_named(names)]
     _carry_out(plans, "disconnected", yes=yes, dry_run=dry_run, as_json=as_json)
 
 
@@ -111,19 +113,19 @@ def plugin(env: Environment, /, folder: Path, as_json: bool) -> None:
     output.say(f"  claude plugin install {built.NAME}@{built.MARKETPLACE}")
 
 
-def _hosts_named(names: tuple[str, ...]) -> "list[Host]":
-    from serve.connect.hosts import HOSTS
+def _hosts_named(names: tuple[str, ...]) -> "list[HostSettings]":
+    from serve.connect.host_settings import HOST_SETTINGS
 
-    if unknown := sorted(set(names) - HOSTS.keys()):
-        known = ", ".join(HOSTS)
+    if unknown := sorted(set(names) - HOST_SETTINGS.keys()):
+        known = ", ".join(HOST_SETTINGS)
         raise InvalidInput(f"unknown host {', '.join(unknown)}: choose from {known}")
-    return [HOSTS[name] for name in dict.fromkeys(names)]
+    return [HOST_SETTINGS[name] for name in dict.fromkeys(names)]
 
 
 def _print_hosts(env: Environment, as_json: bool) -> None:
-    from serve.connect.hosts import HOSTS
+    from serve.connect.host_settings import HOST_SETTINGS
 
-    rows = [_host_row(host, env) for host in HOSTS.values()]
+    rows = [_host_row(host, env) for host in HOST_SETTINGS.values()]
     if as_json:
         output.emit({"hosts": rows})
         return
@@ -136,22 +138,24 @@ def _print_hosts(env: Environment, as_json: bool) -> None:
         output.say(f"next: `mnemolog connect {' '.join(found)}`")
 
 
-def _host_row(host: "Host", env: Environment) -> dict[str, Any]:
-    from serve.connect import link
+def _host_row(host: "HostSettings", env: Environment) -> dict[str, Any]:
+    from serve.connect import connecting
 
     machine, install = environment.machine(), environment.install(env.settings())
-    files = [str(one.path) for one in link.documents(host, machine, install)]
+    files = [str(one.path) for one in connecting.documents(host, machine, install)]
     row: dict[str, Any] = {"host": host.name, "title": host.title, "files": files}
     try:
-        is_connected = bool(link.entries(host, machine, install))
+        is_connected = bool(connecting.entries_of_host(host, machine, install))
     except MnemologError as error:
         return row | {"state": "unreadable", "problem": str(error)}
     is_found = host.is_installed(machine)
     return row | {"state": "connected" if is_connected else "found" if is_found else "not found"}
 
 
-def _carry_out(plans: "list[Plan]", done: str, *, yes: bool, dry_run: bool, as_json: bool) -> None:
-    from serve.connect import link
+def _carry_out(
+    plans: "list[ConnectionPlan]", done: str, *, yes: bool, dry_run: bool, as_json: bool
+) -> None:
+    from serve.connect import connecting
 
     changing = [plan for plan in plans if plan.changes]
     if not as_json:
@@ -161,7 +165,7 @@ def _carry_out(plans: "list[Plan]", done: str, *, yes: bool, dry_run: bool, as_j
     made = []
     for plan in plans:
         is_made = bool(plan.changes) and not dry_run
-        backup = link.carry_out(plan, environment.now()) if is_made else None
+        backup = connecting.apply_plan(plan, environment.now()) if is_made else None
         made.append((plan, is_made, backup))
     if as_json:
         output.emit({"hosts": [_report(*one) for one in made]})
@@ -184,7 +188,7 @@ def _confirm(as_json: bool) -> None:
         raise click.Abort
 
 
-def _print_plans(plans: "list[Plan]") -> None:
+def _print_plans(plans: "list[ConnectionPlan]") -> None:
     for plan in plans:
         if not plan.changes:
             output.say(f"{plan.host.title}: nothing to change")
@@ -193,7 +197,7 @@ def _print_plans(plans: "list[Plan]") -> None:
             click.echo(click.style(shown, fg=_COLOURS.get(line[:1])))
 
 
-def _difference(plan: "Plan") -> list[str]:
+def _difference(plan: "ConnectionPlan") -> list[str]:
     """Return the differences of a plan's files; no secret, ours or another's, is shown."""
     from store.redaction.redact import redact
 
@@ -201,19 +205,19 @@ def _difference(plan: "Plan") -> list[str]:
     return [line if len(line) <= _WIDEST else line[:_WIDEST] + " …" for line in lines]
 
 
-def _notes(plan: "Plan") -> "Iterator[str]":
+def _notes(plan: "ConnectionPlan") -> "Iterator[str]":
     """Yield what a person must know or do now that a host is connected."""
-    from serve.connect.exposure import exposed
+    from serve.connect.checkup import find_exposed_files
 
     if plan.is_taken:
         return
     if plan.host.note:
         yield plan.host.note
-    for path in exposed(change.document for change in plan.all):
+    for path in find_exposed_files(change.document for change in plan.all):
         yield f"other users can read {path} and the key in it: run `chmod go= {path}`"
 
 
-def _report(plan: "Plan", is_made: bool, backup: Path | None) -> dict[str, Any]:
+def _report(plan: "ConnectionPlan", is_made: bool, backup: Path | None) -> dict[str, Any]:
     return {
         "host": plan.host.name,
         "changed": is_made,

@@ -22,7 +22,7 @@ from store.home.tenant import Tenant
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
-    from serve.connect.machine import Install, Machine
+    from serve.connect.host_settings import Install, Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,14 @@ class Environment:
 
 def machine() -> "Machine":
     """Return where the user's files lie."""
-    from serve.connect.machine import Machine
+    from serve.connect.host_settings import Machine
 
     return Machine(Path.home(), os.environ, sys.platform)
 
 
 def install(settings: Settings, *, makes_token: bool = False) -> "Install":
     """Return how a host reaches this mnemolog; without a token its keys open nothing."""
-    from serve.connect.machine import Install
+    from serve.connect.host_settings import Install
     from store.home.http_access import owner_token
 
     has_token = makes_token or settings.token_file.exists()

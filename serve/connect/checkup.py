@@ -5,18 +5,19 @@ It looks and changes nothing. A host says nowhere that it skips a hook, so that 
 log is the only proof that it does not.
 """
 
+import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from serve.connect import link, record
-from serve.connect.edits import toml_edit
-from serve.connect.exposure import exposed
-from serve.connect.hosts import HOSTS, Host, codex_folder
-from serve.connect.machine import Install, Machine
-from serve.connect.switches import switched_off
+from serve.connect import connecting, text_edits
+from serve.connect.connecting import our_entries, settings_values
+from serve.connect.document import Document
+from serve.connect.host_settings import HOST_SETTINGS, HostSettings, Install, Machine, codex_folder
+from serve.connect.json_edit import KeyPath as Place
 from store.home.errors import LogError, MnemologError
 from store.log.event_log import EventLog
 from store.maintenance.checkup import Finding
@@ -34,11 +35,11 @@ def checkup(machine: Machine, install: Install, log: EventLog | None, now: int) 
     `log` is None where no memory was made yet.
     """
     seen = _seen(log) if log is not None else {}
-    since = {name: one.at for name, one in record.read(install.home).hosts.items()}
+    since = {name: one.at for name, one in connecting.read_connections(install.home).hosts.items()}
     found: list[Finding] = []
-    for host in HOSTS.values():
+    for host in HOST_SETTINGS.values():
         try:
-            if entries := link.entries(host, machine, install):
+            if entries := connecting.entries_of_host(host, machine, install):
                 found += _settings(host, machine, install, entries)
                 found.append(_arrival(host, seen.get(host.name), since.get(host.name, 0), now))
         except MnemologError as error:
@@ -47,7 +48,7 @@ def checkup(machine: Machine, install: Install, log: EventLog | None, now: int) 
 
 
 def _settings(
-    host: Host, machine: Machine, install: Install, entries: list[Any]
+    host: HostSettings, machine: Machine, install: Install, entries: list[Any]
 ) -> Iterator[Finding]:
     again = f"run `mnemolog connect {host.name}`"
     problems = [
@@ -57,17 +58,17 @@ def _settings(
     ]
     for problem in problems:
         yield Finding("error", f"{host.title} {problem}", again)
-    if not problems and not link.is_current(host, machine, install):
+    if not problems and not connecting.is_current(host, machine, install):
         yield Finding("warn", f"what {host.title} was told of us is not up to date", again)
-    for path in exposed(host.documents(machine, install)):
+    for path in find_exposed_files(host.documents(machine, install)):
         what = f"other users can read {path} and the key of {host.title} in it"
         yield Finding("warn", what, f"chmod go= {path}")
-    yield from switched_off(host, machine, install)
+    yield from find_disabled_hooks(host, machine, install)
     if host.name == "codex":
         yield from _codex_trust(machine)
 
 
-def _arrival(host: Host, seen: int | None, since: int, now: int) -> Finding:
+def _arrival(host: HostSettings, seen: int | None, since: int, now: int) -> Finding:
     if seen is not None and seen >= since:
         return Finding("ok", f"{host.title} is connected, and its hooks arrive")
     if now - since < SOON_US:
@@ -144,7 +145,68 @@ def _codex_trust(machine: Machine) -> Iterator[Finding]:
     file = folder / "config.toml"
     if not file.is_file():
         return
-    settings = toml_edit.parse(file.read_text(encoding="utf-8"))
+    settings = text_edits.parse_toml(file.read_text(encoding="utf-8"))
     state = settings.get("hooks", {}).get("state", {})
     if not any(str(key).startswith(str(folder / "hooks.json")) for key in state):
-        yield Finding("warn", "Codex has been told to trust none of our hooks", HOSTS["codex"].note)
+        yield Finding(
+            "warn", "Codex has been told to trust none of our hooks", HOST_SETTINGS["codex"].note
+        )
+
+
+# What in a host's own settings keeps our hooks from running: the user's choice, told and not
+# mended.
+
+# in which of a host's documents, where, and the value that switches hooks off
+_OFF: dict[str, tuple[int, Place, bool]] = {
+    "claude-code": (0, ("disableAllHooks",), True),
+    "codex": (1, ("features", "hooks"), False),
+    "gemini": (0, ("hooksConfig", "enabled"), False),
+}
+
+
+def find_disabled_hooks(
+    host: HostSettings, machine: Machine, install: Install
+) -> Iterator[Finding]:
+    """Yield what is switched off; raise ConfigError for a file that does not parse."""
+    if host.name not in _OFF:
+        return
+    number, place, off = _OFF[host.name]
+    document = host.documents(machine, install)[number]
+    settings = settings_values(document)
+    if _at(settings, place) is off:
+        what = f"{host.title} runs no hooks: `{'.'.join(map(str, place))}` is {str(off).lower()}"
+        yield Finding("warn", what, f"change that in {document.path}")
+    allowed = _at(settings, ("allowedHttpHookUrls",)) if host.name == "claude-code" else None
+    url = install.url(host.name)
+    if isinstance(allowed, list) and not any(fnmatchcase(url, str(one)) for one in allowed):
+        what = f"{host.title} posts no hooks to {url}: `allowedHttpHookUrls` does not name it"
+        yield Finding("warn", what, f"add it to that list in {document.path}")
+
+
+def _at(settings: Any, place: Place) -> Any:
+    for key in place:
+        settings = settings.get(key) if isinstance(settings, dict) else None
+    return settings
+
+
+# Whether other users of this machine can read a file that a key of ours stands in.
+#
+# With it they could not list or change the memory, but tell it a prompt and read what it recalls.
+
+_GROUP, _OTHERS = (0o040, 0o010), (0o004, 0o001)  # to read a file, and to go through a folder
+
+
+def find_exposed_files(documents: Iterable[Document]) -> Iterator[Path]:
+    """Yield the files that hold a key and that others can get at; raise ConfigError."""
+    for document in documents:
+        has_key = any(isinstance(one, dict) and "headers" in one for one in our_entries(document))
+        if os.name == "posix" and has_key and _is_open(document.path.resolve()):
+            yield document.path
+
+
+def _is_open(file: Path) -> bool:
+    modes = [folder.stat().st_mode for folder in file.parents]
+    return any(
+        file.stat().st_mode & read and all(mode & enter for mode in modes)
+        for read, enter in (_GROUP, _OTHERS)
+    )

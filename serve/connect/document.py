@@ -5,16 +5,15 @@ Every kind of document is made of two pure functions over its text, so that a ch
 before it is made, and made again where the file was changed meanwhile.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from serve.connect.edits import json_edit, marked, toml_edit
-from serve.connect.edits.json_edit import Blanks
-from serve.connect.edits.jsonc import Path as Place
-from serve.connect.edits.jsonc import find, parse
-from serve.connect.ours import SERVER, is_hook
+from serve.connect import json_edit, text_edits
+from serve.connect.json_edit import Blanks, find_node, parse_jsonc
+from serve.connect.json_edit import KeyPath as Place
 from store.home.errors import ConfigError
 
 Handler = dict[str, Any]
@@ -68,26 +67,26 @@ def json_file(path: Path, *parts: Part, start: str = "{}\n") -> Document:
     def take(text: str, blanks: Blanks) -> str:
         for part in parts:
             for place in _places(text, part):
-                text = json_edit.take(text, place, blanks)
+                text = json_edit.take_json(text, place, blanks)
         return text
 
     def entries(text: str) -> list[Any]:
-        root = parse(text)
+        root = parse_jsonc(text)
         places = [place for part in parts for place in _entries(text, part)]
-        return [node.value for place in places if (node := find(root, place)) is not None]
+        return [node.value for place in places if (node := find_node(root, place)) is not None]
 
     places = tuple(_filled(parts))
-    return Document(path, put, take, entries, lambda text: parse(text).value, start, places)
+    return Document(path, put, take, entries, lambda text: parse_jsonc(text).value, start, places)
 
 
-def toml_file(path: Path, table: str, values: toml_edit.Values) -> Document:
+def toml_file(path: Path, table: str, values: text_edits.Values) -> Document:
     """Return a TOML document with our server's table."""
     return Document(
         path,
-        put=lambda text: toml_edit.put(text, table, SERVER, values),
-        take=lambda text, blanks: toml_edit.take(text, table, SERVER),
-        entries=lambda text: toml_edit.values(text, table, SERVER),
-        values=toml_edit.parse,
+        put=lambda text: text_edits.put_toml(text, table, SERVER, values),
+        take=lambda text, blanks: text_edits.take_toml(text, table, SERVER),
+        entries=lambda text: text_edits.toml_values(text, table, SERVER),
+        values=text_edits.parse_toml,
     )
 
 
@@ -95,9 +94,9 @@ def rules_file(path: Path, rules: str) -> Document:
     """Return a Markdown document with a marked block."""
     return Document(
         path,
-        put=lambda text: marked.put(text, rules),
-        take=lambda text, blanks: marked.take(text),
-        entries=lambda text: [rules] if marked.is_in(text) else [],
+        put=lambda text: text_edits.put_marked(text, rules),
+        take=lambda text, blanks: text_edits.take_marked(text),
+        entries=lambda text: [rules] if text_edits.has_marks(text) else [],
     )
 
 
@@ -128,12 +127,12 @@ class _Found:
 
 def _hooks(text: str, part: Hooks) -> list[_Found]:
     """Return our hooks in the order of the file."""
-    events = find(parse(text), ("hooks",))
+    events = find_node(parse_jsonc(text), ("hooks",))
     found = []
     for event in events.children if events is not None else ():
         for group in event.node.children if isinstance(event.node.value, list) else ():
             place = ("hooks", event.key, group.key)
-            if is_hook(group.node.value, part.host):
+            if is_our_hook(group.node.value, part.host):
                 found.append(_Found(str(event.key), place, place))
             else:
                 found += _in_group(str(event.key), place, group.node.value, part.host)
@@ -144,7 +143,7 @@ def _in_group(event: str, place: Place, group: Any, host: str) -> list[_Found]:
     handlers = group.get("hooks") if isinstance(group, dict) else None
     if not isinstance(handlers, list):
         return []
-    ours = [number for number, handler in enumerate(handlers) if is_hook(handler, host)]
+    ours = [number for number, handler in enumerate(handlers) if is_our_hook(handler, host)]
     places: list[Place] = [(*place, "hooks", number) for number in ours]
     is_whole = len(ours) == len(handlers)
     return [_Found(event, one, place if is_whole else one) for one in places]
@@ -155,29 +154,29 @@ def _put_hooks(text: str, part: Hooks) -> str:
     found = _hooks(text, part)
     first = {one.event: one for one in reversed(found) if one.event in part.wanted}
     for one in reversed([one for one in found if one not in first.values()]):
-        text = json_edit.take(text, one.place, {})
+        text = json_edit.take_json(text, one.place, {})
     there = {one.event: one.place for one in _hooks(text, part)}
     for event, handler in part.wanted.items():
         if event in there:
-            text = json_edit.put(text, there[event], handler)
+            text = json_edit.put_json(text, there[event], handler)
         else:
             entry = {"hooks": [handler]} if part.is_grouped else handler
-            text = json_edit.add(text, ("hooks", event), entry)
+            text = json_edit.add_json(text, ("hooks", event), entry)
     return text
 
 
 def _put_server(text: str, part: Server) -> str:
     place = (*_server_holder(text, part), SERVER)
-    there = find(parse(text), place)
+    there = find_node(parse_jsonc(text), place)
     if there is None or not isinstance(there.value, dict) or "command" not in there.value:
-        return json_edit.put(text, place, part.value)
+        return json_edit.put_json(text, place, part.value)
     for key, value in part.value.items():  # what the user set beside ours stays
-        text = json_edit.put(text, (*place, key), value)
+        text = json_edit.put_json(text, (*place, key), value)
     return text
 
 
 def _server_holder(text: str, part: Server) -> Place:
-    newer = find(parse(text), part.newer) if part.newer else None
+    newer = find_node(parse_jsonc(text), part.newer) if part.newer else None
     is_server = newer is not None and isinstance(newer.value, dict) and "type" in newer.value
     return part.newer if newer is not None and not is_server else part.place
 
@@ -193,7 +192,7 @@ def _entries(text: str, part: Part) -> list[Place]:
     if isinstance(part, Hooks):
         return [one.place for one in _hooks(text, part)]
     place = (*_server_holder(text, part), SERVER)
-    return [place] if find(parse(text), place) is not None else []
+    return [place] if find_node(parse_jsonc(text), place) is not None else []
 
 
 def _filled(parts: tuple[Part, ...]) -> Iterator[Place]:
@@ -202,3 +201,30 @@ def _filled(parts: tuple[Part, ...]) -> Iterator[Place]:
             yield from (("hooks", event) for event in part.wanted)
         else:
             yield part.newer or part.place
+
+
+# What is ours in a host's settings, known by a mark that survives a move of our code or port.
+
+SERVER = "mnemolog"  # the name of our MCP server in every host
+
+_CLIENT = r"[\\/]serve[\\/]+client\.py['\"]*\s+{}(?![\w-])"
+_ROUTE = r"^https?://[^/]+/v1/hooks/{}(?![\w-])"
+
+
+def is_our_hook(handler: Any, host: str) -> bool:
+    """Whether a hook runs our client for this host, or posts to its route."""
+    if not isinstance(handler, dict):
+        return False
+    url = handler.get("url")
+    if isinstance(url, str) and re.match(_ROUTE.format(host), url):
+        return True
+    return re.search(_CLIENT.format(host), " ".join(_handler_words(handler))) is not None
+
+
+def _handler_words(handler: dict[str, Any]) -> Iterator[str]:
+    for name in ("command", "args", "bash", "powershell"):
+        value = handler.get(name)
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            yield from (one for one in value if isinstance(one, str))

@@ -11,10 +11,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from serve.connect.hosts import claude_command, claude_plugin_events, command_of
-from serve.connect.machine import Install
-from serve.connect.ours import SERVER
-from serve.connect.texts import text
+from serve.connect.document import SERVER
+from serve.connect.host_settings import (
+    Install,
+    claude_command,
+    claude_plugin_events,
+    command_of,
+    packaged_text,
+)
 from store.home.errors import ConfigError
 from store.home.files import replace_file
 
@@ -47,13 +51,13 @@ def _files(install: Install) -> Iterator[tuple[Path, str]]:
     entry = {"name": NAME, "source": f"./{plugin.as_posix()}", "description": _SUMMARY}
     market = {"name": MARKETPLACE, "description": _SUMMARY, "owner": _AUTHOR, "plugins": [entry]}
     yield _LIST, _json(market)
-    yield Path("README.md"), text("plugin.md")
+    yield Path("README.md"), packaged_text("plugin.md")
     yield plugin / ".claude-plugin" / "plugin.json", _json(_manifest())
     yield plugin / "hooks" / "hooks.json", _json(_hooks(install))
     servers = {"mcpServers": {SERVER: {"type": "stdio", **command_of(install)}}}
     yield plugin / ".mcp.json", _json(servers)
-    yield plugin / "skills" / "recall" / "SKILL.md", text("skill.md")
-    yield plugin / "README.md", text("plugin.md")
+    yield plugin / "skills" / "recall" / "SKILL.md", packaged_text("skill.md")
+    yield plugin / "README.md", packaged_text("plugin.md")
 
 
 def _manifest() -> dict[str, Any]:

@@ -17,8 +17,8 @@ from torture import spoiling
 from torture.apart import Answer, Apart
 from torture.outcome import Outcome, Scale
 
-from serve.connect import link
-from serve.connect.hosts import HOSTS
+from serve.connect import connecting
+from serve.connect.host_settings import HOST_SETTINGS
 from store.home import config
 from store.home.errors import MnemologError
 
@@ -59,16 +59,16 @@ def _act(given: Given) -> list[str]:
     if what == "config":
         config.load(environ={"MNEMOLOG_HOME": folder})
         return _unlike(before, user)
-    host, mine, ours = HOSTS[name], machine(user), install(user)
+    host, mine, ours = HOST_SETTINGS[name], machine(user), install(user)
     try:
-        link.carry_out(link.connecting(host, mine, ours), NOW)
+        connecting.apply_plan(connecting.plan_connection(host, mine, ours), NOW)
     except MnemologError:
         if found := _unlike(before, user):
             return found
         raise
     if what == "planted":
         (user / next(iter(PLACES))).chmod(0o777)
-    link.carry_out(link.disconnecting(host, mine, ours), NOW)
+    connecting.apply_plan(connecting.plan_disconnection(host, mine, ours), NOW)
     return _unlike(before, user)
 
 

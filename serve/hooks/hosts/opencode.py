@@ -1,7 +1,7 @@
 """
 OpenCode: what the plugin that `connect` installs tells of OpenCode's own events, and takes back.
 
-The plugin (serve/connect/opencode.py) tells them in Claude Code's form and adds what we say to the
+The plugin (serve/connect/texts) tells them in Claude Code's form and adds what we say to the
 next request to the model, so everything before the end of a turn is heard.
 https://opencode.ai/docs/plugins
 """

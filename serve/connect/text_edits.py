@@ -14,8 +14,7 @@ from typing import Any
 
 import tomlkit
 
-from serve.connect.edits.json_edit import line_end
-from serve.connect.edits.jsonc import BOM
+from serve.connect.json_edit import BOM, line_end, position
 from store.home.errors import ConfigError
 
 MOST_DEEP = (
@@ -26,7 +25,7 @@ Values = Mapping[str, str | list[str]]
 _KEY_LINE = re.compile(r"[A-Za-z0-9_-]+[ \t]*=[^\n]*(?:\n|$)")
 
 
-def parse(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """Return the plain values; raise ConfigError with the line and column of the first mistake."""
     try:
         plain = tomllib.loads(text.removeprefix(BOM))
@@ -43,9 +42,9 @@ def parse(text: str) -> dict[str, Any]:
     raise ConfigError(f"its tables are nested more than {MOST_DEEP} deep")
 
 
-def put(text: str, table: str, name: str, values: Values) -> str:
+def put_toml(text: str, table: str, name: str, values: Values) -> str:
     """Return the text with these keys in `[table.name]`; others that stand there stay."""
-    plain = parse(text)
+    plain = parse_toml(text)
     there = plain.get(table, {})
     if not isinstance(there, dict) or not isinstance(there.get(name, {}), dict):
         raise ConfigError(f"{table}.{name} is no table")
@@ -56,9 +55,9 @@ def put(text: str, table: str, name: str, values: Values) -> str:
     return _first_right(_with(text, table, name, values, name in there), wanted)
 
 
-def take(text: str, table: str, name: str) -> str:
+def take_toml(text: str, table: str, name: str) -> str:
     """Return the text without `[table.name]` and what lies in it."""
-    plain = parse(text)
+    plain = parse_toml(text)
     there = plain.get(table)
     if not isinstance(there, dict) or name not in there:
         return text
@@ -66,16 +65,16 @@ def take(text: str, table: str, name: str) -> str:
     return _first_right(_without(text, table, name), plain | {table: left}, table)
 
 
-def values(text: str, table: str, name: str) -> list[dict[str, Any]]:
+def toml_values(text: str, table: str, name: str) -> list[dict[str, Any]]:
     """Return the values of `[table.name]`, alone in a list; an empty one where it is not there."""
-    there = parse(text).get(table)
+    there = parse_toml(text).get(table)
     return [there[name]] if isinstance(there, dict) and isinstance(there.get(name), dict) else []
 
 
 def _with(text: str, table: str, name: str, values: Values, is_there: bool) -> Iterator[str]:
     if not is_there:
         lines = [f"[{table}.{name}]", *(f"{key} = {_toml(values[key])}" for key in values)]
-        yield appended(text, line_end(text).join(lines))
+        yield append_block(text, line_end(text).join(lines))
     document: Any = tomlkit.parse(text.removeprefix(BOM))
     tables = document.setdefault(table, tomlkit.table())
     ours = tables.setdefault(name, tomlkit.inline_table())
@@ -104,14 +103,14 @@ def _first_right(texts: Iterator[str], wanted: dict[str, Any], table: str = "") 
     other = {key: value for key, value in wanted.items() if key != table or value}
     for text in texts:
         try:
-            if parse(text) in (wanted, other):
+            if parse_toml(text) in (wanted, other):
                 return text
         except ConfigError:
             continue
     raise ConfigError("its tables cannot be edited safely: edit them by hand")
 
 
-def appended(text: str, block: str) -> str:
+def append_block(text: str, block: str) -> str:
     """Return a text with a block at its end, a blank line before it.
 
     The block ends as the text did, with a line end or without: so `cut` knows what was there.
@@ -134,3 +133,51 @@ def cut(text: str, start: int, stop: int) -> str:
 
 def _toml(value: str | list[str]) -> str:
     return tomlkit.item(value).as_string()
+
+
+# A block of ours between two marked lines of a Markdown file, with everything around it left
+# alone.
+#
+# The first line names the command that takes the block out again.
+
+BEGIN = "<!-- mnemolog:begin"
+_FIRST = BEGIN + " (`mnemolog disconnect` takes this block out) -->"
+_LAST = "<!-- mnemolog:end -->"
+
+
+def put_marked(text: str, body: str) -> str:
+    """Return the text with the block at its end, or in the place of the one there is.
+
+    Raise ConfigError where only one of the two marks is there.
+    """
+    block = line_end(text).join([_FIRST, *body.strip().splitlines(), _LAST])
+    place = _place(text)
+    if place is None:
+        return append_block(text, block)
+    return text[: place[0]] + block + text[place[1] :]
+
+
+def take_marked(text: str) -> str:
+    """Return the text without the block and the blank line before it."""
+    place = _place(text)
+    if place is None:
+        return text
+    start, stop = place
+    end = line_end(text)
+    return cut(text, start, stop + len(end) if text.startswith(end, stop) else stop)
+
+
+def has_marks(text: str) -> bool:
+    return _place(text) is not None
+
+
+def _place(text: str) -> tuple[int, int] | None:
+    begin, last = text.find(BEGIN), text.find(_LAST)
+    if begin < 0 and last < 0:
+        return None
+    if begin < 0 or last < begin:
+        lone = position(text, last if begin < 0 else begin)
+        raise ConfigError(
+            f"{lone}: one marker of mnemolog's block lacks its pair: fix or delete it"
+        )
+    return begin, last + len(_LAST)

@@ -9,26 +9,182 @@ for byte, where `blanks` was read from the first; and nothing else of the text c
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NoReturn
 
-from serve.connect.edits.jsonc import BOM, Child, Node, Path, after_gap, find, parse
 from store.home.errors import ConfigError
 
-Blanks = Mapping[Path, str]
+# A JSON document read with the place of every value, comments and trailing commas allowed.
+#
+# JSON is RFC 8259; comments and trailing commas are those of VS Code's settings
+# (https://code.visualstudio.com/docs/languages/json#_json-with-comments).
+
+Key = str | int
+KeyPath = tuple[Key, ...]
+
+BOM = "\ufeff"
+MAX_DEPTH = 100
+_GAP = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
+_OTHER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value, from its first character to the one after its last, and what it holds."""
+
+    start: int
+    end: int
+    value: Any
+    children: tuple["Child", ...] = ()
+
+    @property
+    def is_container(self) -> bool:
+        return isinstance(self.value, dict | list)
+
+    def child(self, key: Key) -> "Child | None":
+        """Return what is found under a key; the last one where it stands twice, as parsers do."""
+        return next((one for one in reversed(self.children) if one.key == key), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A member of an object or an item of an array; `start` is where its key begins."""
+
+    key: Key
+    start: int
+    node: Node
+
+    @property
+    def end(self) -> int:
+        return self.node.end
+
+
+@lru_cache(maxsize=4)  # an edit looks at one text many times, and a host's may be of megabytes
+def parse_jsonc(text: str) -> Node:
+    """Return the document; raise ConfigError with the line and column of the first mistake."""
+    start = after_gap(text, len(BOM) if text.startswith(BOM) else 0)
+    node = _value(text, start, 0)
+    end = after_gap(text, node.end)
+    if end < len(text):
+        _fail(text, end, "one document, but more follows")
+    return node
+
+
+def find_node(node: Node, path: KeyPath) -> Node | None:
+    """Return the value at a path; None where there is none."""
+    for key in path:
+        child = node.child(key)
+        if child is None:
+            return None
+        node = child.node
+    return node
+
+
+def after_gap(text: str, at: int) -> int:
+    """Return where white space and comments end."""
+    match = _GAP.match(text, at)
+    return match.end() if match else at
+
+
+def position(text: str, at: int) -> str:
+    """Return a place as people count: line and column from 1; CRLF is one line end."""
+    before = text[:at].replace("\r\n", "\n").replace("\r", "\n")
+    line = before.count("\n") + 1
+    return f"line {line}, column {len(before) - (before.rfind(chr(10)) + 1) + 1}"
+
+
+def _value(text: str, at: int, depth: int) -> Node:
+    if depth > MAX_DEPTH:
+        _fail(text, at, "less nesting")
+    first = text[at : at + 1]
+    if first == "{":
+        return _object(text, at, depth)
+    if first == "[":
+        return _array(text, at, depth)
+    if first == '"':
+        return _string(text, at)
+    match = _OTHER.match(text, at)
+    if match is None:
+        _fail(text, at, "a value")
+    return Node(at, match.end(), _plain(text, at, match.group(), "a shorter number"))
+
+
+def _string(text: str, at: int) -> Node:
+    match = _STRING.match(text, at)
+    if match is None:
+        _fail(text, at, "a string in double quotes")
+    written = match.group()
+    if "\\" not in written:
+        return Node(at, match.end(), written[1:-1])
+    return Node(at, match.end(), _plain(text, at, written, "a string with known escapes"))
+
+
+def _plain(text: str, at: int, written: str, wanted: str) -> Any:
+    try:
+        return json.loads(written)
+    except ValueError:  # an unknown escape; more digits than Python turns into a number
+        _fail(text, at, wanted)
+
+
+def _object(text: str, start: int, depth: int) -> Node:
+    children: list[Child] = []
+    at = after_gap(text, start + 1)
+    while text[at : at + 1] != "}":
+        key = _string(text, at)
+        colon = after_gap(text, key.end)
+        if text[colon : colon + 1] != ":":
+            _fail(text, colon, "a colon")
+        node = _value(text, after_gap(text, colon + 1), depth + 1)
+        children.append(Child(key.value, at, node))
+        at = _after_comma(text, node.end, "}")
+    value = {child.key: child.node.value for child in children}
+    return Node(start, at + 1, value, tuple(children))
+
+
+def _array(text: str, start: int, depth: int) -> Node:
+    children: list[Child] = []
+    at = after_gap(text, start + 1)
+    while text[at : at + 1] != "]":
+        node = _value(text, at, depth + 1)
+        children.append(Child(len(children), at, node))
+        at = _after_comma(text, node.end, "]")
+    return Node(start, at + 1, [child.node.value for child in children], tuple(children))
+
+
+def _after_comma(text: str, at: int, close: str) -> int:
+    at = after_gap(text, at)
+    if text[at : at + 1] == ",":
+        return after_gap(text, at + 1)
+    if text[at : at + 1] != close:
+        _fail(text, at, f"a comma or {close}")
+    return at
+
+
+def _fail(text: str, at: int, wanted: str) -> NoReturn:
+    if text.startswith("/*", at):
+        found = "a comment that never ends"
+    else:
+        found = json.dumps(text[at], ensure_ascii=False) if at < len(text) else "the end"
+    raise ConfigError(f"{position(text, at)}: expected {wanted}, found {found}")
+
+
+Blanks = Mapping[KeyPath, str]
 _INDENT = re.compile(r"[ \t]*")
 _LINE_END = re.compile(r"[\r\n]")
 _LINE_STOP = re.compile(r"[ \t]*[\r\n]")
 _NOTE = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 
 
-def put(text: str, path: Path, value: Any) -> str:
+def put_json(text: str, path: KeyPath, value: Any) -> str:
     """Return the text with `value` at `path`, objects above it made where missing.
 
     A value that is there already stays as it is written. Raise ConfigError where something on the
     way is no object.
     """
-    root = parse(text)
-    there = find(root, path)
+    root = parse_jsonc(text)
+    there = find_node(root, path)
     if there is not None:
         if there.value == value:
             return text
@@ -41,24 +197,24 @@ def put(text: str, path: Path, value: Any) -> str:
     return _insert(text, holder, f"{json.dumps(rest[0], ensure_ascii=False)}: ", value)
 
 
-def add(text: str, path: Path, value: Any) -> str:
+def add_json(text: str, path: KeyPath, value: Any) -> str:
     """Return the text with `value` at the end of the array at `path`, made where missing."""
-    holder = find(parse(text), path)
+    holder = find_node(parse_jsonc(text), path)
     if holder is None:
-        return put(text, path, [value])
+        return put_json(text, path, [value])
     if not isinstance(holder.value, list):
         raise ConfigError(f"{_named(path)} is no array")
     return _insert(text, holder, "", value)
 
 
-def take(text: str, path: Path, blanks: Blanks) -> str:
+def take_json(text: str, path: KeyPath, blanks: Blanks) -> str:
     """Return the text without what is at `path`, and without containers that it leaves empty.
 
     A container in `blanks` was there before us: it stays, with that white space inside.
     """
-    root = parse(text)
+    root = parse_jsonc(text)
     while path:
-        holder = find(root, path[:-1])
+        holder = find_node(root, path[:-1])
         child = holder.child(path[-1]) if holder is not None else None
         if holder is None or child is None:
             return text
@@ -66,16 +222,16 @@ def take(text: str, path: Path, blanks: Blanks) -> str:
         path = path[:-1]
         if path in blanks or not _is_blank(text, path):
             break
-        root = parse(text)
+        root = parse_jsonc(text)
     return text
 
 
-def blanks_of(text: str, paths: Iterable[Path]) -> dict[Path, str]:
+def blanks_of(text: str, paths: Iterable[KeyPath]) -> dict[KeyPath, str]:
     """Return the white space inside each container on these paths that holds nothing."""
-    root = parse(text)
+    root = parse_jsonc(text)
     found = {}
     for path in {whole[:length] for whole in paths for length in range(len(whole) + 1)}:
-        node = find(root, path)
+        node = find_node(root, path)
         if node is not None and _is_empty(text, node):
             found[path] = text[node.start + 1 : node.end - 1]
     return found
@@ -86,7 +242,7 @@ def line_end(text: str) -> str:
     return "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
 
 
-def _deepest(root: Node, path: Path) -> tuple[Node, Path]:
+def _deepest(root: Node, path: KeyPath) -> tuple[Node, KeyPath]:
     """Return the last value there is on a path, and the keys that lead on from it."""
     node = root
     for number, key in enumerate(path):
@@ -169,8 +325,8 @@ def _is_empty(text: str, node: Node) -> bool:
     return is_hollow and not text[node.start + 1 : node.end - 1].strip()
 
 
-def _is_blank(text: str, path: Path) -> bool:
-    node = find(parse(text), path)
+def _is_blank(text: str, path: KeyPath) -> bool:
+    node = find_node(parse_jsonc(text), path)
     return node is not None and _is_empty(text, node)
 
 
@@ -209,5 +365,5 @@ def _rendered(value: Any, indent: str, unit: str, end: str) -> str:
     return f"{end}{indent}".join(lines)
 
 
-def _named(path: Path) -> str:
+def _named(path: KeyPath) -> str:
     return ".".join(map(str, path)) or "the document"

@@ -5,11 +5,14 @@ Every place and shape is from the host's own documents, linked beside it. An eve
 where its host's adapter (serve/hooks/hosts) makes something of it: each costs the host a process.
 """
 
+import json
+import shlex
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from serve.connect import opencode
 from serve.connect.document import (
     Document,
     Handler,
@@ -20,8 +23,76 @@ from serve.connect.document import (
     rules_file,
     toml_file,
 )
-from serve.connect.machine import Install, Machine
-from serve.connect.texts import text
+from serve.server.callers import hook_key
+from store.home.registry import HOST
+
+# Machine: where the user's files lie. Install: how a host reaches this mnemolog.
+#
+# Hosts of a desktop have neither the user's PATH nor the environment of a shell, so every path
+# that
+# is written is absolute and the home is always named.
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The user's home folder, the environment, and the platform as `sys.platform` names it."""
+
+    home: Path
+    environ: Mapping[str, str]
+    platform: str
+
+    def folder(self, variable: str, default: str) -> Path:
+        """Return the folder a variable names, else the default in the home folder."""
+        named = self.environ.get(variable)
+        return Path(named).expanduser() if named else self.home / default
+
+    def has(self, program: str) -> bool:
+        return shutil.which(program, path=self.environ.get("PATH", "")) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """This mnemolog: its interpreter, the folder of its code, its home and what opens it."""
+
+    python: str
+    code: Path
+    home: Path
+    tenant: str | None
+    port: int
+    token: str
+    platform: str
+
+    def client(self, host: str) -> tuple[str, ...]:
+        """Return the command that a host runs for each event; it needs no package of ours."""
+        return (*self._run("client.py"), host, *self._where())
+
+    def bridge(self) -> tuple[str, ...]:
+        """Return the command of the MCP server; it holds no secret and starts the daemon."""
+        return (*self._run("mcp_bridge.py"), *self._where())
+
+    def url(self, host: str) -> str:
+        """Return where a host posts its events."""
+        tenant = f"?tenant={self.tenant}" if self.tenant else ""
+        return f"http://{HOST}:{self.port}/v1/hooks/{host}{tenant}"
+
+    def key(self, host: str) -> str:
+        return hook_key(self.token, host, self.tenant)
+
+    def line(self, host: str) -> str:
+        """Return the client's command as the line a shell takes."""
+        return shell_line(self.client(host), self.platform)
+
+    def _run(self, script: str) -> tuple[str, ...]:
+        return (self.python, "-I", "-S", str(self.code / script))
+
+    def _where(self) -> tuple[str, ...]:
+        return ("--home", str(self.home), *(("--tenant", self.tenant) if self.tenant else ()))
+
+
+def shell_line(words: tuple[str, ...], platform: str) -> str:
+    """Return a command line; on Windows as programs there split it."""
+    return subprocess.list2cmdline(words) if platform == "win32" else shlex.join(words)
+
 
 TIMEOUT_S = 5  # the client answers within its own deadline; this ends one that hangs
 HTTP_TIMEOUT_S = (
@@ -32,7 +103,7 @@ _SKELETON = '{\n  "version": 1\n}\n'
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostSettings:
     """One agent host. `documents` are the files that connect edits, `rules` those for its rules."""
 
     name: str
@@ -237,7 +308,7 @@ def _opencode(machine: Machine, install: Install) -> tuple[Document, ...]:
     value: Handler = {"type": "local", "command": list(install.bridge()), "enabled": True}
     start = '{\n  "$schema": "https://opencode.ai/config.json"\n}\n'
     return (
-        own_file(folder / "plugins/mnemolog.js", opencode.plugin(install), opencode.MARK),
+        own_file(folder / "plugins/mnemolog.js", opencode_plugin(install), OPENCODE_MARK),
         json_file(settings, Server(("mcp",), value, newer=("mcp", "servers")), start=start),
     )
 
@@ -249,7 +320,7 @@ def command_of(install: Install) -> Handler:
 
 
 def _rules_in(file: Callable[[Machine], Path]) -> Callable[[Machine], tuple[Document, ...]]:
-    return lambda machine: (rules_file(file(machine), text("rules.md")),)
+    return lambda machine: (rules_file(file(machine), packaged_text("rules.md")),)
 
 
 def _vscode_rules(machine: Machine) -> tuple[Document, ...]:
@@ -257,13 +328,13 @@ def _vscode_rules(machine: Machine) -> tuple[Document, ...]:
     # https://code.visualstudio.com/docs/agent-customization/custom-instructions
     file = _copilot_folder(machine) / "instructions" / "mnemolog.instructions.md"
     header = '---\nname: mnemolog\napplyTo: "**"\n---\n\n'
-    return (own_file(file, header + text("rules.md"), "name: mnemolog\n"),)
+    return (own_file(file, header + packaged_text("rules.md"), "name: mnemolog\n"),)
 
 
-HOSTS: Mapping[str, Host] = {
+HOST_SETTINGS: Mapping[str, HostSettings] = {
     host.name: host
     for host in (
-        Host(
+        HostSettings(
             "claude-code",
             "Claude Code",
             ("claude",),
@@ -272,7 +343,7 @@ HOSTS: Mapping[str, Host] = {
             _rules_in(lambda machine: _claude_folder(machine) / "CLAUDE.md"),
             "sessions that run already take the hooks up when they start anew",
         ),
-        Host(
+        HostSettings(
             "codex",
             "Codex",
             ("codex",),
@@ -282,7 +353,7 @@ HOSTS: Mapping[str, Host] = {
             "Codex skips hooks without a word until you trust them: start `codex`, where it asks "
             "(or type /hooks)",
         ),
-        Host(
+        HostSettings(
             "gemini",
             "Gemini CLI",
             ("gemini",),
@@ -290,7 +361,7 @@ HOSTS: Mapping[str, Host] = {
             _gemini,
             _rules_in(lambda machine: _gemini_folder(machine) / "GEMINI.md"),
         ),
-        Host(
+        HostSettings(
             "vscode",
             "VS Code",
             ("code", "code-insiders", "codium"),
@@ -299,7 +370,7 @@ HOSTS: Mapping[str, Host] = {
             _vscode_rules,
             "VS Code asks whether to trust the MCP server when it starts it first",
         ),
-        Host(
+        HostSettings(
             "cursor",
             "Cursor",
             ("cursor", "cursor-agent"),
@@ -308,7 +379,7 @@ HOSTS: Mapping[str, Host] = {
             lambda machine: (),
             "Cursor drops what a hook says about a prompt: recall comes by the MCP server there",
         ),
-        Host(
+        HostSettings(
             "copilot",
             "Copilot CLI",
             ("copilot",),
@@ -316,7 +387,7 @@ HOSTS: Mapping[str, Host] = {
             _copilot,
             _rules_in(lambda machine: _copilot_folder(machine) / "copilot-instructions.md"),
         ),
-        Host(
+        HostSettings(
             "opencode",
             "OpenCode",
             ("opencode",),
@@ -326,3 +397,28 @@ HOSTS: Mapping[str, Host] = {
         ),
     )
 }
+
+
+# The plugin that OpenCode loads: it hands OpenCode's events to our client and adds what comes
+# back.
+#
+# OpenCode runs plugins inside itself (https://opencode.ai/docs/plugins), so this one never throws,
+# never waits longer than the client may take, and is silent where anything is wrong. The events
+# have
+# the names and fields of Claude Code's.
+
+OPENCODE_MARK = "// written by `mnemolog connect opencode`"
+
+
+def opencode_plugin(install: Install) -> str:
+    """Return the plugin's text, with the client's command in it."""
+    command = json.dumps(list(install.client("opencode")))
+    return packaged_text("opencode.js").replace("COMMAND_OF_THE_CLIENT", command)
+
+
+# The texts that are written as they stand: rules, a skill, a plugin's page and its code.
+
+
+def packaged_text(name: str) -> str:
+    """Return a text of this folder."""
+    return (Path(__file__).parent / "texts" / name).read_text(encoding="utf-8")

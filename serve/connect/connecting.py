@@ -1,0 +1,375 @@
+"""
+connect() and disconnect(): the plan for one host, and how it is carried out.
+"""
+
+import difflib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from serve.connect.document import Document
+from serve.connect.host_settings import HostSettings, Install, Machine
+from serve.connect.json_edit import blanks_of
+from store.home.errors import ConfigError, LogReadOnly
+from store.home.files import replace_file
+
+# The file `connections.json` of the home: what connecting found, to leave no trace when it is
+# undone.
+#
+# Which hosts are connected is read from the hosts' own files, never from here; without this file
+# disconnecting takes out the same, and may leave an empty object or folder behind.
+
+
+class Before(StrEnum):
+    """What a file was before we first wrote to it."""
+
+    NONE = "none"
+    BLANK = "blank"
+    FULL = "full"
+
+
+class OriginalFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file before us: a blank one's text, and the white space inside its empty containers."""
+
+    was: Before = Before.FULL
+    text: str = ""
+    blanks: tuple[tuple[tuple[str | int, ...], str], ...] = ()
+
+
+class ConnectedHost(msgspec.Struct, frozen=True):
+    """A host: when last connected, in microseconds UTC, and its files by their path."""
+
+    at: int
+    files: dict[str, OriginalFile]
+
+
+class Connections(msgspec.Struct, frozen=True):
+    """Every host, and the folders that had to be made."""
+
+    hosts: dict[str, ConnectedHost] = {}
+    folders: tuple[str, ...] = ()
+
+
+_decoder = msgspec.json.Decoder(Connections)
+
+
+def read_connections(home: Path) -> Connections:
+    """Return what the home knows; raise ConfigError where the file cannot be read."""
+    path = connections_file(home)
+    try:
+        return _decoder.decode(path.read_bytes())
+    except FileNotFoundError:
+        return Connections()
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}): move it away") from error
+
+
+def write_connections(home: Path, connections: Connections) -> None:
+    """Replace the file; delete it where nothing is connected."""
+    if connections.hosts or connections.folders:
+        replace_file(connections_file(home), msgspec.json.format(msgspec.json.encode(connections)))
+    else:
+        connections_file(home).unlink(missing_ok=True)
+
+
+def connections_file(home: Path) -> Path:
+    return home / "connections.json"
+
+
+# Changes to hosts' files: planned as texts, shown as differences, made one file at a time.
+#
+# A host may write its settings at any moment. So the bytes are compared just before they are
+# replaced; where they changed, the same edit is made on what is there now. A file keeps its mode
+# and
+# stays behind its symbolic link; what was there before is kept in `<home>/backups/hosts`.
+
+KEPT = 20  # backups
+MOST_READ = 16 << 20  # bytes; a host that keeps its history in its settings fills a few of them
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file as it is and as it is to be; None where there is none."""
+
+    document: Document
+    before: bytes | None
+    after: bytes | None
+    is_taken: bool
+    hold: OriginalFile | None  # what is to be known when it is taken out again
+
+    @property
+    def path(self) -> Path:
+        return self.document.path
+
+    @property
+    def is_one(self) -> bool:
+        return self.before != self.after
+
+    def difference(self, context: int = 2) -> list[str]:
+        """Return the lines of the unified difference, without line ends."""
+        old, new = _lines(self.before), _lines(self.after)
+        name = str(self.path)
+        from_, to = (os.devnull if one is None else name for one in (self.before, self.after))
+        found = difflib.unified_diff(old, new, from_, to, n=context, lineterm="")
+        return [line.rstrip("\r\n") for line in found]
+
+
+def plan_change(document: Document, hold: OriginalFile | None, *, is_taken: bool) -> FileChange:
+    """Return what connecting, or disconnecting, makes of a file; raise ConfigError naming it."""
+    before = _read(document.path)
+    try:
+        return _taken(document, before, hold) if is_taken else _put(document, before, hold)
+    except ConfigError as error:
+        raise ConfigError(f"{document.path}: {error}") from error
+
+
+def apply_change(change: FileChange, folders: list[str]) -> FileChange:
+    """Make a change; return it as it was made. Folders that had to be made are added to the list.
+
+    Raise ConfigError where the file cannot be written, or changes each time it is looked at.
+    """
+    for _ in range(_TRIES):
+        if not change.is_one:
+            return change
+        try:
+            real = change.path.resolve()
+            folders += [str(one) for one in _missing(real.parent)]
+            if _read(change.path) == change.before:
+                _write(real, change.after)
+                return change
+        except OSError as error:
+            raise ConfigError(f"{change.path} cannot be written ({error.strerror})") from error
+        change = plan_change(change.document, change.hold, is_taken=change.is_taken)
+    raise ConfigError(f"{change.path} keeps being written by another program: close it first")
+
+
+def back_up(home: Path, name: str, changes: list[FileChange]) -> Path | None:
+    """Keep what the changed files hold in `<home>/backups/hosts`; return the folder, if any."""
+    kept = [change for change in changes if change.is_one and change.before is not None]
+    if not kept:
+        return None
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+    folder = home / "backups" / "hosts" / f"{stamp}-{name}"
+    try:
+        for change in kept:
+            replace_file(folder / _flat(change.path), change.before or b"")
+    except OSError as error:
+        raise LogReadOnly(f"{folder} cannot be written ({error.strerror})") from error
+    for old in sorted(folder.parent.iterdir())[:-KEPT]:
+        shutil.rmtree(old)
+    return folder
+
+
+def drop_folders(folders: list[str]) -> list[str]:
+    """Remove folders that we made and that hold nothing now; return those that are left."""
+    left = []
+    for folder in sorted(folders, key=len, reverse=True):
+        try:
+            Path(folder).rmdir()
+        except FileNotFoundError:
+            continue
+        except OSError:  # something lies in it
+            left.append(folder)
+    return left
+
+
+def _put(document: Document, before: bytes | None, hold: OriginalFile | None) -> FileChange:
+    text = _text(before)
+    is_blank = _is_blank(text)
+    start = document.start if is_blank else text
+    if hold is None or is_blank or not document.entries(text):  # else it is known from before
+        was = Before.FULL if not is_blank else Before.BLANK if before is not None else Before.NONE
+        places = tuple(blanks_of(start, document.places).items()) if document.places else ()
+        hold = OriginalFile(was, text if is_blank else "", places)
+    return FileChange(document, before, document.put(start).encode(), False, hold)
+
+
+def _taken(document: Document, before: bytes | None, hold: OriginalFile | None) -> FileChange:
+    if before is None or _is_blank(_text(before)) or not document.entries(_text(before)):
+        return FileChange(document, before, before, True, hold)
+    hold = hold or OriginalFile()
+    text = document.take(_text(before), dict(hold.blanks))
+    after: bytes | None = text.encode()
+    if "".join(text.split()) == "".join(document.start.split()):
+        if hold.was == Before.NONE:
+            after = None
+        elif hold.was == Before.BLANK:
+            after = hold.text.encode()
+    return FileChange(document, before, after, True, hold)
+
+
+def our_entries(document: Document) -> list[Any]:
+    """Return what is ours in a file; raise ConfigError, naming it, where it does not parse."""
+    return _asked(document, document.entries) or []
+
+
+def settings_values(document: Document) -> Any:
+    """Return what a file says, None where it says nothing; raise ConfigError as `entries` does."""
+    return _asked(document, document.values)
+
+
+def _asked(document: Document, ask: Callable[[str], Any]) -> Any:
+    text = _text(_read(document.path))
+    try:
+        return None if _is_blank(text) else ask(text)
+    except ConfigError as error:
+        raise ConfigError(f"{document.path}: {error}") from error
+
+
+def _is_blank(text: str) -> bool:
+    return not text.strip("\ufeff \t\r\n")
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a pipe or a device would be read for ever
+            raise ConfigError(f"{path} cannot be read: it is not a file; move it away")
+        with path.open("rb") as file:
+            data = file.read(MOST_READ + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
+    if len(data) > MOST_READ:
+        raise ConfigError(f"{path} is over {MOST_READ >> 20} MiB, too large for a settings file")
+    return data
+
+
+def _text(data: bytes | None) -> str:
+    try:
+        return (data or b"").decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"it is not UTF-8 at byte {error.start}") from error
+
+
+def _write(path: Path, data: bytes | None) -> None:
+    if data is None:
+        path.unlink()
+        return
+    try:
+        mode = path.stat().st_mode & 0o7777
+    except FileNotFoundError:
+        mode = None
+    if mode is not None and not os.access(path, os.W_OK):
+        raise PermissionError(0, "it is read-only", str(path))
+    replace_file(path, data)
+    if mode is not None:
+        path.chmod(mode)
+
+
+def _missing(folder: Path) -> Iterator[Path]:
+    while not folder.exists():
+        yield folder
+        folder = folder.parent
+
+
+def _lines(data: bytes | None) -> list[str]:
+    return _text(data).splitlines(keepends=True)
+
+
+def _flat(path: Path) -> str:
+    """Return a file's name in a backup, which tells where it lay."""
+    return "_".join(path.absolute().parts[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionPlan:
+    """What is to happen to a host's files; those that stay as they are stand there too."""
+
+    host: HostSettings
+    home: Path
+    is_taken: bool
+    all: tuple[FileChange, ...]
+
+    @property
+    def changes(self) -> list[FileChange]:
+        return [change for change in self.all if change.is_one]
+
+
+def plan_connection(
+    host: HostSettings, machine: Machine, install: Install, *, rules: bool = True
+) -> ConnectionPlan:
+    """Return what connecting changes; without `rules` they are taken out where they stand.
+
+    Raise ConfigError for a file that cannot be read or does not parse.
+    """
+    known = _known_files(install.home, host)
+    puts = [_plan_for(one, known, is_taken=False) for one in host.documents(machine, install)]
+    puts += [_plan_for(one, known, is_taken=not rules) for one in host.rules(machine)]
+    return ConnectionPlan(host, install.home, False, tuple(puts))
+
+
+def plan_disconnection(host: HostSettings, machine: Machine, install: Install) -> ConnectionPlan:
+    """Return what disconnecting changes; raise ConfigError as `connecting` does."""
+    known = _known_files(install.home, host)
+    files = documents(host, machine, install)
+    return ConnectionPlan(
+        host, install.home, True, tuple(_plan_for(one, known, is_taken=True) for one in files)
+    )
+
+
+def apply_plan(plan: ConnectionPlan, now: int) -> Path | None:
+    """Make the changes; return the folder of the backup, if one was made.
+
+    What is known of the files is written before them, so that a stop in the midst can be undone.
+    """
+    backup = back_up(plan.home, plan.host.name, plan.changes)
+    connections = read_connections(plan.home)
+    holds = {str(one.path): one.hold for one in plan.all if one.hold is not None}
+    if not plan.is_taken:
+        entry = ConnectedHost(now, holds)
+        connections = Connections(connections.hosts | {plan.host.name: entry}, connections.folders)
+        write_connections(plan.home, connections)
+    folders = list(connections.folders)
+    try:
+        for change in plan.changes:
+            apply_change(change, folders)
+    finally:
+        connections = Connections(connections.hosts, tuple(dict.fromkeys(folders)))
+        write_connections(plan.home, connections)
+    if plan.is_taken:
+        left = {name: one for name, one in connections.hosts.items() if name != plan.host.name}
+        folders = drop_folders(folders)
+        write_connections(plan.home, Connections(left, tuple(folders) if left else ()))
+    return backup
+
+
+def documents(host: HostSettings, machine: Machine, install: Install) -> tuple[Document, ...]:
+    return (*host.documents(machine, install), *host.rules(machine))
+
+
+def entries_of_host(host: HostSettings, machine: Machine, install: Install) -> list[Any]:
+    """Return what is ours in the files that hooks and servers are read from; none: not connected.
+
+    Raise ConfigError for a file that does not parse.
+    """
+    files = host.documents(machine, install)
+    return [entry for one in files for entry in our_entries(one)]
+
+
+def is_current(host: HostSettings, machine: Machine, install: Install) -> bool:
+    """Whether connecting again would leave the files with hooks and servers as they are."""
+    known = _known_files(install.home, host)
+    files = host.documents(machine, install)
+    return not any(_plan_for(one, known, is_taken=False).is_one for one in files)
+
+
+def _known_files(home: Path, host: HostSettings) -> dict[str, OriginalFile]:
+    connected = read_connections(home).hosts.get(host.name)
+    return connected.files if connected else {}
+
+
+def _plan_for(document: Document, known: dict[str, OriginalFile], *, is_taken: bool) -> FileChange:
+    try:
+        return plan_change(document, known.get(str(document.path)), is_taken=is_taken)
+    except ConfigError as error:
+        raise ConfigError(f"{error} (nothing was changed)") from error
