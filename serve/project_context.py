@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from store.home import config, failures, projects
-from store.home.config import Choices, Settings
+from store.home import config, failures, pauses, projects
+from store.home.config import RECORD_KINDS, Choices, Settings, is_off
 from store.home.errors import ConfigError
 from store.home.pauses import Pause, Pauses
 from store.home.projects import git_root, project_of
@@ -139,3 +140,37 @@ def _mark(path: Path) -> object:
     except (OSError, ValueError) as error:
         return type(error).__name__
     return path, found.st_mtime_ns, found.st_size, found.st_ino
+
+
+# Recording: what of a session is written to the log as seen from a place, and what is paused.
+
+
+def current_pauses(home: Path, now: int) -> tuple[list[Pause], str]:
+    """Return what is paused at a moment, and why that cannot be told, "" where it can."""
+    try:
+        return [one for one in pauses.read(home) if one.holds(now)], ""
+    except ConfigError as error:
+        return [], str(error)
+
+
+def recording_status(settings: Settings, fault: str, cwd: Path, now: int) -> dict[str, Any]:
+    """Return what is recorded in a directory, why nothing is, and all that is paused.
+
+    `fault` is what is wrong with a settings file there.
+    """
+    kinds = settings.choices.record
+    found, unread = current_pauses(settings.home, now)
+    project = settings.choices.project or project_of(cwd) or ""
+    off = fault or unread
+    if not off and not kinds:
+        off = f"`record` is false in {settings.origin.get('record', 'the settings')}"
+    if not off and (one := Pauses(settings.home).of("", project, str(cwd), now)):
+        off = pause_text(one)
+    if not off and is_off():
+        off = "MNEMOLOG_OFF is set here"
+    return {
+        "kinds": [] if off else list(kinds),
+        "left_out": [one for one in RECORD_KINDS if off or one not in kinds],
+        "off": off or None,
+        "paused": [pauses.shown(one) for one in found],
+    }

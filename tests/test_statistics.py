@@ -15,7 +15,9 @@ from serve.reader.reader import Reader
 from serve.reader.view import View
 from serve.reports.charts import render_figure
 from serve.reports.holdings import memory_counts
-from serve.reports.statistics import (
+from serve.reports.statistics_plots import file_charts, lesson_impact
+from serve.reports.statistics_rendering import counts, statistics_payload
+from serve.reports.tenant_statistics import (
     Statistics,
     count_open_proposals,
     growth,
@@ -27,8 +29,6 @@ from serve.reports.statistics import (
     statistics,
     tenant_stats,
 )
-from serve.reports.statistics_plots import file_charts, lesson_impact
-from serve.reports.statistics_rendering import counts, statistics_payload
 from store.derived.lessons import Counts
 from store.home import failures
 from store.home.tenant import Tenant

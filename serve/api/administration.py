@@ -23,7 +23,7 @@ from msgspec import Meta
 
 from serve.api.openapi import document
 from serve.api.operation import Call, Nothing, Operation, Reply
-from serve.reports.statistics import tenant_stats
+from serve.reports.tenant_statistics import tenant_stats
 from serve.server import tenant_admin
 from serve.server.metrics import MIMETYPE, exposition
 from serve.server.open_tenants import OpenTenants

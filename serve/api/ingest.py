@@ -15,12 +15,11 @@ from serve.api.preconditions import IDEMPOTENCY_KEY, MARK, idempotency_key
 from serve.api.shapes import InTenant, SentDraft
 from serve.fields import ProjectName, TenantName
 from serve.reports.listing import Position
-from serve.reports.receipts import ingest_job_fields
 from store.home.instants import new_id
 from store.home.projects import named_project
 from store.ingest.batch import MAX_ITEMS, Batch, Turn, make_batch, turn_drafts
 from store.ingest.job_queue import Queue
-from store.ingest.queue_file import Job, Outcome, State
+from store.ingest.queue_file import Job, Outcome, State, job_fields
 from store.log.commands import Draft
 from store.log.event_kinds import Name
 
@@ -68,12 +67,12 @@ def queue_of(call: Call[Any, Any]) -> Queue:
 
 def summarize_job(job: Job) -> JobInShort:
     """Return a job as it is sent."""
-    return JobInShort(**ingest_job_fields(job))
+    return JobInShort(**job_fields(job))
 
 
 def _whole_job(job: Job, outcome: Outcome) -> WholeJob:
     because = tuple(Refused(one.item, one.reason) for one in outcome.refused)
-    return WholeJob(ids=outcome.ids, because=because, **ingest_job_fields(job))
+    return WholeJob(ids=outcome.ids, because=because, **job_fields(job))
 
 
 JOB_OPERATIONS = (

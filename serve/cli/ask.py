@@ -10,7 +10,7 @@ import msgspec
 from serve import formatting
 from serve.cli import environment, output
 from serve.cli.environment import Environment
-from serve.reports.recording_status import recording_status
+from serve.project_context import recording_status
 from store.home.config import Settings
 from store.home.errors import InvalidInput, LogError
 from store.home.instants import isoformat

@@ -2,7 +2,6 @@
 Session: what the group's options say, and what every command opens with it.
 """
 
-import http.client
 import os
 import sys
 import time
@@ -178,6 +177,8 @@ def request_as_owner(
     settings: Settings, server: Server, method: str, path: str, timeout_s: float
 ) -> tuple[int, bytes]:
     """Return the status and body of what a server answers the owner; raise ConfigError for none."""
+    import http.client
+
     from store.home.http_access import owner_token
 
     headers = {

@@ -10,12 +10,11 @@ import click
 
 from serve.cli import environment, output
 from serve.cli.environment import Environment
-from serve.reports.receipts import ingest_job_fields
 from store.home.config import Settings
 from store.home.errors import LogError, QueueFull
 from store.home.instants import isoformat
 from store.home.projects import checked_project
-from store.ingest.queue_file import STATES
+from store.ingest.queue_file import STATES, job_fields
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def show(env: Environment, /, job: str, as_json: bool) -> None:
     found, outcome = queue.get(job), queue.outcome(job)
     if as_json:
         because = [{"item": one.item, "reason": one.reason} for one in outcome.refused]
-        output.emit(ingest_job_fields(found) | {"ids": outcome.ids, "because": because})
+        output.emit(job_fields(found) | {"ids": outcome.ids, "because": because})
         return
     output.say(f"{found.id}  {_standing(found)}")
     output.say(f"accepted {isoformat(found.at)}, {found.attempts} attempts")
@@ -195,7 +194,7 @@ def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
             {
                 "recorded": done,
                 "refused": refused,
-                "jobs": [ingest_job_fields(one) for one in found],
+                "jobs": [job_fields(one) for one in found],
             }
         )
         return
@@ -210,7 +209,7 @@ def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
 def _list(env: Environment, state: Any, limit: int, *, as_json: bool) -> None:
     found = _queue(env.settings()).list_jobs(state, limit=limit)
     if as_json:
-        output.emit({"jobs": [ingest_job_fields(one) for one in found]})
+        output.emit({"jobs": [job_fields(one) for one in found]})
     elif not found:
         output.say(f"no {state} jobs" if state else "nothing has been accepted")
     else:

@@ -9,13 +9,12 @@ import msgspec
 from serve import formatting
 from serve.cli import environment, learn, output
 from serve.cli.environment import Environment
-from serve.recall.off_policy import Worth, gain, worth
-from store.derived.routes import LEVELS, STATES, Held, Routes, informative_rewards
 from store.home.instants import isoformat
 from store.home.projects import checked_project
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
+    from serve.recall.off_policy import Worth
     from store.derived.routes import Routes
     from store.home.config import Settings
 
@@ -309,7 +308,7 @@ def _print_conflicts(found: Sequence[dict[str, Any]]) -> None:
 # the log says serving it instead would be worth.
 
 
-def routes_payload(routes: Routes) -> dict[str, Any]:
+def routes_payload(routes: "Routes") -> dict[str, Any]:
     """Return it as JSON has it: the policy, a row for each action that was ever chosen and for each
     that is served beside one, and the policies before, the newest first.
     """
@@ -323,7 +322,10 @@ def routes_payload(routes: Routes) -> dict[str, Any]:
     }
 
 
-def _rows(routes: Routes) -> list[dict[str, Any]]:
+def _rows(routes: "Routes") -> list[dict[str, Any]]:
+    from serve.recall.off_policy import worth
+    from store.derived.routes import LEVELS, STATES, Held, informative_rewards
+
     policy, held, recalls = routes.policy(), routes.held, routes.recalls
     rows = []
     for state in STATES:
@@ -351,10 +353,12 @@ def _rows(routes: Routes) -> list[dict[str, Any]]:
     return rows
 
 
-def _estimate(served: Worth, other: Worth) -> dict[str, float] | None:
+def _estimate(served: "Worth", other: "Worth") -> dict[str, float] | None:
     """Return what serving the other would gain; None where the log never compared the two."""
     if not served.samples or not other.samples:
         return None
+    from serve.recall.off_policy import gain
+
     found = gain(served, other)
     return {
         "gain": round(found.value, 4),

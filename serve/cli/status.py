@@ -19,7 +19,7 @@ from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.lessons.lesson_stats import LessonStats
-    from serve.reports.statistics import Statistics
+    from serve.reports.tenant_statistics import Statistics
     from serve.reports.usefulness import Period, Usefulness
     from store.home.registry import Server
 
@@ -32,7 +32,7 @@ def status(env: Environment, /, as_json: bool) -> None:
 
     Files are not read; `mnemolog doctor` does that.
     """
-    from serve.reports.recording_status import recording_status
+    from serve.project_context import recording_status
 
     settings, fault = env.settings_and_fault()
     tenant = environment.chosen_tenant(settings)
@@ -107,7 +107,7 @@ def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, An
     """Return how many episodes there are and what they take; None where nothing can be read."""
     import msgspec
 
-    from serve.reports.recording_status import episode_storage
+    from serve.reports.holdings import episode_storage
     from store.home.errors import LogError, SnapshotError
     from store.memories.memories_projection import MEMORIES_PROJECTION
     from store.memories.rows import MemoryRows
@@ -238,8 +238,8 @@ def stats(env: Environment, /, plot: Path | None, as_json: bool) -> None:
         from serve.lessons import lesson_stats
         from serve.reader.filters import Filter
         from serve.reader.reader import Reader
-        from serve.reports.statistics import statistics
         from serve.reports.statistics_rendering import statistics_payload
+        from serve.reports.tenant_statistics import statistics
         from store.embedders.embedder import make_embedder
 
         model = make_embedder(settings.choices.embedder, settings.home)

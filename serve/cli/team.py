@@ -17,7 +17,7 @@ from store.home.tokens import MOST_PER_MINUTE, PER_MINUTE, SCOPES, Scope
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
-    from serve.reports.statistics import TenantStats
+    from serve.reports.tenant_statistics import TenantStats
     from store.home.registry import Server
     from store.home.tenant import Deleted
 
@@ -99,7 +99,7 @@ def create_tenant(env: Environment, /, name: str, as_json: bool) -> None:
 def show_tenant_stats(env: Environment, /, name: str | None, as_json: bool) -> None:
     """Show a tenant's figures; the default tenant if none is given."""
     from serve.reader.reader import Reader
-    from serve.reports.statistics import tenant_stats
+    from serve.reports.tenant_statistics import tenant_stats
     from store.embedders.embedder import make_embedder
 
     settings = env.settings()

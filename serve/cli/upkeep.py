@@ -158,7 +158,7 @@ def _findings(env: Environment) -> "list[Finding]":
 
 def _recording_findings(settings: Settings, fault: str) -> "list[Finding]":
     """Return what keeps sessions from being recorded: a broken file, a pause, a setting."""
-    from serve.reports.recording_status import recording_status
+    from serve.project_context import recording_status
     from store.maintenance.checkup import Finding
 
     if fault:

@@ -15,18 +15,19 @@ from markupsafe import Markup
 
 from serve import formatting
 from serve.dashboard.page_context import Site, tenant_url
+from serve.project_context import current_pauses
 from serve.reports import charts
 from serve.reports.charts import render_figure, render_svg
-from serve.reports.recording_status import EpisodeStorage, current_pauses, episode_storage
-from serve.reports.statistics import (
+from serve.reports.holdings import EpisodeStorage, episode_storage
+from serve.reports.statistics_plots import overview_charts
+from serve.reports.statistics_rendering import take_back
+from serve.reports.tenant_statistics import (
     LIVE_RECALLS,
     LiveCounters,
     Statistics,
     live_counters,
     statistics,
 )
-from serve.reports.statistics_plots import overview_charts
-from serve.reports.statistics_rendering import take_back
 from serve.reports.usefulness import Period, Usefulness
 from store.home.errors import LogError
 from store.log.event_log import EventLog

@@ -13,7 +13,6 @@ import msgspec
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View
 from store.home.instants import isoformat
-from store.ingest.queue_file import Job
 from store.log.event_kinds import Hit, Judged, Outcome, Prompted, Rated, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -164,20 +163,3 @@ def _body(receipt: Event) -> Recalled:
 
 
 # Ingested: an accepted batch as people and programs are told of it.
-
-
-def ingest_job_fields(job: Job) -> dict[str, Any]:
-    """Return a job's fields as they are sent."""
-    return {
-        "id": job.id,
-        "at": isoformat(job.at),
-        "state": job.state,
-        "attempts": job.attempts,
-        "next_at": isoformat(job.next_at) if job.state == "queued" else None,
-        "ended_at": isoformat(job.ended_at) if job.ended_at is not None else None,
-        "items": job.items,
-        "turns": job.turns,
-        "done": job.done,
-        "refused": job.refused,
-        "error": job.error,
-    }

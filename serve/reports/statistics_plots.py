@@ -20,8 +20,15 @@ from serve.reports.charts import (
     svg_number,
 )
 from serve.reports.holdings import SHOWN_STATES, MemoryCounts
-from serve.reports.statistics import DAY, Growth, RecallOutcomes, RecallRate, Spending, Statistics
 from serve.reports.statistics_rendering import CONFIDENCE, TOOK_MS, counts, score_edges
+from serve.reports.tenant_statistics import (
+    DAY,
+    Growth,
+    RecallOutcomes,
+    RecallRate,
+    Spending,
+    Statistics,
+)
 
 _LESSONS = 12  # of a picture
 _STEPS = {1: "day", 7: "week", 28: "four weeks", 364: "year"}

@@ -10,7 +10,13 @@ import numpy as np
 
 from serve.recall.context_block import short_id
 from serve.reports.holdings import Published
-from serve.reports.statistics import SPENDING_DAYS, Growth, RecallOutcomes, Statistics, Values
+from serve.reports.tenant_statistics import (
+    SPENDING_DAYS,
+    Growth,
+    RecallOutcomes,
+    Statistics,
+    Values,
+)
 from serve.reports.usefulness import CHARACTERS, Period, Usefulness
 from store.home.instants import isoformat
 from store.plans.job_catalog import ModelCost

@@ -13,6 +13,7 @@ import msgspec
 
 from store.home.errors import LogBusy, LogForeign, LogVersion
 from store.home.files import is_read_only
+from store.home.instants import isoformat
 from store.ingest.batch import Refused
 from store.log import log_file
 from store.log.events import Event
@@ -224,3 +225,23 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     # what was recorded may be erased from the log later: nothing of it is to stay here
     connection.pragma("secure_delete", True)
+
+
+# Taken.
+
+
+def job_fields(job: Job) -> dict[str, Any]:
+    """Return a job's fields as they are sent."""
+    return {
+        "id": job.id,
+        "at": isoformat(job.at),
+        "state": job.state,
+        "attempts": job.attempts,
+        "next_at": isoformat(job.next_at) if job.state == "queued" else None,
+        "ended_at": isoformat(job.ended_at) if job.ended_at is not None else None,
+        "items": job.items,
+        "turns": job.turns,
+        "done": job.done,
+        "refused": job.refused,
+        "error": job.error,
+    }
