@@ -147,7 +147,7 @@ def test_status_and_doctor_say_how_many_texts_wait(
     monkeypatch.setenv("MNEMOLOG_EMBEDDER", "table:/nowhere")
     build.rebuild(tenant, log, make_embedder("table:/nowhere", home), NOW)
     assert of(run("status", "--json"))["manifest"]["missing_vectors"] == 1
-    assert "1 texts wait for a vector" in run("status").stdout
+    assert "1 texts are waiting for a vector" in run("status").stdout
     found = {one["what"]: one["cure"] for one in of(run("doctor", "--json"))["findings"]}
     (waiting,) = [what for what in found if what.startswith("1 texts wait for a vector")]
     assert "mnemolog build" in found[waiting]
