@@ -206,8 +206,8 @@ def _usefulness_rows(found: Usefulness) -> list[tuple[str, list[str]]]:
     """Return the lines of the table of what agents were told: a figure for each period."""
     lines: tuple[tuple[str, Callable[[Period], int | None]], ...] = (
         ("Prompts", lambda one: one.prompts),
-        ("told something", lambda one: one.told),
-        ("answered in silence", lambda one: one.silent),
+        ("with notes", lambda one: one.told),
+        ("without notes", lambda one: one.silent),
         ("Notes given", lambda one: one.notes),
         ("of these before a tool", lambda one: one.warnings),
         ("Briefs at a session's start", lambda one: one.briefs),
