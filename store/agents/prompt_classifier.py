@@ -19,8 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-# Features of a prompt, or of one of its sentences: character n-grams, words, and what stands
-# around.
+# Features of a prompt or of one of its sentences: character n-grams, words and context.
 #
 # Each feature is hashed into one of `BUCKETS`; within a group (characters, words, context) every
 # different one weighs the same, so that a long text counts no more than a short one. The hashing

@@ -203,10 +203,8 @@ def _ended(prompted: Event, there: Iterable[Memory], topic: str | None) -> Itera
 # prompts: what the user types, in its questions to the memory too, and the lasting words that are
 # kept of it. commands: the tools that were used, with command lines, files and the names an edit
 # defines. outputs: what those tools wrote; without `commands` there is nothing to hang it on.
-# words:
-# what the agent said last in a turn, and a host's summary of what it compacted. What is off is
-# left
-# out here, before anything is written.
+# words: what the agent said last in a turn, and a host's summary of what it compacted. What is off
+# is left out here, before anything is written.
 
 FROM_PROMPT = "prompt"  # the source of a memory that quotes one
 SAID_OTHERWISE = "the user said otherwise"  # why a statement gave way to a later one

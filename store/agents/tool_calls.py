@@ -1,5 +1,5 @@
 """
-ToolUse, read from what a host tells of a tool: its name, what it was given, what came of it.
+Tool calls: what a host reports of one use of a tool, and the action event that is kept of it.
 """
 
 import re
@@ -188,7 +188,7 @@ def _paths(given: Mapping[str, Any]) -> Iterator[str]:
             yield from (found.strip() for found in _PATCHED.findall(value)[:MAX_FILES])
 
 
-# A deed: what the log keeps of one use of a tool, told by a hook or by a transcript.
+# The action event: what the log keeps of one tool call.
 
 MAX_ACTION_COMMAND = 1_000  # characters kept
 MAX_ERROR = 600  # of the end of a failure

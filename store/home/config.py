@@ -23,8 +23,6 @@ from store.home import projects
 from store.home.errors import ConfigError
 from store.home.files import replace_file
 
-# Taken.
-
 DEFAULT_TENANT = "default"
 
 

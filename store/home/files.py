@@ -196,7 +196,7 @@ def sync_tree(folder: Path) -> None:
             sync_file(path)
 
 
-# What the system says of a disk in trouble, in our words: what could not be done, and the cure.
+# Disk errors: what the system reports of a disk in trouble, as our errors with their fix.
 
 
 def disk_error(error: OSError, path: Path | None = None) -> LogError | None:

@@ -1,8 +1,11 @@
 """
-Request origin: whether a request came from this machine's programs or from our own pages.
+HTTP access: who may talk to our servers, the recall server's port and that of Dagster's pages.
 
-Host is checked against DNS rebinding, where a foreign page reaches us under its own name; Origin
-and Sec-Fetch-Site (https://www.w3.org/TR/fetch-metadata/) against pages of other sites and ports.
+The Host header is checked against DNS rebinding, where a foreign page reaches us under its own
+name; Origin and Sec-Fetch-Site (https://www.w3.org/TR/fetch-metadata/) against pages of other
+sites and ports. The owner's token opens everything. A browser is let in by a link that works once
+and shows a signed cookie from then on. Connections without an accepted request share a part of
+all, so that nobody who sends nothing keeps others out.
 """
 
 import base64

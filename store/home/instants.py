@@ -1,4 +1,8 @@
-"""Taken."""
+"""
+Instants and ids: microseconds UTC, as calendars tell them, and the ULIDs that are made of them.
+
+An id sorts by its moment; one that is derived from a source is the same each time it is read.
+"""
 
 import secrets
 from datetime import UTC, datetime, timedelta

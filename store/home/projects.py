@@ -1,4 +1,11 @@
-"""Taken."""
+"""
+Projects: which project a working directory belongs to, and which names need the user's consent.
+
+A project is found from the directory's git repository, the same for all its worktrees. A
+repository's `.mnemolog.toml` comes with other people's code, and the name it gives decides whose
+notes are shown there and where notes go: a name that none of its remotes bears holds only with
+the user's consent, kept in the home.
+"""
 
 import os
 import re

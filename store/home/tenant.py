@@ -1,8 +1,9 @@
 """
 Tenant: one isolated memory, a directory holding one log and what is derived from it.
 
-No query ever needs a tenant filter, because no file holds two tenants. Inside a tenant a memory may
-belong to a project; which one is found from the working directory, the same for all worktrees.
+No query ever needs a tenant filter, because no file holds two tenants. A tenant that is deleted is
+moved whole, so nothing is lost, and its tokens end: to bring it back, move its folder from
+`<home>/deleted` to `<home>/tenants`, under its name.
 """
 
 import os

@@ -455,7 +455,7 @@ def _erased_source(log: EventLog, recorded: Event) -> str | None:
     return None
 
 
-# What becomes of a goal: its status, how far it is, the day it is due.
+# Goals: their status, progress and due day.
 
 
 def change_goal(

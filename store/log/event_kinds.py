@@ -1,5 +1,9 @@
 """
-Body: what an event says beyond its envelope, and the types its fields are made of.
+The kinds of event: the body of each, a frozen value.
+
+An event says that something happened; nothing in it is ever changed. What can be computed from
+events (use counts, duplicates, what is current) is never an event but a projection's business.
+First the types of their fields, then what agents and jobs report, then what happens to memories.
 """
 
 from datetime import datetime
@@ -25,13 +29,12 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an event says beyond its envelope."""
 
 
-# What an agent's hooks tell of its work, what became of the lessons it was shown, and what waits
-# for
-# a person's word. Prompts, actions and the ends of turns make an episode; nothing here changes any
-# other memory.
+# What an agent's hooks report of its work, the outcome of the lessons it was shown, and what waits
+# for a person's decision. Prompts, actions and the ends of turns make an episode; nothing here
+# changes any other memory.
 #
-# The project, session and agent are the envelope's. A prompt and what the agent said last are kept
-# short; of a tool's output only the telling lines are, and the end of a failure.
+# Project, session and agent are in the envelope. A prompt and what the agent said last are kept
+# short; of a tool's output only the telling lines, and the end of a failure.
 
 Intent = Literal["small_talk", "command", "question", "work", "correction", "general", "recap"]
 Doing = Literal["run", "edit", "read", "search", "recall", "remember", "other"]
@@ -143,12 +146,10 @@ class Rejected(Body, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-# What jobs did: the plans they made of the memory, what became of these, and what a model was
-# paid.
+# What jobs did: the plans they made, what became of these, and what a model was paid.
 #
-# A plan is carried out by appending the events its steps name. One that was undone counts as if
-# those
-# had never been written (`EventLog.effective_events`): its memories are as before, to the byte.
+# A plan is carried out by appending the events its steps name. A plan that was undone counts as if
+# they had never been written (`EventLog.effective_events`).
 
 Job = Literal[
     "consolidate", "reflect", "distill", "facts", "importance", "archive", "judge", "route"
@@ -268,12 +269,7 @@ class Called(Body, frozen=True, kw_only=True):
     error: str | None = None
 
 
-# The kinds of event: one frozen value for each, to and from JSON.
-#
-# An event says that something happened; nothing in it is ever changed. What can be computed from
-# events (use counts, duplicates, what is current) is never an event but a projection's business.
-# A kind this version does not know is read as `Unknown` and left out of every projection, so a log
-# written by a later version can still be read.
+# What happens to memories, and the receipts of recalls.
 
 MemoryKind = Literal[
     "fact",

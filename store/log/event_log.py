@@ -214,7 +214,7 @@ class EventLog:
 
     def known_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are in the log already."""
-        return log_queries.known(self._fetch, ids)
+        return log_queries.known_ids(self._fetch, ids)
 
     def ids_with_prefix(
         self, prefix: str, limit: int = 5, kinds: Sequence[str] = ("recorded", "prompted")
@@ -222,7 +222,7 @@ class EventLog:
         """Return up to `limit` ids that start with `prefix`, in order; of memories, which a
         prompt begins too, or `kinds`.
         """
-        return log_queries.matching(self._fetch, prefix, limit, kinds)
+        return log_queries.ids_with_prefix(self._fetch, prefix, limit, kinds)
 
     def counts(self, until: int) -> dict[tuple[str, int], int]:
         """Return how many events up to a seq there are of each kind on each day since 1970 UTC."""
@@ -337,7 +337,7 @@ class EventLog:
 
     def erased_ids(self, until: int, after: int = 0) -> frozenset[str]:
         """Return the ids of the memories that were erased with `after` < seq <= `until`."""
-        return log_queries.erased(self._fetch, until, after)
+        return log_queries.erased_ids(self._fetch, until, after)
 
     def select_rows(
         self, where: str, values: tuple[object, ...], *, limit: int = MOST_SEQ
@@ -358,7 +358,7 @@ class EventLog:
         self, where: str, values: tuple[object, ...], limit: int
     ) -> list[tuple[int, int]]:
         """Return when some events happened, and their seqs, the newest first."""
-        return log_queries.places(self._fetch, where, values, limit)
+        return log_queries.select_places(self._fetch, where, values, limit)
 
     def row_batches(self, size: int) -> Iterator[list[Row]]:
         """Yield all rows as they lie, in order, up to `size` at a time; each batch is read when it

@@ -1,4 +1,9 @@
-"""Taken."""
+"""
+Event: one thing that happened, its envelope and its body, to and from JSON.
+
+A kind this version does not know is read as `Unknown` and left out of every projection, so a log
+written by a later version can still be read.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

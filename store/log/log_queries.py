@@ -1,8 +1,7 @@
 """
-Counted: what is asked of the log as a whole: which ids there are, how many events, of what, when.
+Log queries: the SQL behind `EventLog`'s questions, each a function with the name of its method.
 
-Each function is the method of `EventLog` of its name, which says what it returns. It asks through
-the log's own `Ask`; most are answered by an index alone, and no hash is looked at.
+They ask through the log's own `Ask`; most are answered by an index alone, and no hash is checked.
 """
 
 from collections.abc import Sequence
@@ -79,12 +78,12 @@ def at(ask: Ask, seq: int) -> int | None:
     return int(found[0][0]) if found else None
 
 
-def known(ask: Ask, ids: Sequence[str]) -> set[str]:
+def known_ids(ask: Ask, ids: Sequence[str]) -> set[str]:
     sql = "SELECT id FROM events WHERE id IN (SELECT value FROM json_each(?))"
     return {row[0] for row in ask(sql, (_listed(ids),))}
 
 
-def matching(ask: Ask, prefix: str, limit: int, kinds: Sequence[str]) -> list[str]:
+def ids_with_prefix(ask: Ask, prefix: str, limit: int, kinds: Sequence[str]) -> list[str]:
     marks = ", ".join("?" * len(kinds))
     found = ask(
         f"SELECT id FROM events WHERE kind IN ({marks}) AND id >= ? AND id < ? ORDER BY id LIMIT ?",
@@ -142,7 +141,7 @@ def subjects(ask: Ask, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
     return {name: frozenset(of for kind, of in found if kind == name) for name in kinds}
 
 
-def erased(ask: Ask, until: int, after: int) -> frozenset[str]:
+def erased_ids(ask: Ask, until: int, after: int) -> frozenset[str]:
     found = ask(
         "SELECT subject FROM events WHERE seq > ? AND seq <= ? AND kind = 'erased'",
         (after, until),
@@ -150,7 +149,9 @@ def erased(ask: Ask, until: int, after: int) -> frozenset[str]:
     return frozenset(row[0] for row in found)
 
 
-def places(ask: Ask, where: str, values: tuple[object, ...], limit: int) -> list[tuple[int, int]]:
+def select_places(
+    ask: Ask, where: str, values: tuple[object, ...], limit: int
+) -> list[tuple[int, int]]:
     rows = ask(
         f"SELECT at, seq FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
         (*values, limit),

@@ -137,8 +137,7 @@ def _said(wanted: Wanted) -> list[tuple[str, bool]]:
     return said
 
 
-# Recalls nobody has said anything of yet: they brought memories, and were neither rated nor
-# judged.
+# Unrated receipts: recalls that brought memories and were neither rated nor judged.
 
 SOON_US = 86_400 * 1_000_000  # a rating of a memory speaks of what brought it within a day
 DAY_US = 86_400 * 1_000_000

@@ -1,7 +1,7 @@
 """
-Rows: an event as the log's table keeps it, redacted and hashed, and back.
+Rows: an event as a row of the log's table, redacted and hashed, and back; how rows are written.
 
-The body of a row that was put away is empty: it lies in a segment (`store.log.segments`), and the
+The body of a row that was archived is empty: it lies in a segment (`store.log.segments`), and the
 row's own hash says what it must be.
 """
 
@@ -83,11 +83,8 @@ def _redact_stored(event: Event) -> Event:
     )
 
 
-# Writes: one event's row, and the one way in which rows that were written change.
-#
-# Rows change for two reasons only: an old receipt's body was put away in a segment, or a memory
-# was
-# erased. Both within `log_file.rewriting`.
+# Rows change for two reasons only: an old receipt's body was archived in a segment, or a memory
+# was erased. Both within `log_file.rewriting`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +159,8 @@ def rewrite_rows(
         )
 
 
-# An event that was kept, as today's patterns would keep it.
-#
 # The log holds what an earlier version took for no secret, until `mnemolog erase` takes it out.
-# What is built of it and what is shown of it go through here.
+# What is built of it and what is shown of it is redacted again by today's patterns.
 
 T = TypeVar("T")
 

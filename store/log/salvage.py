@@ -288,9 +288,8 @@ def _stamps(log: Path) -> tuple[object, ...]:
 # Pages: rows read off the pages of a SQLite file or its write-ahead file, without SQLite.
 #
 # SQLite gives nothing back that lies behind a damaged page, and drops every transaction after a
-# damaged frame. Each row here has a hash of its own, so a page can be read wherever it lies, and
-# what
-# is found is true or is not taken. Leaf pages of a table, records and overflow as in
+# damaged frame. Each row has a hash of its own, so a page can be read wherever it lies: a row is
+# true or is not taken. Leaf pages of a table, records and overflow as in
 # https://www.sqlite.org/fileformat2.html
 
 _PAGE = 4096  # SQLite's default, which every log has

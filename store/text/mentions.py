@@ -14,7 +14,6 @@ from itertools import chain
 from string import ascii_letters
 
 from store.text import mention_rules
-from store.text import mention_rules as mention_commands
 from store.text.mention_rules import (
     CODE_TOOLS,
     DOMAINS,
@@ -82,7 +81,7 @@ def _found(text: str) -> Iterator[Found]:
     if "`" in text:
         rules.append(ticked(text))
     if "$ " in text or "```" in text:
-        rules.append(mention_commands.shell_lines(text))
+        rules.append(mention_rules.shell_lines(text))
     if '": "' in text or '":"' in text:
         rules.append(dependencies(text))
     return chain.from_iterable(rules)

@@ -1,12 +1,12 @@
 """
-Statement: what a text says, so that two texts say the same if and only if theirs are equal.
+Strict duplicates: two texts say the same if and only if their statements are equal.
 
 Strict: all words and all marks, in order, but for what says nothing: case, white space, markdown,
 punctuation, articles and the plain "is" of an English text, the order of a list that has none. A
 number, a name, a path, a negation, a unit, a quantifier more or less, and it is another statement.
 So what says the same is found by a hash, among however many, and "says the same" is transitive.
 
-Two that are alike but for one value may be a correction: see `correction`.
+Two that are alike but for one value may be a correction: see `corrections`.
 """
 
 import re
@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
 
-# Words and marks: a text as the tokens that carry what it says.
+# Words and marks: the tokens that carry what a text says.
 #
 # What a person may write either way without saying anything else is taken away: case, white space,
 # markdown, quotes, punctuation, the two forms of a contraction. What tells two facts apart is kept
-# to
-# the letter, as a mark: numbers, versions, dates, paths, identifiers, flags, signs, units after a
-# number, code blocks, and the question mark. Letters keep their accents: "señal" is no "senal".
+# to the letter, as a mark: numbers, versions, dates, paths, identifiers, flags, signs, units after
+# a number, code blocks, and the question mark. Letters keep their accents: "señal" is no "senal".
 
 MARK = "\x00"  # begins a mark, which is compared letter by letter
 BULLET = "\x01"  # begins a line of a list without an order
@@ -344,10 +343,9 @@ def _hash(said: Sequence[str]) -> int:
 # Lists without an order: "ruff, mypy and pytest" says what "pytest, ruff and mypy" says.
 #
 # Most enumerations have an order that matters: steps, priorities, what is done one after the
-# other.
-# So a list is put in order only where it ends its sentence, follows a word that gathers things,
-# and
-# no word near it speaks of an order; points of a markdown list where no word of the text does.
+# other. So a list is put in order only where it ends its sentence, follows a word that gathers
+# things, and no word near it speaks of an order; points of a markdown list where no word of the
+# text does.
 
 _ANDS = frozenset("and und et y e и".split())
 _ORS = frozenset("or oder ou o или".split())
