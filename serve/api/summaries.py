@@ -275,7 +275,7 @@ def show_neighbourhood(call: Call[AboutEntity, Nothing]) -> Reply:
 def list_entities(call: Call[ByPrefix, Nothing]) -> Reply:
     asked = call.query
     found = call.tenant.reader.answer(
-        lambda view: graph_views.beginning(view, asked.prefix, asked.limit)
+        lambda view: graph_views.entities_with_prefix(view, asked.prefix, asked.limit)
     )
     return Reply({"entities": found})
 

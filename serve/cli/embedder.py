@@ -93,7 +93,7 @@ def test(context: click.Context, name: str | None, as_json: bool) -> None:
 def recommend(env: Environment, /, as_json: bool) -> None:
     """Recommend an embedder for what is installed, and say why."""
     settings = env.settings()
-    name, why, then = _recommended(settings)
+    name, why, then = _recommend(settings)
     if as_json:
         output.emit({"name": name, "why": why, "then": then})
         return
@@ -119,11 +119,11 @@ def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json
     settings = context.obj.settings()
     if as_json and not yes:
         raise InvalidInput("--json cannot ask: add --yes")
-    name = _lasting(name)
+    name = _absolute_name(name)
     told = _cost(settings, name)
     if not as_json:
         _tell(settings, told)
-    if not yes and not _agreed():
+    if not yes and not _confirm():
         output.say("nothing was changed")
         return
     model_facts.KnownModels(settings.home).forget(name)
@@ -155,7 +155,7 @@ def _here(settings: Settings) -> list[dict[str, Any]]:
     return [row | {"current": row["name"] == current} for row in rows]
 
 
-def _lasting(name: str) -> str:
+def _absolute_name(name: str) -> str:
     """Return the name with an absolute folder: servers and jobs run elsewhere."""
     kind, _, rest = name.partition(":")
     if kind in ("onnx", "table") and (path := Path(rest).expanduser()).is_dir():
@@ -169,7 +169,7 @@ def _fields(tried: "Trial") -> dict[str, Any]:
     return {"ok": tried.ok, **asdict(tried)}
 
 
-def _recommended(settings: Settings) -> tuple[str, str, str]:
+def _recommend(settings: Settings) -> tuple[str, str, str]:
     """Return the embedder to take, why, and what to do."""
     from importlib.util import find_spec
 
@@ -194,7 +194,7 @@ def _recommended(settings: Settings) -> tuple[str, str, str]:
     return name, why, f"Next: mnemolog embedder switch {name}"
 
 
-def _agreed() -> bool:
+def _confirm() -> bool:
     try:
         return click.confirm("go on?")
     except click.Abort:

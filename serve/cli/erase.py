@@ -86,7 +86,7 @@ def erase(
     settings = env.settings()
     tenant = environment.chosen_tenant(settings)
     with environment.open_log(settings) as log:
-        asked = _asked(log, ids, texts, sessions, with_derived, also_quotes)
+        asked = _select(log, ids, texts, sessions, with_derived, also_quotes)
         if not dry_run and not yes:
             _ask(log, asked, as_json=as_json)
         if dry_run:
@@ -114,7 +114,7 @@ def _who() -> str:
         return "somebody"
 
 
-def _asked(
+def _select(
     log: "EventLog",
     ids: tuple[str, ...],
     texts: tuple[str, ...],

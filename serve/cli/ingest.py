@@ -75,7 +75,7 @@ def add(env: Environment, /, file: Path, project: str | None, as_json: bool) -> 
     with environment.open_or_make(settings) as log:
         queue = _queue(settings)
         jobs = [
-            _accepted(queue, log, some)
+            _accept(queue, log, some)
             for some in _parts(drafts(source, project=belongs, alone=True))
         ]
         _work_off(queue, log, jobs)
@@ -106,7 +106,7 @@ def show(env: Environment, /, job: str, as_json: bool) -> None:
         because = [{"item": one.item, "reason": one.reason} for one in outcome.refused]
         output.emit(job_fields(found) | {"ids": outcome.ids, "because": because})
         return
-    output.say(f"{found.id}  {_standing(found)}")
+    output.say(f"{found.id}  {_progress_line(found)}")
     output.say(f"accepted {isoformat(found.at)}, {found.attempts} attempts")
     if found.error:
         output.say(output.clean(f"error    {found.error}"))
@@ -140,7 +140,7 @@ def _parts(drafts: "Iterable[Draft]") -> "Iterator[list[Draft]]":
         yield part
 
 
-def _accepted(queue: "Queue", log: EventLog, drafts: "list[Draft]") -> "Job":
+def _accept(queue: "Queue", log: EventLog, drafts: "list[Draft]") -> "Job":
     """Return the job of a part; where too much waits, after what waits was recorded."""
     from store.home.instants import new_id
     from store.ingest import batch
@@ -214,12 +214,12 @@ def _list(env: Environment, state: Any, limit: int, *, as_json: bool) -> None:
         output.say(f"no {state} jobs" if state else "nothing has been accepted")
     else:
         rows = [
-            (one.id, isoformat(one.at), _standing(one), output.one_line(one.error or "", 200))
+            (one.id, isoformat(one.at), _progress_line(one), output.one_line(one.error or "", 200))
             for one in found
         ]
         output.table(("job", "accepted", "state", "error"), rows)
 
 
-def _standing(job: "Job") -> str:
+def _progress_line(job: "Job") -> str:
     refused = f", {job.refused} refused" if job.refused else ""
     return f"{job.state} {job.done}/{job.items}{refused}"

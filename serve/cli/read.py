@@ -202,7 +202,7 @@ def history(
             found = memory_detail.history_of_key(view, name, belongs)
             asked = {"key": name}
             if not found:
-                asked = {"id": _resolved(log, name)}
+                asked = {"id": _resolve_id(log, name)}
                 found = memory_detail.history_of_memory(view, asked["id"])
         shown = [memory_detail.history_fields(one) for one in found]
         if as_json:
@@ -211,7 +211,7 @@ def history(
             _print_history(log, shown)
 
 
-def _resolved(log: EventLog, name: str) -> str:
+def _resolve_id(log: EventLog, name: str) -> str:
     from store.log.commands import resolve
 
     try:

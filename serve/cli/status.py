@@ -160,11 +160,11 @@ def _print_status(found: dict[str, Any]) -> None:
         output.say("manifest  none: run `mnemolog build`")
     output.say(f"tail      {found['tail']} events since")
     if found["episodes"]:
-        for line in _taken(found["episodes"]):
+        for line in _episode_lines(found["episodes"]):
             output.say(line)
     output.say(f"embedder  {found['embedder']}")
-    output.say(f"server    {_said(server) if server else '-'}")
-    for line in _recording(found["recording"]):
+    output.say(f"server    {_server_line(server) if server else '-'}")
+    for line in _recording_lines(found["recording"]):
         output.say(line)
     for reason in found["refused"]:
         output.say(f"refused   {reason}")
@@ -179,7 +179,7 @@ def _print_status(found: dict[str, Any]) -> None:
         output.say(f"damaged   {one}")
 
 
-def _taken(found: dict[str, Any]) -> Iterator[str]:
+def _episode_lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield how many episodes were built, what they take, and which are to be erased."""
     yield (
         f"episodes  {found['count']}: about {percent(found['log_share'])} of the log, "
@@ -191,7 +191,7 @@ def _taken(found: dict[str, Any]) -> Iterator[str]:
         yield f"          kept for {found['days']} days: {over}"
 
 
-def _recording(found: dict[str, Any]) -> Iterator[str]:
+def _recording_lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield what is recorded here, and all that is paused with the command that ends it."""
     if found["off"]:
         yield f"record    nothing here: {output.clean(found['off'])}"
@@ -203,7 +203,7 @@ def _recording(found: dict[str, Any]) -> Iterator[str]:
         yield f"paused    {output.clean(what)}: `{output.clean(one['resume'])}`"
 
 
-def _said(server: dict[str, Any]) -> str:
+def _server_line(server: dict[str, Any]) -> str:
     said = f"port {server['port']}, process {server['pid']}"
     said += f", started {formatting.ago(server['age_s'])}"
     return said + (f", ends when idle for {s} s" if (s := server["idle_exit_s"]) else "")

@@ -169,12 +169,12 @@ def _delete_over_http(settings: Settings, name: str) -> "Deleted":
     from store.home import registry
 
     if (server := registry.running(settings)) is not None:
-        return _asked(settings, server, name)
+        return _delete_by_server(settings, server, name)
     with registry.sole(settings):  # and none starts meanwhile
         return tenants_.delete_tenant(settings, name, environment.now())
 
 
-def _asked(settings: Settings, server: "Server", name: str) -> "Deleted":
+def _delete_by_server(settings: Settings, server: "Server", name: str) -> "Deleted":
     import msgspec
 
     from store.home.tenant import Deleted

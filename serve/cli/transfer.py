@@ -357,7 +357,7 @@ def _import(
     skips = _Skips()
     belongs = checked_project(project) if project is not None else None
     with environment.open_or_make(settings) as log:
-        drafts = _counted(read(belongs, skips.add), quiet=as_json)
+        drafts = _count_progress(read(belongs, skips.add), quiet=as_json)
         counts = commands.import_drafts(log, drafts, environment.now())
     skips.show()
     _tell(counts, skips.count, as_json=as_json, next_step=not and_build)
@@ -391,7 +391,7 @@ def _tell(
         output.note("next: `mnemolog build` makes recall fast and complete")
 
 
-def _counted(drafts: "Iterable[Draft]", *, quiet: bool) -> "Iterator[Draft]":
+def _count_progress(drafts: "Iterable[Draft]", *, quiet: bool) -> "Iterator[Draft]":
     """Yield the drafts, saying on a terminal how many were read."""
     if quiet or not sys.stderr.isatty():
         yield from drafts

@@ -106,7 +106,7 @@ def doctor(context: click.Context, repair: bool, dry_run: bool, yes: bool, as_js
     """
     if (dry_run or yes) and not repair:
         raise click.UsageError("--dry-run and --yes require --repair")
-    mended = _repaired(context.obj, as_json, yes, dry_run) if repair else []
+    mended = _repair(context.obj, as_json, yes, dry_run) if repair else []
     found = _findings(context.obj)
     is_ill = any(one.severity == "error" for one in found)
     if as_json:
@@ -120,7 +120,7 @@ def doctor(context: click.Context, repair: bool, dry_run: bool, yes: bool, as_js
     context.exit(FAILED if is_ill else 0)
 
 
-def _repaired(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "list[RepairStep]":
+def _repair(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "list[RepairStep]":
     """Mend, and ask for leave where somebody can give it; return what became of what."""
     from store.maintenance.repair import repair
 
@@ -134,7 +134,7 @@ def _repaired(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "lis
             output.say(f"       {output.clean(one.how)}")
     if any(one.state == "asked" for one in found):
         if may_ask and click.confirm("Change the log as described above?", default=False):
-            return [*found, *_repaired(env, as_json, True, dry_run)]
+            return [*found, *_repair(env, as_json, True, dry_run)]
         if not as_json:
             output.note("note: repairs that need your consent run with --yes")
     return found
@@ -150,13 +150,13 @@ def _findings(env: Environment) -> "list[Finding]":
         return [Finding("error", str(error), "correct the setting it names")]
     found = [
         *checkup(settings),
-        *_recording_findings(settings, fault),
+        *_findings_on_recording(settings, fault),
         *_host_findings(settings),
     ]
     return sorted(found, key=lambda one: ("error", "warn", "ok").index(one.severity))
 
 
-def _recording_findings(settings: Settings, fault: str) -> "list[Finding]":
+def _findings_on_recording(settings: Settings, fault: str) -> "list[Finding]":
     """Return what keeps sessions from being recorded: a broken file, a pause, a setting."""
     from serve.project_context import recording_status
     from store.maintenance.checkup import Finding

@@ -115,7 +115,7 @@ def record(
         appended = commands.record(log, draft, at)
         hidden = commands.recorded(draft, at).body != appended.event.body
         if as_json:
-            output.emit(_acknowledged(appended) | {"redacted": hidden})
+            output.emit(_acknowledgement(appended) | {"redacted": hidden})
         else:
             shown = output.one_line(_content(appended))
             output.say(f"{output.short_id(log, appended.event.id)}  {shown}")
@@ -156,7 +156,7 @@ def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> Non
     ]
     if as_json:
         pairs = zip(done, hidden, strict=True)
-        output.emit({"memories": [_acknowledged(one) | {"redacted": was} for one, was in pairs]})
+        output.emit({"memories": [_acknowledgement(one) | {"redacted": was} for one, was in pairs]})
     else:
         output.say(f"{sum(one.is_new for one in done)} recorded, {len(done)} given")
     if any(hidden):
@@ -183,7 +183,7 @@ def _content(appended: "Appended") -> str:
     return body.content if isinstance(body, Recorded) else ""
 
 
-def _acknowledged(appended: "Appended") -> dict[str, Any]:
+def _acknowledgement(appended: "Appended") -> dict[str, Any]:
     return {"id": appended.event.id, "seq": appended.event.seq, "new": appended.is_new}
 
 

@@ -34,7 +34,7 @@ def checkup(machine: Machine, install: Install, log: EventLog | None, now: int) 
 
     `log` is None where no memory was made yet.
     """
-    seen = _seen(log) if log is not None else {}
+    seen = _last_arrivals(log) if log is not None else {}
     since = {name: one.at for name, one in connecting.read_connections(install.home).hosts.items()}
     found: list[Finding] = []
     for host in HOST_SETTINGS.values():
@@ -52,7 +52,7 @@ def _settings(
 ) -> Iterator[Finding]:
     again = f"run `mnemolog connect {host.name}`"
     problems = [
-        *_gone(entries, install.platform),
+        *_missing_files(entries, install.platform),
         *_wrong_port(entries, install),
         *_stale_key(entries, install.key(host.name)),
     ]
@@ -77,7 +77,7 @@ def _arrival(host: HostSettings, seen: int | None, since: int, now: int) -> Find
     return Finding("warn", what, host.note or "start a new session in it, then look again")
 
 
-def _seen(log: EventLog) -> dict[str, int]:
+def _last_arrivals(log: EventLog) -> dict[str, int]:
     """Return when each host's hooks were last heard, in microseconds UTC."""
     seen: dict[str, int] = {}
     try:
@@ -90,7 +90,7 @@ def _seen(log: EventLog) -> dict[str, int]:
     return seen
 
 
-def _gone(entries: list[Any], platform: str) -> Iterator[str]:
+def _missing_files(entries: list[Any], platform: str) -> Iterator[str]:
     """Tell which of our files a host starts that are no more, as after an environment moved."""
     files = {word for entry in entries for word in _words(entry, platform) if _is_file(word)}
     for file in sorted(files):

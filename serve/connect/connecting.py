@@ -127,7 +127,11 @@ def plan_change(document: Document, hold: OriginalFile | None, *, is_taken: bool
     """Return what connecting, or disconnecting, makes of a file; raise ConfigError naming it."""
     before = _read(document.path)
     try:
-        return _taken(document, before, hold) if is_taken else _put(document, before, hold)
+        return (
+            _change_to_remove(document, before, hold)
+            if is_taken
+            else _change_to_add(document, before, hold)
+        )
     except ConfigError as error:
         raise ConfigError(f"{document.path}: {error}") from error
 
@@ -142,7 +146,7 @@ def apply_change(change: FileChange, folders: list[str]) -> FileChange:
             return change
         try:
             real = change.path.resolve()
-            folders += [str(one) for one in _missing(real.parent)]
+            folders += [str(one) for one in _folders_to_make(real.parent)]
             if _read(change.path) == change.before:
                 _write(real, change.after)
                 return change
@@ -182,7 +186,9 @@ def drop_folders(folders: list[str]) -> list[str]:
     return left
 
 
-def _put(document: Document, before: bytes | None, hold: OriginalFile | None) -> FileChange:
+def _change_to_add(
+    document: Document, before: bytes | None, hold: OriginalFile | None
+) -> FileChange:
     text = _text(before)
     is_blank = _is_blank(text)
     start = document.start if is_blank else text
@@ -193,7 +199,9 @@ def _put(document: Document, before: bytes | None, hold: OriginalFile | None) ->
     return FileChange(document, before, document.put(start).encode(), False, hold)
 
 
-def _taken(document: Document, before: bytes | None, hold: OriginalFile | None) -> FileChange:
+def _change_to_remove(
+    document: Document, before: bytes | None, hold: OriginalFile | None
+) -> FileChange:
     if before is None or _is_blank(_text(before)) or not document.entries(_text(before)):
         return FileChange(document, before, before, True, hold)
     hold = hold or OriginalFile()
@@ -209,15 +217,15 @@ def _taken(document: Document, before: bytes | None, hold: OriginalFile | None) 
 
 def our_entries(document: Document) -> list[Any]:
     """Return what is ours in a file; raise ConfigError, naming it, where it does not parse."""
-    return _asked(document, document.entries) or []
+    return _ask_document(document, document.entries) or []
 
 
 def settings_values(document: Document) -> Any:
     """Return what a file says, None where it says nothing; raise ConfigError as `entries` does."""
-    return _asked(document, document.values)
+    return _ask_document(document, document.values)
 
 
-def _asked(document: Document, ask: Callable[[str], Any]) -> Any:
+def _ask_document(document: Document, ask: Callable[[str], Any]) -> Any:
     text = _text(_read(document.path))
     try:
         return None if _is_blank(text) else ask(text)
@@ -266,7 +274,7 @@ def _write(path: Path, data: bytes | None) -> None:
         path.chmod(mode)
 
 
-def _missing(folder: Path) -> Iterator[Path]:
+def _folders_to_make(folder: Path) -> Iterator[Path]:
     while not folder.exists():
         yield folder
         folder = folder.parent
@@ -302,7 +310,7 @@ def plan_connection(
 
     Raise ConfigError for a file that cannot be read or does not parse.
     """
-    known = _known_files(install.home, host)
+    known = _original_files(install.home, host)
     puts = [_plan_for(one, known, is_taken=False) for one in host.documents(machine, install)]
     puts += [_plan_for(one, known, is_taken=not rules) for one in host.rules(machine)]
     return ConnectionPlan(host, install.home, False, tuple(puts))
@@ -310,7 +318,7 @@ def plan_connection(
 
 def plan_disconnection(host: HostSettings, machine: Machine, install: Install) -> ConnectionPlan:
     """Return what disconnecting changes; raise ConfigError as `connecting` does."""
-    known = _known_files(install.home, host)
+    known = _original_files(install.home, host)
     files = documents(host, machine, install)
     return ConnectionPlan(
         host, install.home, True, tuple(_plan_for(one, known, is_taken=True) for one in files)
@@ -358,12 +366,12 @@ def entries_of_host(host: HostSettings, machine: Machine, install: Install) -> l
 
 def is_current(host: HostSettings, machine: Machine, install: Install) -> bool:
     """Whether connecting again would leave the files with hooks and servers as they are."""
-    known = _known_files(install.home, host)
+    known = _original_files(install.home, host)
     files = host.documents(machine, install)
     return not any(_plan_for(one, known, is_taken=False).is_one for one in files)
 
 
-def _known_files(home: Path, host: HostSettings) -> dict[str, OriginalFile]:
+def _original_files(home: Path, host: HostSettings) -> dict[str, OriginalFile]:
     connected = read_connections(home).hosts.get(host.name)
     return connected.files if connected else {}
 

@@ -75,7 +75,7 @@ def json_file(path: Path, *parts: Part, start: str = "{}\n") -> Document:
         places = [place for part in parts for place in _entries(text, part)]
         return [node.value for place in places if (node := find_node(root, place)) is not None]
 
-    places = tuple(_filled(parts))
+    places = tuple(_places_to_fill(parts))
     return Document(path, put, take, entries, lambda text: parse_jsonc(text).value, start, places)
 
 
@@ -195,7 +195,7 @@ def _entries(text: str, part: Part) -> list[Place]:
     return [place] if find_node(parse_jsonc(text), place) is not None else []
 
 
-def _filled(parts: tuple[Part, ...]) -> Iterator[Place]:
+def _places_to_fill(parts: tuple[Part, ...]) -> Iterator[Place]:
     for part in parts:
         if isinstance(part, Hooks):
             yield from (("hooks", event) for event in part.wanted)

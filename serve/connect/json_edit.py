@@ -188,10 +188,10 @@ def put_json(text: str, path: KeyPath, value: Any) -> str:
     if there is not None:
         if there.value == value:
             return text
-        return text[: there.start] + _written(text, there, value) + text[there.end :]
+        return text[: there.start] + _render_in_place(text, there, value) + text[there.end :]
     holder, rest = _deepest(root, path)
     if not isinstance(holder.value, dict):
-        raise ConfigError(f"{_named(path[: len(path) - len(rest)])} is no object")
+        raise ConfigError(f"{_dotted(path[: len(path) - len(rest)])} is no object")
     for key in reversed(rest[1:]):
         value = {key: value}
     return _insert(text, holder, f"{json.dumps(rest[0], ensure_ascii=False)}: ", value)
@@ -203,7 +203,7 @@ def add_json(text: str, path: KeyPath, value: Any) -> str:
     if holder is None:
         return put_json(text, path, [value])
     if not isinstance(holder.value, list):
-        raise ConfigError(f"{_named(path)} is no array")
+        raise ConfigError(f"{_dotted(path)} is no array")
     return _insert(text, holder, "", value)
 
 
@@ -259,7 +259,7 @@ def _insert(text: str, holder: Node, label: str, value: Any) -> str:
     if not holder.children:
         own = _line_indent(text, holder.start)
         indent = own + _unit(text)
-        new = f"{end}{indent}{label}{_rendered(value, indent, _unit(text), end)}"
+        new = f"{end}{indent}{label}{_render(value, indent, _unit(text), end)}"
         if text[slice(*inside)].strip():  # a comment stands in it
             at = inside[0] + len(text[slice(*inside)].rstrip())
             return text[:at] + new + text[at:]
@@ -271,7 +271,7 @@ def _insert(text: str, holder: Node, label: str, value: Any) -> str:
     comma = "" if has_comma else ","
     if _LINE_END.search(text, *inside):
         indent = _child_indent(text, holder)
-        new = f"{end}{indent}{label}{_rendered(value, indent, _unit(text), end)}"
+        new = f"{end}{indent}{label}{_render(value, indent, _unit(text), end)}"
     else:
         new = f" {label}{json.dumps(value, ensure_ascii=False)}"
     after = "," if has_comma else ""
@@ -285,7 +285,7 @@ def _without(text: str, holder: Node, child: Child, blank: str) -> str:
     end = gap + 1 if text[gap] == "," else child.end
     if number:
         comma = after_gap(text, holder.children[number - 1].end)
-        kept = _kept(text, comma + 1, child.start, end)
+        kept = _comments_before(text, comma + 1, child.start, end)
         if is_last and end == child.end:  # the comma before it was put there for its sake
             return text[:comma] + kept + text[end:]
         return text[: comma + 1] + kept + text[end:]
@@ -293,7 +293,7 @@ def _without(text: str, holder: Node, child: Child, blank: str) -> str:
         return text[: child.start] + text[_after_space(text, end) :]
     inside = holder.start + 1
     if text[inside : child.start].strip() or text[end : holder.end - 1].strip():
-        return text[:inside] + _kept(text, inside, child.start, end) + text[end:]
+        return text[:inside] + _comments_before(text, inside, child.start, end) + text[end:]
     return text[:inside] + blank + text[holder.end - 1 :]
 
 
@@ -303,7 +303,7 @@ def _after_notes(text: str, start: int, stop: int | None = None) -> int:
     return start + len(text[start:until].rstrip())
 
 
-def _kept(text: str, start: int, stop: int, end: int) -> str:
+def _comments_before(text: str, start: int, stop: int, end: int) -> str:
     """Return the comments before what is taken out, `stop` to `end`.
 
     A comment that its line ends gets that line end, where none follows.
@@ -352,18 +352,18 @@ def _unit(text: str) -> str:
     return match.group(1) if match else "  "
 
 
-def _written(text: str, old: Node, value: Any) -> str:
+def _render_in_place(text: str, old: Node, value: Any) -> str:
     """Return a value as it is written in the place of another: on one line, where that was."""
     is_flat = old.is_container and not _LINE_END.search(text, old.start, old.end)
     if is_flat or not _LINE_END.search(text):
         return json.dumps(value, ensure_ascii=False)
-    return _rendered(value, _line_indent(text, old.start), _unit(text), line_end(text))
+    return _render(value, _line_indent(text, old.start), _unit(text), line_end(text))
 
 
-def _rendered(value: Any, indent: str, unit: str, end: str) -> str:
+def _render(value: Any, indent: str, unit: str, end: str) -> str:
     lines = json.dumps(value, ensure_ascii=False, indent=unit).split("\n")
     return f"{end}{indent}".join(lines)
 
 
-def _named(path: KeyPath) -> str:
+def _dotted(path: KeyPath) -> str:
     return ".".join(map(str, path)) or "the document"

@@ -85,13 +85,13 @@ def run_queries(
     refused: list[str] = []
     notices: dict[str, None] = {}
     for workspace in workspaces:
-        with _built(workspace, home, model, refused, on_progress) as tenant:
+        with _build_workspace(workspace, home, model, refused, on_progress) as tenant:
             on_progress(workspace.name, "ask")
             ids = {_id(workspace, one): one.id for one in workspace.memories}
             shown = {short_id(id_): own for id_, own in ids.items()}
             for asked in workspace.asked:
                 request = _request(asked, mode)
-                at = _asked_at(workspace, asked)
+                at = _question_time(workspace, asked)
                 payload, _ = answer(tenant.reader, model, request, choices, at)
                 hits = payload["hits"]
                 # what a job made takes a place and is relevant to nothing
@@ -119,7 +119,7 @@ def _request(asked: Query | Prompt, mode: Mode) -> RecallRequest:
     )
 
 
-def _asked_at(workspace: Workspace, asked: Query | Prompt) -> int:
+def _question_time(workspace: Workspace, asked: Query | Prompt) -> int:
     own = (asked.query_ts or asked.before_ts) if isinstance(asked, Query) else None
     return micros(own) if own else newest(workspace)
 
@@ -134,7 +134,7 @@ def _block(
 
 
 @contextmanager
-def _built(
+def _build_workspace(
     workspace: Workspace,
     home: Path,
     model: Embedder,

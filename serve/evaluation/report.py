@@ -227,7 +227,7 @@ def score_report(
     asked = [(workspace, query) for workspace in workspaces for query in workspace.queries]
     if not asked:
         raise InvalidInput("these workspaces hold no query: there is nothing to measure")
-    values = measures(_judged(asked, results, level))
+    values = measures(_judge_results(asked, results, level))
     sources = np.array([workspace.source for workspace, _ in asked])
     categories = np.array([query.category for _, query in asked])
     prompts = [prompt for workspace in workspaces for prompt in workspace.silence]
@@ -239,7 +239,7 @@ def score_report(
         {str(name): _means(values, categories == name) for name in np.unique(categories)},
         {kind: sum(prompt.kind == kind for prompt in prompts) for kind in kinds},
         tuple(_silence(asked, prompts, results, bar)),
-        _unasked(asked, prompts, results),
+        _score_unasked(asked, prompts, results),
     )
 
 
@@ -254,8 +254,8 @@ def compare_results(
     shared = [one for one in asked if one[1].id in a and one[1].id in b]
     if not shared:
         raise InvalidInput("no query of the dataset has a result in both files")
-    of_a = measures(_judged(shared, a, level))
-    of_b = measures(_judged(shared, b, level))
+    of_a = measures(_judge_results(shared, a, level))
+    of_b = measures(_judge_results(shared, b, level))
     return Comparison(
         level,
         len(shared),
@@ -271,11 +271,11 @@ def _difference(name: str, a: Values, b: Values) -> Difference:
     found = paired_bootstrap(difference, np.random.default_rng(SEED))
     return Difference(
         measure=name,
-        a=_rounded(a.mean()),
-        b=_rounded(b.mean()),
-        mean=_rounded(found.mean),
-        low=_rounded(found.low),
-        high=_rounded(found.high),
+        a=_round(a.mean()),
+        b=_round(b.mean()),
+        mean=_round(found.mean),
+        low=_round(found.low),
+        high=_round(found.high),
         wins=int((difference > 0).sum()),
         losses=int((difference < 0).sum()),
         ties=int((difference == 0).sum()),
@@ -286,10 +286,10 @@ def _changes(queries: Sequence[Query], a: Values, b: Values) -> Iterator[Change]
     for place in np.argsort(a - b, kind="stable"):
         if a[place] != b[place]:
             query = queries[place]
-            yield Change(query.id, query.query, _rounded(a[place]), _rounded(b[place]))
+            yield Change(query.id, query.query, _round(a[place]), _round(b[place]))
 
 
-def _judged(
+def _judge_results(
     asked: Sequence[tuple[Workspace, Query]], results: Mapping[str, Result], level: Level
 ) -> Judged:
     rank: Callable[[Workspace, Query, Result], list[str]] = (
@@ -318,7 +318,7 @@ def _sessions(workspace: Workspace, query: Query, result: Result) -> list[str]:
 
 
 def _means(values: Mapping[str, Values], chosen: npt.NDArray[np.bool_]) -> Scores:
-    means = {name: _rounded(value[chosen].mean()) for name, value in values.items()}
+    means = {name: _round(value[chosen].mean()) for name, value in values.items()}
     return Scores(int(chosen.sum()), means)
 
 
@@ -332,7 +332,7 @@ def _silence(
 
     Nothing without a prompt or a correct answer.
     """
-    answered = hit_at(_judged(asked, results, "memory"), ANSWERED_AT) > 0
+    answered = hit_at(_judge_results(asked, results, "memory"), ANSWERED_AT) > 0
     correct = _gates([query.id for _, query in asked], results)[answered]
     if not prompts or not len(correct):
         return
@@ -346,22 +346,22 @@ def _silence(
     for keep, bar in bars:
         yield Silence(
             keep,
-            _rounded(bar),
-            _rounded(share_above(correct, bar)),
+            _round(bar),
+            _round(share_above(correct, bar)),
             {
-                str(kind): _rounded(share_above(silent[kinds == kind], bar))
+                str(kind): _round(share_above(silent[kinds == kind], bar))
                 for kind in np.unique(kinds)
             },
-            _rounded(share_above(silent, bar)),
+            _round(share_above(silent, bar)),
         )
 
 
-def _unasked(
+def _score_unasked(
     asked: Sequence[tuple[Workspace, Query]],
     prompts: Sequence[Prompt],
     results: Mapping[str, Result],
 ) -> Unasked | None:
-    answered = hit_at(_judged(asked, results, "memory"), ANSWERED_AT) > 0
+    answered = hit_at(_judge_results(asked, results, "memory"), ANSWERED_AT) > 0
     told = [
         (results[query.id].said, query.relevant)
         for (_, query), is_answered in zip(asked, answered, strict=True)
@@ -387,8 +387,8 @@ def _gates(ids: Sequence[str], results: Mapping[str, Result]) -> Values:
 
 
 def _share(held: Sequence[bool]) -> float:
-    return _rounded(sum(held) / len(held))
+    return _round(sum(held) / len(held))
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return round(float(value), 4)

@@ -213,7 +213,9 @@ def measure_quality(choices: Choices, home: Path, *, cache: Path | None = None) 
     ran = run_queries(workspaces, home, choices, "auto", cache=cache)
     results = {one.query_id: one for one in ran.results}
     project, languages = (
-        score_report(_named(workspaces, prefix), results, "memory", bar=choices.min_confidence)
+        score_report(
+            _with_prefix(workspaces, prefix), results, "memory", bar=choices.min_confidence
+        )
         for prefix in (dataset.PROJECT, dataset.LANGUAGES)
     )
     return Quality(
@@ -234,7 +236,7 @@ def measure_quality(choices: Choices, home: Path, *, cache: Path | None = None) 
     )
 
 
-def _named(workspaces: tuple[Workspace, ...], prefix: str) -> tuple[Workspace, ...]:
+def _with_prefix(workspaces: tuple[Workspace, ...], prefix: str) -> tuple[Workspace, ...]:
     return tuple(one for one in workspaces if one.name.startswith(prefix))
 
 

@@ -51,7 +51,7 @@ def neighbourhood(view: View, name: str, hops: int, limit: int) -> Neighbourhood
     """
     index = view.snapshots.entities
     mention = Mention("file", name, name)  # of a path the longest end that is known
-    centre = _named_entity(index, mention)[:limit] if index is not None else []
+    centre = _entity_by_name(index, mention)[:limit] if index is not None else []
     if index is None or not centre:
         raise NotFound(f"no entity {name!r}: `GET /v1/entities?prefix=` lists those of a build")
     entities = _within(index, centre, hops, limit)
@@ -65,7 +65,7 @@ def neighbourhood(view: View, name: str, hops: int, limit: int) -> Neighbourhood
     )
 
 
-def beginning(view: View, prefix: str, limit: int) -> list[dict[str, Any]]:
+def entities_with_prefix(view: View, prefix: str, limit: int) -> list[dict[str, Any]]:
     """Return the entities whose name or alias begins so, the most mentioned first."""
     index = view.snapshots.entities
     if index is None:
@@ -102,7 +102,7 @@ def neighbourhood_payload(view: View, found: Neighbourhood) -> dict[str, Any]:
     }
 
 
-def _named_entity(index: EntityIndex, mention: Mention) -> list[int]:
+def _entity_by_name(index: EntityIndex, mention: Mention) -> list[int]:
     """Return the entities of a name: the one that is called just so, then the most mentioned."""
     found = index.lookup([mention])
     return sorted(

@@ -110,7 +110,7 @@ def _mask(view: View, asked: Listing) -> Mask:
     mask = np.concatenate([_own(rows, asked), _own(tail.columns, asked) & tail.live])
     mask[tail.hidden_rows] = False
     if asked.words:
-        mask &= _holding(view, asked.words)
+        mask &= _with_words(view, asked.words)
     if asked.key is not None:
         mask[: len(rows)] &= rows.keyed(asked.key)
         slots = np.flatnonzero(mask[len(rows) :])
@@ -138,7 +138,7 @@ def _own(of: MemoryRows | Columns, asked: Listing) -> Mask:
     return asked.those.narrow(mask, of)
 
 
-def _holding(view: View, words: str) -> Mask:
+def _with_words(view: View, words: str) -> Mask:
     """Return which documents hold every word, [rows + slots]; none where there is no word."""
     terms, rows = dict.fromkeys(tokenizer.terms(words)), len(view.snapshots.rows)
     mask = np.full(view.size, bool(terms))

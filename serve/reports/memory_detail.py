@@ -92,11 +92,11 @@ def duplicates_of(view: View, id_: str) -> list[dict[str, Any]]:
         other = of.rows.take([link.document if is_newer else link.of])[0]
         now = view.tail.find(other.id)
         if now is not None and now.state != FORGOTTEN:
-            found.append({"id": other.id, "state": now.state, **_shown(link, is_newer)})
+            found.append({"id": other.id, "state": now.state, **_duplicate_fields(link, is_newer)})
     return found
 
 
-def _shown(link: Link, is_newer: bool) -> dict[str, Any]:
+def _duplicate_fields(link: Link, is_newer: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {"kind": link.kind, "likeness": link.likeness}
     if link.kind == "update":
         shown |= {"was": link.was, "becomes": link.becomes, "is_newer": is_newer}
@@ -110,7 +110,7 @@ _LONGEST = 160  # characters of a text
 def lineage(view: View, log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str, Any]:
     """Return the lineage of a memory, empty parts left out; `events` are those about it."""
     found = {
-        "made": _made(log, memory, events),
+        "made": _origin(log, memory, events),
         "sources": [_source(view, log, id_) for id_ in memory.source_ids[:MOST]],
         "made_of_it": [_one(view, id_) for id_ in view.tail.derivatives(memory.id)[:MOST]],
         "stale_because": list(_because(view, memory, events)),
@@ -118,7 +118,7 @@ def lineage(view: View, log: EventLog, memory: Memory, events: Sequence[Event]) 
     return {name: value for name, value in found.items() if value}
 
 
-def _made(log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str, Any]:
+def _origin(log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str, Any]:
     """Return which job made a memory, how, and by which plan; empty where none did."""
     first = events[0].body if events else None
     if not isinstance(first, Recorded) or first.made is None:
@@ -162,15 +162,18 @@ def _because(view: View, memory: Memory, events: Sequence[Event]) -> list[str]:
         return []
     last = next((one for one in reversed(events) if one.kind in ("staled", "restored")), None)
     said = [last.body.reason] if last is not None and isinstance(last.body, Staled) else []
-    return [*said, *(_fell(one) for id_ in memory.source_ids if (one := _fallen(view, id_)))]
+    return [
+        *said,
+        *(_invalid_reason(one) for id_ in memory.source_ids if (one := _invalid_source(view, id_))),
+    ]
 
 
-def _fallen(view: View, id_: str) -> Memory | None:
+def _invalid_source(view: View, id_: str) -> Memory | None:
     found = view.tail.find(id_)
     return found if found is not None and found.state in FALLEN else None
 
 
-def _fell(source: Memory) -> str:
+def _invalid_reason(source: Memory) -> str:
     by = f" by {source.superseded_by}" if source.state == SUPERSEDED else ""
     return f"its source {source.id} is {source.state}{by}"
 

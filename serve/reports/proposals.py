@@ -123,7 +123,7 @@ def find(log: EventLog, id_: str) -> Proposal:
     if isinstance(body, Proposed):
         if body.what == "lesson":
             draft = lesson_commands.read(told)
-            return _of_draft(draft, _forgotten_ids(log, [draft.memory] if draft.memory else []))
+            return _of_draft(draft, _ids_forgotten(log, [draft.memory] if draft.memory else []))
         return _of_recommendation(recommendations.find(log, id_))
     if told and lesson_commands.is_statement(told[0]):
         return _of_statement(log, told)
@@ -190,7 +190,7 @@ def _recommendations(log: EventLog) -> Iterator[Proposal]:
 
 def _drafts(log: EventLog) -> Iterator[Proposal]:
     drafts = lesson_commands.every(log)
-    gone = _forgotten_ids(log, [one.memory for one in drafts if one.memory is not None])
+    gone = _ids_forgotten(log, [one.memory for one in drafts if one.memory is not None])
     return (_of_draft(one, gone) for one in drafts)
 
 
@@ -294,7 +294,7 @@ def _of_statement(log: EventLog, told: Sequence[Event]) -> Proposal:
 
 def _state_of_statement(log: EventLog, told: Sequence[Event], memory: str | None) -> State:
     if memory is not None:
-        return "undone" if _forgotten_ids(log, [memory]) else "accepted"
+        return "undone" if _ids_forgotten(log, [memory]) else "accepted"
     match told[-1].body:
         case Forgotten() | Erased():
             return "rejected"
@@ -303,7 +303,7 @@ def _state_of_statement(log: EventLog, told: Sequence[Event], memory: str | None
     return "waiting"
 
 
-def _forgotten_ids(log: EventLog, ids: Sequence[str]) -> set[str]:
+def _ids_forgotten(log: EventLog, ids: Sequence[str]) -> set[str]:
     """Return those of some memories that were forgotten or erased, and not restored since."""
     changes = log.changes_of(ids, ("forgotten", "erased", "restored"))
     last = {one.subject: one.kind for one in changes}

@@ -193,7 +193,7 @@ def svg_document(title: str, charts: Sequence[Chart]) -> str:
         for place, chart in enumerate(row):
             x = _GAP + place * (WIDTH + _GAP)
             caption = f'<text class="caption" x="{x}" y="{y + 12}">{escape(chart.title)}</text>'
-            drawn.append(caption + _legend(chart, x, y) + _nested(chart, x, y + 20))
+            drawn.append(caption + _legend(chart, x, y) + _inner_svg(chart, x, y + 20))
         y += max((chart.height for chart in row), default=HEIGHT) + 20 + _GAP
     width = _GAP + _COLUMNS * (WIDTH + _GAP)
     return (
@@ -217,7 +217,7 @@ def html_document(title: str, charts: Sequence[Chart]) -> str:
     )
 
 
-def _nested(chart: Chart, x: int, y: int) -> str:
+def _inner_svg(chart: Chart, x: int, y: int) -> str:
     place = f'x="{x}" y="{y}" width="{svg_number(chart.width)}" height="{svg_number(chart.height)}"'
     return render_svg(chart).replace("<svg ", f'<svg {place} overflow="visible" ', 1)
 

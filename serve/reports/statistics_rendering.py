@@ -52,16 +52,16 @@ def statistics_payload(found: Statistics) -> dict[str, Any]:
         "builds": {
             "tail": builds.tail,
             "changes": builds.changes,
-            "kept": [_published(one) for one in builds.kept],
+            "kept": [_build_fields(one) for one in builds.kept],
             "refused": builds.refusal.reasons if builds.refusal else [],
             "notices": builds.notices,
             "failed": [f"{one.what}: {one.said}" for one in builds.failures],
         },
         "spending": {
-            "today": _spent(found.spending.today),
-            f"last_{SPENDING_DAYS}_days": _spent(found.spending.month),
+            "today": _cost_fields(found.spending.today),
+            f"last_{SPENDING_DAYS}_days": _cost_fields(found.spending.month),
             "by_purpose": {
-                purpose: _spent(spent) for purpose, spent in found.spending.by_purpose.items()
+                purpose: _cost_fields(spent) for purpose, spent in found.spending.by_purpose.items()
             },
         },
         "usefulness": _usefulness(found.usefulness),
@@ -112,7 +112,7 @@ def _growth(found: Growth) -> dict[str, Any]:
     }
 
 
-def _published(one: Published) -> dict[str, Any]:
+def _build_fields(one: Published) -> dict[str, Any]:
     return {
         "number": one.number,
         "at": isoformat(one.at),
@@ -176,6 +176,6 @@ def _period(one: Period) -> dict[str, Any]:
     }
 
 
-def _spent(spent: ModelCost) -> dict[str, Any]:
+def _cost_fields(spent: ModelCost) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(spent)
     return found | {"cost_usd": round(spent.cost_usd, 6)}

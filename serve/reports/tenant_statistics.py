@@ -371,13 +371,13 @@ def tenant_stats(tenant: Tenant, log: EventLog, view: View, now: int) -> TenantS
         tail=tail_length(head, view),
         log_bytes=taken.log,
         snapshot_bytes=taken.snapshots,
-        manifest=_served(manifest, now) if manifest else None,
+        manifest=_served_manifest(manifest, now) if manifest else None,
         recalls_of_day=recall_rate(log, now).last_day,
         silence_rate=recall_outcomes(log).silence,
     )
 
 
-def _served(manifest: Manifest, now: int) -> Served:
+def _served_manifest(manifest: Manifest, now: int) -> Served:
     return Served(
         number=manifest.number,
         at=isoformat(manifest.at),

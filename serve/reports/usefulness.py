@@ -215,13 +215,13 @@ def _period(view: View, found: _Found, every: Iterable[Block], since: int, now: 
         helped=sum(one > 0 for one in ratings),
         harmed=sum(one < 0 for one in ratings),
         kept=_count(view, STATEMENT, since, now),
-        accepted=len(_superseding(said["superseded"], MADE_A_RULE)),
+        accepted=len(_supersessions(said["superseded"], MADE_A_RULE)),
         taken_back=_withdrawals(view, (*said["forgotten"], *said["restored"])),
         episodes=_count(view, EPISODE, since, now),
     )
 
 
-def _superseding(said: Iterable[_Told], reason: str) -> dict[str, int]:
+def _supersessions(said: Iterable[_Told], reason: str) -> dict[str, int]:
     """Return what gave way for a reason, and when last, by id."""
     return {
         one.subject: one.at
@@ -231,7 +231,7 @@ def _superseding(said: Iterable[_Told], reason: str) -> dict[str, int]:
 
 
 def _contradictions(said: Iterable[_Told], blocks: Iterable[Block]) -> int:
-    ended = _superseding(said, SAID_OTHERWISE)
+    ended = _supersessions(said, SAID_OTHERWISE)
     given = {id_ for one in blocks for id_ in one.notes if one.at <= ended.get(id_, -1)}
     return len(given)
 
@@ -271,12 +271,14 @@ def _count(view: View, kind: str, since: int, now: int) -> int:
     rows, tail = view.snapshots.rows, view.tail
     standing = np.ones(len(rows), np.bool_)
     standing[tail.hidden_rows] = False
-    return _made(rows, standing, kind, since, now) + _made(
+    return _count_new(rows, standing, kind, since, now) + _count_new(
         tail.columns, tail.live, kind, since, now
     )
 
 
-def _made(source: MemoryRows | Columns, standing: Mask, kind: str, since: int, now: int) -> int:
+def _count_new(
+    source: MemoryRows | Columns, standing: Mask, kind: str, since: int, now: int
+) -> int:
     mask = standing & source.equal("kind", (kind,)) & (source.created_at >= np.int64(since))
     if kind == EPISODE:
         mask &= source.living(now)
