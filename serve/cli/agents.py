@@ -1,4 +1,9 @@
-"""`mnemolog connect`, `disconnect` and `plugin`: this memory in the settings of agent hosts."""
+"""
+Commands that connect agents: `connect`, `disconnect`, `plugin`, `mcp`, `hook` and `lessons`.
+
+The first three edit the settings of agent hosts. Hosts run `mcp` and `hook` themselves. `lessons`
+shows what the hooks said and whether it was followed.
+"""
 
 import os
 import subprocess
@@ -228,7 +233,7 @@ def _report(plan: "ConnectionPlan", is_made: bool, backup: Path | None) -> dict[
     }
 
 
-# `mnemolog mcp`: the memory as an MCP server over standard input and output.
+# mcp
 
 _BRIDGE = Path(__file__).resolve().parents[1] / "mcp_bridge.py"
 
@@ -253,7 +258,7 @@ def mcp(context: click.Context, as_json: bool) -> None:
     context.exit(subprocess.call(words))
 
 
-# `mnemolog hook HOST`: one hook event answered in this process, from the disk.
+# hook: one event, answered in this process from the files
 
 HOOK_DEADLINE_S = 1.5  # from when all is imported; the client that waits for us gives up soon after
 MOST_EVENT_BYTES = 4 << 20
@@ -311,7 +316,7 @@ def _open_tenants(settings: "Settings") -> "OpenTenants":
     return tenants
 
 
-# `mnemolog lessons`: how often each was shown and followed, its impact; drafts, yes or no.
+# lessons
 
 _LEAST = 4  # letters of a draft's id that are shown; more where two begin alike
 

@@ -1,4 +1,8 @@
-"""`mnemolog recall` and `why`: ask for memories, and ask why these came back."""
+"""
+Commands that ask and answer back: `recall`, `why`, `rate` and `pending`.
+
+A running server answers where it can; else this process does, with the same result.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -233,7 +237,7 @@ def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> 
         output.say(f"{below} below the threshold of {bar:.0%}")
 
 
-# `mnemolog rate`: say whether a memory, or what a recall brought, helped.
+# rate
 
 WORDS = {"harmful": -1.0, "useless": -0.5, "useful": 0.5, "decisive": 1.0}
 
@@ -294,7 +298,7 @@ def _value(said: str) -> float:
         ) from error
 
 
-# `mnemolog pending`: the recalls of the last days that nobody rated or judged yet.
+# pending
 
 _MOST_PENDING = 3  # texts of a recall
 

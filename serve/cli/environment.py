@@ -1,5 +1,9 @@
 """
-Session: what the group's options say, and what every command opens with it.
+Environment: the home and tenant a command works on, its log, and the server that runs for it.
+
+The server has the model and the snapshots open; a command that loads them itself takes ten times as
+long. What the server does not answer, for whatever reason, the command does itself, so its output
+and its errors are the same either way.
 """
 
 import os
@@ -149,13 +153,7 @@ def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
         )
 
 
-# Served: what the server of the home answers in a command's place.
-#
-# It has the model and the snapshots open already; a command that loads them itself takes ten times
-# as
-# long. Whatever the server does not answer, for whatever reason, the command does itself: so what
-# it
-# prints, and what it says is wrong, are the same either way.
+# The server of this home
 
 _PATIENCE_S = 10.0
 

@@ -1,4 +1,9 @@
-"""`mnemolog erase`: take what memories said out of the log itself, and prove that it is gone."""
+"""
+Commands for memories that must go or stay out: `erase` and `quarantine`.
+
+`erase` removes texts from the log itself and proves that they are gone. `quarantine` lists the
+memories that builds leave out, to be released or forgotten.
+"""
 
 import getpass
 import subprocess
@@ -251,7 +256,7 @@ def _each(what: str, found: "tuple[str, ...] | list[str]") -> None:
         output.say(f"{what}: {len(found) - _SHOWN} more, see the receipt")
 
 
-# `mnemolog quarantine`: the memories that builds leave out, to be released or forgotten.
+# quarantine
 
 
 @click.command(

@@ -1,5 +1,7 @@
 """
-What `why` says of a recall and of its hits: the stages in words. It loads nothing of what recalls.
+Explanations: a recall stage by stage, a hit's evidence, and where one memory was lost.
+
+The first two are made of a recall's payload and load nothing that recalls.
 """
 
 from collections.abc import Iterator, Mapping
@@ -132,7 +134,7 @@ def _numbers(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{output.clean(name)} {value}" for name, value in values.items()) or "none"
 
 
-# What `why` says of one memory: why it came back, or the one stage where it was lost.
+# One memory: why it came back, or the stage where it was lost
 
 _MOST_HITS = 200  # of `top_k`
 

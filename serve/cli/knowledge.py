@@ -1,4 +1,4 @@
-"""`mnemolog facts`: what turns and notes state becomes facts of entities; and what is known."""
+"""Commands for what jobs have learned: `facts`, `routes` and `conflicts`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -117,7 +117,7 @@ def _print_facts(log: EventLog, found: list[dict[str, Any]], entity: str | None)
     output.table(columns, rows)
 
 
-# `mnemolog routes`: what the router serves and has learnt; learn from what was rated since.
+# routes
 
 
 @click.group(
@@ -238,7 +238,7 @@ def _gain(estimate: dict[str, float] | None) -> str:
     return "{gain:+.3f} ({low:+.3f} to {high:+.3f}, {samples:.0f} recalls)".format(**estimate)
 
 
-# `mnemolog conflicts`: what the memories say that cannot hold together.
+# conflicts
 
 _TITLES = {
     "overridden": "another author's value was replaced",
@@ -303,9 +303,8 @@ def _print_conflicts(found: Sequence[dict[str, Any]]) -> None:
             output.say(f"   $ {command}")
 
 
-# What the router serves and has learnt: by state and level each action, what is held of it, and
-# what
-# the log says serving it instead would be worth.
+# The router's state as JSON: for each state and level its actions, and what serving another would
+# gain
 
 
 def routes_payload(routes: "Routes") -> dict[str, Any]:

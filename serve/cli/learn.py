@@ -1,6 +1,7 @@
 """
-What the commands of jobs share: the job runs as a process of its own, its plan is shown from the
-log.
+Commands that run a job: `consolidate`, `distill`, `importance`, `judge`, `reflect`, `archive`.
+
+Each job runs as a process of its own and makes a plan, which is then shown from the log.
 """
 
 import subprocess
@@ -126,7 +127,7 @@ def _dollars(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4f}"
 
 
-# `mnemolog consolidate`: one memory of many that say the same; shown first, taken back after.
+# consolidate
 
 _CONSOLIDATE: Job = "consolidate"
 
@@ -198,7 +199,7 @@ consolidate.add_command(plan_command("apply", _CONSOLIDATE))
 consolidate.add_command(plan_command("undo", _CONSOLIDATE))
 
 
-# `mnemolog distill`: sessions become lessons, failures and decisions.
+# distill, importance, judge, reflect
 
 
 @click.command(
@@ -220,9 +221,6 @@ def distill(
     run_job(env, "distill", words=("--session", of_session) if of_session else (), **options)
 
 
-# `mnemolog importance`: how much memories turned out to matter.
-
-
 @click.command(
     epilog=output.example("mnemolog importance --dry-run", "mnemolog importance --estimate")
 )
@@ -237,9 +235,6 @@ def importance(env: Environment, /, **options: Any) -> None:
     run_job(env, "importance", **options)
 
 
-# `mnemolog judge`: how recalls nobody rated turned out, by what was done after them.
-
-
 @click.command(epilog=output.example("mnemolog judge --dry-run", "mnemolog judge"))
 @job_options
 @click.pass_obj
@@ -251,9 +246,6 @@ def judge(env: Environment, /, **options: Any) -> None:
     as much.
     """
     run_job(env, "judge", **options)
-
-
-# `mnemolog reflect`: what several memories say together.
 
 
 @click.command(epilog=output.example("mnemolog reflect", "mnemolog plans apply 7HQ2"))
@@ -271,7 +263,7 @@ def reflect(env: Environment, /, **options: Any) -> None:
     run_job(env, "reflect", **options | {"dry_run": True})
 
 
-# `mnemolog archive`: put away what is cold, and what old receipts take up.
+# archive
 
 
 @click.command(

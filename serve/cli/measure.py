@@ -1,4 +1,4 @@
-"""`mnemolog eval`: how well recall answers labelled queries, and whether two runs differ."""
+"""Commands that measure recall: `eval`, `canaries` and `selftest`."""
 
 import sys
 import tempfile
@@ -288,7 +288,7 @@ def _number(value: float) -> str:
     return f"{value:.4f}"
 
 
-# `mnemolog canaries`: does recall bring back memories that are asked for by their own words?
+# canaries
 
 _TREND_SHOWN = 10  # builds of the trend
 
@@ -337,7 +337,7 @@ def _print_canaries(found: "Outcome", trend: "Sequence[Point]") -> None:
         output.say(f"build   {isoformat(at)}  {back} of {asked}")
 
 
-# `mnemolog selftest`: does this memory work, end to end?
+# selftest
 
 _TREND_IN_SELFTEST = 5  # builds of the trend
 

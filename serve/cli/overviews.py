@@ -1,4 +1,4 @@
-"""`mnemolog overview` and `timeline`: what is known of a topic, in order."""
+"""Commands that sum up: `overview` and `timeline` of a topic, `digest`, `brief` and `goals`."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -145,7 +145,7 @@ def _print_days(log: EventLog, told: Sequence[dict[str, Any]]) -> None:
             output.say(f"  {one['at'][11:16]}  {one['kind']:10}  {id_}  {text}")
 
 
-# `mnemolog digest`, `brief` and `goals`: what happened, what a session is told, what is open.
+# digest, brief, goals
 
 _GROUPS = {"decided": "Decided", "learned": "Learned", "done": "Done"}
 

@@ -1,4 +1,4 @@
-"""`mnemolog plans`: what jobs propose, as diffs; apply one, or take it back."""
+"""Commands for what waits for a decision: `plans` of jobs and `recommendations`."""
 
 import subprocess
 import sys
@@ -158,7 +158,7 @@ def print_outcome(plan: "Plan", *, as_json: bool) -> None:
         output.say(f"         {output.clean(reason)}")
 
 
-# `mnemolog recommendations`: changes that wait for your yes or no.
+# recommendations
 
 # letters of an id that are shown; two of a thousand begin alike
 
@@ -339,9 +339,6 @@ def _affected_text(one: dict[str, Any]) -> str:
     """Return the words a change is about: those of the memory that goes, or is changed."""
     said = (step.get("before", {}).get("content") for step in one["steps"])
     return next((words for words in said if words), "")
-
-
-# Recommendations as they are sent: what is proposed, why, and what a yes would do.
 
 
 def recommendation_fields(one: Recommendation) -> dict[str, Any]:

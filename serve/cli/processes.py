@@ -1,7 +1,7 @@
 """
-`mnemolog build`, `ui` and `serve`: what runs as a process of its own, or becomes one.
+Commands that run processes: `build`, `ui`, `serve`, `start`, `stop` and `dashboard`.
 
-The jobs run on our terminal, and we end with their exit code.
+A build and the Dagster UI run on our terminal, and we end with their exit code.
 """
 
 import os
@@ -122,7 +122,7 @@ def serve(env: Environment, /, port: int | None, idle_exit: int, as_json: bool) 
     process.run(settings, create_app, port=port, on_ready=ready, idle_exit_s=idle_exit)
 
 
-# `mnemolog start` and `stop`: the server in the background.
+# start, stop
 
 
 @click.command(epilog=output.example("mnemolog start"))
@@ -162,7 +162,7 @@ def _server_fields(server: Server) -> dict[str, Any]:
     return {"url": f"http://{HOST}:{server.port}", "port": server.port, "pid": server.pid}
 
 
-# `mnemolog dashboard`: the memory's pages, in the browser.
+# dashboard
 
 _ANSWER_S = 10.0
 

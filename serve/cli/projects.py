@@ -1,4 +1,4 @@
-"""`mnemolog project`: which project a folder's notes belong to, and if it may be another."""
+"""Commands that say where recording happens: `project`, `pause` and `resume`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -79,7 +79,7 @@ def _print_project(settings: Settings, *, as_json: bool) -> None:
         output.say(output.clean(name) if name else "no project: this is not a git repository")
 
 
-# `mnemolog pause` and `resume`: switch recording off for a project, a folder or a session.
+# pause, resume
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -1,4 +1,4 @@
-"""`mnemolog show` and `list`: look at memories without asking a question."""
+"""Commands that read memories without a question: `show`, `list` and `history`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -175,7 +175,7 @@ def _end(project: str) -> str:
     return project if len(project) <= _PROJECT_WIDTH else f"…{project[1 - _PROJECT_WIDTH :]}"
 
 
-# `mnemolog history`: what held before, and until when.
+# history
 
 
 @click.command(epilog=output.example("mnemolog history deploy.region", "mnemolog history 01KA2B3C"))

@@ -1,4 +1,4 @@
-"""`mnemolog jobs`: which jobs learn by themselves, what they proposed last, and what they cost."""
+"""`mnemolog jobs`: which jobs run by themselves, what they proposed last, and what they cost."""
 
 import subprocess
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""`mnemolog status`: what there is and how fresh it is, in a moment; nothing is read through."""
+"""Commands that inspect: `status` in a moment, `stats` with figures and plots."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -209,7 +209,7 @@ def _server_line(server: dict[str, Any]) -> str:
     return said + (f", ends when idle for {s} s" if (s := server["idle_exit_s"]) else "")
 
 
-# `mnemolog stats`: the figures of a memory, as lines, as JSON or as pictures in a file.
+# stats
 
 _ENDINGS = (".svg", ".html")
 

@@ -1,4 +1,4 @@
-"""`mnemolog tenants`: list them, make one, see how one does, put one away."""
+"""Commands that share a home: `tenants` and the `tokens` that open one of them to a program."""
 
 import shlex
 from http import HTTPStatus
@@ -187,7 +187,7 @@ def _delete_by_server(settings: Settings, server: "Server", name: str) -> "Delet
     raise _ERRORS.get(said["code"], MnemologError)(said["detail"])
 
 
-# `mnemolog tokens`: make, list and revoke what opens one tenant to a program.
+# tokens
 
 _NAME_WIDTH = 30
 

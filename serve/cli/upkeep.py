@@ -1,4 +1,4 @@
-"""`mnemolog init`, `verify` and `doctor`: make a memory, prove it, and find what ails it."""
+"""Commands that keep a memory sound: `init`, `verify`, `doctor` and `backup`."""
 
 import sys
 from collections.abc import Iterator
@@ -220,7 +220,7 @@ def _host_findings(settings: Settings) -> "list[Finding]":
         return checkup(machine, install, log, environment.now())
 
 
-# `mnemolog backup`: one tenant in one file, proven, and a tenant made of it again.
+# backup
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 

@@ -1,4 +1,4 @@
-"""`mnemolog record`: one memory, or a batch of them as JSON Lines."""
+"""Commands that write: `record`, `forget`, `restore`, `pin`, `goal`, `link` and `supersede`."""
 
 import sys
 from collections.abc import Callable
@@ -187,7 +187,7 @@ def _acknowledgement(appended: "Appended") -> dict[str, Any]:
     return {"id": appended.event.id, "seq": appended.event.seq, "new": appended.is_new}
 
 
-# What a person decides about memories: to forget, restore, pin, link or supersede them, a goal.
+# Changes to memories that are there
 
 Change = Callable[[EventLog, str, int], Event]
 

@@ -1,8 +1,8 @@
 """
-checkup(): what is wrong between a host and this mnemolog, and what to do about it.
+Checkup: what is wrong between a host and this mnemolog, and what to do about it.
 
-It looks and changes nothing. A host says nowhere that it skips a hook, so that its events reach the
-log is the only proof that it does not.
+It changes nothing. No host says that it skips a hook, so only events that reach the log prove that
+it does not. A user's own choice, such as hooks switched off, is reported and never changed.
 """
 
 import os
@@ -153,8 +153,7 @@ def _codex_trust(machine: Machine) -> Iterator[Finding]:
         )
 
 
-# What in a host's own settings keeps our hooks from running: the user's choice, told and not
-# mended.
+# Hooks that the user's own settings switch off
 
 # in which of a host's documents, where, and the value that switches hooks off
 _OFF: dict[str, tuple[int, Place, bool]] = {
@@ -189,9 +188,8 @@ def _at(settings: Any, place: Place) -> Any:
     return settings
 
 
-# Whether other users of this machine can read a file that a key of ours stands in.
-#
-# With it they could not list or change the memory, but tell it a prompt and read what it recalls.
+# Files with a key in them that other users of this machine can read. With it they could not list or
+# change the memory, but tell it a prompt and read what it recalls.
 
 _GROUP, _OTHERS = (0o040, 0o010), (0o004, 0o001)  # to read a file, and to go through a folder
 

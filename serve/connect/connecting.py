@@ -1,5 +1,9 @@
 """
-connect() and disconnect(): the plan for one host, and how it is carried out.
+Connecting: the plan for one host, its file changes, and the record that lets it be undone.
+
+A host may write its settings at any moment. So the bytes are compared just before they are
+replaced; where they changed, the same edit is made on what is there now. A file keeps its mode and
+stays behind its symbolic link; what was there before is kept in `<home>/backups/hosts`.
 """
 
 import difflib
@@ -21,11 +25,8 @@ from serve.connect.json_edit import blanks_of
 from store.home.errors import ConfigError, LogReadOnly
 from store.home.files import replace_file
 
-# The file `connections.json` of the home: what connecting found, to leave no trace when it is
-# undone.
-#
-# Which hosts are connected is read from the hosts' own files, never from here; without this file
-# disconnecting takes out the same, and may leave an empty object or folder behind.
+# The file `connections.json` of the home. Which hosts are connected is read from the hosts' own
+# files, never from here; without it disconnecting may leave an empty object or folder behind.
 
 
 class Before(StrEnum):
@@ -84,12 +85,7 @@ def connections_file(home: Path) -> Path:
     return home / "connections.json"
 
 
-# Changes to hosts' files: planned as texts, shown as differences, made one file at a time.
-#
-# A host may write its settings at any moment. So the bytes are compared just before they are
-# replaced; where they changed, the same edit is made on what is there now. A file keeps its mode
-# and
-# stays behind its symbolic link; what was there before is kept in `<home>/backups/hosts`.
+# Changes of one file
 
 KEPT = 20  # backups
 MOST_READ = 16 << 20  # bytes; a host that keeps its history in its settings fills a few of them

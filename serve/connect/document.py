@@ -203,7 +203,7 @@ def _places_to_fill(parts: tuple[Part, ...]) -> Iterator[Place]:
             yield part.newer or part.place
 
 
-# What is ours in a host's settings, known by a mark that survives a move of our code or port.
+# Marks of our entries, which survive a move of our code or port
 
 SERVER = "mnemolog"  # the name of our MCP server in every host
 

@@ -399,13 +399,8 @@ HOST_SETTINGS: Mapping[str, HostSettings] = {
 }
 
 
-# The plugin that OpenCode loads: it hands OpenCode's events to our client and adds what comes
-# back.
-#
-# OpenCode runs plugins inside itself (https://opencode.ai/docs/plugins), so this one never throws,
-# never waits longer than the client may take, and is silent where anything is wrong. The events
-# have
-# the names and fields of Claude Code's.
+# OpenCode runs plugins inside itself (https://opencode.ai/docs/plugins), so ours never throws,
+# never waits longer than the client may take, and is silent where anything is wrong.
 
 OPENCODE_MARK = "// written by `mnemolog connect opencode`"
 
@@ -416,7 +411,7 @@ def opencode_plugin(install: Install) -> str:
     return packaged_text("opencode.js").replace("COMMAND_OF_THE_CLIENT", command)
 
 
-# The texts that are written as they stand: rules, a skill, a plugin's page and its code.
+# Texts that are written as they stand
 
 
 def packaged_text(name: str) -> str:

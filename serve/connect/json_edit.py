@@ -15,10 +15,7 @@ from typing import Any, NoReturn
 
 from store.home.errors import ConfigError
 
-# A JSON document read with the place of every value, comments and trailing commas allowed.
-#
-# JSON is RFC 8259; comments and trailing commas are those of VS Code's settings
-# (https://code.visualstudio.com/docs/languages/json#_json-with-comments).
+# The parser: a JSON document with the place of every value, comments and trailing commas allowed
 
 Key = str | int
 KeyPath = tuple[Key, ...]

@@ -1,7 +1,7 @@
 """
-One table of ours in a TOML file, put at its end and taken out again, with all else left as it is.
+Edits of TOML and Markdown files: one table, or one marked block, put in and taken out again.
 
-The lines are ours to find, because we write one key a line; tomlkit does what is written otherwise,
+The lines of a TOML table are ours to find, because we write one key a line; tomlkit does the rest,
 and only that: to read a line of some megabytes it takes seconds, the standard library none.
 What must stay true: the new text parses to what the same edit makes of the plain value, else the
 edit is refused. TOML 1.0: https://toml.io/en/v1.0.0.
@@ -135,10 +135,7 @@ def _toml(value: str | list[str]) -> str:
     return tomlkit.item(value).as_string()
 
 
-# A block of ours between two marked lines of a Markdown file, with everything around it left
-# alone.
-#
-# The first line names the command that takes the block out again.
+# A block between two marked lines of a Markdown file; all around it stays as it is
 
 BEGIN = "<!-- mnemolog:begin"
 _FIRST = BEGIN + " (`mnemolog disconnect` takes this block out) -->"

@@ -206,11 +206,9 @@ def _tenant_name(workspace: Workspace, drafts: Sequence[Draft], model: Embedder)
     return f"{slug}-{digest}"
 
 
-# CachedEmbedder: an embedder that asks its model once for each text, also over many runs.
-#
-# A slow model makes an experiment slow only the first time. The vectors lie in a folder for each
-# model, keyed by the text's hash, in Arrow files to which none is ever added: every `save` writes
-# one more. All of it can be deleted at any time.
+# An embedder that asks its model once for each text, also over many runs. The vectors lie in a
+# folder for each model, keyed by the text's hash, in Arrow files: every `save` writes one more.
+# All of it can be deleted at any time.
 
 Vector = npt.NDArray[np.float32]
 

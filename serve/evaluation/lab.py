@@ -1,8 +1,8 @@
 """
-Asked: what the lab is asked for, read from an address and written back as one.
+The recall lab: one question under one or two settings, and what every stage made of it.
 
-Only what differs from the settings stands in an address, so a link stays short and means the same
-for whoever opens it.
+The question and the settings are read from an address and written back as one; only what differs
+from the user's settings stands in it. Nothing is written, and no model is asked but the embedder.
 """
 
 from collections.abc import Mapping, Sequence
@@ -193,9 +193,7 @@ def _link(side: Side, usual: Choices) -> list[tuple[str, str]]:
     return pairs
 
 
-# Answered: a question under one setting, with what every stage made of it.
-#
-# No model is asked on the way, but the embedder that recall itself asks; nothing is written.
+# A question under one setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +298,8 @@ def _history(view: View, hit: Mapping[str, Any]) -> list[Memory]:
     return [one for one in found if one is not None]
 
 
-# Unasked: what the prompt hook would say to a question now, as the first prompt of a new session.
-#
-# It is asked as the hook asks, by the user's settings whatever a setting of the lab says; nothing
-# is
-# written, and the router tries nothing.
+# What the prompt hook would say to the question, as the first prompt of a new session, by the
+# user's own settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +363,7 @@ def preview_prompt_hook(
     return call.ask(answer)
 
 
-# Compared: what two settings bring for the same question, memory by memory.
+# The two settings side by side, memory by memory
 
 
 @dataclass(frozen=True, slots=True)

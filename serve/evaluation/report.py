@@ -1,6 +1,8 @@
 """
-What a run is worth: its measures overall, by dataset and by category; its silence; and how two runs
-differ on the same queries.
+Report: measures of a run overall, by dataset and category; its silence; how two runs differ.
+
+Relevance is yes or no. nDCG: Järvelin and Kekäläinen 2002, https://doi.org/10.1145/582415.582418.
+The paired bootstrap: Sakai 2006, https://doi.org/10.1145/1148170.1148261.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -15,12 +17,7 @@ from serve.evaluation.dataset import Prompt, Query, Result, Workspace
 from store.home.errors import InvalidInput
 from store.home.instants import micros
 
-# How good rankings are, query by query; what a bar on confidence lets through; whether two runs
-# differ.
-#
-# Relevance is yes or no. nDCG: Järvelin and Kekäläinen 2002,
-# https://doi.org/10.1145/582415.582418.
-# The paired bootstrap: Sakai 2006, https://doi.org/10.1145/1148170.1148261.
+# Measures of rankings, and the paired bootstrap
 
 CUTS = (1, 3, 5, 10, 20)
 DEPTH = 10  # ranks that MRR and nDCG look at

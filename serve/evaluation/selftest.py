@@ -1,6 +1,8 @@
 """
-Selftest: does this memory work, end to end? Each probe goes the way that users and agents go, and
-none leaves a trace: what is written goes to a log of its own that is gone after.
+Selftest: whether this memory works end to end, and whether recall meets the check set's floors.
+
+Each probe goes the way that users and agents go, and leaves no trace: what it writes goes to a log
+of its own that is deleted after.
 """
 
 import tempfile
@@ -179,10 +181,8 @@ def _small_talk() -> Iterator[str]:
     return (one["query"] for one in queries if one["kind"] == "small talk")
 
 
-# Quality: what the check set says of recall under some settings, and what is too little.
-#
-# The floors are no targets. They lie well below what the lexical embedder reaches, so that falling
-# through one means that something broke, not that a weight moved.
+# Quality on the check set. The floors are no targets: they lie well below what the lexical embedder
+# reaches, so falling through one means that something broke, not that a weight moved.
 
 LEAST_RECALL_AT_5 = 0.85  # of the project's queries
 LEAST_MRR = 0.7

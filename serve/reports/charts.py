@@ -1,5 +1,5 @@
 """
-Chart: one picture, and the same figures as a table for who cannot see it.
+Charts: lines, bars, rows of bars and sparklines as SVG, each with its figures as a table.
 
 All text is escaped here and nowhere else. There is no `style` attribute and no colour: classes say
 what a mark is, `charts.css` how it looks in light and dark, so a strict Content-Security-Policy
@@ -114,7 +114,7 @@ def empty_chart(title: str, said: str = "nothing yet", height: int = HEIGHT) -> 
     return Chart(title, f"{said[:1].upper()}{said[1:]}.", marks, (), (), height=height)
 
 
-# Scales: from values to places in a drawing, and the round values that an axis names.
+# Scales: from values to places, and the round values that an axis names
 
 _ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
 
@@ -151,11 +151,7 @@ def ticks(high: float, most: int = 4, *, whole: bool = False) -> list[float]:
     return [place * step for place in range(math.ceil(high / step - 1e-9) + 1)]
 
 
-# The plots: lines over time, bars, stacked bars, rows of bars, and a spark for a tile.
-#
-# Sequences go in, a `Chart` comes out; nothing is read and nothing depends on the hour. Values
-# that
-# are not finite are drawn as 0.
+# The plots
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 38, 8, 10, 22  # around the plot
 _NAMED = 4  # places of an axis along time that are named

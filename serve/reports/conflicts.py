@@ -25,7 +25,7 @@ from store.text.corrections import correction
 from store.text.mentions import speaker_name
 from store.text.strict_duplicates import Statement, statement
 
-# Facts: what is known of each entity, from when until when, and which memory says so.
+# Facts of each entity: from when until when they hold, and which memory says so
 
 KnownFact = tuple[Fact, Memory]
 

@@ -1,7 +1,7 @@
 """
-The neighbourhood of an entity: what is mentioned with it, how strongly, and in which memories.
+Graph views: the neighbourhood of an entity, and the entity graph as it is drawn.
 
-Read from the graph of the last build; of what was written since only the memories that mention the
+Read from the graph of the last build; of what was written since only the memories that mention an
 entity itself are added.
 """
 

@@ -1,6 +1,4 @@
-"""
-Holdings: how many memories there are, by kind and state, and what they take on the disk.
-"""
+"""Holdings: memories by kind and state, bytes on disk, builds, and what episodes take of it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -104,7 +102,7 @@ def _size(paths: Iterable[Path]) -> int:
     return total
 
 
-# Builds: what was published last and what was refused; what waits; what went wrong unseen.
+# Builds: what was published last, what was refused, what waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +168,6 @@ def _published_build(one: Manifest) -> Published:
         sum(ref.seconds for ref in one.projections.values()),
         one.checks,
     )
-
-
-# Taken.
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,11 +195,8 @@ def all_memory_fields(memories: Sequence[Memory], now: int) -> list[dict[str, An
     return [memory_fields(one, now) for one in memories]
 
 
-# The page `mnemolog export --format markdown` writes: all memories for people to read.
-#
-# By project and kind, each memory's text as a quote, so that no line of it becomes a heading of
-# the
-# page. What cannot be seen or turns a line around is left out.
+# The page of `mnemolog export --format markdown`: by project and kind, each text as a quote, so
+# that no line of it becomes a heading of the page
 
 
 def export_markdown(memories: Iterable[Memory], now: int) -> Iterator[str]:

@@ -178,7 +178,7 @@ def _invalid_reason(source: Memory) -> str:
     return f"its source {source.id} is {source.state}{by}"
 
 
-# History: every value of a key, or what a memory replaced and what replaced it; newest first.
+# History: every value of a key, or what a memory replaced and what replaced it; newest first
 
 
 def history_of_key(view: View, key: str, project: str | None) -> list[Memory]:

@@ -1,9 +1,9 @@
 """
-Overview: what is known of a topic, put in order without a model.
+Overviews: what is known of a topic, and digests of what happened in some days; without a model.
 
-The memories that recall finds for the topic, each in one group: what is to be followed, what is
-wanted, what holds now, and the background; then the same along time, whom and what they name, and
-what was replaced. Every group is bounded and every text cut: the whole is read by its id.
+An overview groups the memories that recall finds: rules, goals, what holds now, the background;
+then the same along time, the names in them, and what was replaced. A digest lists by day what was
+asked, decided, done and learned, and what is open. Groups are bounded and texts cut.
 """
 
 from collections import Counter
@@ -156,10 +156,7 @@ def _cut(text: str) -> str:
     return line if len(line) <= LONGEST_TEXT else line[: LONGEST_TEXT - 1] + "…"
 
 
-# Digests: what was asked, decided, done and learned, and what is open, of a session or of some
-# days.
-#
-# Read from the memories and from what agents' hooks told; nothing is summed up by a model.
+# Digests
 
 DIGEST_KINDS = ("prompted", "action", "session")  # the kinds of event a digest reads
 LOOKED_AT = 2_000  # memories of a digest: the newest

@@ -394,7 +394,7 @@ def proposal_fields(one: Proposal) -> dict[str, Any]:
     return proposal_summary(one) | {"steps": msgspec.to_builtins(steps(one))}
 
 
-# A plan as people read it: a line of what it is, then its steps as a diff, each with its reason.
+# Plans as people read them: the steps as a diff, each with its reason
 
 _LONGEST_VALUE = 160  # characters of a text in one line
 VERBS = {

@@ -1,6 +1,4 @@
-"""
-Pictures: the figures of a tenant as charts, for its overview and for files.
-"""
+"""Statistics as charts: those of the overview page, and files with all of them (SVG or HTML)."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -169,7 +167,7 @@ def _nonzero_counts(of: Mapping[str, int]) -> dict[str, float]:
     return {name: count for name, count in of.items() if count}
 
 
-# Documents: charts as one file that stands by itself, an SVG picture or an HTML page.
+# Charts as one file that stands by itself
 
 _STATIC = Path(__file__).parents[1] / "dashboard" / "static"
 _COLUMNS, _GAP, _HEAD, _KEY = 2, 36, 56, 68

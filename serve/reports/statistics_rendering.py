@@ -1,6 +1,4 @@
-"""
-How statistics are sent: plain values, times in ISO 8601, distributions as counts between edges.
-"""
+"""Statistics as JSON: plain values, times in ISO 8601, distributions as counts between edges."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,5 +1,5 @@
 """
-statistics(): every figure of one tenant that the overview, `mnemolog stats` and programs show.
+Statistics of one tenant: growth, recalls, ratings, spending, and a short form for its owner.
 
 Nothing is kept between two calls. What grows with the memory is counted in columns or off an index
 of the log; of receipts and ratings the newest are read. So all of it is some tens of milliseconds
@@ -34,7 +34,7 @@ from store.log.events import KINDS
 from store.plans.job_catalog import ModelCost, sum_calls
 from store.snapshots.manifest import Manifest
 
-# Growth: how many events of each sort there are in each step of a log's life.
+# Growth
 
 GROWTH_STEPS = (1, 7, 28, 364)  # days
 MOST_STEPS = 120  # steps
@@ -79,10 +79,7 @@ def growth(log: EventLog, now: int) -> Growth:
     )
 
 
-# Recalls: how many there are, how fast they are answered, how often with nothing.
-#
-# Counts are of all of them. What receipts tell is read from the newest ones only, so it costs the
-# same in a log of any length.
+# Recalls and ratings
 
 MINUTE, HOUR, DAY = 60_000_000, 3_600_000_000, 86_400_000_000  # microseconds
 NEWEST = 1_000  # receipts and ratings that are read
@@ -201,7 +198,7 @@ def rating_counts(log: EventLog, most: int = NEWEST) -> RatingCounts:
     )
 
 
-# Spending: what a tenant's jobs paid language models, today and in thirty days, and what for.
+# Spending on models
 
 SPENDING_DAYS = 30
 
@@ -327,9 +324,7 @@ def count_open_proposals(log: EventLog) -> int:
     return len((of["planned"] | of["proposed"]) - said)
 
 
-# A tenant in a few figures, as it is administered: what it holds, what is served, how it answers.
-#
-# Each is counted as the overview and `mnemolog stats` have it.
+# A tenant in a few figures, for its owner
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
