@@ -6,7 +6,6 @@ They run in the home, so that no folder the user stands in lends it a module or 
 """
 
 import ctypes
-import http.client
 import os
 import signal
 import subprocess
@@ -113,19 +112,23 @@ def _child_environment(settings: Settings) -> dict[str, str]:
 
 def _request_stop(settings: Settings, server: Server) -> bool:
     """Tell the server to end, if what listens there is that instance; return whether it was."""
+    from http.client import HTTPException
+
     try:
         token = settings.token_file.read_text().strip()
         found = _fetch(server, token, "GET", "/v1/server")
         return server.instance.encode() in found and bool(
             _fetch(server, token, "POST", "/v1/server/stop")
         )
-    except (OSError, http.client.HTTPException):
+    except (OSError, HTTPException):
         return False
 
 
 def _fetch(server: Server, token: str, method: str, path: str) -> bytes:
     """Return the body of a 2xx, else nothing."""
-    connection = http.client.HTTPConnection(HOST, server.port, timeout=_ANSWER_S)
+    from http.client import HTTPConnection  # commands that start a job have no use for it
+
+    connection = HTTPConnection(HOST, server.port, timeout=_ANSWER_S)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:
         connection.request(method, path, headers=headers)
