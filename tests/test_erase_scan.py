@@ -469,7 +469,7 @@ def test_nothing_is_served_where_no_build_passes(
     start = processes.start_job
     monkeypatch.setattr("serve.cli.erase._build_anew", _build_anew)
     monkeypatch.setattr(
-        processes, "start", lambda settings, *words, **more: start(settings, "no-such")
+        processes, "start_job", lambda settings, *words, **more: start(settings, "no-such")
     )
     found = erased("e1")
     assert found["left"] == [] and not built.tenant.head.exists()

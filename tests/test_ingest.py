@@ -223,7 +223,7 @@ def test_junk_is_refused_with_its_reason_and_the_others_are_recorded(queue: Queu
     outcome = queue.outcome(job.id)
     assert [(one.item, one.reason.split(":")[0]) for one in outcome.refused] == [
         (0, "nothing to remember"),
-        (STEP + 1, "id taken was used before for something else"),
+        (STEP + 1, "id taken was already used for something else"),
     ]
     assert queue.get(job.id).refused == 2
     assert log.head() == 1 + STEP + 1
