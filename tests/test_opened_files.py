@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from test_reader import EMBEDDER, NOW, QUERY, READ, WANTED, Memory, ask, first, newest
 
+from serve.reader import reader as readers
 from serve.reader import snapshots
 from serve.reader.filters import Filter
-from serve.reader.reader import reader as readers
 from serve.reader.tail import LiveTail
 from serve.recall.recall import Question, recall
 from store.home.tenant import tenant

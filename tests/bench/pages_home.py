@@ -38,8 +38,8 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.log.lesson_commands import proposal as draft_of
 from store.plans.recommendations import Change
+from store.plans.recommendations import proposal as draft_of
 
 DAY = 86_400_000_000  # microseconds
 DAYS = 100

@@ -54,7 +54,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     """Yield what each clone is taken for, and what it would be where nobody asked for consent."""
     points, wrong = _walked(folder / "clones", REMOTES[:: scale.of(4, 1)])
     yield Outcome("clones that claim a project", points, "folders", wrong, floor=200)
-    with patch.object(projects, "may_take", lambda home, directory, project: True):
+    with patch.object(projects, "may_take_name", lambda home, directory, project: True):
         points, wrong = _walked(folder / "believed", REMOTES[:1])
     yield Outcome("clones that are believed", points, "folders", wrong, is_control=True)
 
