@@ -20,12 +20,12 @@ from store.home.config import Settings
 from store.home.errors import ConfigError, InvalidInput, LogReadOnly
 from store.home.files import make_folder
 from store.home.projects import checked_project, project_of
-from store.home.registry import HOST, Server, registered
 from store.home.tenant import Tenant
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.connect.host_settings import Install, Machine
+    from store.home.registry import Server
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,8 @@ _PATIENCE_S = 10.0
 
 def recall_from_server(settings: Settings, question: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what a server recalls that was started under these settings; None where none does."""
+    from store.home.registry import registered
+
     server = registered(settings)
     if server is None or server.answers_by != settings.choices.answers_by:
         return None
@@ -172,12 +174,13 @@ def keep_receipt(settings: Settings, id_: str) -> None:
 
 
 def request_as_owner(
-    settings: Settings, server: Server, method: str, path: str, timeout_s: float
+    settings: Settings, server: "Server", method: str, path: str, timeout_s: float
 ) -> tuple[int, bytes]:
     """Return the status and body of what a server answers the owner; raise ConfigError for none."""
     import http.client
 
     from store.home.http_access import owner_token
+    from store.home.registry import HOST
 
     headers = {
         "Authorization": f"Bearer {owner_token(settings)}",
