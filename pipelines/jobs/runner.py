@@ -2,8 +2,9 @@
 The runner: builds a tenant's memory and runs jobs on it, in this process and without Dagster.
 
 It has two front ends: the command line (`python -m pipelines build --quick`, `... run JOB`) and
-Dagster, whose job assets call `run` and whose build assets take the same steps of `store.build`. A
-job changes nothing itself: the runner writes down the plan it proposes and, if asked, applies it.
+Dagster, whose job assets call `run` and whose build assets take the same steps of
+`store.maintenance.build`. A job changes nothing itself: the runner writes down the plan it proposes
+and, if asked, applies it.
 """
 
 import time

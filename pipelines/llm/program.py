@@ -2,8 +2,8 @@
 Models behind an agent's own program: Claude Code or Codex, with the login its user has there.
 
 The program runs once, in a temporary folder. The question goes in over standard input, so no
-process list shows it. `claude_code` and `codex` know what each program adds to a request, leaves
-behind and reports of its cost.
+process list shows it. `claude_code_model` and `codex_model` know what each program adds to a
+request, leaves behind and reports of its cost.
 """
 
 import tempfile
