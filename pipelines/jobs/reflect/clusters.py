@@ -30,7 +30,9 @@ Vectors = npt.NDArray[np.float32]
 Places = npt.NDArray[np.int64]
 
 
-def clusters(material: Inputs, vectors: Vectors, calibration: Calibration) -> Iterator[Finding]:
+def find_clusters(
+    material: Inputs, vectors: Vectors, calibration: Calibration
+) -> Iterator[Finding]:
     """Yield the good clusters of a project's memories; `vectors` are unit, [memories, width]."""
     usual = generated_text.DocumentFrequencies.of(material.memories)
     knows = calibration.knows_meaning
