@@ -144,3 +144,30 @@ def sanitize(text: str) -> str:
         return text
     text = text.replace("\r\n", "\n").replace("\u2028", "\n").replace("\u2029", "\n")
     return "".join(one for one in text if one in "\n\t" or unicodedata.category(one) not in _BAD)
+
+
+# What people call the kinds of evidence and of answers. They stand here because a command that a
+# server answers loads nothing of what recalls.
+EVIDENCE_LABELS = {
+    "lexical": "words",
+    "question": "question before",
+    "before": "turn before",
+    "after": "turn after",
+    "session_vector": "session's vectors",
+    "dated": "names a time",
+    "personal": "first person",
+    "parts": "parts of the question",
+}
+ANSWER_LABELS = {
+    "when": "a time",
+    "how_long": "how long",
+    "who": "a person",
+    "where": "a place",
+    "how_many": "a number",
+    "why": "a reason",
+    "how": "a way",
+    "what": "a thing",
+    "yes_no": "a yes or no",
+    "list": "all there is",
+    "code": "code",
+}

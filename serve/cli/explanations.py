@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from serve.cli import output
-from serve.recall.explanation import ANSWER_LABELS, EVIDENCE_LABELS
+from serve.formatting import ANSWER_LABELS, EVIDENCE_LABELS
 from store.home.instants import isoformat, micros
 from store.log.event_log import EventLog
 

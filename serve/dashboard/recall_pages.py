@@ -11,8 +11,8 @@ from serve.api.list_query import decode_cursor, encode_cursor, filter_digest
 from serve.dashboard.page_context import Site, tenant_url
 from serve.evaluation import lab as asking
 from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook
+from serve.formatting import ANSWER_LABELS, EVIDENCE_LABELS
 from serve.reader.view import View
-from serve.recall.explanation import ANSWER_LABELS, EVIDENCE_LABELS
 from serve.reports.listing import Position
 from serve.reports.receipts import receipt_fields, receipt_summary
 from serve.server.open_tenants import OpenTenant

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, get_args
 import msgspec
 
 from serve import formatting
+from serve.formatting import EVIDENCE_LABELS
 from serve.hooks import speaking
 from serve.hooks.call import Call
 from serve.hooks.hosts.event import HookEvent
@@ -21,7 +22,6 @@ from serve.reader.reader import Reader
 from serve.reader.view import View
 from serve.recall.analysis import Mode
 from serve.recall.context_block import Block, block, note
-from serve.recall.explanation import EVIDENCE_LABELS
 from serve.recall.recall import Hit
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant

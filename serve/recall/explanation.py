@@ -112,29 +112,3 @@ def _memory_line(memory: Memory, sure: float) -> dict[str, Any]:
 def _names(index: EntityIndex, entities: list[int], passing: npt.NDArray[np.bool_]) -> list[str]:
     """Return the names of those entities that a memory which may come back mentions."""
     return [index.name(one) for one in entities if passing[index.documents(one)].any()]
-
-
-# what the kinds of evidence and of answers are called, where people read them
-EVIDENCE_LABELS = {
-    "lexical": "words",
-    "question": "question before",
-    "before": "turn before",
-    "after": "turn after",
-    "session_vector": "session's vectors",
-    "dated": "names a time",
-    "personal": "first person",
-    "parts": "parts of the question",
-}
-ANSWER_LABELS = {
-    "when": "a time",
-    "how_long": "how long",
-    "who": "a person",
-    "where": "a place",
-    "how_many": "a number",
-    "why": "a reason",
-    "how": "a way",
-    "what": "a thing",
-    "yes_no": "a yes or no",
-    "list": "all there is",
-    "code": "code",
-}
