@@ -303,7 +303,7 @@ def test_settings_and_mode_can_be_tried(data):
     assert evaluated(data, "--set", "layers=parts,siblings").exit_code == 0
     for wrong in ("fusion", "fusion=best", "speed=1", "layers=magic"):
         assert evaluated(data, "--set", wrong).exit_code == 2
-    assert "no setting speed" in evaluated(data, "--set", "speed=1").stderr
+    assert "unknown setting speed" in evaluated(data, "--set", "speed=1").stderr
 
 
 def test_a_profile_there_is_not_is_refused(data):
@@ -370,7 +370,7 @@ def test_vectors_of_another_model_or_a_torn_file_are_never_taken(tmp_path):
 
 def test_a_second_run_embeds_nothing(data, tmp_path, monkeypatch):
     model = Counting()
-    monkeypatch.setattr("serve.evaluation.harness.embedder", lambda name, home: model)
+    monkeypatch.setattr("serve.evaluation.harness.make_embedder", lambda name, home: model)
     first = answer(data, "--cache", tmp_path / "cache")
     count = len(model.asked)
     assert count == len(set(model.asked)) > 5

@@ -107,7 +107,7 @@ def test_a_retry_is_known_by_what_was_kept_of_it(log: EventLog, value: object):
 
 def test_an_id_used_for_something_else_writes_nothing_of_the_batch(log: EventLog):
     log.append([memory("a")])
-    with pytest.raises(IdConflict, match="id a was used before"):
+    with pytest.raises(IdConflict, match="id a was already used"):
         log.append([memory("b"), memory("a", "other words"), memory("c")])
     assert ids(log) == ["a"]
     log.append([memory("d")])
