@@ -245,7 +245,7 @@ def test_all_run_in_order_and_one_that_fails_stops_no_other(register, settings, 
 
 def test_a_job_there_is_not_is_refused(register, settings):
     register("judge", idle)
-    with pytest.raises(InvalidInput, match="there are judge, learn"):
+    with pytest.raises(InvalidInput, match="choose from judge, learn"):
         learn(settings, "default", "archive", lambda event: None)
 
 

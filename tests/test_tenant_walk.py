@@ -52,6 +52,7 @@ PLAIN: dict[str, Any] = {
     "tiers": ["wal"],
     "state": None,
     "sort": None,
+    "category": None,
     "insight_type": None,
     "mode": "lexical",
     "profile": "recall",

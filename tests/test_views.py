@@ -156,7 +156,7 @@ class Slow(EventLog):
         self.reached, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
 
-    def sound(self, after: int) -> tuple[list[Event], list[str]]:
+    def undamaged_events(self, after: int) -> tuple[list[Event], list[str]]:
         self.reads += 1
         self.reached.set()
         assert self.go_on.wait(timeout=60)

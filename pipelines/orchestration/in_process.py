@@ -255,9 +255,9 @@ def learn(
     """
     tenant = find_tenant(settings.home, tenant_name)
     names = job_order() if name == LEARN else (name,)
-    if unknown := set(names) - set(job_order()) or not names:
+    if not names or not set(names) <= set(job_order()):
         known = ", ".join((*job_order(), LEARN))
-        raise InvalidInput(f"unknown job {unknown or name}: choose from {known}")
+        raise InvalidInput(f"unknown job {name!r}: choose from {known}")
     config = dg.RunConfig(loggers={"console": {}})
     result = execute(settings, tenant, dagster_name(name), config, report, wait_s=wait_s)
     found = [one for one in (_job_result(result, job) for job in names) if one is not None]

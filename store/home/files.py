@@ -207,7 +207,7 @@ def disk_error(error: OSError, path: Path | None = None) -> LogError | None:
     where = error.filename or path or "a file of the home"
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            return LogFull(f"no space left for {where}: nothing was written, free some and retry")
+            return LogFull(f"no space left for {where}: nothing was written; free space and retry")
         case errno.EFBIG:
             return LogFull(f"{where} may not grow: raise the limit (`ulimit -f`) and retry")
         case errno.EROFS:
