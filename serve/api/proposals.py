@@ -14,7 +14,6 @@ from serve.api.shapes import InProject, InTenant
 from serve.fields import Reason, TenantName
 from serve.reports import proposals
 from serve.reports.proposals import Sort, State
-from store.home.errors import InvalidInput
 from store.home.projects import named_project
 
 
@@ -23,7 +22,7 @@ class OfProposals(InProject, frozen=True, kw_only=True):
     category: (
         Annotated[Sort, Meta(description="Only plans, recommendations or lessons.")] | None
     ) = None
-    sort: Annotated[Sort, Meta(description="The old name of `category`.")] | None = None
+    sort: Annotated[Sort, Meta(description="The old name of `category`, which wins.")] | None = None
     limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=1_000)] = 100
 
 
@@ -42,8 +41,6 @@ class Rejection(Answered, frozen=True, kw_only=True):
 def list_proposals(call: Call[OfProposals, Nothing]) -> Reply:
     query = call.query
     project = named_project(query.project)
-    if query.category and query.sort and query.category != query.sort:
-        raise InvalidInput("`sort` is the old name of `category`: send one of them")
     category = query.category or query.sort
     found = [
         one

@@ -39,7 +39,7 @@ TAILS = ("", "a", "A1", "0", "=", " ", "\n", '"', "a1B2c3D4e5", ":", '="a', "\\"
 
 # characters of the longest text that a module hands to its expressions
 CAPPED: Mapping[str, int] = {
-    "pipelines.facts.": statements.MAX_SENTENCE,
+    "pipelines.jobs.facts.": statements.MAX_SENTENCE,
     "pipelines.jobs.facts.statements._SENTENCE": statements.MAX_TEXT,
     "serve.recall.analysis.": analysis.MAX_QUERY,
     "serve.recall.classification.": analysis.MAX_QUERY,
