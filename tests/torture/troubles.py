@@ -103,7 +103,8 @@ HANDLES = Trouble(
     must_refuse=False,
     commands=(),
     more=(),
-    may_refuse=("/v1/jobs", "/metrics"),  # they open a file that was not open yet
+    # they open a file that was not open yet, or list a folder
+    may_refuse=("/v1/jobs", "/metrics", "/v1/tenants/default/stats"),
 )
 
 
