@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from store.derived.lessons import LESSONS
+from store.derived.feedback import LESSONS
 from store.home.errors import BuildRefused
 from store.index import vectors
 from store.log import commands

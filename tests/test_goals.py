@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from store.derived.goals import GOALS_PROJECTION
+from store.derived.listings import GOALS_PROJECTION
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Revised

@@ -10,7 +10,7 @@ from serve.reader.reader import Reader
 from serve.reader.view import View
 from serve.recall.recall import Answer, Question, recall
 from serve.recall.request import RecallRequest, answer
-from store.derived.insights import INSIGHTS_PROJECTION, Insights
+from store.derived.listings import INSIGHTS_PROJECTION, Insights
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
 from store.home.tenant import Tenant

@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 from store.derived import layout
 from store.derived.entities import ENTITIES_PROJECTION, FOUND
 from store.derived.entity_graph import entity_tables
-from store.derived.graph_drawing import Graph, Ints, communities, levels, place_nodes, repulsion
-from store.derived.layout import LAYOUT_PROJECTION
+from store.derived.layout import (
+    LAYOUT_PROJECTION,
+    Graph,
+    Ints,
+    communities,
+    levels,
+    place_nodes,
+    repulsion,
+)
 from store.log.event_log import EventLog
 from store.maintenance.audits import run_audits
 from store.maintenance.memory_audits import AuditInput

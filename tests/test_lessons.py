@@ -14,7 +14,7 @@ from test_pretool import RULE, agent, built, learn, tenants
 
 from serve.cli import main
 from serve.lessons.impact import difference, impact, is_at_rest, wilson
-from store.derived.lessons import LESSONS_PROJECTION, Counts
+from store.derived.feedback import LESSONS_PROJECTION, Counts
 from store.home import projects
 from store.home.errors import InvalidInput, NotFound
 from store.home.instants import new_id

@@ -32,8 +32,8 @@ from serve.recall.off_policy import worth
 from serve.recall.recall import recall
 from serve.recall.router import Router, bar, most
 from serve.server.open_tenants import OpenTenants
-from store.derived import routes as projection
-from store.derived.routes import (
+from store.derived import routing as projection
+from store.derived.routing import (
     ALPHA,
     DEFAULTS,
     EPSILON,

@@ -29,7 +29,7 @@ from serve.reports.tenant_statistics import (
     statistics,
     tenant_stats,
 )
-from store.derived.lessons import Counts
+from store.derived.feedback import Counts
 from store.home import failures
 from store.home.tenant import Tenant
 from store.log import commands

@@ -1,7 +1,7 @@
 """Use is counted from receipts and ratings, and only of memories that were there."""
 
-from store.derived import usage
-from store.derived.usage import USAGE_PROJECTION, Usage
+from store.derived import feedback
+from store.derived.feedback import USAGE_PROJECTION, Usage
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Hit, Judged, Rated, Recalled
@@ -72,7 +72,7 @@ def test_what_is_said_of_a_recall_is_said_of_all_it_brought(log):
 
 
 def test_a_rating_of_a_recall_long_past_says_nothing_however_it_was_built(log, monkeypatch):
-    monkeypatch.setattr(usage, "KEPT", 1)
+    monkeypatch.setattr(feedback, "KEPT_RECEIPTS", 1)
     commands.record(log, Draft(id="a", content="we use apsw"), NOW)
     recall(log, 1, "a")
     before, watermark = counted(log), log.head()

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from pipelines.jobs.context import Context, Proposal, Report
 from pipelines.jobs.runner import open_memory
 from serve.recall.scoring import LASTING_KINDS, decay
-from store.derived.usage import Usage
+from store.derived.feedback import Usage
 from store.home.config import Settings
 from store.home.instants import isoformat
 from store.log import compaction

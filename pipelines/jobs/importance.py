@@ -21,7 +21,7 @@ from pipelines.jobs.context import Context, Proposal
 from pipelines.llm import prompt
 from pipelines.llm.model_client import LanguageModel
 from pipelines.llm.prompt import make_prompt
-from store.derived.usage import Usage
+from store.derived.feedback import Usage
 from store.home.errors import BudgetSpent, ModelError
 from store.log.event_kinds import Called, Recorded, Revised, Step, Unit
 from store.log.event_log import EventLog

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pipelines.jobs.context import Context, Report
 from pipelines.jobs.runner import job_lock, open_memory
-from store.derived.usage import Usage
+from store.derived.feedback import Usage
 from store.home.config import Settings
 from store.home.errors import InvalidInput
 from store.home.instants import moment

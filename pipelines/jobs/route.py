@@ -15,8 +15,8 @@ import msgspec
 
 from pipelines.jobs.context import Context, Proposal
 from serve.recall.off_policy import Gain, Worth, gain, together, worth
-from store.derived import routes
-from store.derived.routes import LEVELS, STATES, Policy, Recall, Routes, Table, informative_rewards
+from store.derived import routing
+from store.derived.routing import LEVELS, STATES, Policy, Recall, Routes, Table, informative_rewards
 from store.log.event_kinds import Actions, Adopted, ModelTier
 from store.plans import steps
 
@@ -159,5 +159,5 @@ def tier_for(context: Context, mode: str | None = None) -> ModelTier:
 
 def tier_of(policy: Policy, mode: str | None = None) -> ModelTier:
     """Return the tier that a policy, whole, has for a task mode."""
-    found: ModelTier = msgspec.convert(policy[routes.route_state(mode)]["llm"], ModelTier)
+    found: ModelTier = msgspec.convert(policy[routing.route_state(mode)]["llm"], ModelTier)
     return found

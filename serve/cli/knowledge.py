@@ -15,7 +15,7 @@ from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.recall.off_policy import Worth
-    from store.derived.routes import Routes
+    from store.derived.routing import Routes
     from store.home.config import Settings
 
 
@@ -176,7 +176,7 @@ def learn_routes(
 def _routes(settings: "Settings") -> "Routes":
     """Return what the last build knew of the router; before the first one, nothing."""
     from serve.reader.reader import Reader
-    from store.derived.routes import ROUTES_PROJECTION, Routes
+    from store.derived.routing import ROUTES_PROJECTION, Routes
     from store.embedders.embedder import make_embedder
 
     with environment.open_log(settings) as log:
@@ -323,7 +323,7 @@ def routes_payload(routes: "Routes") -> dict[str, Any]:
 
 def _rows(routes: "Routes") -> list[dict[str, Any]]:
     from serve.recall.off_policy import worth
-    from store.derived.routes import LEVELS, STATES, Held, informative_rewards
+    from store.derived.routing import LEVELS, STATES, Held, informative_rewards
 
     policy, held, recalls = routes.policy(), routes.held, routes.recalls
     rows = []

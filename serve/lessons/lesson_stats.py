@@ -14,7 +14,7 @@ from serve.lessons.impact import Impact, impact, is_at_rest
 from serve.lessons.rule_index import rules
 from serve.reader.filters import Filter
 from serve.reader.view import View, newest
-from store.derived.lessons import Counts, Tally
+from store.derived.feedback import Counts, Tally
 from store.home.instants import isoformat
 from store.log.event_kinds import STATEMENT
 from store.log.event_log import EventLog

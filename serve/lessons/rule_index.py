@@ -18,7 +18,7 @@ from serve.reader.filters import Filter
 from serve.reader.memory_json import role
 from serve.reader.snapshots import Snapshots
 from serve.reader.view import View
-from store.derived.lessons import Counts
+from store.derived.feedback import Counts
 from store.memories.memory import ACTIVE, Memory
 from store.text.mention_rules import LONE_TOOLS, SUBCOMMANDS
 from store.text.text_features import MAY_RULE, RULE_KINDS

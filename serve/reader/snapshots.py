@@ -25,11 +25,10 @@ from store.derived.constraints import Constraints
 from store.derived.duplicates import Duplicates
 from store.derived.entities import EntityIndex
 from store.derived.facts import Facts
-from store.derived.insights import Insights
-from store.derived.lessons import Lessons
-from store.derived.routes import Policy, Routes, complete_policy
+from store.derived.feedback import Lessons, Usage
+from store.derived.listings import Insights
+from store.derived.routing import Policy, Routes, complete_policy
 from store.derived.sessions import Sessions
-from store.derived.usage import Usage
 from store.embedders.embedder import Embedder
 from store.embedders.model_facts import Calibration
 from store.home.errors import NoManifest, SnapshotDamaged

@@ -9,7 +9,7 @@ the same receipt always tries the same.
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from store.derived.routes import LEVELS, Policy, complete_policy, route_state
+from store.derived.routing import LEVELS, Policy, complete_policy, route_state
 from store.log.event_kinds import Route
 
 _RANGE = 2.0**64

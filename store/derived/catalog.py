@@ -3,13 +3,11 @@
 from store.derived.duplicates import DUPLICATES_PROJECTION
 from store.derived.entities import ENTITIES_PROJECTION
 from store.derived.facts import FACTS_PROJECTION
-from store.derived.goals import GOALS_PROJECTION
-from store.derived.insights import INSIGHTS_PROJECTION
+from store.derived.feedback import LESSONS_PROJECTION, USAGE_PROJECTION
 from store.derived.layout import LAYOUT_PROJECTION
-from store.derived.lessons import LESSONS_PROJECTION
-from store.derived.routes import ROUTES_PROJECTION
+from store.derived.listings import GOALS_PROJECTION, INSIGHTS_PROJECTION
+from store.derived.routing import ROUTES_PROJECTION
 from store.derived.sessions import SESSIONS_PROJECTION
-from store.derived.usage import USAGE_PROJECTION
 from store.embedders.embedder import Embedder
 from store.index import vectors
 from store.index.postings import POSTINGS_PROJECTION

@@ -31,8 +31,7 @@ from store.snapshots.snapshot import SnapshotRef
 #
 # Rows of one table are numbered by another's, and columns of places (rows, documents, codes) lead
 # into others: who follows a place that leads nowhere breaks, and one below 0 is counted from the
-# end,
-# silently. `store.derived.constraints` holds files to this.
+# end, silently. `store.derived.constraints` holds files to this.
 
 Order = Literal["any", "ascending", "rising", "each once"]  # ascending ones may repeat
 

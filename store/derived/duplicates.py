@@ -44,8 +44,7 @@ from store.text.text_features import traits
 # What each memory says, as two numbers: equal numbers are what duplicates are found by.
 #
 # Reading a text costs some 30 us, so it is done again only where the text is another than before,
-# and
-# on all processors where there is much to read.
+# and on all processors where there is much to read.
 
 # by document; all 0 for a forgotten one. `mark`: what its text was when it was read; `says`: of
 # what it says; `frame`: of that with a gap for each value

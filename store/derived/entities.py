@@ -36,8 +36,7 @@ from store.text.mentions import Mention, mentions
 # What the memories name, one row for each mention, in parts by document.
 #
 # Reading a text for its mentions costs some 40 us, so it is done again only where the text is
-# another
-# than before, and on all processors where there is much to read.
+# another than before, and on all processors where there is much to read.
 
 FOUND = pa.schema(
     [

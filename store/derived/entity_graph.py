@@ -193,8 +193,7 @@ def short_names(kind: str, name: str) -> list[str]:
 # The tables of entities with the mentions of some more memories, for what those memories cost.
 #
 # What `entity_graph` makes of all mentions is made here of its tables and the new mentions, equal
-# to
-# the last byte. Numbers move up where new entities sort between the old ones; all else stays.
+# to the last byte. Numbers move up where new entities sort between the old ones; all else stays.
 
 
 @dataclass

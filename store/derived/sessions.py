@@ -230,10 +230,8 @@ class Sessions:
 # Turns: which memories are of one session, in which order, and who said each, by arrays alone.
 #
 # A session is that of one project and has two memories or more. It has its number from when it got
-# its second, forgotten ones among them, so that no session's number changes when memories are
-# added
-# or forgotten. Of a session that has one left there is nothing to tell: it keeps its number and
-# has
+# its second, forgotten ones among them, so that no session's number changes when memories are added
+# or forgotten. Of a session that has one left there is nothing to tell: it keeps its number and has
 # no members.
 
 NONE = -1  # no session, no neighbour, no person

@@ -190,8 +190,7 @@ def parse_instant(said: object) -> int:
 #
 # Hosts, their hooks and their editors write into the text of a prompt: as tags of their own, as a
 # heading before the request, as a whole message in the user's name. All of it is taken out here,
-# for
-# transcripts as for hooks. Tags are named in full: a person writes about `<div>`, and means it.
+# for transcripts as for hooks. Tags are named in full: a person writes about `<div>`, and means it.
 
 MAX_TEXT = 16_000  # characters kept of one message
 

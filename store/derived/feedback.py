@@ -1,0 +1,331 @@
+"""
+Feedback: what became of memories once they were shown, folded from the log.
+
+`usage` counts recalls, ratings and judgments of each memory; `lessons` counts how often each lesson
+was shown and followed and how its turns came out, and keeps the drafts that wait for a person.
+Reading changes nothing here: a recall counts from the next build on.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.log.event_kinds import (
+    Accepted,
+    Followed,
+    Judged,
+    Proposed,
+    Rated,
+    Recalled,
+    Rejected,
+    Surfaced,
+)
+from store.log.events import Event
+from store.log.rows import redact_event
+from store.memories.parts import MemoryParts
+from store.redaction import redact
+from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables, column_view
+from store.text.text_features import MAY_RULE
+
+# Usage: memories nobody ever recalled or rated have no row. What is said of a recall is said of all
+# it brought, for the newest KEPT_RECEIPTS recalls. A judgment that nothing tells of a memory counts
+# as none, and what a tool or the web says of one too.
+
+USAGE = pa.schema(
+    [
+        ("document", pa.int32()),
+        ("id", pa.string()),
+        ("recalled", pa.int64()),
+        ("last_recalled_at", pa.int64()),  # microseconds UTC; 0 for never
+        ("ratings", pa.int64()),
+        ("verdicts", pa.int64()),  # the sum of the ratings, in thousandths: sums stay exact
+        ("judged", pa.int64()),  # by a job, from what was done afterwards
+        ("judgments", pa.int64()),  # the sum of these, in thousandths
+    ]
+)
+RECEIPTS = pa.schema([("id", pa.string()), ("hits", pa.list_(pa.string()))])  # the oldest first
+_COUNTS = ("recalled", "last_recalled_at", "ratings", "verdicts", "judged", "judgments")
+
+KEPT_RECEIPTS = 2_000  # receipts that a rating may still speak of
+
+_Use = tuple[str, int, int, int, int, int, int, int]  # id, seq, and the counts
+
+
+def build_usage(inputs: Inputs, previous: Previous | None) -> Made:
+    """Add the receipts and ratings since `previous` to what it counted."""
+    receipts = {} if previous is None else _receipts(previous.tables)
+    uses: list[_Use] = []
+    for event in inputs.read(0 if previous is None else previous.watermark):
+        uses.extend(_uses(event, receipts))
+    if not uses:
+        if previous is not None:
+            return previous.tables.parts
+        return {"usage": USAGE.empty_table(), "receipts": RECEIPTS.empty_table()}
+    import polars as pl  # jobs only
+
+    columns = ("id", "used", *_COUNTS)
+    types = [pl.String, *[pl.Int64] * (1 + len(_COUNTS))]
+    frame = pl.DataFrame(uses, schema=dict(zip(columns, types, strict=True)), orient="row")
+    # what was used before it was recorded was not this memory: an earlier build saw no row of it
+    known = _memory_rows(inputs.tables["memories"], frame["id"].unique().to_list())
+    frame = frame.join(pl.DataFrame(known), on="id").filter(pl.col("used") > pl.col("seq"))
+    frame = frame.select("document", "id", *_COUNTS)
+    if previous is not None:
+        frame = pl.concat([pl.DataFrame(previous.tables["usage"]).select(frame.columns), frame])
+    usage = (
+        frame.group_by("document", "id")
+        .agg(
+            pl.col("recalled").sum(),
+            pl.col("last_recalled_at").max(),
+            pl.col("ratings").sum(),
+            pl.col("verdicts").sum(),
+            pl.col("judged").sum(),
+            pl.col("judgments").sum(),
+        )
+        .sort("document")
+    )
+    kept = [{"id": id_, "hits": hits} for id_, hits in receipts.items()]
+    return {
+        "usage": usage.select(USAGE.names).to_arrow().cast(USAGE),
+        "receipts": pa.Table.from_pylist(kept, RECEIPTS),
+    }
+
+
+def _uses(event: Event, receipts: dict[str, list[str]]) -> Iterable[_Use]:
+    """Yield what an event says of memories; keep the newest of the `receipts`."""
+    match event.body:
+        case Recalled(hits=hits) if hits:
+            receipts[event.id] = [hit.id for hit in hits]
+            if len(receipts) > KEPT_RECEIPTS:
+                del receipts[next(iter(receipts))]
+            yield from ((hit.id, event.seq, 1, event.at, 0, 0, 0, 0) for hit in hits)
+        case Rated(verdict=verdict) if event.trust in MAY_RULE:
+            said = round(verdict * 1_000)
+            for id_ in receipts.get(event.subject, [event.subject]):
+                yield (id_, event.seq, 0, 0, 1, said, 0, 0)
+        case Judged(verdicts=verdicts) if event.trust in MAY_RULE:
+            for id_, one in verdicts.items():
+                if one:
+                    yield (id_, event.seq, 0, 0, 0, 0, 1, round(one * 1_000))
+
+
+def _receipts(tables: Tables) -> dict[str, list[str]]:
+    return {row["id"]: row["hits"] for row in tables["receipts"].to_pylist()}
+
+
+def _memory_rows(tables: Tables, ids: Sequence[str]) -> pa.Table:
+    """Return those of some ids that are memories: id, document and the seq of its recording."""
+    memories = MemoryParts.open(tables)
+    found = [(id_, row) for id_ in ids if (row := memories.row(id_)) is not None]
+    rows = np.array([row for _, row in found], np.int64)
+    return pa.table(
+        {
+            "id": pa.array([id_ for id_, _ in found], pa.string()),
+            "document": pa.array(rows, pa.int32()),
+            "seq": tables["columns"].column("seq").take(pa.array(rows)),
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was used, by document number; all arrays have one entry for each used memory."""
+
+    documents: npt.NDArray[np.int32]
+    recalled: npt.NDArray[np.int64]
+    last_recalled_at: npt.NDArray[np.int64]
+    ratings: npt.NDArray[np.int64]
+    verdicts: npt.NDArray[np.int64]
+    judged: npt.NDArray[np.int64]
+    judgments: npt.NDArray[np.int64]
+
+    @classmethod
+    def open(cls, tables: Tables) -> "Usage":
+        table = tables["usage"]
+        return cls(*(column_view(table, name) for name in ("document", *_COUNTS)))
+
+    def of(self, document: int) -> tuple[int, int]:
+        """Return how often a memory was recalled, and when last (0: never)."""
+        place = int(np.searchsorted(self.documents, document))
+        if place == len(self.documents) or int(self.documents[place]) != document:
+            return 0, 0
+        return int(self.recalled[place]), int(self.last_recalled_at[place])
+
+    def counts(self, name: str, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return a column for some documents, [documents]; 0 for one that was never used."""
+        counts = np.zeros(len(documents), np.int64)
+        if len(self.documents):
+            places = np.searchsorted(self.documents, documents)
+            places = np.minimum(places, len(self.documents) - 1)
+            used = self.documents[places] == documents
+            counts[used] = getattr(self, name)[places[used]]
+        return counts
+
+
+USAGE_PROJECTION = Projection(
+    name="usage",
+    version="2",
+    inputs=("log", "memories"),
+    schemas={"usage": USAGE, "receipts": RECEIPTS},
+    build=build_usage,
+    for_builds=frozenset({"receipts"}),
+)
+
+
+# Lessons: from what hooks told, in sums alone, so the events after a build are added to its tables
+# by whoever wants to know how things stand now. A turn came out well if all that was tried in it
+# (tests, a build, a lint, a deployment) passed in the end; one that tried nothing says nothing.
+
+_SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
+_IN_VAIN = "in_vain"  # shown before a tool and not applicable, by what was done afterwards
+_TURNS = ("good_followed", "bad_followed", "good_ignored", "bad_ignored")  # turns, by verdict
+LESSONS = pa.schema(
+    [
+        ("id", pa.string()),
+        *((name, pa.int64()) for name in (*_SHOWN, _IN_VAIN, *_TURNS)),
+        ("last_surfaced_at", pa.int64()),  # microseconds UTC; 0 for never
+    ]
+)
+EFFORTS = pa.schema(
+    [("id", pa.string()), ("effort", pa.string()), *((name, pa.int64()) for name in _TURNS)]
+)
+DRAFTS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("at", pa.int64()),
+        ("project", pa.string()),
+        ("session", pa.string()),
+        ("because", pa.string()),
+        ("draft", pa.string()),  # JSON: the fields of the memory that a yes records
+    ]
+)
+_JUDGED = ("followed", "ignored")
+
+
+class Counts(Counter[str]):
+    """Counts by column; what was never counted is 0."""
+
+
+@dataclass
+class Tally:
+    """The sums so far, by lesson and by lesson and effort, and the open drafts by id."""
+
+    lessons: dict[str, Counts] = field(default_factory=dict)
+    efforts: dict[tuple[str, str], Counts] = field(default_factory=dict)
+    drafts: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tables: Tables) -> "Tally":
+        """Return what a build counted."""
+        tally = cls()
+        for row in tables["lessons"].to_pylist():
+            tally.lessons[row.pop("id")] = Counts(row)
+        for row in tables["efforts"].to_pylist():
+            tally.efforts[row.pop("id"), row.pop("effort")] = Counts(row)
+        tally.drafts = {row["id"]: row for row in tables["drafts"].to_pylist()}
+        return tally
+
+    def add(self, event: Event) -> bool:
+        """Count an event; return whether it is one that counts."""
+        match event.body:
+            case Surfaced():
+                counts = self.lessons.setdefault(event.subject, Counts())
+                counts["surfaced"] += 1
+                counts["last_surfaced_at"] = max(counts["last_surfaced_at"], event.at)
+            case Followed():
+                self._judge(event.subject, event.body)
+            case Proposed(what="lesson"):
+                self.drafts[event.id] = _draft(redact_event(event))
+            case Accepted() | Rejected():
+                self.drafts.pop(event.subject, None)
+            case _:
+                return False
+        return True
+
+    def _judge(self, id_: str, body: Followed) -> None:
+        counts = self.lessons.setdefault(id_, Counts())
+        counts[body.verdict] += 1
+        counts[_IN_VAIN] += body.verdict == "not_applicable" and body.place == "tool"
+        if body.verdict not in _JUDGED or not body.stood:
+            return
+        counts[f"{_came_out(all(body.stood.values()))}_{body.verdict}"] += 1
+        for effort, passed in body.stood.items():
+            of_effort = self.efforts.setdefault((id_, effort), Counts())
+            of_effort[f"{_came_out(passed)}_{body.verdict}"] += 1
+
+    def tables(self) -> Tables:
+        """Return the sums as tables, by id."""
+        lessons = [
+            {"id": id_, **_row_of(LESSONS, self.lessons[id_])} for id_ in sorted(self.lessons)
+        ]
+        efforts = [
+            {"id": id_, "effort": effort, **_row_of(EFFORTS, self.efforts[id_, effort])}
+            for id_, effort in sorted(self.efforts)
+        ]
+        drafts = [self.drafts[id_] for id_ in sorted(self.drafts)]
+        return {
+            "lessons": pa.Table.from_pylist(lessons, LESSONS),
+            "efforts": pa.Table.from_pylist(efforts, EFFORTS),
+            "drafts": pa.Table.from_pylist(drafts, DRAFTS),
+        }
+
+
+def build_lessons(inputs: Inputs, previous: Previous | None) -> Made:
+    """Add what was told since `previous` to what it counted."""
+    tally = Tally() if previous is None else Tally.of(previous.tables)
+    counted = [tally.add(event) for event in inputs.read(previous.watermark if previous else 0)]
+    if previous is not None and not any(counted):
+        return previous.tables.parts
+    return tally.tables()
+
+
+def _draft(event: Event) -> dict[str, Any]:
+    body = event.body
+    assert isinstance(body, Proposed)
+    return {
+        "id": event.id,
+        "at": event.at,
+        "project": event.project,
+        "session": event.session,
+        "because": body.because,
+        "draft": msgspec.json.encode(body.draft, order="sorted").decode(),
+    }
+
+
+def _came_out(well: bool) -> str:
+    return "good" if well else "bad"
+
+
+def _row_of(schema: pa.Schema, counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: counts[name] for name in schema.names if name not in ("id", "effort")}
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """What a build counted, opened."""
+
+    tables: Tables
+
+    def of(self, id_: str) -> Counts:
+        """Return what was counted of one lesson."""
+        return self._counts.get(id_, Counts())
+
+    @cached_property
+    def _counts(self) -> dict[str, Counts]:
+        return Tally.of({name: self.tables[name] for name in LESSONS_PROJECTION.schemas}).lessons
+
+
+LESSONS_PROJECTION = Projection(
+    name="lessons",
+    version=f"2.{redact.VERSION}",
+    inputs=("log",),
+    schemas={"lessons": LESSONS, "efforts": EFFORTS, "drafts": DRAFTS},
+    build=build_lessons,
+)

@@ -1,0 +1,192 @@
+"""
+Listings: memories of one sort gathered from all, so that no search is needed to list them.
+
+`goals` holds the active goals, open ones first and then by last change, and the milestones, by
+chain and then in the order they were reached. `insights` holds what jobs made and the memories it
+rests on, for lineage and recall.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.log.event_kinds import MEMORY_KINDS
+from store.memories.memory import ACTIVE, STATES
+from store.memories.parts import MemoryParts, fields_of, parts_of
+from store.memories.table import indices
+from store.snapshots.projection import (
+    Inputs,
+    Previous,
+    Projection,
+    Tables,
+    column_array,
+    column_view,
+)
+
+GOALS = pa.schema(
+    [
+        ("document", pa.int32()),
+        ("id", pa.string()),
+        ("project", pa.string()),
+        ("content", pa.string()),
+        ("status", pa.string()),
+        ("progress", pa.float64()),
+        ("updated_at", pa.int64()),
+    ]
+)
+MILESTONES = pa.schema(
+    [
+        ("document", pa.int32()),
+        ("id", pa.string()),
+        ("project", pa.string()),
+        ("chain", pa.string()),
+        ("position", pa.int32()),
+        ("content", pa.string()),
+        ("created_at", pa.int64()),
+    ]
+)
+
+_GOAL_FIELDS = "id seq kind project content status chain progress created_at updated_at".split()
+
+
+def build_goals(inputs: Inputs, previous: Previous | None) -> Tables:
+    """Gather the active goals and milestones; few enough that `previous` would save nothing."""
+    memories = inputs.tables["memories"]
+    documents = _goal_documents(memories["columns"])
+    if not len(documents):
+        return {"goals": GOALS.empty_table(), "milestones": MILESTONES.empty_table()}
+    import polars as pl  # jobs only
+
+    rows = (
+        pl.DataFrame(fields_of(memories, documents, _GOAL_FIELDS))
+        .lazy()
+        .with_columns(
+            pl.Series("document", documents, pl.Int32), pl.col("kind", "project").cast(pl.String)
+        )
+    )
+    goals = rows.filter(pl.col("kind") == "goal").sort(
+        pl.col("status") != "open", "updated_at", "seq", descending=[False, True, True]
+    )
+    milestones = (
+        rows.filter((pl.col("kind") == "milestone") & pl.col("chain").is_not_null())
+        .sort("project", "chain", "created_at", "seq", nulls_last=False)
+        .with_columns(
+            pl.int_range(pl.len(), dtype=pl.Int32).over("project", "chain").alias("position")
+        )
+    )
+    return {
+        "goals": goals.select(GOALS.names).collect().to_arrow().cast(GOALS),
+        "milestones": milestones.select(MILESTONES.names).collect().to_arrow().cast(MILESTONES),
+    }
+
+
+def _goal_documents(columns: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the active goals and milestones, ascending."""
+    if not columns.num_rows:
+        return np.empty(0, np.int64)
+    kind, state = (columns.column(name).chunk(0).to_numpy() for name in ("kind", "state"))
+    wanted = [MEMORY_KINDS.index(one) for one in ("goal", "milestone")]
+    return np.flatnonzero((state == STATES.index(ACTIVE)) & np.isin(kind, wanted))
+
+
+GOALS_PROJECTION = Projection(
+    name="goals",
+    version="1",
+    inputs=("memories",),
+    schemas={"goals": GOALS, "milestones": MILESTONES},
+    build=build_goals,
+)
+
+
+# Insights: one row for each memory that a job made, in whatever state, by document; its sources are
+# those of its `source_ids` that are memories, in their order. Recall reads of it which documents
+# say again what others say, and which those are, without opening a memory.
+
+INSIGHTS = pa.schema(
+    [
+        ("document", pa.int32()),
+        ("id", pa.string()),
+        ("kind", pa.dictionary(pa.int8(), pa.string())),
+        ("job", pa.string()),
+        ("insight_type", pa.string()),  # null for what is no insight
+        ("state", pa.string()),
+        ("project", pa.string()),
+        ("sources", pa.list_(pa.int32())),
+    ]
+)
+_INSIGHT_FIELDS = ["id", "kind", "job", "insight_type", "state", "project", "source_ids"]
+
+Documents = npt.NDArray[np.int64]
+
+
+def build_insights(inputs: Inputs, previous: Previous | None) -> Tables:
+    """Gather what jobs made; few enough that `previous` would save nothing."""
+    tables = inputs.tables["memories"]
+    documents = _job_documents(tables)
+    rows = fields_of(tables, documents, _INSIGHT_FIELDS).to_pylist()
+    memories = MemoryParts.open(tables)
+    found = [
+        {**row, "document": document, "sources": [*_rows_of(memories, row["source_ids"])]}
+        for document, row in zip(documents.tolist(), rows, strict=True)
+    ]
+    columns = [pa.array([one[of.name] for one in found], of.type) for of in INSIGHTS]
+    return {"insights": pa.table(columns, schema=INSIGHTS)}
+
+
+def _job_documents(tables: Tables) -> Documents:
+    """Return the documents that jobs made, ascending."""
+    found, start = [np.empty(0, np.int64)], 0
+    for part in parts_of(tables, "memories"):
+        jobs = part.table.column("job").chunk(0)
+        found.append(np.flatnonzero(indices(jobs) >= 0) + start)
+        start += part.rows
+    return np.concatenate(found)
+
+
+def _rows_of(memories: MemoryParts, ids: tuple[str, ...]) -> Iterator[int]:
+    for id_ in dict.fromkeys(ids):
+        if (row := memories.row(id_)) is not None:
+            yield row
+
+
+INSIGHTS_PROJECTION = Projection(
+    name="insights",
+    version="1",
+    inputs=("memories",),
+    schemas={"insights": INSIGHTS},
+    build=build_insights,
+)
+
+
+@dataclass(frozen=True)
+class Insights:
+    """The insights of jobs among the rows of a snapshot, [insights], by document."""
+
+    documents: Documents
+    _starts: npt.NDArray[np.int32]  # [insights + 1], into the sources
+    _sources: npt.NDArray[np.int32]
+
+    @classmethod
+    def open(cls, tables: Tables) -> "Insights":
+        table = tables["insights"]
+        kinds = column_array(table, "kind")
+        wanted = [*(one == "insight" for one in kinds.dictionary.to_pylist()), False]
+        kept = np.flatnonzero(np.array(wanted)[indices(kinds)])
+        lists = column_array(table, "sources")
+        offsets, sources = lists.offsets.to_numpy(), lists.values.to_numpy()
+        sizes = np.diff(offsets)[kept]
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        places = np.repeat(offsets[kept] - starts[:-1], sizes) + np.arange(starts[-1])
+        documents = column_view(table, "document")[kept].astype(np.int64)
+        return cls(documents, starts, sources[places])
+
+    def sources(self, document: int) -> Documents:
+        """Return the rows of what an insight was made of; none for what is no insight."""
+        place = int(self.documents.searchsorted(document))
+        if place == len(self.documents) or int(self.documents[place]) != document:
+            return np.empty(0, np.int64)
+        found = self._sources[self._starts[place] : self._starts[place + 1]]
+        return found.astype(np.int64)
