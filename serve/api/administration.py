@@ -76,7 +76,9 @@ def show_stats(call: Call[Nothing, Nothing]) -> Reply:
 
 
 def delete_tenant(call: Call[Nothing, Nothing]) -> Reply:
-    return Reply(call.service.tenants.delete(call.path["tenant"], call.now))
+    name = call.path["tenant"]
+    place, tokens = call.service.tenants.delete(name, call.now)
+    return Reply(Deleted(tenant=name, kept_in=str(place), tokens=tokens))
 
 
 def list_tokens(call: Call[Nothing, Nothing]) -> Reply:

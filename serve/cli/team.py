@@ -17,9 +17,9 @@ from store.home.tokens import MOST_PER_MINUTE, PER_MINUTE, SCOPES, Scope
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
-    from serve.reports.tenant_statistics import TenantStats
+    from mnemolog.wire import Deleted, TenantStats
+
     from store.home.registry import Server
-    from store.home.tenant import Deleted
 
 
 _ANSWER_S = 30.0  # what is being answered from a tenant is finished before it goes
@@ -165,19 +165,21 @@ def delete_tenant(env: Environment, /, name: str, yes: bool, as_json: bool) -> N
 
 
 def _delete_over_http(settings: Settings, name: str) -> "Deleted":
-    """Put a tenant away; a server of the home, which has it open, does it itself."""
+    """Delete a tenant; a running server of the home does it itself, as it has the tenant open."""
     from store.home import registry
 
     if (server := registry.running(settings)) is not None:
         return _delete_by_server(settings, server, name)
     with registry.sole(settings):  # and none starts meanwhile
-        return tenants_.delete_tenant(settings, name, environment.now())
+        place, tokens = tenants_.delete_tenant(settings, name, environment.now())
+    from mnemolog.wire import Deleted
+
+    return Deleted(tenant=name, kept_in=str(place), tokens=tokens)
 
 
 def _delete_by_server(settings: Settings, server: "Server", name: str) -> "Deleted":
     import msgspec
-
-    from store.home.tenant import Deleted
+    from mnemolog.wire import Deleted
 
     path = f"/v1/tenants/{name}"
     status, body = environment.request_as_owner(settings, server, "DELETE", path, _ANSWER_S)

@@ -112,11 +112,11 @@ def access_blueprint(site: Site) -> Blueprint:
         site.tenant(tenant)
         if request.form.get("name", "") != tenant:
             raise InvalidInput(f"nothing was deleted: write the tenant's name, {tenant}")
-        done = site.tenants.delete(tenant, site.clock())
+        folder, tokens = site.tenants.delete(tenant, site.clock())
         default = site.settings.choices.tenant
         said = (
-            f"{tenant} was put away to {done.kept_in}: nothing of it is destroyed. "
-            f"{done.tokens} of its tokens ended."
+            f"{tenant} was put away to {folder}: nothing of it is destroyed. "
+            f"{tokens} of its tokens ended."
         )
         return site.done(url_for("access.index", tenant=default), said)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 from serve.reader.reader import Reader
 from serve.reader.session_events import SessionEventCache
@@ -27,7 +28,7 @@ from store.embedders.embedder import make_embedder
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import BuildBusy, LogError, MnemologError, NotFound
-from store.home.tenant import Deleted, Tenant
+from store.home.tenant import Tenant
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build_state
@@ -168,8 +169,8 @@ class OpenTenants:
             EventLog(tenant.log, create=True).close()
         return is_new
 
-    def delete(self, name: str, now: int) -> Deleted:
-        """Put a tenant away; what is being answered from it is finished before.
+    def delete(self, name: str, now: int) -> tuple[Path, int]:
+        """Delete a tenant once the requests it is answering are done, as `delete_locked` does.
 
         Raise InvalidName or NotFound, Conflict for the default tenant, BuildBusy.
         """

@@ -14,8 +14,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from store.home import tokens
 from store.home.config import DEFAULT_TENANT, Settings
 from store.home.errors import BuildBusy, Conflict, InvalidName, NotFound
@@ -148,16 +146,8 @@ def log_bytes(tenant: Tenant) -> int:
 _LOCKS = ("build.lock", "jobs.lock", "rewrite.lock")  # of whoever reads or writes for long
 
 
-class Deleted(msgspec.Struct, frozen=True, kw_only=True):
-    """A tenant that was deleted: where its folder lies now, and how many tokens that ended."""
-
-    tenant: str
-    kept_in: str
-    tokens: int
-
-
-def delete_tenant(settings: Settings, name: str, now: int) -> Deleted:
-    """Put a tenant away that no server of the home has open.
+def delete_tenant(settings: Settings, name: str, now: int) -> tuple[Path, int]:
+    """Delete a tenant that no server of the home has open, as `delete_locked` does.
 
     Raise InvalidName or NotFound, Conflict for the default tenant, BuildBusy.
     """
@@ -190,22 +180,22 @@ def lock_jobs(tenant: Tenant) -> Iterator[None]:
         yield
 
 
-def delete_locked(home: Path, tenant: Tenant, now: int) -> Deleted:
-    """Move a tenant's folder to the deleted ones, as `unused` lets nobody write there.
+def delete_locked(home: Path, tenant: Tenant, now: int) -> tuple[Path, int]:
+    """Move a tenant's folder to the deleted ones and revoke its tokens; the caller has it locked.
+
+    Return where the folder lies now, and how many tokens that ended.
 
     Raise Conflict where another program has the folder open on a system that minds.
     """
     ended = tokens.revoke_all(home, tenant.name, now)  # before: a new tenant may take the name
     shutil.rmtree(tenant.successor, ignore_errors=True)  # of a restoring that was killed at once
-    return Deleted(
-        tenant=tenant.name, kept_in=str(move_to_deleted(home, tenant, now)), tokens=ended
-    )
+    return move_to_deleted(home, tenant, now), ended
 
 
 def move_to_deleted(home: Path, tenant: Tenant, now: int) -> Path:
     """Move a tenant's folder to the deleted ones; return where it lies. Its tokens stay.
 
-    Raise Conflict as `put_away` does.
+    Raise Conflict where another program has the folder open on a system that minds.
     """
     place = home / "deleted" / f"{tenant.name}-{new_id(now)}"
     make_folder(place.parent)
