@@ -10,6 +10,7 @@ import click
 from serve.cli.environment import Environment
 from serve.cli.group import Commands
 
+_JOBS = ("archive", "consolidate", "distill", "importance", "judge", "reflect")
 _COMMANDS = {
     "init": "upkeep.init",
     "record": "write.record",
@@ -40,14 +41,9 @@ _COMMANDS = {
     "link": "write.link",
     "supersede": "write.supersede",
     "lessons": "agents.lessons",
-    "importance": "learn.importance",
-    "distill": "learn.distill",
-    "archive": "learn.archive",
-    "consolidate": "learn.consolidate",
-    "judge": "learn.judge",
+    **dict.fromkeys(_JOBS, "learn.JOB_COMMANDS"),
     "routes": "knowledge.routes",
     "plans": "plans.plans",
-    "reflect": "learn.reflect",
     "recommendations": "plans.recommendations",
     "jobs": "schedule.jobs",
     "backup": "upkeep.backup",

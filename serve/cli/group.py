@@ -48,8 +48,8 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
 class Commands(click.Group):
     """click's group, ended by our exit codes; click offers no other seam than `main`.
 
-    `places` says of each command its module in `serve.cli` and its name there: only the one asked
-    for is imported.
+    `places` maps each command to "module.name" in `serve.cli`, where the name is the command or a
+    table of commands by their names; only the module asked for is imported.
     """
 
     def __init__(self, *, places: Mapping[str, str], **options: Any) -> None:
@@ -63,8 +63,9 @@ class Commands(click.Group):
         if cmd_name not in self._places:
             return None
         module, _, name = self._places[cmd_name].partition(".")
-        found: click.Command = getattr(import_module(f"serve.cli.{module}"), name)
-        return found
+        found = getattr(import_module(f"serve.cli.{module}"), name)
+        command: click.Command = found[cmd_name] if isinstance(found, Mapping) else found
+        return command
 
     def main(
         self,

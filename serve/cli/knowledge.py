@@ -19,37 +19,7 @@ if TYPE_CHECKING:
     from store.home.config import Settings
 
 
-@click.group(
-    invoke_without_command=True,
-    epilog=output.example("mnemolog facts --dry-run", "mnemolog facts list api-server"),
-)
-@learn.job_options
-@click.pass_context
-def facts(
-    context: click.Context,
-    /,
-    dry_run: bool,
-    project: str | None,
-    no_model: bool,
-    estimate: bool,
-    as_json: bool,
-) -> None:
-    """Extract facts from turns and notes. Examples are "the API runs on port 8080" and "billing is
-    owned by Priya".
-
-    Only plain assertions count, and each turn is read once. A new value replaces the older one, but
-    never one that you recorded by hand.
-    """
-    if context.invoked_subcommand is None:
-        learn.run_job(
-            context.obj,
-            "facts",
-            dry_run=dry_run,
-            project=project,
-            no_model=no_model,
-            estimate=estimate,
-            as_json=as_json,
-        )
+facts = learn.job_group("facts")
 
 
 @facts.command("list", epilog=output.example("mnemolog facts list deploy --as-of 2026-03-01"))
@@ -144,33 +114,7 @@ def routes(context: click.Context, as_json: bool) -> None:
         _print_routes(found, settings.choices.explore)
 
 
-@routes.command(
-    "learn", epilog=output.example("mnemolog routes learn --dry-run", "mnemolog routes learn")
-)
-@learn.job_options
-@click.pass_obj
-def learn_routes(
-    env: Environment,
-    /,
-    dry_run: bool,
-    project: str | None,
-    no_model: bool,
-    estimate: bool,
-    as_json: bool,
-) -> None:
-    """Serve a better policy if the log shows no loss; otherwise print the reason.
-
-    It takes effect with the next build, and `mnemolog plans undo` restores the previous one.
-    """
-    learn.run_job(
-        env,
-        "route",
-        dry_run=dry_run,
-        project=project,
-        no_model=no_model,
-        estimate=estimate,
-        as_json=as_json,
-    )
+routes.add_command(learn.JOB_COMMANDS["learn"])
 
 
 def _routes(settings: "Settings") -> "Routes":

@@ -1,14 +1,16 @@
 """
-Commands that run a job: `consolidate`, `distill`, `importance`, `judge`, `reflect`, `archive`.
+Commands that run a job, made from a table with a row for each, and `consolidate review`.
 
 Each job runs as a process of its own and makes a plan, which is then shown from the log.
 """
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -24,22 +26,6 @@ if TYPE_CHECKING:
     from store.plans.plans import Plan
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def job_options(command: Command) -> Command:
-    """Add what every job's command takes."""
-    for add in (
-        output.json_option,
-        click.option("--estimate", is_flag=True, help="Print what a model would cost, and stop."),
-        click.option("--no-model", is_flag=True, help="Do not use a model, even if one is set."),
-        click.option("--project", help="Only this project's memories and those without one."),
-        click.option("--dry-run", is_flag=True, help="Only make the plan."),
-    ):
-        command = add(command)
-    return command
-
-
 def run_job(
     env: Environment,
     job: Job,
@@ -49,16 +35,17 @@ def run_job(
     no_model: bool,
     estimate: bool,
     as_json: bool,
-    words: Sequence[str] = (),
+    **own: str | None,
 ) -> None:
     """Run a job and show its plan; its progress goes to standard error.
 
-    `words` are what else it is told on its command line.
+    `own` are options of this job alone, passed on under their names.
     """
     settings = env.settings()
     tenant = environment.chosen_tenant(settings)
     given = {"--no-model": no_model, "--estimate": estimate, "--apply": not dry_run}
-    words = [*words, *(word for word, is_given in given.items() if is_given)]
+    words = [word for name, value in own.items() if value for word in (f"--{name}", value)]
+    words += [word for word, is_given in given.items() if is_given]
     words += ["--project", project] if project else []
     words += ["--root", str(Path.cwd())]
     child = processes.start_job(
@@ -127,195 +114,18 @@ def _dollars(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4f}"
 
 
-# consolidate
-
-_CONSOLIDATE: Job = "consolidate"
-
-
-@click.group(
-    invoke_without_command=True,
-    epilog=output.example("mnemolog consolidate", "mnemolog consolidate apply 7HQ2"),
-)
-@job_options
-@click.pass_context
-def consolidate(context: click.Context, /, **options: Any) -> None:
-    """Find duplicates, corrections and outdated memories. The default is `preview`.
-
-    Nothing changes before `apply`, and `undo` reverts it.
-    """
-    if context.invoked_subcommand is None:
-        run_job(context.obj, _CONSOLIDATE, **options | {"dry_run": True})
-
-
-@consolidate.command(epilog=output.example("mnemolog consolidate preview --project acme/web"))
-@job_options
-@click.pass_obj
-def preview(env: Environment, /, **options: Any) -> None:
-    """Make a plan and show it as a diff; nothing is changed."""
-    run_job(env, _CONSOLIDATE, **options | {"dry_run": True})
-
-
-@consolidate.command(epilog=output.example("mnemolog consolidate review"))
-@output.json_option
-@click.pass_obj
-def review(env: Environment, /, as_json: bool) -> None:
-    """Show each waiting plan step by step; on a terminal, ask what to do with it."""
-    from serve.reports.proposals import plan_fields
-    from store.plans import plans as kept
-
-    with environment.open_log(env.settings()) as log:
-        found = [one for one in kept.every(log) if one.body.job == _CONSOLIDATE]
-        waiting = [one for one in found if one.state in ("waiting", "stale")]
-        if as_json:
-            output.emit({"plans": [plan_fields(one) for one in waiting]})
-            return
-        if not waiting:
-            output.say("no plan is waiting: `mnemolog consolidate` makes one")
-        for plan in waiting:
-            if plan.state == "waiting" and sys.stdin.isatty() and sys.stdout.isatty():
-                _ask_about(log, plan)
-            else:
-                print_plan(log, plan, as_json=False)
-
-
-def _ask_about(log: EventLog, plan: "Plan") -> None:
-    """Ask a person what to do with a plan, until that is known."""
-    from store.plans import plans as kept
-
-    steps = len(plan.body.steps)
-    output.say(f"plan {plan.id[:SHORT]}: {steps} steps of {plan.body.looked_at:,} memories")
-    while True:
-        answer = click.prompt("apply, leave or details", default="details", show_default=True)
-        if "details".startswith(answer):
-            print_plan(log, plan, as_json=False)
-        elif "apply".startswith(answer):
-            print_outcome(kept.apply(log, plan.id, environment.now()), as_json=False)
-            return
-        elif "leave".startswith(answer):
-            return
-
-
-consolidate.add_command(plan_command("apply", _CONSOLIDATE))
-consolidate.add_command(plan_command("undo", _CONSOLIDATE))
-
-
-# distill, importance, judge, reflect
-
-
-@click.command(
-    epilog=output.example("mnemolog distill --dry-run", "mnemolog distill --session 7f3a")
-)
-@click.option("--session", "of_session", metavar="ID", help="Learn only from this session.")
-@job_options
-@click.pass_obj
-def distill(
-    env: Environment,
-    /,
-    of_session: str | None,
-    **options: Any,
+def _run_archive(
+    env: Environment, job: Job, *, compact: bool, dry_run: bool, as_json: bool, **options: Any
 ) -> None:
-    """Learn from past sessions. It finds failures and their fixes, your corrections and decisions.
-
-    Lessons about files that have changed since become stale and are no longer shown.
-    """
-    run_job(env, "distill", words=("--session", of_session) if of_session else (), **options)
-
-
-@click.command(
-    epilog=output.example("mnemolog importance --dry-run", "mnemolog importance --estimate")
-)
-@job_options
-@click.pass_obj
-def importance(env: Environment, /, **options: Any) -> None:
-    """Revise importance that nobody set.
-
-    It uses ratings, dependent memories and, a little, how often they are recalled; with a model
-    also its judgment. An importance that was recorded explicitly is kept. The plan can be undone.
-    """
-    run_job(env, "importance", **options)
-
-
-@click.command(epilog=output.example("mnemolog judge --dry-run", "mnemolog judge"))
-@job_options
-@click.pass_obj
-def judge(env: Environment, /, **options: Any) -> None:
-    """Judge unrated recalls by what was done afterwards. The two hours after a recall count.
-
-    A memory helped if a file it names was edited, its command was run, or its lesson was followed.
-    It did not help if it was returned repeatedly and never used. Your own rating weighs five times
-    as much.
-    """
-    run_job(env, "judge", **options)
-
-
-@click.command(epilog=output.example("mnemolog reflect", "mnemolog plans apply 7HQ2"))
-@job_options
-@click.pass_obj
-def reflect(env: Environment, /, **options: Any) -> None:
-    """Propose insights from several memories. They come from similarities, repetitions and causes.
-
-    Nothing is recorded before you accept it with `mnemolog plans apply ID`. Commits and the turns
-    of agents are ignored.
-
-    Each insight names its sources and becomes stale as soon as one of them is forgotten or
-    replaced. Recall returns the sources; `--kind insight` returns the insights themselves.
-    """
-    run_job(env, "reflect", **options | {"dry_run": True})
-
-
-# archive
-
-
-@click.command(
-    epilog=output.example(
-        "mnemolog archive --dry-run",
-        "mnemolog archive",
-        'mnemolog recall --cold "the old bucket"   # restore ID brings one back',
-        "mnemolog archive --compact --dry-run",
-    )
-)
-@click.option(
-    "--compact", is_flag=True, help="Move receipts over 90 days old out of the log instead."
-)
-@job_options
-@click.pass_obj
-def archive(
-    env: Environment,
-    /,
-    compact: bool,
-    dry_run: bool,
-    project: str | None,
-    no_model: bool,
-    estimate: bool,
-    as_json: bool,
-) -> None:
-    """Archive memories that are cold or expired.
-
-    A memory is cold if nobody recalled or changed it for 180 days while others of its project were
-    used. Memories that are pinned, rated helpful, the value of a key, a rule, decision or goal, or
-    a source of a live memory are never cold. Archived memories are also written as Parquet, to the
-    tenant's `cold/memories`.
-
-    With --compact, receipts and hook records over 90 days old move from the log's file to Parquet
-    in `cold/log`, and the file shrinks. They stay readable: `cold/log` is part of the log, and
-    `mnemolog backup` includes both.
-    """
+    """Run the job, then write the files below `cold/`; with `compact`, only shrink the log."""
     if compact:
-        if project or estimate:
+        if options["project"] or options["estimate"]:
             raise click.UsageError("--compact works on the whole log: omit the other options")
         words = ["--compact", *(["--dry-run"] if dry_run else [])]
         _print_compaction(write_archive(env, *words)["compacted"], dry_run=dry_run, as_json=as_json)
         return
-    run_job(
-        env,
-        "archive",
-        dry_run=dry_run,
-        project=project,
-        no_model=no_model,
-        estimate=estimate,
-        as_json=as_json,
-    )
-    if not dry_run and not estimate:
+    run_job(env, job, dry_run=dry_run, as_json=as_json, **options)
+    if not dry_run and not options["estimate"]:
         found = write_archive(env)["cold"]
         counts = ", ".join(f"{count} {state}" for state, count in found["memories"].items())
         output.note(f"cold: {counts or 'nothing'} in {found['path']}")
@@ -347,3 +157,215 @@ def _print_compaction(done: dict[str, Any], *, dry_run: bool, as_json: bool) -> 
         output.say(f"the log's file: {done['bytes_before']:,} -> {done['bytes_after']:,} bytes")
         if not done["is_settled"]:
             output.note("note: the log was in use; its file will shrink next time")
+
+
+# The table
+
+
+@dataclass(frozen=True, slots=True)
+class JobCommand:
+    """One row. `name` is the command's where it is not the job's; `option` is its own one.
+
+    A group runs the job unless a subcommand is given. With `only_plans` nothing is applied.
+    """
+
+    job: Job
+    help: str
+    examples: tuple[str, ...]
+    name: str = ""
+    option: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda command: command
+    is_group: bool = False
+    only_plans: bool = False
+    run: Callable[..., None] = run_job
+
+
+_ROWS = (
+    JobCommand(
+        "archive",
+        """Archive memories that are cold or expired.
+
+        A memory is cold if nobody recalled or changed it for 180 days while others of its project
+        were used. Memories that are pinned, rated helpful, the value of a key, a rule, decision or
+        goal, or a source of a live memory are never cold. Archived memories are also written as
+        Parquet, to the tenant's `cold/memories`.
+
+        With --compact, receipts and hook records over 90 days old move from the log's file to
+        Parquet in `cold/log`, and the file shrinks. They stay readable: `cold/log` is part of the
+        log, and `mnemolog backup` includes both.
+        """,
+        (
+            "mnemolog archive --dry-run",
+            "mnemolog archive",
+            'mnemolog recall --cold "the old bucket"   # restore ID brings one back',
+            "mnemolog archive --compact --dry-run",
+        ),
+        option=click.option(
+            "--compact", is_flag=True, help="Move receipts over 90 days old out of the log instead."
+        ),
+        run=_run_archive,
+    ),
+    JobCommand(
+        "consolidate",
+        """Find duplicates, corrections and outdated memories. The default is `preview`.
+
+        Nothing changes before `apply`, and `undo` reverts it.
+        """,
+        ("mnemolog consolidate", "mnemolog consolidate apply 7HQ2"),
+        is_group=True,
+        only_plans=True,
+    ),
+    JobCommand(
+        "consolidate",
+        "Make a plan and show it as a diff; nothing is changed.",
+        ("mnemolog consolidate preview --project acme/web",),
+        name="preview",
+        only_plans=True,
+    ),
+    JobCommand(
+        "distill",
+        """Learn from past sessions. It finds failures and their fixes, your corrections and
+        decisions.
+
+        Lessons about files that have changed since become stale and are no longer shown.
+        """,
+        ("mnemolog distill --dry-run", "mnemolog distill --session 7f3a"),
+        option=click.option("--session", metavar="ID", help="Learn only from this session."),
+    ),
+    JobCommand(
+        "facts",
+        """Extract facts from turns and notes. Examples are "the API runs on port 8080" and "billing
+        is owned by Priya".
+
+        Only plain assertions count, and each turn is read once. A new value replaces the older one,
+        but never one that you recorded by hand.
+        """,
+        ("mnemolog facts --dry-run", "mnemolog facts list api-server"),
+        is_group=True,
+    ),
+    JobCommand(
+        "importance",
+        """Revise importance that nobody set.
+
+        It uses ratings, dependent memories and, a little, how often they are recalled; with a model
+        also its judgment. An importance that was recorded explicitly is kept. The plan can be
+        undone.
+        """,
+        ("mnemolog importance --dry-run", "mnemolog importance --estimate"),
+    ),
+    JobCommand(
+        "judge",
+        """Judge unrated recalls by what was done afterwards. The two hours after a recall count.
+
+        A memory helped if a file it names was edited, its command was run, or its lesson was
+        followed. It did not help if it was returned repeatedly and never used. Your own rating
+        weighs five times as much.
+        """,
+        ("mnemolog judge --dry-run", "mnemolog judge"),
+    ),
+    JobCommand(
+        "reflect",
+        """Propose insights from several memories. They come from similarities, repetitions and
+        causes.
+
+        Nothing is recorded before you accept it with `mnemolog plans apply ID`. Commits and the
+        turns of agents are ignored.
+
+        Each insight names its sources and becomes stale as soon as one of them is forgotten or
+        replaced. Recall returns the sources; `--kind insight` returns the insights themselves.
+        """,
+        ("mnemolog reflect", "mnemolog plans apply 7HQ2"),
+        only_plans=True,
+    ),
+    JobCommand(
+        "route",
+        """Serve a better policy if the log shows no loss; otherwise print the reason.
+
+        It takes effect with the next build, and `mnemolog plans undo` restores the previous one.
+        """,
+        ("mnemolog routes learn --dry-run", "mnemolog routes learn"),
+        name="learn",
+    ),
+)
+
+
+def _job_command(row: JobCommand) -> click.Command:
+    @click.pass_context
+    def run(context: click.Context, /, **options: Any) -> None:
+        if context.invoked_subcommand is None:
+            always = {"dry_run": True} if row.only_plans else {}
+            row.run(context.obj, row.job, **options | always)
+
+    for add in (
+        output.json_option,
+        click.option("--estimate", is_flag=True, help="Print what a model would cost, and stop."),
+        click.option("--no-model", is_flag=True, help="Do not use a model, even if one is set."),
+        click.option("--project", help="Only this project's memories and those without one."),
+        click.option("--dry-run", is_flag=True, help="Only make the plan."),
+        row.option,
+    ):
+        run = add(run)
+    kind = partial(click.group, invoke_without_command=True) if row.is_group else click.command
+    command: click.Command = kind(
+        row.name or row.job, help=row.help, epilog=output.example(*row.examples)
+    )(run)
+    return command
+
+
+JOB_COMMANDS = {row.name or row.job: _job_command(row) for row in _ROWS}
+
+
+def job_group(job: Job) -> click.Group:
+    """Return the command of a job that has subcommands."""
+    group = JOB_COMMANDS[job]
+    assert isinstance(group, click.Group)
+    return group
+
+
+# consolidate
+
+consolidate = job_group("consolidate")
+consolidate.add_command(JOB_COMMANDS["preview"])
+
+
+@consolidate.command(epilog=output.example("mnemolog consolidate review"))
+@output.json_option
+@click.pass_obj
+def review(env: Environment, /, as_json: bool) -> None:
+    """Show each waiting plan step by step; on a terminal, ask what to do with it."""
+    from serve.reports.proposals import plan_fields
+    from store.plans import plans as kept
+
+    with environment.open_log(env.settings()) as log:
+        found = [one for one in kept.every(log) if one.body.job == "consolidate"]
+        waiting = [one for one in found if one.state in ("waiting", "stale")]
+        if as_json:
+            output.emit({"plans": [plan_fields(one) for one in waiting]})
+            return
+        if not waiting:
+            output.say("no plan is waiting: `mnemolog consolidate` makes one")
+        for plan in waiting:
+            if plan.state == "waiting" and sys.stdin.isatty() and sys.stdout.isatty():
+                _ask_about(log, plan)
+            else:
+                print_plan(log, plan, as_json=False)
+
+
+def _ask_about(log: EventLog, plan: "Plan") -> None:
+    """Ask a person what to do with a plan, until that is known."""
+    from store.plans import plans as kept
+
+    steps = len(plan.body.steps)
+    output.say(f"plan {plan.id[:SHORT]}: {steps} steps of {plan.body.looked_at:,} memories")
+    while True:
+        answer = click.prompt("apply, leave or details", default="details", show_default=True)
+        if "details".startswith(answer):
+            print_plan(log, plan, as_json=False)
+        elif "apply".startswith(answer):
+            print_outcome(kept.apply(log, plan.id, environment.now()), as_json=False)
+            return
+        elif "leave".startswith(answer):
+            return
+
+
+consolidate.add_command(plan_command("apply", "consolidate"))
+consolidate.add_command(plan_command("undo", "consolidate"))
