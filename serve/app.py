@@ -13,7 +13,7 @@ import msgspec
 from flask import Flask, Request, Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from serve.api import routes as api_routes
+from serve.api import blueprint as api_routes
 from serve.dashboard import shell
 from serve.hooks import routes as hook_routes
 from serve.hooks.answer import DEADLINE_S, Hooks

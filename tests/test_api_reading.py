@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 
-from serve.api.routes import OPERATIONS
+from serve.api.blueprint import OPERATIONS
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
 from store.home.config import Settings

@@ -11,8 +11,8 @@ import pytest
 from background import until
 from starlette.responses import PlainTextResponse
 
-from pipelines.orchestration.request_guard import Access, guard
 from pipelines.orchestration.webserver import Channels, make_server
+from pipelines.orchestration.webserver_guard import Access, guard
 from store.home import http_access
 from store.home.config import Settings
 from store.home.http_access import signer

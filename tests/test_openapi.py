@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from serve.api.blueprint import OPERATIONS
 from serve.api.openapi import TAGS, document
-from serve.api.routes import OPERATIONS
 from serve.mcp_server.tools import TOOLS
 from serve.server.problems import TITLES
 

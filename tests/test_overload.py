@@ -15,10 +15,10 @@ import pytest
 from test_server import Server, Start, start
 
 from serve.app import MAX_BODY, create_app
-from serve.server import admission, request_guard
+from serve.server import process, request_guard
 from serve.server import process as server_process
-from serve.server.admission import Dispatcher, is_late
 from serve.server.open_tenants import OpenTenants
+from serve.server.process import Dispatcher, is_late
 from store.home import http_access
 from store.home.config import Settings
 from store.home.http_access import Connections
@@ -212,7 +212,7 @@ def clock_s() -> Clock:
 @pytest.fixture
 def waiting(clock_s: Clock) -> Iterator[Callable[[str], Channel]]:
     """Give what adds a request to the turns."""
-    those, answered, added = Dispatcher(admission.RANKING, clock_s), [], []
+    those, answered, added = Dispatcher(process.RANKING, clock_s), [], []
 
     def add(path: str) -> Channel:
         added.append(Channel(path, answered))
@@ -242,11 +242,11 @@ def test_what_takes_long_takes_no_turn_from_a_hook(waiting: Callable[[str], Chan
 def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
     waiting: Callable[[str], Channel], clock_s: Clock
 ):
-    first = [waiting("/v1/recall") for _ in range(admission.RANKING)]
+    first = [waiting("/v1/recall") for _ in range(process.RANKING)]
     for one in first:
         assert one.begun.wait(20)
     late = waiting("/v1/recall")
-    clock_s.now += admission._RECALL_S + 0.01
+    clock_s.now += process._RECALL_S + 0.01
     soon = waiting("/v1/recall")
     for one in (*first, late, soon):
         one.may_end.set()
@@ -258,17 +258,17 @@ def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
 def test_who_asks_alone_is_never_late(clock_s: Clock, monkeypatch: pytest.MonkeyPatch):
     answered: list[tuple[str, bool]] = []
     channel, held = Channel("/v1/recall", answered), threading.Event()
-    those = Dispatcher(admission.RANKING, clock_s)
-    taken = admission._Waiting.service
+    those = Dispatcher(process.RANKING, clock_s)
+    taken = process._Waiting.service
 
-    def slowly(one: admission._Waiting) -> None:  # as on a machine that is busy with something else
+    def slowly(one: process._Waiting) -> None:  # as on a machine that is busy with something else
         assert held.wait(20)
         taken(one)
 
-    monkeypatch.setattr(admission._Waiting, "service", slowly)
+    monkeypatch.setattr(process._Waiting, "service", slowly)
     until(lambda: those._recalls.active_count == 0)  # its threads have started
     those.add_task(channel)
-    clock_s.now += 10 * admission._RECALL_S
+    clock_s.now += 10 * process._RECALL_S
     channel.may_end.set()
     held.set()
     until(lambda: answered)
@@ -277,7 +277,7 @@ def test_who_asks_alone_is_never_late(clock_s: Clock, monkeypatch: pytest.Monkey
 
 
 def test_a_write_waits_longer_than_a_recall():
-    assert admission._OTHERS_S > 10 * admission._RECALL_S
+    assert process._OTHERS_S > 10 * process._RECALL_S
 
 
 def test_a_request_that_could_not_be_read_has_its_turn_too(waiting: Callable[[str], Channel]):

@@ -13,7 +13,7 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from serve.api.routes import OPERATIONS
+from serve.api.blueprint import OPERATIONS
 from serve.app import MAX_BODY, create_app
 from serve.server import request_guard
 from serve.server.open_tenants import OpenTenants

@@ -14,8 +14,8 @@ import pytest
 from mnemolog import errors, resources, wire
 from mnemolog.connection import Answer, TenantConnection, _query_pairs
 
+from serve.api.blueprint import OPERATIONS
 from serve.api.operation import Operation
-from serve.api.routes import OPERATIONS
 from serve.reader import memory_json
 from serve.recall.request import RecallRequest
 from serve.reports import proposals

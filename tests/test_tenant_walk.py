@@ -21,8 +21,8 @@ from mcp_client import message
 from two_tenants import MARKERS, MINE, NOBODYS, OWNERS, QUERY, THEIRS, World, masked, world
 from werkzeug.test import TestResponse
 
+from serve.api.blueprint import OPERATIONS
 from serve.api.operation import Operation
-from serve.api.routes import OPERATIONS
 from serve.hooks.hosts import HOSTS
 from serve.server.request_guard import is_for_programs
 from store.home import tenant as tenants

@@ -32,7 +32,7 @@ from dagster_webserver.app import create_app_from_workspace_process_context
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pipelines.orchestration.dagster_home import interruptible
-from pipelines.orchestration.request_guard import Access, guard
+from pipelines.orchestration.webserver_guard import Access, guard
 from store.home.config import Settings
 from store.home.errors import ConfigError
 from store.home.http_access import CONNECTIONS, Connections, owner_token, signer

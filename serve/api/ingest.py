@@ -9,10 +9,9 @@ from mnemolog.wire import JobInShort, Jobs, Refused, WholeJob
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from serve.api.list_query import decode_cursor, encode_cursor, list_digest
 from serve.api.operation import Call, Nothing, Operation, Reply
+from serve.api.parameters import InTenant, SentDraft, decode_cursor, encode_cursor, list_digest
 from serve.api.preconditions import IDEMPOTENCY_KEY, MARK, idempotency_key
-from serve.api.shapes import InTenant, SentDraft
 from serve.fields import ProjectName, TenantName
 from serve.reports.listing import Position
 from store.home.instants import new_id

@@ -11,9 +11,17 @@ from typing import Annotated
 from mnemolog.wire import Memories
 from msgspec import Meta
 
-from serve.api.list_query import Since, Until, decode_cursor, encode_cursor, list_digest, period
 from serve.api.operation import EXPORTS, Call, Nothing, Operation, Reply
-from serve.api.shapes import InProject, InTenant
+from serve.api.parameters import (
+    InProject,
+    InTenant,
+    Since,
+    Until,
+    decode_cursor,
+    encode_cursor,
+    list_digest,
+    period,
+)
 from serve.fields import ProjectName
 from serve.reader.filters import Filter
 from serve.reports.listing import Listing, Sort, State, all_memory_fields, page

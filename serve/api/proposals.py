@@ -10,7 +10,7 @@ from mnemolog.wire import Proposal, Proposals
 from msgspec import Meta
 
 from serve.api.operation import Call, Nothing, Operation, Reply
-from serve.api.shapes import InProject, InTenant
+from serve.api.parameters import InProject, InTenant
 from serve.fields import Reason, TenantName
 from serve.reports import proposals
 from serve.reports.proposals import Sort, State

@@ -14,10 +14,18 @@ from mnemolog.wire import (
 from msgspec import Meta
 
 from serve.api import preconditions
-from serve.api.list_query import Since, Until, decode_cursor, encode_cursor, list_digest, period
 from serve.api.operation import Call, Nothing, Operation, Reply
+from serve.api.parameters import (
+    InProject,
+    InTenant,
+    Since,
+    Until,
+    decode_cursor,
+    encode_cursor,
+    list_digest,
+    period,
+)
 from serve.api.preconditions import derive_id, first_use_check, replay_header
-from serve.api.shapes import InProject, InTenant
 from serve.recall.request import RateRequest, RecallRequest, answer
 from serve.reports.listing import Position
 from serve.reports.receipts import receipt_fields, receipt_summary

@@ -17,9 +17,8 @@ from mnemolog.wire import (
 )
 from msgspec import Meta
 
-from serve.api.list_query import Moment, Since, Until, parse_moment, period
 from serve.api.operation import Call, Nothing, Operation, Reply
-from serve.api.shapes import InProject, InTenant
+from serve.api.parameters import InProject, InTenant, Moment, Since, Until, parse_moment, period
 from serve.fields import Topic
 from serve.lessons import lesson_stats
 from serve.reader import goals

@@ -7,7 +7,7 @@ from typing import Any
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.api.list_query import decode_cursor, encode_cursor, filter_digest
+from serve.api.parameters import decode_cursor, encode_cursor, filter_digest
 from serve.dashboard import changes, memory_page, recall_pages
 from serve.dashboard.changes import DOES, DONE, Does, Done
 from serve.dashboard.forms import ListForm, read_list_form

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from flask import Blueprint, Response, render_template, request
 
-from serve.api.list_query import decode_cursor, encode_cursor, filter_digest
+from serve.api.parameters import decode_cursor, encode_cursor, filter_digest
 from serve.dashboard.page_context import Site, tenant_url
 from serve.evaluation import lab as asking
 from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook

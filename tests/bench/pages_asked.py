@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import msgspec
 from flask.testing import FlaskClient
 
-from serve.api.list_query import encode_cursor, filter_digest
+from serve.api.parameters import encode_cursor, filter_digest
 from serve.app import create_app
 from serve.dashboard.forms import ListForm
 from serve.reports.listing import Position

@@ -15,8 +15,8 @@ from gate_door import HOSTS, METHODS, NOW, ORIGINS, OWNERS, SHOWN, SITES, TYPES,
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from torture.outcome import Outcome, Scale
 
-from pipelines.orchestration import request_guard
-from pipelines.orchestration.request_guard import Access, guard
+from pipelines.orchestration import webserver_guard
+from pipelines.orchestration.webserver_guard import Access, guard
 from serve.server.callers import hook_key
 from store.home.config import Settings
 from store.home.http_access import signer
@@ -80,10 +80,10 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     for path in PATHS:
         yield _walked(there, path, step, f"the guard of Dagster's {path}", floor=23_040)
     yield _walked(there, "websocket", step, "the guard of Dagster's WebSocket", floor=23_040)
-    with patch.object(request_guard, "_from_here", lambda asked: None):
+    with patch.object(webserver_guard, "_from_here", lambda asked: None):
         half = pages(folder / "half")
         yield _walked(half, PATHS[0], EVERY, "a guard that asks nobody where from", control=True)
-    with patch.object(request_guard, "_harmless", lambda scope: scope):
+    with patch.object(webserver_guard, "_harmless", lambda scope: scope):
         open_ = pages(folder / "open")
         yield _walked(open_, PATHS[0], EVERY, "a guard that hands on a GET's query", control=True)
 

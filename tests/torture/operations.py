@@ -20,7 +20,7 @@ from schemathesis.engine import events, from_schema
 from schemathesis.engine.recorder import ScenarioRecorder
 from schemathesis.transport.wsgi import WSGITransport
 
-from serve.api.list_query import period
+from serve.api.parameters import period
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
 from store.home.config import Settings

@@ -1,5 +1,5 @@
 """
-Cursors: where the next page of a list begins, and of which list, in letters that mean nothing.
+Parameters that several operations share: the tenant and project, cursors, moments.
 """
 
 import base64
@@ -10,11 +10,31 @@ import msgspec
 from msgspec import Meta, structs
 
 from serve.api.operation import Call
-from serve.fields import When
+from serve.fields import ProjectName, TenantName, When
 from serve.formatting import parse_time
 from serve.reports.listing import Position
 from store.home.errors import InvalidCursor, InvalidInput
 from store.home.instants import micros
+from store.log.commands import Draft
+
+
+class InTenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parameters of what concerns one tenant."""
+
+    tenant: TenantName | None = None
+
+
+class InProject(InTenant, frozen=True, kw_only=True):
+    project: ProjectName | None = None
+
+
+class SentDraft(Draft, frozen=True, kw_only=True):
+    """A memory as a caller asks for it: what is recorded, and whose it is."""
+
+    made: None = None  # is for jobs to say
+
+
+# Cursors: where the next page of a list begins, and of which list, as opaque text
 
 Number = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 
@@ -51,7 +71,7 @@ def decode_cursor(sent: str, of: str) -> Position:
     return Position(value, seq)
 
 
-# Moments in the query of a request, as people type them and as programs do.
+# Moments, as people type them and as programs write them
 
 # said to programs: what `moment` reads of these is never refused
 _FORMS: dict[str, Any] = {
