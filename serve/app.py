@@ -13,6 +13,7 @@ import msgspec
 from flask import Flask, Request, Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
+from serve import version
 from serve.api import blueprint as api_routes
 from serve.dashboard import shell
 from serve.hooks import routes as hook_routes
@@ -24,7 +25,6 @@ from serve.server.callers import Caller, Callers, Rates
 from serve.server.open_tenants import OpenTenants, RequestsInFlight
 from serve.server.problems import code_of, problem, status_of
 from serve.server.request_guard import MAX_BODY
-from serve.version import version
 from store.home import files
 from store.home.errors import MnemologError
 from store.home.http_access import signer

@@ -21,13 +21,13 @@ from mnemolog.wire import (
 )
 from msgspec import Meta
 
+from serve import version
 from serve.api.openapi import document
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.reports.tenant_statistics import tenant_stats
 from serve.server import tenant_admin
 from serve.server.metrics import MIMETYPE, exposition
 from serve.server.open_tenants import OpenTenants
-from serve.version import version
 from store.home.errors import LogError, NotReady
 from store.home.tenant import Tenant
 from store.home.tokens import Wanted

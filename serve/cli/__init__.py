@@ -86,7 +86,7 @@ Shell completion:
 
 def _print_version(context: click.Context, option: click.Parameter, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
-        from serve.version import version
+        from serve import version
 
         click.echo(f"mnemolog, version {version()}")
         context.exit()

@@ -247,7 +247,7 @@ def make_backup(env: Environment, /, file: Path, as_json: bool) -> None:
     else can be rebuilt from these. The file is a zip that only you can read; it is not signed or
     encrypted. Settings, tokens and models belong to the home and are not included.
     """
-    from serve.version import version
+    from serve import version
     from store.maintenance import backup
 
     output.check_writable(file)

@@ -27,6 +27,7 @@ from flask import (
 from jinja2 import StrictUndefined
 from markupsafe import Markup
 
+from serve import version
 from serve.dashboard import (
     graph_page,
     memory_list_page,
@@ -41,7 +42,6 @@ from serve.formatting import size
 from serve.server import request_guard
 from serve.server.open_tenants import OpenTenant, OpenTenants
 from serve.server.problems import MIMETYPE, Problem
-from serve.version import version
 from store.home.errors import NotFound
 from store.home.http_access import Keys, Session, Signer
 
