@@ -14,7 +14,7 @@ from flask import Flask, Request, Response
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from serve import version
-from serve.api import blueprint as api_routes
+from serve.api.blueprint import blueprint as api_blueprint
 from serve.dashboard import shell
 from serve.hooks import routes as hook_routes
 from serve.hooks.answer import DEADLINE_S, Hooks
@@ -61,7 +61,7 @@ def create_app(
     app.register_error_handler(msgspec.MsgspecError, _unreadable)
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _unexpected)
-    app.register_blueprint(api_routes.blueprint(tenants, clock))
+    app.register_blueprint(api_blueprint(tenants, clock))
     app.register_blueprint(mcp_endpoint.blueprint(mnemolog_registry(tenants, clock, version)))
     app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock, hook_deadline_s)))
     shell.register(app, tenants, owners, clock)
