@@ -12,7 +12,7 @@ from serve.app import MAX_BODY, create_app
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
-from store.log import log_file
+from store.log import log_file, log_queries
 from store.log.event_kinds import Surfaced
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -129,7 +129,7 @@ def test_a_change_rests_on_what_was_read_where_that_is_said(
     api.ok("PATCH", ONE, {"importance": 0.2})
     refused = api.problem(method, f"{ONE}{path}", body, If_Match=seen)
     assert refused == (412, "changed_since")
-    assert log.newest_change("n1") == 3
+    assert log_queries.newest_change(log, "n1") == 3
     current = api.get(ONE).headers["ETag"]
     api.ok(method, f"{ONE}{path}", body, If_Match=f'"999", {current}')
 

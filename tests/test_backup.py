@@ -22,7 +22,7 @@ from store.home.registry import sole
 from store.home.tenant import Tenant
 from store.ingest import batch
 from store.ingest.job_queue import Queue
-from store.log import commands, compaction, erasing
+from store.log import commands, compaction, erasing, integrity, log_queries
 from store.log.commands import Draft
 from store.log.event_kinds import Staled
 from store.log.event_log import EventLog
@@ -70,7 +70,10 @@ def test_a_restored_tenant_holds_the_events_that_were_there_and_builds_the_same(
 def test_a_backup_tells_what_it_holds_and_is_its_owners_alone(built: Built, kept: Path):
     told = backup.check_backup(kept)
     assert (told.tenant, told.mnemolog, told.made_at) == ("default", "1.2", NOW)
-    assert (told.events, told.newest_at) == (built.log.head(), built.log.at(built.log.head()))
+    assert (told.events, told.newest_at) == (
+        built.log.head(),
+        log_queries.time_of(built.log, built.log.head()),
+    )
     assert [part.name for part in told.parts] == ["log.sqlite"]
     assert kept.stat().st_mode & 0o777 == 0o600
     assert {path.name for path in kept.parent.iterdir()} == {"kept.zip", "home"}
@@ -100,7 +103,7 @@ def test_what_was_put_away_and_what_waits_come_along(log: EventLog, tenant: Tena
     again = restored(home, path)
     with EventLog(again.log) as other:
         assert events(other) == events(log)
-        assert other.integrity() == []
+        assert integrity.problems(other) == []
     waiting = Queue(again.ingest)
     found = waiting.lease("another", NOW)
     assert found is not None and found.job.id == "j2" and len(found.left) == 1
@@ -210,7 +213,7 @@ def test_what_was_erased_since_is_erased_from_what_is_restored(
     found = b"".join(path.read_bytes() for path in built.tenant.root.rglob("*") if path.is_file())
     assert b"force-with-lease" not in found
     with EventLog(built.tenant.log) as log:
-        assert log.integrity() == []
+        assert integrity.problems(log) == []
 
 
 def test_what_a_job_quoted_of_it_is_cut_out_of_what_is_restored(
@@ -268,7 +271,7 @@ def test_a_restore_that_is_killed_between_its_renames_leaves_the_old_or_the_new(
     assert [one.name for one in tenants.list_tenants(home)] == ["default"]
     found = tenants.find_tenant(home)
     with EventLog(found.log) as log:
-        assert bool(log.known_ids(["later"])) == (renames == 1) and log.integrity() == []
+        assert bool(log.known_ids(["later"])) == (renames == 1) and integrity.problems(log) == []
     assert backup.restore_backup(Settings(home), kept, None, NOW, replace=True).listing.events
     assert [path.name for path in (home / "tenants").iterdir()] == ["default"]
 
@@ -290,7 +293,7 @@ def test_a_log_that_cannot_be_read_is_replaced_and_its_erasures_are_not_known(
     built.tenant.log.write_bytes(b"no log at all" * 1000)
     assert backup.restore_backup(Settings(home), kept, None, NOW, replace=True).erased_again is None
     with EventLog(built.tenant.log) as log:
-        assert log.integrity() == []
+        assert integrity.problems(log) == []
 
 
 def test_a_folder_that_has_lost_its_log_is_not_written_into(built: Built, kept: Path, home: Path):
@@ -315,12 +318,12 @@ def test_a_log_that_says_what_it_lost_is_kept_and_restored(
     built: Built, tmp_path: Path, home: Path
 ):
     head = built.log.head()
-    built.log.state(Gap(head + 1, head + 3), NOW)
+    integrity.state_gap(built.log, Gap(head + 1, head + 3), NOW)
     commands.record(built.log, Draft(content="It goes on after them"), NOW)
     made = backup.make_backup(built.tenant, tmp_path / "lost.zip", "1.2", NOW)
-    assert made.listing.events == built.log.count() == head + 2
+    assert made.listing.events == log_queries.row_count(built.log) == head + 2
     with EventLog(restored(home, tmp_path / "lost.zip").log) as log:
-        assert events(log) == events(built.log) and log.stated_gaps() == built.log.stated_gaps()
+        assert events(log) == events(built.log) and integrity.gaps(log) == integrity.gaps(built.log)
 
 
 def test_a_disk_that_is_full_when_a_backup_is_unpacked_is_not_the_backups_fault(
@@ -411,7 +414,7 @@ def test_a_log_of_an_earlier_mnemolog_is_restored_and_brought_up_to_date(
         told = {"events": log.head(), "newest_at": max(one.at for one in log.read())}
     again = restored(home, packed(path, path.with_name("older.zip"), **told))
     with EventLog(again.log) as log:
-        assert log.integrity() == []
+        assert integrity.problems(log) == []
 
 
 def test_a_log_that_packs_too_tight_is_stored_as_it_is(log: EventLog, tenant: Tenant, home: Path):

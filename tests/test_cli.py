@@ -15,6 +15,7 @@ from serve.cli import main
 from serve.cli.group import Commands
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import Tenant, tenant
+from store.log import integrity, log_queries
 from store.log.event_log import EventLog
 from store.log.log_head import Gap
 from store.maintenance import build
@@ -429,8 +430,12 @@ def test_status_counts_no_event_that_the_log_says_is_lost(home):
     run("record", "A memory to keep")
     with EventLog(tenant(home).log) as log:
         head = log.head()
-        log.state(Gap(head + 1, head + 40), 1)
-        assert (log.head(), log.event_count(), log.count()) == (head + 41, head + 1, head + 1)
+        integrity.state_gap(log, Gap(head + 1, head + 40), 1)
+        assert (log.head(), integrity.event_count(log), log_queries.row_count(log)) == (
+            head + 41,
+            head + 1,
+            head + 1,
+        )
     assert json.loads(run("status", "--json").stdout)["events"] == head + 1
 
 

@@ -13,7 +13,7 @@ from serve.cli import main
 from serve.reader.reader import Reader
 from store.home.errors import IdConflict, LogCorrupt
 from store.home.instants import new_id
-from store.log import commands, compaction, segments
+from store.log import commands, compaction, integrity, segments
 from store.log.commands import Draft
 from store.log.event_kinds import Acted, Followed, Hit, Prompted, Recalled, SessionTold, Surfaced
 from store.log.event_log import EventLog
@@ -83,7 +83,7 @@ def test_compacted_the_log_reads_as_before_and_its_file_is_smaller(worn):
     assert done.events == 3_300 and done.is_settled
     assert done.bytes_after < 0.6 * done.bytes_before
     assert everything(worn.log) == before
-    assert worn.log.integrity() == []
+    assert integrity.problems(worn.log) == []
     with EventLog(worn.log.path) as again:
         assert everything(again) == before
 
@@ -174,7 +174,7 @@ print("done")
     assert compacted(worn).events == 300
     assert writer.communicate()[0] == "done\n"
     assert {f"w{number}" for number in range(300)} <= {one.id for one in worn.log.read()}
-    assert worn.log.integrity() == []
+    assert integrity.problems(worn.log) == []
 
 
 STEPS = {
@@ -204,9 +204,9 @@ with compaction.EventLog(Path(sys.argv[1])) as log:
 """
     killed = child(code, worn.log.path)
     assert killed.wait(60) == -signal.SIGKILL, killed.stdout.read()
-    assert everything(worn.log) == before and worn.log.integrity() == []
+    assert everything(worn.log) == before and integrity.problems(worn.log) == []
     compacted(worn)
-    assert everything(worn.log) == before and worn.log.integrity() == []
+    assert everything(worn.log) == before and integrity.problems(worn.log) == []
     named = {one.name for one in worn.log.segments()}
     assert {path.name for path in segments.folder_of(worn.log.path).iterdir()} == named
     assert sum(one.events for one in worn.log.segments()) == 300
@@ -230,7 +230,7 @@ def test_a_segment_that_is_lost_is_named_and_stops_neither_recall_nor_writes(
     path = next(segments.folder_of(worn.log.path).iterdir())
     damage(path)
     for problems in (
-        worn.log.integrity(),
+        integrity.problems(worn.log),
         verify(worn.tenant, worn.log, worn.embedder).problems,
         [one.what for one in looked_at(worn.log)],
     ):
@@ -269,7 +269,7 @@ def test_a_person_sees_what_would_go_and_then_lets_it_go(built):
     done = mnemolog("archive", "--compact")
     assert done["events"] == 300 and done["bytes_after"] < done["bytes_before"]
     assert [one.name for one in built.log.segments()] == done["segments"]
-    assert built.log.integrity() == []
+    assert integrity.problems(built.log) == []
 
 
 def mnemolog(*words: str) -> Any:

@@ -17,7 +17,7 @@ from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
-from store.log import commands
+from store.log import commands, log_queries
 from store.log.commands import Draft
 from store.log.event_kinds import Revised
 from store.log.event_log import EventLog
@@ -409,7 +409,7 @@ def test_the_history_shows_each_revision_and_puts_one_back(owner, remember, log,
     assert re.search(r"<del[^>]*>We deploy on Mondays</del>", page)
     assert re.search(r"<ins[^>]*>We deploy on Fridays</ins>", page)
     first = next(one.seq for one in log.events_for(id_) if isinstance(one.body, Revised))
-    newest = str(log.newest_change(id_))
+    newest = str(log_queries.newest_change(log, id_))
     owner.post(f"/t/default/memory/{id_}/put-back", step=str(first), seen=newest)
     with tenants.get("default").reader.view() as view:
         assert view.tail.find(id_).content == "We deploy on Tuesdays"

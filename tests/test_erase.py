@@ -14,7 +14,7 @@ from serve.reader.reader import Reader
 from store.embedders.lexical import LexicalEmbedder
 from store.home.errors import BuildBusy, Conflict, NotFound
 from store.home.instants import new_id
-from store.log import commands, compaction, erasing, segments
+from store.log import commands, compaction, erasing, integrity, segments
 from store.log.commands import Draft
 from store.log.event_kinds import (
     Followed,
@@ -127,7 +127,7 @@ def test_nothing_of_it_is_left_in_the_log_or_in_what_is_served(built, clock: Clo
     erased = rows(built, manifest).find("e1")
     assert (erased.state, erased.content, erased.text_hash) == (FORGOTTEN, "", ERASED)
     assert verify(built.tenant, built.log, built.embedder).ok
-    assert built.log.integrity() == []
+    assert integrity.problems(built.log) == []
 
 
 def test_what_others_said_stays(built, clock: Clock):
@@ -252,7 +252,7 @@ def test_receipts_about_it_that_were_put_away_are_erased_too(built, clock: Clock
     assert before.isdisjoint(path.name for path in folder.iterdir())
     followed = [one.body for one in built.log.events_for("e1") if isinstance(one.body, Followed)]
     assert {(one.verdict, one.evidence) for one in followed} == {("followed", None)}
-    assert built.log.integrity() == []
+    assert integrity.problems(built.log) == []
 
 
 def test_erased_twice_is_erased_once(built, clock: Clock):

@@ -21,7 +21,7 @@ from store.home.config import Settings
 from store.home.errors import PlanStale
 from store.ingest.batch import Batch, Refused
 from store.ingest.job_queue import Queue
-from store.log import commands, erasing, salvage
+from store.log import commands, erasing, integrity, salvage
 from store.log.commands import Draft
 from store.log.event_kinds import (
     Acted,
@@ -382,7 +382,7 @@ def test_a_write_ahead_file_that_was_kept_at_opening_is_reached_and_what_stays_i
         path.write_bytes(data)
     ahead.write_bytes(whole[ahead][:100] + b"?" + whole[ahead][101:])
     with EventLog(log.path) as opened:
-        assert opened.missing_events() is not None
+        assert integrity.head_gap(opened) is not None
     folder = salvage.folder_of(log.path)
     (kept,) = folder.iterdir()
     assert TEXT.encode() in kept.read_bytes()

@@ -23,7 +23,7 @@ from store.home.errors import (
     LogCorrupt,
     MnemologError,
 )
-from store.log import checks
+from store.log import checks, integrity, log_queries
 from store.log.event_kinds import Forgotten, Pinned, Rated, Recalled, Recorded, Revised, Unknown
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -158,7 +158,7 @@ def test_four_processes_append_at_once_and_lose_nothing(tmp_path: Path, child: C
         events = list(log.read())
         assert {event.id for event in events} == {f"{n}-{i}" for n in "abcd" for i in range(200)}
         assert [event.seq for event in events] == [*range(1, 801)]
-        assert log.integrity() == []
+        assert integrity.problems(log) == []
 
 
 def test_a_reader_sees_whole_batches_while_another_process_writes(log: EventLog, child: Child):
@@ -186,7 +186,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, child: Child):
     rest = writer.communicate()[0].split()
     with EventLog(path) as log:
         assert ids(log)[: 60 + len(rest)] == [*acknowledged, *rest]
-        assert log.integrity() == []
+        assert integrity.problems(log) == []
 
 
 def test_a_commit_is_synced_before_it_is_acknowledged(log: EventLog):
@@ -280,9 +280,9 @@ def test_receipts_are_no_change(log: EventLog):
     receipt = Recalled(
         query="q", mode="", manifest=None, watermark=0, hits=(), dropped={}, took_us=1
     )
-    assert log.last_change() == 0
+    assert log_queries.last_change(log) == 0
     log.append([memory("a"), Event("r", NOW, receipt, "r")])
-    assert (log.last_change(), log.head()) == (1, 2)
+    assert (log_queries.last_change(log), log.head()) == (1, 2)
 
 
 def test_a_kind_of_a_later_version_is_read_and_changes_no_memory(log: EventLog, plant):
@@ -298,7 +298,7 @@ def test_a_kind_of_a_later_version_is_read_and_changes_no_memory(log: EventLog, 
 def test_a_changed_body_is_found(log: EventLog, tamper):
     log.append([memory("a"), memory("b", "we deploy on Fridays"), memory("c")])
     tamper(log.path, "UPDATE events SET body = replace(body, 'Fridays', 'Mondays') WHERE seq = 2")
-    assert log.integrity() == ["event 2 does not match its hash: restore a backup"]
+    assert integrity.problems(log) == ["event 2 does not match its hash: restore a backup"]
     with pytest.raises(LogCorrupt, match="event 2"):
         list(log.read())
 
@@ -306,7 +306,7 @@ def test_a_changed_body_is_found(log: EventLog, tamper):
 def test_a_deleted_event_is_found(log: EventLog, tamper):
     log.append([memory("a"), memory("b"), memory("c")])
     tamper(log.path, "DELETE FROM events WHERE seq = 2")
-    assert log.integrity() == ["event 2 is missing"]
+    assert integrity.problems(log) == ["event 2 is missing"]
 
 
 def test_a_flipped_bit_anywhere_is_found_or_harmless(tmp_path: Path):
@@ -321,7 +321,7 @@ def test_a_flipped_bit_anywhere_is_found_or_harmless(tmp_path: Path):
         path.write_bytes(bad)
         try:
             with EventLog(path) as log:
-                assert log.integrity() or list(log.read()) == before, f"byte {place}"
+                assert integrity.problems(log) or list(log.read()) == before, f"byte {place}"
         except MnemologError:
             pass  # it does not even open: found
         for extra in tmp_path.glob("log.sqlite-*"):
@@ -357,7 +357,7 @@ def test_a_log_of_the_first_version_is_brought_up_to_date_and_keeps_its_events(l
     older.close()
     with EventLog(log.path) as again:
         assert [one.id for one in again.session_events("s1")] == ["a"]
-        assert again.integrity() == []
+        assert integrity.problems(again) == []
     plain = apsw.Connection(str(log.path))
     assert plain.pragma("user_version") == SCHEMA_VERSION
     for name in ("events_by_session", "events_of_jobs", "events_by_kind", "segments"):
@@ -398,5 +398,5 @@ def test_an_id_that_is_to_be_alone_has_no_other_that_begins_so(
 def test_the_newest_change_of_a_memory_is_none_of_what_was_told_of_it(log: EventLog):
     log.append([Event("m1", NOW, Recorded(content="Use uv, never pip"), "m1")])
     log.append([Event("p1", NOW, Pinned(), "m1"), Event("t1", NOW, Rated(verdict=1.0), "m1")])
-    assert log.newest_change("m1") == 2
-    assert log.newest_change("unknown") == 0
+    assert log_queries.newest_change(log, "m1") == 2
+    assert log_queries.newest_change(log, "unknown") == 0

@@ -97,6 +97,7 @@ FILL = """
 import json, os, sys
 from pathlib import Path
 from store.home.errors import LogError
+from store.log import integrity
 from store.log.event_kinds import Recorded
 from store.log.events import Event
 from store.log.event_log import EventLog
@@ -122,7 +123,7 @@ with EventLog(folder / "log.sqlite", create=True) as log:
     said["retried"] = [one.is_new for one in log.append(events)]
     said["again"] = [one.is_new for one in log.append(events)]
     said["ids"] = [event.id for event in log.read()]
-    said["integrity"] = log.integrity()
+    said["integrity"] = integrity.problems(log)
 print(json.dumps(said))
 """
 
@@ -145,6 +146,7 @@ LIMITED = """
 import resource, signal, sys
 from pathlib import Path
 from store.home.errors import LogError
+from store.log import integrity
 from store.log.event_kinds import Recorded
 from store.log.events import Event
 from store.log.event_log import EventLog
@@ -159,7 +161,7 @@ except LogError as error:
     print(error)
 assert log.head() == 0
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-assert all(one.is_new for one in log.append(events)) and log.integrity() == []
+assert all(one.is_new for one in log.append(events)) and integrity.problems(log) == []
 """
 
 
@@ -215,6 +217,7 @@ READ_ON_READ_ONLY = """
 import os, subprocess, sys
 from pathlib import Path
 from store.home.errors import LogReadOnly
+from store.log import integrity
 from store.log.event_kinds import Recorded
 from store.log.events import Event
 from store.log.event_log import EventLog
@@ -224,7 +227,7 @@ try:
 except LogReadOnly as error:
     print("not made:", error)
 with EventLog(path) as log:
-    print([one.id for one in log.read()], log.integrity())
+    print([one.id for one in log.read()], integrity.problems(log))
     try:
         log.append([Event("b", 1, Recorded(content="words"), "b")])
     except LogReadOnly as error:

@@ -11,7 +11,7 @@ from serve.cli import main
 from serve.reader.reader import Reader
 from store.home.config import Settings
 from store.home.tenant import Tenant
-from store.log import commands, log_head
+from store.log import commands, integrity, log_head
 from store.log.commands import Draft
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
@@ -62,13 +62,13 @@ def test_two_who_append_by_turns_leave_the_newest(path: Path):
         for number in range(6):
             (one if number % 2 else other).append([memory(f"e{number}")])
         assert log_head.read(path) == Head(7, "e5", "a")
-        assert one.integrity() == []
+        assert integrity.problems(one) == []
 
 
 def test_an_older_copy_of_the_log_is_noticed_and_what_is_gone_is_named(older: Path):
     with EventLog(older) as log:
-        assert log.missing_events() == Gap(3, 5)
-        assert log.integrity() == ["events 3 to 5 were acknowledged and are gone"]
+        assert integrity.head_gap(log) == Gap(3, 5)
+        assert integrity.problems(log) == ["events 3 to 5 were acknowledged and are gone"]
 
 
 def test_a_write_ahead_file_that_was_deleted_is_noticed(path: Path, tmp_path: Path):
@@ -81,15 +81,15 @@ def test_a_write_ahead_file_that_was_deleted_is_noticed(path: Path, tmp_path: Pa
         shutil.copy(path, there)
         shutil.copy(log_head.path_of(path), there)
     with EventLog(there / path.name) as log:
-        assert log.missing_events() == Gap(2, 2)
+        assert integrity.head_gap(log) == Gap(2, 2)
 
 
 def test_numbers_of_lost_events_are_not_given_again_and_the_log_says_so(older: Path):
     with EventLog(older) as log:
         (appended,) = log.append([memory("f")])
         assert appended.event.seq == 7
-        assert log.stated_gaps() == [(3, 5)]
-        assert log.integrity() == [] and log.missing_events() is None
+        assert integrity.gaps(log) == [(3, 5)]
+        assert integrity.problems(log) == [] and integrity.head_gap(log) is None
     filled(older, "g")
     with EventLog(older) as log:
         assert [event.seq for event in log.read()] == [1, 2, 6, 7, 8]
@@ -99,7 +99,7 @@ def test_rows_deleted_at_the_end_are_noticed(path: Path, tamper):
     filled(path, "a", "b", "c")
     tamper(path, "DELETE FROM events WHERE seq = 3")
     with EventLog(path) as log:
-        assert log.missing_events() == Gap(3, 3)
+        assert integrity.head_gap(log) == Gap(3, 3)
 
 
 def test_an_index_that_says_something_else_than_the_table_is_noticed(path: Path):
@@ -118,8 +118,8 @@ def test_an_index_that_says_something_else_than_the_table_is_noticed(path: Path)
     data[place] ^= 2
     path.write_bytes(data)
     with EventLog(path) as log:
-        assert any("index" in problem for problem in log.integrity())
-        assert log.damage()[1]
+        assert any("index" in problem for problem in integrity.problems(log))
+        assert integrity.damage(log)[1]
 
 
 @pytest.mark.parametrize("data", [b"", b"garbage", b'00000000 [3,"c","a"]\n', None])
@@ -129,7 +129,7 @@ def test_a_head_that_cannot_be_read_says_nothing_and_is_made_anew(path: Path, da
     if data is not None:
         log_head.path_of(path).write_bytes(data)
     with EventLog(path) as log:
-        assert log.missing_events() is None and log.integrity() == []
+        assert integrity.head_gap(log) is None and integrity.problems(log) == []
         log.append([memory("c")])
     assert log_head.read(path) == Head(3, "c", "a")
 
@@ -140,9 +140,9 @@ def test_the_log_of_another_tenant_is_noticed_and_its_head_left_for_a_person(pat
     filled(other, "x", "y", "z", "w")
     shutil.copy(other, path)
     with EventLog(path) as log:
-        assert log.missing_events() == OtherLog(3)
+        assert integrity.head_gap(log) == OtherLog(3)
         log.append([memory("v")])
-        assert log.missing_events() == OtherLog(3)
+        assert integrity.head_gap(log) == OtherLog(3)
 
 
 def test_erasing_and_putting_away_leave_the_head_true(built):
@@ -150,7 +150,7 @@ def test_erasing_and_putting_away_leave_the_head_true(built):
 
     built.log.append([memory("newest")])
     erasing.erase(built.log, ["newest"], NOW)
-    assert built.log.missing_events() is None and built.log.integrity() == []
+    assert integrity.head_gap(built.log) is None and integrity.problems(built.log) == []
 
 
 def test_what_was_built_from_lost_events_serves_until_the_next_build(
@@ -204,6 +204,6 @@ def test_events_on_either_side_of_a_damaged_page_are_read(path: Path):
     data[page : page + 4096] = bytes(4096)
     path.write_bytes(data)
     with EventLog(path) as log:
-        events, wrong = log.undamaged_events(0)
+        events, wrong = integrity.readable_events(log, 0)
     ids = {event.id for event in events}
     assert {"note-0", "note-199"} < ids and "note-99" not in ids and len(wrong) == 1

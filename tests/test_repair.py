@@ -11,7 +11,7 @@ from serve.cli import main
 from store.home.config import Settings
 from store.home.errors import LogBusy, LogCorrupt
 from store.home.registry import sole
-from store.log import commands, compaction, erasing, log_head, salvage
+from store.log import commands, compaction, erasing, integrity, log_head, log_queries, salvage
 from store.log.commands import Draft
 from store.log.event_kinds import Recorded, Surfaced
 from store.log.event_log import EventLog
@@ -84,9 +84,11 @@ def test_every_event_with_a_true_hash_is_saved_and_the_rest_is_named(wrecked: Pa
     damaged = wrecked.read_bytes()
     assert doctor("--repair", "--yes").exit_code == 0
     with EventLog(wrecked) as log:
-        assert log.integrity() == []
-        ((first, last),) = log.stated_gaps()
-        assert first <= 47 + 30 <= last and log.count() == log.head() - (last - first + 1)
+        assert integrity.problems(log) == []
+        ((first, last),) = integrity.gaps(log)
+        assert first <= 47 + 30 <= last and log_queries.row_count(log) == log.head() - (
+            last - first + 1
+        )
         assert log.known_ids(["m00", "n0", "n59"]) == {"m00", "n0", "n59"}
         (appended,) = log.append([Event("next", NOW, Recorded(content="x"), "next")])
         assert appended.event.seq == log.head()
@@ -115,12 +117,12 @@ def test_events_behind_a_damaged_frame_are_saved(built, tmp_path: Path, home: Pa
     broken[len(ahead) // 2] ^= 1
     built.log.path.with_name("log.sqlite-wal").write_bytes(broken)
     with EventLog(built.log.path) as log:  # SQLite drops all behind the frame, and then the file
-        assert log.missing_events() is not None
+        assert integrity.head_gap(log) is not None
     (done,) = repair(Settings(home), NOW, may_touch_log=True)
     assert done.how.endswith("lost: none")
     with EventLog(built.log.path) as log:
         assert log.known_ids([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
-        assert log.integrity() == [] and log.stated_gaps() == []
+        assert integrity.problems(log) == [] and integrity.gaps(log) == []
 
 
 def test_events_in_the_write_ahead_file_of_an_emptied_log_are_saved(built, home: Path):
@@ -153,7 +155,7 @@ def test_a_damaged_row_of_what_was_put_away_is_mended_from_its_segment(
     tamper(built.log.path, f"UPDATE events SET {column} = substr({column}, 2) WHERE body = ''")
     assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
     with EventLog(built.log.path) as log:
-        assert log.integrity() == [] and log.stated_gaps() == []
+        assert integrity.problems(log) == [] and integrity.gaps(log) == []
         assert [(event.id, event.at) for event in log.read()] == before
 
 
@@ -193,7 +195,7 @@ def test_a_repair_that_was_ended_is_finished_by_whoever_opens_the_log(wrecked: P
     salvage.write(wrecked, salvage.salvage(wrecked), NOW)
     monkeypatch.undo()
     with EventLog(wrecked) as log:
-        assert log.integrity() == []
+        assert integrity.problems(log) == []
     assert not wrecked.with_name("log.repaired").exists()
 
 
@@ -245,7 +247,7 @@ def test_indexes_are_made_anew(built, home: Path):
     (done,) = repair(Settings(home), NOW, may_touch_log=True)
     assert (done.state, done.how) == ("mended", "its indexes are made anew")
     with EventLog(built.log.path) as log:
-        assert log.integrity() == []
+        assert integrity.problems(log) == []
     assert build.current_manifest(built.tenant) == before
 
 

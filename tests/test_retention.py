@@ -13,7 +13,7 @@ from serve.cli import main
 from store.embedders.lexical import LexicalEmbedder
 from store.home.instants import new_id
 from store.home.tenant import Tenant
-from store.log import commands, compaction
+from store.log import commands, compaction, integrity
 from store.log.commands import Draft
 from store.log.event_kinds import Acted, Made, Prompted, Recalled, Recorded, SessionTold
 from store.log.event_log import EventLog
@@ -88,7 +88,7 @@ def test_an_old_episode_is_gone_from_every_file_and_a_young_one_stays(
     assert recalled("fix the xylophone job") == [young]
     assert retention.count_waiting(tenant, log, 30, NOW) == 0
     assert "zanzibar" not in repr([*log.read()])  # what was put away is compressed
-    assert log.integrity() == []
+    assert integrity.problems(log) == []
     assert CliRunner().invoke(main, ["verify"]).exit_code == 0
 
 

@@ -15,6 +15,7 @@ from serve.hooks import prompt, speaking
 from serve.hooks.intent import Reading
 from store.embedders.embedder import SilentEmbedder
 from store.home.config import Choices, Settings
+from store.log import integrity
 from store.log.commands import Draft
 from store.log.commands import record as remember
 from store.log.event_kinds import Forgotten
@@ -75,7 +76,7 @@ def test_events_that_are_missing_are_counted(built, tamper):
 
 def test_events_that_the_log_says_are_lost_are_not_missing(built):
     head = built.log.head()
-    built.log.state(Gap(head + 1, head + 3), NOW)
+    integrity.state_gap(built.log, Gap(head + 1, head + 3), NOW)
     assert "log" not in failed(tried(built))
 
 

@@ -15,6 +15,7 @@ from background import until
 from torture.server import CutOff, Server
 
 from store.home.tenant import tenant
+from store.log import integrity
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
 
@@ -67,7 +68,7 @@ def test_kills_lose_nothing_and_double_nothing(tmp_path: Path):
             thread.join()
 
     with EventLog(tenant(home).log) as log:
-        assert log.integrity() == []
+        assert integrity.problems(log) == []
         written = Counter(event.id for event in log.read() if isinstance(event.body, Recorded))
     acknowledged = {id_ for client in clients for id_ in client.acknowledged}
     unsure = {body["id"] for client in clients for body in client.unsure}

@@ -22,7 +22,7 @@ from store.home import tenant as tenants
 from store.home import tokens
 from store.home.config import Choices, Settings
 from store.home.tokens import Wanted
-from store.log import commands
+from store.log import commands, integrity
 from store.log.commands import Draft
 from store.log.event_log import EventLog
 from store.maintenance import build
@@ -314,7 +314,7 @@ def test_a_tenant_is_deleted_under_those_who_ask(
     found: set[str] = set()
     for folder in folders:
         with EventLog(folder / "log.sqlite") as log:
-            assert log.integrity() == []
+            assert integrity.problems(log) == []
             found |= {one.id for one in log.read()}
     found |= {one.id for one in opened.get("team").log.read()}
     assert kept <= found

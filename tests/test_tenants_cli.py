@@ -20,6 +20,7 @@ from store.home.config import Settings
 from store.home.errors import LogClosed
 from store.home.http_access import owner_token
 from store.home.registry import Server, register
+from store.log import integrity
 from store.log.event_log import EventLog
 
 
@@ -129,7 +130,7 @@ def test_a_server_that_has_it_open_puts_it_away(home: Path, server: OpenTenants)
     found = told("tenants", "delete", "team", "--yes")
     assert (found["tenant"], found["tokens"]) == ("team", 1)
     with EventLog(Path(found["kept_in"]) / "log.sqlite") as kept:
-        assert kept.integrity() == []
+        assert integrity.problems(kept) == []
     assert told("tokens", "revoke", made["id"])["state"] == "revoked"
     with pytest.raises(LogClosed):
         events.head()

@@ -22,7 +22,7 @@ from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
 from store.index import postings
 from store.index.postings import PostingsIndex
-from store.log import commands
+from store.log import commands, integrity
 from store.log.event_kinds import Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -147,36 +147,27 @@ def test_nobody_waits_for_an_answer_that_is_held_open(memory: Memory):
         assert contents(held, "falcon tower") == []
 
 
-class Slow(EventLog):
-    """A log whose reading stands still until it is let go on, and is counted."""
+def test_threads_that_see_the_same_new_events_read_them_once(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    reads, reached, go_on = [], threading.Event(), threading.Event()
+    read = integrity.readable_events
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.reads = 0
-        self.reached, self.go_on = threading.Event(), threading.Event()
-        self.go_on.set()
+    def wait_and_read(log: EventLog, after: int) -> tuple[list[Event], list[str]]:
+        reads.append(after)
+        reached.set()
+        assert go_on.wait(timeout=60)
+        return read(log, after)
 
-    def undamaged_events(self, after: int) -> tuple[list[Event], list[str]]:
-        self.reads += 1
-        self.reached.set()
-        assert self.go_on.wait(timeout=60)
-        return super().undamaged_events(after)
-
-
-def test_threads_that_see_the_same_new_events_read_them_once(memory: Memory):
-    with Slow(memory.tenant.log) as log:
-        shared = Memory(memory.tenant, log, Reader(memory.tenant, log, EMBEDDER))
-        id_ = shared.add("falcons nest on the tower")
-        log.reads = 0
-        log.reached.clear()
-        log.go_on.clear()
-        with ThreadPoolExecutor(3) as pool:
-            answers = [pool.submit(shared.ids, "falcon tower")]
-            assert log.reached.wait(timeout=60)
-            answers += [pool.submit(shared.ids, "falcon tower") for _ in range(2)]
-            log.go_on.set()
-            assert [one.result() for one in answers] == [[id_]] * 3
-    assert log.reads == 1
+    id_ = memory.add("falcons nest on the tower")
+    monkeypatch.setattr(integrity, "readable_events", wait_and_read)
+    with ThreadPoolExecutor(3) as pool:
+        answers = [pool.submit(memory.ids, "falcon tower")]
+        assert reached.wait(timeout=60)
+        answers += [pool.submit(memory.ids, "falcon tower") for _ in range(2)]
+        go_on.set()
+        assert [one.result() for one in answers] == [[id_]] * 3
+    assert len(reads) == 1
 
 
 def test_a_memory_that_is_revised_meanwhile_is_in_every_answer_once(memory: Memory):

@@ -33,6 +33,7 @@ from serve.evaluation.selftest import Quality
 from store.home import config
 from store.home.config import Choices
 from store.home.errors import SnapshotError
+from store.log import log_queries
 from store.maintenance import build
 from store.maintenance import vector_table as table
 from store.maintenance.audits import AUDITS
@@ -76,7 +77,7 @@ def event_log(
     with retry_or_fail(context.retry_number):
         began = time.perf_counter()
         made = tenant_store.start(full=config.full)
-        shown = metadata.log_metadata(made.log.counts(made.watermark))
+        shown = metadata.log_metadata(log_queries.daily_counts(made.log, made.watermark))
         context.log.info(f"{made.tenant.name}: building up to event {made.watermark}")
         return dg.MaterializeResult(
             metadata=shown

@@ -43,6 +43,7 @@ from store.home import failures
 from store.home.config import Settings
 from store.home.errors import BuildBusy, LogError, SnapshotError
 from store.home.tenant import Tenant, list_tenants
+from store.log import log_queries
 from store.log.event_log import EventLog
 from store.maintenance import build
 from store.plans.job_catalog import CRON, LEARN, load_switches
@@ -251,7 +252,7 @@ weekly_prune = dg.ScheduleDefinition(
 def _head_to_build(tenant: Tenant) -> int | None:
     """Return the seq of the last change, where it is beyond what is published."""
     with EventLog(tenant.log) as log:
-        mark = log.last_change()
+        mark = log_queries.last_change(log)
     try:
         published = manifests.current(tenant).watermark
     except SnapshotError:

@@ -26,7 +26,7 @@ from serve.reports.memory_detail import full_json_by_id
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import ChangedSince, InvalidInput, NotFound
 from store.home.projects import named_project
-from store.log import commands
+from store.log import commands, log_queries
 from store.log.commands import Change
 from store.log.event_kinds import (
     Archived,
@@ -62,7 +62,8 @@ def record(call: Call[Nothing, NewMemory]) -> Reply:
         draft = structs.replace(draft, id=own)
     log = call.tenant.log
     [appended] = log.append([commands.recorded(draft, call.now)], first_use_check(own))
-    seq = appended.event.seq if appended.is_new else log.newest_change(appended.event.id)
+    event = appended.event
+    seq = event.seq if appended.is_new else log_queries.newest_change(log, event.id)
     return Reply(
         _acknowledge(appended),
         HTTPStatus.CREATED if appended.is_new else HTTPStatus.OK,
@@ -83,7 +84,7 @@ def record_batch(call: Call[Nothing, NewMemories]) -> Reply:
 
 def show(call: Call[InTenant, Nothing]) -> Reply:
     id_ = commands.resolve(call.tenant.log, call.path["id"])
-    found = memory_reply(call.tenant, id_, call.tenant.log.newest_change(id_))
+    found = memory_reply(call.tenant, id_, log_queries.newest_change(call.tenant.log, id_))
     if preconditions.is_cached(call, found.headers["ETag"]):
         return Reply(None, HTTPStatus.NOT_MODIFIED, found.headers)
     return found
@@ -242,10 +243,10 @@ def forget(call: Call[OfForgetting, Nothing]) -> Reply:
     if memory.state != FORGOTTEN:
         event = commands.told(tenant.log, id_, Forgotten(reason=call.query.reason), call.now)
         tenant.log.append([event], preconditions.unchanged_check(call))
-    elif (seqs := preconditions.expected_seqs(call)) is not None and tenant.log.newest_change(
-        id_
-    ) not in seqs:
-        raise ChangedSince(f"memory {id_} has changed: it is already forgotten")
+    else:
+        seqs = preconditions.expected_seqs(call)
+        if seqs is not None and log_queries.newest_change(tenant.log, id_) not in seqs:
+            raise ChangedSince(f"memory {id_} has changed: it is already forgotten")
     return Reply(None, HTTPStatus.NO_CONTENT)
 
 

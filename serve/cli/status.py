@@ -15,6 +15,7 @@ from store.home.config import Settings
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
 from store.home.tenant import Tenant, log_bytes
+from store.log import integrity
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
@@ -53,14 +54,14 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     from store.maintenance import checkup, quarantine
     from store.snapshots import manifest as manifests
 
-    gone = log.missing_events()
+    gone = integrity.head_gap(log)
     head = log.head()
     server = running(settings)
     refusal = manifests.last_refusal(tenant)
     found: dict[str, Any] = {
         "tenant": tenant.name,
         "home": str(settings.home),
-        "events": log.event_count(),
+        "events": integrity.event_count(log),
         "log_bytes": log_bytes(tenant),
         "manifest": None,
         "tail": head,

@@ -19,6 +19,7 @@ from serve.connect.document import Document
 from serve.connect.host_settings import HOST_SETTINGS, HostSettings, Install, Machine, codex_folder
 from serve.connect.json_edit import KeyPath as Place
 from store.home.errors import LogError, MnemologError
+from store.log import integrity
 from store.log.event_log import EventLog
 from store.maintenance.checkup import Finding
 
@@ -81,7 +82,7 @@ def _last_arrivals(log: EventLog) -> dict[str, int]:
     """Return when each host's hooks were last heard, in microseconds UTC."""
     seen: dict[str, int] = {}
     try:
-        newest = log.undamaged_events(max(0, log.head() - LOOKED_AT))[0]
+        newest = integrity.readable_events(log, max(0, log.head() - LOOKED_AT))[0]
     except LogError:  # damage is another's finding
         return seen
     for event in newest:

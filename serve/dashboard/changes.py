@@ -14,7 +14,7 @@ import msgspec
 from serve.reader.view import View
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import InvalidInput, NotFound
-from store.log import commands
+from store.log import commands, log_queries
 from store.log.checks import unchanged
 from store.log.commands import Change
 from store.log.event_kinds import Archived, Forgotten, Id, Pinned, Restored, Revised, Superseded
@@ -68,7 +68,8 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
         raise InvalidInput(f"choose 1 to {MOST} memories")
     if does in ("tag", "untag") and not tag.strip():
         raise InvalidInput("name the tag")
-    seen = {id_: opened.log.newest_change(id_) for id_ in wanted}  # first: see `unchanged`
+    # first: see `unchanged`
+    seen = {id_: log_queries.newest_change(opened.log, id_) for id_ in wanted}
     before = opened.reader.answer(lambda view: _find_memories(view, wanted))
     events: list[Event] = []
     changed: list[Memory] = []

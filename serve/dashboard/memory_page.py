@@ -20,7 +20,7 @@ from serve.reports.memory_detail import full_json
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import ChangedSince, IdConflict, InvalidInput, NotFound
 from store.home.instants import new_id
-from store.log import commands
+from store.log import commands, log_queries
 from store.log.checks import unchanged
 from store.log.event_kinds import (
     GOAL_STATUSES,
@@ -165,7 +165,7 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
         "steps_left": max(0, len(steps) - MOST_STEPS),
         "recalls": recalls,
         "has_more_recalls": has_more,
-        "newest": opened.log.newest_change(id_),
+        "newest": log_queries.newest_change(opened.log, id_),
     }
 
 
@@ -195,7 +195,8 @@ def _find_memory(view: View, id_: str) -> Memory:
 
 def _to_edit(opened: OpenTenant, id_: str) -> tuple[Memory, int]:
     """Return a memory and its newest change's seq; raise NotFound, InvalidInput for a tombstone."""
-    newest = opened.log.newest_change(id_)  # first: what comes between is told, not overwritten
+    # first: what comes between is reported, not overwritten
+    newest = log_queries.newest_change(opened.log, id_)
     memory = opened.reader.answer(lambda view: _find_memory(view, id_))
     if memory.state == FORGOTTEN:
         raise InvalidInput(f"memory {id_!r} is forgotten: restore it first")

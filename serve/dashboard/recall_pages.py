@@ -19,7 +19,7 @@ from serve.server.open_tenants import OpenTenant
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
 from store.home.projects import named_project
-from store.log import commands, receipts
+from store.log import commands, log_queries, receipts
 from store.log.event_kinds import MEMORY_KINDS, TIERS, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -175,6 +175,6 @@ def _projects(view: View) -> list[str]:
 
 def _life(log: EventLog, now: int) -> dict[str, object]:
     """Return the days of the log's life: the first, the last, and how many lie between."""
-    first = min(log.at(1) or now, now)
+    first = min(log_queries.time_of(log, 1) or now, now)
     days = now // _DAY - first // _DAY
     return {"first": isoformat(first)[:10], "last": isoformat(now)[:10], "days": days}

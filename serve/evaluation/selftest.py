@@ -29,7 +29,7 @@ from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import EmbedderError, LogError
 from store.home.tenant import Tenant
-from store.log import commands
+from store.log import commands, integrity
 from store.log.commands import Draft
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -96,7 +96,7 @@ def _log(log: EventLog) -> Probe:
     first = max(0, head - EVENTS)
     try:
         read = sum(1 for _ in log.read(first, head))
-        lost = sum(max(0, last - max(first, one - 1)) for one, last in log.stated_gaps())
+        lost = sum(max(0, last - max(first, one - 1)) for one, last in integrity.gaps(log))
     except LogError as error:
         return Probe("log", False, str(error))
     missing = head - first - read - lost

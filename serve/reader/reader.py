@@ -33,6 +33,7 @@ from store.home.errors import (
 )
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
+from store.log import integrity, log_queries
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.log_head import Gap, OtherLog
@@ -106,7 +107,7 @@ class Reader:
 
     def time_of(self, seq: int) -> int:
         """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
-        found = self._log.at(seq)
+        found = log_queries.time_of(self._log, seq)
         if found is None:
             raise InvalidInput(f"the log has no event {seq}: its newest is {self._log.head()}")
         return found
@@ -237,7 +238,7 @@ class Reader:
     def _open_with_log(self) -> tuple[Snapshots, LiveTail, Gap | OtherLog | None, dict[str, None]]:
         gone, wrong = None, []
         try:
-            if gone := self._log.missing_events():
+            if gone := integrity.head_gap(self._log):
                 wrong.append(f"{gone}: run `mnemolog doctor`")
         except LogCorrupt as error:
             wrong.append(str(error))
@@ -246,7 +247,7 @@ class Reader:
         snapshots = open_snapshots(self._tenant, self._embedder, self._files, check)
         live = _live_tail(snapshots, self._embedder, self._log)
         if not isinstance(gone, OtherLog):  # which may be another tenant's
-            events, damage = self._log.undamaged_events(live.watermark)
+            events, damage = integrity.readable_events(self._log, live.watermark)
             wrong += damage + live.extend(events)
         return snapshots, live, gone, dict.fromkeys(wrong)
 
@@ -264,7 +265,7 @@ class Reader:
         except _BROKEN:
             return  # a damaged file: it is hashed soon, and named then
         # one that says it lost events does not know what was built from them
-        if ids and not self._log.known_ids(ids) and not self._log.stated_gaps():
+        if ids and not self._log.known_ids(ids) and not integrity.gaps(self._log):
             raise SnapshotDamaged(
                 f"manifest {_number(found)} is of another log: run `mnemolog build`"
             )
@@ -286,7 +287,7 @@ class Reader:
     def _extend(self) -> None:
         if not isinstance(self._gone, (OtherLog, LogError)):
             # read to the end first: what fails halfway is read again, not left out
-            events, damage = self._log.undamaged_events(self._live.watermark)
+            events, damage = integrity.readable_events(self._log, self._live.watermark)
             self._damage |= dict.fromkeys(damage + self._live.extend(events))
         while not self._polled and self._live.grow():
             pass

@@ -12,6 +12,7 @@ from serve.reader.view import View
 from store.home import failures
 from store.home.failures import Failure
 from store.home.tenant import Tenant, log_bytes
+from store.log import log_queries
 from store.log.event_kinds import EPISODE, MEMORY_KINDS
 from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, FORGOTTEN, STATES
@@ -195,7 +196,7 @@ def episode_storage(
     """Return what episodes take; `days` is how long they are kept, 0: for ever."""
     from store.maintenance import retention  # its locks cost a server's start
 
-    by_kind = log.bytes_by_kind()
+    by_kind = log_queries.bytes_by_kind(log)
     log_share = _share(sum(by_kind.get(kind, 0) for kind in _EPISODE_KINDS), sum(by_kind.values()))
     is_episode = rows.equal("kind", (EPISODE,))
     lengths = _lengths(rows)

@@ -15,7 +15,7 @@ import msgspec
 
 from store.home.errors import Conflict, NotFound
 from store.home.instants import isoformat
-from store.log import commands, lesson_commands
+from store.log import commands, lesson_commands, log_queries
 from store.log.event_kinds import (
     Erased,
     Forgotten,
@@ -305,7 +305,7 @@ def _state_of_statement(log: EventLog, told: Sequence[Event], memory: str | None
 
 def _ids_forgotten(log: EventLog, ids: Sequence[str]) -> set[str]:
     """Return those of some memories that were forgotten or erased, and not restored since."""
-    changes = log.changes_of(ids, ("forgotten", "erased", "restored"))
+    changes = log_queries.changes_of(log, ids, ("forgotten", "erased", "restored"))
     last = {one.subject: one.kind for one in changes}
     return {id_ for id_, kind in last.items() if kind != "restored"}
 

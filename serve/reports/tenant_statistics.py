@@ -28,6 +28,7 @@ from serve.reports.holdings import (
 from serve.reports.usefulness import Usefulness, usefulness
 from store.home.instants import moment
 from store.home.tenant import Tenant
+from store.log import integrity, log_queries
 from store.log.event_kinds import Called, Rated, Recalled
 from store.log.event_log import EventLog
 from store.log.events import KINDS
@@ -65,12 +66,12 @@ class Growth:
 
 def growth(log: EventLog, now: int) -> Growth:
     """Return how a log grew until now, by the shortest step that gives MOST of them or fewer."""
-    first = log.at(1) or now
+    first = log_queries.time_of(log, 1) or now
     since = min(first, now) // DAY * DAY
     days = (now - since) // DAY + 1
     step = next((one for one in GROWTH_STEPS if -(-days // one) <= MOST_STEPS), GROWTH_STEPS[-1])
     steps = int(-(-days // step))
-    counts = log.tally(tuple(KINDS), since, step * DAY, steps)
+    counts = log_queries.tally(log, tuple(KINDS), since, step * DAY, steps)
     others = [of for kind, of in counts.items() if kind not in ("recorded", "recalled")]
     return Growth(
         since,
@@ -118,11 +119,11 @@ def recall_rate(log: EventLog, now: int) -> RecallRate:
     first_day = now - now % DAY - 29 * DAY
     kinds = ("recalled",)
     return RecallRate(
-        tuple(log.tally(kinds, first_minute, MINUTE, 60)["recalled"]),
+        tuple(log_queries.tally(log, kinds, first_minute, MINUTE, 60)["recalled"]),
         first_minute,
-        tuple(log.tally(kinds, first_day, DAY, 30)["recalled"]),
+        tuple(log_queries.tally(log, kinds, first_day, DAY, 30)["recalled"]),
         first_day,
-        log.tally(kinds, now - DAY, DAY + 1, 1)["recalled"][0],  # up to now, now too
+        log_queries.tally(log, kinds, now - DAY, DAY + 1, 1)["recalled"][0],  # up to now, now too
     )
 
 
@@ -168,7 +169,11 @@ class RecallOutcomes:
 
 def recall_outcomes(log: EventLog, most: int = NEWEST) -> RecallOutcomes:
     """Return what the newest receipts say, of those that were not put away."""
-    found = [(at, body) for at, body in log.newest("recalled", most) if isinstance(body, Recalled)]
+    found = [
+        (at, body)
+        for at, body in log_queries.newest_bodies(log, "recalled", most)
+        if isinstance(body, Recalled)
+    ]
     hits = [hit for _, body in found for hit in body.hits]
     return RecallOutcomes(
         since=found[-1][0] if found else None,
@@ -191,7 +196,11 @@ class RatingCounts:
 
 def rating_counts(log: EventLog, most: int = NEWEST) -> RatingCounts:
     """Return what the newest ratings say."""
-    said = [body.verdict for _, body in log.newest("rated", most) if isinstance(body, Rated)]
+    said = [
+        body.verdict
+        for _, body in log_queries.newest_bodies(log, "rated", most)
+        if isinstance(body, Rated)
+    ]
     return RatingCounts(
         looked_at=len(said),
         helped=sum(one > 0 for one in said),
@@ -270,7 +279,7 @@ def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) 
     return Statistics(
         tenant=tenant.name,
         at=now,
-        events=log.event_count(),
+        events=integrity.event_count(log),
         memories=memory_counts(view, now),
         disk=disk_usage(tenant),
         growth=growth(log, now),
@@ -321,7 +330,9 @@ def live_counters(log: EventLog, view: View, now: int) -> LiveCounters:
 
 def count_open_proposals(log: EventLog) -> int:
     """Return how much waits for a person's yes or no."""
-    of = log.subjects(("planned", "applied", "proposed", "accepted", "rejected"))
+    of = log_queries.subjects_by_kind(
+        log, ("planned", "applied", "proposed", "accepted", "rejected")
+    )
     said = of["applied"] | of["accepted"] | of["rejected"]
     return len((of["planned"] | of["proposed"]) - said)
 
@@ -339,7 +350,7 @@ def tenant_stats(tenant: Tenant, log: EventLog, view: View, now: int) -> "wire.T
         tenant=tenant.name,
         memories={kind: dict(states) for kind, states in counts.by_kind.items()},
         active=counts.active,
-        events=log.event_count(),
+        events=integrity.event_count(log),
         tail=tail_length(head, view),
         log_bytes=disk.log,
         snapshot_bytes=disk.snapshots,

@@ -17,6 +17,7 @@ from serve.reader.filters import Filter
 from serve.reader.tail_storage import Columns
 from serve.reader.view import View, newest
 from store.agents.prompt_statements import SAID_OTHERWISE
+from store.log import log_queries
 from store.log.event_kinds import (
     EPISODE,
     STATEMENT,
@@ -143,11 +144,14 @@ def usefulness(log: EventLog, view: View, now: int) -> Usefulness:
     today = now - now % DAY
     starts = {name: today - (days - 1) * DAY for name, days in PERIODS.items()}
     first = min(starts.values())
-    cuts = (log.nth_newest(kind, now + 1, LOOKED_AT) for kind in _KINDS)
+    cuts = (log_queries.nth_newest(log, kind, now + 1, LOOKED_AT) for kind in _KINDS)
     cut_at = max((cut + 1 for cut in cuts if cut is not None and cut >= first), default=None)
     first = max(first, cut_at or 0)
     found = {
-        kind: [_Told(*row) for row in reversed(log.window(kind, first, now + 1, holding))]
+        kind: [
+            _Told(*row)
+            for row in reversed(log_queries.bodies_between(log, kind, first, now + 1, holding))
+        ]
         for kind, holding in _KINDS.items()
     }
     blocks = _blocks(found)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from serve.server.deferred_events import BOUNDS_S, RecallCounts
 from store.home.tenant import log_bytes
+from store.log import integrity
 
 if TYPE_CHECKING:
     from serve.server.open_tenants import OpenTenant, OpenTenants
@@ -59,7 +60,7 @@ def _tenant_metrics(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list
             _latency_samples(recalls, label),
         ),
         single("appends_total", "counter", "Transactions written.", one.log.version()[1]),
-        single("log_events", "gauge", "Events in the log.", one.log.event_count()),
+        single("log_events", "gauge", "Events in the log.", integrity.event_count(one.log)),
         single("log_bytes", "gauge", "Bytes of the log's files.", log_bytes(one.tenant)),
         single("tail_events", "gauge", "Events since the last build.", max(0, head - built)),
         single("manifest", "gauge", "The manifest served.", manifest.number if manifest else 0),

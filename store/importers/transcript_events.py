@@ -24,6 +24,7 @@ from store.home.pauses import Pause, covers
 from store.home.projects import git_root, project_of
 from store.importers.source_files import printable_name
 from store.importers.transcript_turn import Skip, Transcript, Turn, Turns
+from store.log import log_queries
 from store.log.event_kinds import STATEMENT, Acted, Body, Intent, Prompted, Recorded, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -179,7 +180,7 @@ class Sessions:
         if self._said is None:
             self._said = Fold()
             if self._log is not None:
-                for statement in self._log.memories_of_kind(STATEMENT):
+                for statement in log_queries.memories_of_kind(self._log, STATEMENT):
                     for event in self._log.events_for(statement.id):
                         self._said.apply(event)
         return self._said

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from store.home.errors import InvalidInput, LogCorrupt
 from store.home.instants import new_id
-from store.log import compaction, segments
+from store.log import compaction, log_queries, segments
 from store.log.event_kinds import (
     Acted,
     Archived,
@@ -252,7 +252,7 @@ def _made_of(log: EventLog, id_: str) -> Iterator[tuple[str, bool]]:
 
 def _told(log: EventLog, ids: Sequence[str], events: int, now: int) -> list[Event]:
     """Return the events that tell of an erasing, of those memories of which none does yet."""
-    already = log.erased_ids(log.head())
+    already = log_queries.erased_ids(log, log.head())
     return [
         Event(new_id(now), now, Erased(events=events), id_, _project(log, id_))
         for id_ in ids

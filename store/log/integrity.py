@@ -1,66 +1,103 @@
 """
-Sound: what of a log is as it was written, and what is not.
+Integrity: whether the log is as it was written, what of it can still be read, and its stated gaps.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from store.home.errors import LogCorrupt, LogError
-from store.log import log_head
-from store.log import segments as archive_segments
+from store.log import log_file, log_head, segments
+from store.log.event_log import EventLog
 from store.log.events import Event
-from store.log.log_file import MOST_SEQ, Ask, Row
+from store.log.log_file import MOST_SEQ, Row
+from store.log.log_head import Gap, OtherLog
 from store.log.rows import COLUMNS, PUT_AWAY, decode_row
-from store.log.segments import Segment
 
 _BATCH = 2_000
 
-Whole = Callable[[Sequence[Row]], list[Row]]  # gives rows the bodies that were put away
 
+def problems(log: EventLog) -> list[str]:
+    """Return what is wrong with a log, in words; empty if every check passes.
 
-def problems(
-    ask: Ask,
-    read: Callable[..., Iterator[Event]],
-    segments: Callable[[], Sequence[Segment]],
-    path: Path,
-) -> list[str]:
-    """Return what is wrong with a log, in words: `EventLog.integrity`."""
-    told = log_head.read(path)  # before the log is asked: another process may append
+    Checks SQLite's own structures, every event's hash, the numbering (but for stated gaps), the
+    segments and the head beside the log.
+    """
+    head = log_head.read(log.path)  # before the log is asked: another process may append
     found: list[str] = []
     try:
-        found += (f"SQLite: {row[0]}" for row in _checked(ask) if row[0] != "ok")
-        found += _damaged_segments(ask, segments(), archive_segments.folder_of(path))
-        # what was put away and cannot be read was named; the rest is looked at all the same
-        found += _holes(read(cold=not found), log_head.stated(ask))
-        if gone := log_head.compare(told, ask):
+        found += (f"SQLite: {row[0]}" for row in _sqlite_check(log) if row[0] != "ok")
+        found += _segment_problems(log)
+        # what was archived and cannot be read was named; the rest is looked at all the same
+        found += _unstated_holes((event.seq for event in log.read(cold=not found)), gaps(log))
+        if gone := log_head.compare(head, log.sql):
             found.append(str(gone))
     except LogError as error:
         found.append(str(error))
     return found
 
 
-def damage(ask: Ask, whole: Whole) -> tuple[str, bool]:
-    """Return what is wrong with a log's own file, and whether only its indexes are."""
+def damage(log: EventLog) -> tuple[str, bool]:
+    """Return the first thing that is wrong with the file itself, and whether only its indexes are;
+    "" if nothing is. Neither segments nor head are judged.
+    """
     try:
-        quick = [row[0] for row in ask("PRAGMA quick_check", ()) if row[0] != "ok"]
-        stated = log_head.stated(ask)
-        if wrong := quick or _untrue(ask, whole, stated):
+        quick = [row[0] for row in log.sql("PRAGMA quick_check") if row[0] != "ok"]
+        if wrong := quick or _untrue(log, gaps(log)):
             return wrong[0], False
-        return next((row[0] for row in _checked(ask) if row[0] != "ok"), ""), True
+        return next((row[0] for row in _sqlite_check(log) if row[0] != "ok"), ""), True
     except LogCorrupt as error:
         return str(error), False
 
 
-def _untrue(ask: Ask, whole: Whole, stated: Sequence[tuple[int, int]]) -> list[str]:
+def head_gap(log: EventLog) -> Gap | OtherLog | None:
+    """Return the events that the head beside the log shows to be gone; None if all are there.
+
+    The next append states them. It costs microseconds.
+    """
+    return log_head.compare(log_head.read(log.path), log.sql)
+
+
+def gaps(log: EventLog, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, int]]:
+    """Return the numbers whose events are gone, first and last of each gap, as the log states at a
+    seq above `after` and up to `until`. Raise LogCorrupt if that cannot be read.
+    """
+    return log_head.stated(log.sql, after, until)
+
+
+def event_count(log: EventLog) -> int:
+    """Return how many numbers up to the head stand for an event: all but the stated gaps.
+
+    Raise LogCorrupt if these cannot be read.
+    """
+    return log.head() - sum(last - first + 1 for first, last in gaps(log))
+
+
+def reindex(log: EventLog) -> None:
+    """Rebuild the indexes from the table."""
+    with log.writer() as connection:
+        connection.execute("REINDEX")
+
+
+def state_gap(log: EventLog, gap: Gap, at: int) -> None:
+    """State in the log that events are gone; the numbers after them come next."""
+    with log.writer() as connection, log_file.immediate(connection):
+        log_head.state_gap(connection, gap, at)
+
+
+def make_head(log: EventLog) -> None:
+    """Write the head beside the log anew, from the log."""
+    log_head.make(log.path, log.sql)
+
+
+def _untrue(log: EventLog, stated: Sequence[tuple[int, int]]) -> list[str]:
     """Return which events are not as they were written, those that were put away among them."""
-    found, wrong = events(ask, 0)
-    away, wrong_away = _put_away(ask, whole)
+    found, wrong = readable_events(log, 0)
+    away, wrong_away = _archived_numbers(log)
     numbers = sorted([*(event.seq for event in found), *away])
-    return wrong or wrong_away or _missing(numbers, stated)
+    return wrong or wrong_away or _unstated_holes(numbers, stated)
 
 
-def _put_away(ask: Ask, whole: Whole) -> tuple[list[int], list[str]]:
+def _archived_numbers(log: EventLog) -> tuple[list[int], list[str]]:
     """Return the numbers of what was put away, and what is wrong with their rows.
 
     A segment that cannot be read is not the log's own file, and its rows are taken for true.
@@ -68,9 +105,9 @@ def _put_away(ask: Ask, whole: Whole) -> tuple[list[int], list[str]]:
     sql = f"SELECT {COLUMNS} FROM events WHERE body = ? AND seq > ? ORDER BY seq LIMIT ?"
     numbers: list[int] = []
     wrong: list[str] = []
-    while rows := ask(sql, (PUT_AWAY, numbers[-1] if numbers else 0, _BATCH)):
+    while rows := log.sql(sql, (PUT_AWAY, numbers[-1] if numbers else 0, _BATCH)):
         numbers += (row[0] for row in rows)
-        for row in _readable(rows, whole):
+        for row in _readable(log, rows):
             try:
                 decode_row(row)
             except LogCorrupt as error:
@@ -78,17 +115,17 @@ def _put_away(ask: Ask, whole: Whole) -> tuple[list[int], list[str]]:
     return numbers, wrong
 
 
-def _readable(rows: Sequence[Row], whole: Whole) -> list[Row]:
+def _readable(log: EventLog, rows: Sequence[Row]) -> list[Row]:
     with suppress(LogCorrupt):
-        return whole(rows)
+        return log.whole(rows)
     return []
 
 
-def events(ask: Ask, after: int) -> tuple[list[Event], list[str]]:
-    """Return the whole events after a seq whose hashes are true, and what is wrong with others."""
+def readable_events(log: EventLog, after: int) -> tuple[list[Event], list[str]]:
+    """Return the unarchived events after a seq whose hashes match, and the problems of others."""
     found: list[Event] = []
     wrong: dict[str, None] = {}
-    for row in _reached(ask, after, wrong):
+    for row in _readable_rows(log, after, wrong):
         try:
             found.append(decode_row(row))
         except LogCorrupt as error:
@@ -96,7 +133,7 @@ def events(ask: Ask, after: int) -> tuple[list[Event], list[str]]:
     return found, list(wrong)
 
 
-def _reached(ask: Ask, after: int, wrong: dict[str, None]) -> Iterator[Row]:
+def _readable_rows(log: EventLog, after: int, wrong: dict[str, None]) -> Iterator[Row]:
     """Yield the rows with bodies after a seq; a page that cannot be read is left behind.
 
     Ever longer steps are taken there: of a log that is all damage nobody waits for each number.
@@ -105,7 +142,7 @@ def _reached(ask: Ask, after: int, wrong: dict[str, None]) -> Iterator[Row]:
     most, step = _BATCH, 1
     while True:
         try:
-            rows = ask(sql, (after, PUT_AWAY, most))
+            rows = log.sql(sql, (after, PUT_AWAY, most))
         except LogCorrupt as error:
             wrong[str(error)] = None
             if most > 1:  # those before the damage one by one
@@ -121,17 +158,12 @@ def _reached(ask: Ask, after: int, wrong: dict[str, None]) -> Iterator[Row]:
         after, step, most = rows[-1][0], 1, min(_BATCH, most * 2)
 
 
-def _checked(ask: Ask) -> list[Row]:
+def _sqlite_check(log: EventLog) -> list[Row]:
     # quick_check would not hold the indexes to the table: they answer for it
-    return ask("PRAGMA integrity_check", ())
+    return log.sql("PRAGMA integrity_check")
 
 
-def _holes(numbered: Iterator[Event], stated: Sequence[tuple[int, int]]) -> list[str]:
-    """Return which numbers hold no event though none of the gaps that are stated says so."""
-    return _missing((event.seq for event in numbered), stated)
-
-
-def _missing(numbers: Iterable[int], stated: Sequence[tuple[int, int]]) -> list[str]:
+def _unstated_holes(numbers: Iterable[int], stated: Sequence[tuple[int, int]]) -> list[str]:
     missing: list[str] = []
     ends = dict(stated)
     expected = 1
@@ -145,11 +177,12 @@ def _missing(numbers: Iterable[int], stated: Sequence[tuple[int, int]]) -> list[
     return missing
 
 
-def _damaged_segments(ask: Ask, segments: Sequence[Segment], folder: Path) -> Iterator[str]:
-    for one in segments:
-        if found := archive_segments.problem(folder, one):
-            yield found
-    named = sum(one.events for one in segments)
-    away = ask("SELECT count(*) FROM events WHERE body = ?", (PUT_AWAY,))[0][0]
+def _segment_problems(log: EventLog) -> Iterator[str]:
+    found, folder = log.segments(), segments.folder_of(log.path)
+    for one in found:
+        if problem := segments.problem(folder, one):
+            yield problem
+    named = sum(one.events for one in found)
+    away = log.sql("SELECT count(*) FROM events WHERE body = ?", (PUT_AWAY,))[0][0]
     if named != away:
         yield f"{away} events were put away, the segments are to hold {named}"

@@ -163,6 +163,18 @@ class Gone(Exception):
         self.gap = gap
 
 
+def state_gap(connection: apsw.Connection, gap: Gap, at: int) -> None:
+    """State in the log what is gone, unless another process just did."""
+    rows: list[Row] = connection.execute("SELECT max(seq) FROM events").fetchall()
+    newest = int(rows[0][0] or 0)
+    if newest < gap.last:
+        _, row = encode_row(lost([(newest + 1, gap.last)], at))
+        connection.execute(
+            "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (gap.last + 1, *row),
+        )
+
+
 class HeadFile:
     """A log's head, as whoever appends keeps it. One thread at a time."""
 
@@ -191,17 +203,6 @@ class HeadFile:
                 raise Gone(Gap(new[0].seq, head.seq))
         # what contradicts the log stays, for a person to see
         self._is_anothers = compare(head, ask) is not None
-
-    def state(self, connection: apsw.Connection, gap: Gap, at: int) -> None:
-        """Say in the log what is gone, unless another process just did."""
-        rows: list[Row] = connection.execute("SELECT max(seq) FROM events").fetchall()
-        newest = int(rows[0][0] or 0)
-        if newest < gap.last:
-            _, row = encode_row(lost([(newest + 1, gap.last)], at))
-            connection.execute(
-                "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (gap.last + 1, *row),
-            )
 
     def move(self, new: Sequence[Event]) -> None:
         """After COMMIT: the newest of these events is the head. What cannot be noted is no loss."""

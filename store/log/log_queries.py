@@ -1,20 +1,21 @@
 """
-Log queries: the SQL behind `EventLog`'s questions, each a function with the name of its method.
+Log queries: named questions to an open log beyond `EventLog`'s own.
 
-They ask through the log's own `Ask`; most are answered by an index alone, and no hash is checked.
+Most are answered by an index alone; no hash is checked unless whole events are returned.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from store.log import log_file
 from store.log.checks import CHANGES
-from store.log.event_kinds import Body
-from store.log.events import RECEIPTS, decode
-from store.log.log_file import Ask, Row
-from store.log.rows import PUT_AWAY
+from store.log.event_kinds import Body, Recorded
+from store.log.event_log import EventLog
+from store.log.events import RECEIPTS, Event, decode
+from store.log.log_file import Row
+from store.log.rows import PUT_AWAY, decode_row
 
 
 class EventLine(NamedTuple):
@@ -45,23 +46,26 @@ _HAS_KEY = 'instr(body, \'"key":"\') > 0'
 _decoder = msgspec.json.Decoder(_Key)
 
 
-def newest_change(ask: Ask, subject: str) -> int:
-    found = ask(f"SELECT coalesce(max(seq), 0) FROM events WHERE {CHANGES}", (subject,))
+def newest_change(log: EventLog, subject: str) -> int:
+    """Return the seq of the newest event that changed a memory; 0 if none did."""
+    found = log.sql(f"SELECT coalesce(max(seq), 0) FROM events WHERE {CHANGES}", (subject,))
     return int(found[0][0])
 
 
-def last_change(ask: Ask) -> int:
+def last_change(log: EventLog) -> int:
+    """Return the seq of the newest event that is no receipt; 0 if there is none."""
     marks = ", ".join("?" * len(RECEIPTS))
-    found = ask(
+    found = log.sql(
         f"SELECT seq FROM events WHERE kind NOT IN ({marks}) ORDER BY seq DESC LIMIT 1",
         tuple(sorted(RECEIPTS)),
     )
     return int(found[0][0]) if found else 0
 
 
-def bytes_by_kind(ask: Ask) -> dict[str, int]:
+def bytes_by_kind(log: EventLog) -> dict[str, int]:
+    """Return about how many bytes the events of each kind take; bodies are not read."""
     return dict(
-        ask(
+        log.sql(
             "SELECT kind, sum(octet_length(body) + length(id) + length(subject) + 120) "
             "FROM events GROUP BY kind",
             (),
@@ -69,31 +73,15 @@ def bytes_by_kind(ask: Ask) -> dict[str, int]:
     )
 
 
-def head(ask: Ask) -> int:
-    return int(ask("SELECT coalesce(max(seq), 0) FROM events", ())[0][0])
-
-
-def at(ask: Ask, seq: int) -> int | None:
-    found = ask("SELECT at FROM events WHERE seq = ?", (seq,))
+def time_of(log: EventLog, seq: int) -> int | None:
+    """Return when the event of a seq happened, microseconds UTC; None if there is none."""
+    found = log.sql("SELECT at FROM events WHERE seq = ?", (seq,))
     return int(found[0][0]) if found else None
 
 
-def known_ids(ask: Ask, ids: Sequence[str]) -> set[str]:
-    sql = "SELECT id FROM events WHERE id IN (SELECT value FROM json_each(?))"
-    return {row[0] for row in ask(sql, (_listed(ids),))}
-
-
-def ids_with_prefix(ask: Ask, prefix: str, limit: int, kinds: Sequence[str]) -> list[str]:
-    marks = ", ".join("?" * len(kinds))
-    found = ask(
-        f"SELECT id FROM events WHERE kind IN ({marks}) AND id >= ? AND id < ? ORDER BY id LIMIT ?",
-        (*kinds, prefix, prefix + "\U0010ffff", limit),
-    )
-    return [row[0] for row in found]
-
-
-def counts(ask: Ask, until: int) -> dict[tuple[str, int], int]:
-    found = ask(
+def daily_counts(log: EventLog, until: int) -> dict[tuple[str, int], int]:
+    """Return the number of events up to a seq by kind and day since 1970 UTC."""
+    found = log.sql(
         "SELECT kind, at / 86400000000, count(*) FROM events WHERE seq <= ? GROUP BY 1, 2",
         (until,),
     )
@@ -101,23 +89,38 @@ def counts(ask: Ask, until: int) -> dict[tuple[str, int], int]:
 
 
 def tally(
-    ask: Ask, kinds: Sequence[str], since: int, step: int, steps: int
+    log: EventLog, kinds: Sequence[str], since: int, step: int, steps: int
 ) -> dict[str, list[int]]:
+    """Return the number of events of each kind in each of `steps` equal steps of time from `since`.
+
+    Both are in microseconds. Read off an index.
+    """
     counts = {kind: [0] * steps for kind in kinds}
-    for kind, place, count in ask(log_file.TALLY, (steps, since, step, _listed(kinds))):
+    for kind, place, count in log.sql(log_file.TALLY, (steps, since, step, _json(kinds))):
         counts[kind][place] = count
     return counts
 
 
-def newest(ask: Ask, kind: str, most: int) -> list[tuple[int, Body]]:
-    found = ask("SELECT at, body FROM events WHERE kind = ? ORDER BY at DESC LIMIT ?", (kind, most))
+def newest_bodies(log: EventLog, kind: str, most: int) -> list[tuple[int, Body]]:
+    """Return time (microseconds UTC) and body of the `most` newest events of a kind, newest first.
+
+    Archived ones among them are left out. Hashes are not checked.
+    """
+    found = log.sql(
+        "SELECT at, body FROM events WHERE kind = ? ORDER BY at DESC LIMIT ?", (kind, most)
+    )
     return [(at, decode(kind, body)) for at, body in found if body != PUT_AWAY]
 
 
-def window(
-    ask: Ask, kind: str, since: int, until: int, holding: str
+def bodies_between(
+    log: EventLog, kind: str, since: int, until: int, holding: str = ""
 ) -> list[tuple[int, str | None, str, Body]]:
-    found = ask(
+    """Return time, session, subject and body of the events of a kind with `since` <= at < `until`.
+
+    The newest first, archived ones left out; with `holding`, only bodies whose JSON contains that
+    text. Read off the index of kinds and times; hashes are not checked.
+    """
+    found = log.sql(
         "SELECT at, session, subject, body FROM events WHERE kind = ? AND at >= ? AND at < ? "
         "AND (? = '' OR instr(body, ?)) ORDER BY at DESC",
         (kind, since, until, holding, holding),
@@ -125,42 +128,39 @@ def window(
     return [(at, of, subject, decode(kind, body)) for at, of, subject, body in found if body]
 
 
-def nth_newest(ask: Ask, kind: str, until: int, number: int) -> int | None:
-    found = ask(
+def nth_newest(log: EventLog, kind: str, until: int, number: int) -> int | None:
+    """Return the time of the event of a kind before `until` that `number` others are newer than.
+
+    None if there are fewer. Read off the same index.
+    """
+    found = log.sql(
         "SELECT at FROM events WHERE kind = ? AND at < ? ORDER BY at DESC LIMIT 1 OFFSET ?",
         (kind, until, number),
     )
     return int(found[0][0]) if found else None
 
 
-def subjects(ask: Ask, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
-    found = ask(
+def subjects_by_kind(log: EventLog, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return the subjects of the events of each kind."""
+    found = log.sql(
         "SELECT kind, subject FROM events WHERE kind IN (SELECT value FROM json_each(?))",
-        (_listed(kinds),),
+        (_json(kinds),),
     )
     return {name: frozenset(of for kind, of in found if kind == name) for name in kinds}
 
 
-def erased_ids(ask: Ask, until: int, after: int) -> frozenset[str]:
-    found = ask(
+def erased_ids(log: EventLog, until: int, after: int = 0) -> frozenset[str]:
+    """Return the ids of the memories that were erased with `after` < seq <= `until`."""
+    found = log.sql(
         "SELECT subject FROM events WHERE seq > ? AND seq <= ? AND kind = 'erased'",
         (after, until),
     )
     return frozenset(row[0] for row in found)
 
 
-def select_places(
-    ask: Ask, where: str, values: tuple[object, ...], limit: int
-) -> list[tuple[int, int]]:
-    rows = ask(
-        f"SELECT at, seq FROM events WHERE {where} ORDER BY at DESC, seq DESC LIMIT ?",
-        (*values, limit),
-    )
-    return [(at, seq) for at, seq in rows]
-
-
-def newest_plan_ids(ask: Ask) -> list[str]:
-    found = ask(
+def newest_plan_ids(log: EventLog) -> list[str]:
+    """Return the id of each job's newest plan, newest first."""
+    found = log.sql(
         "SELECT id FROM events WHERE kind = 'planned' AND seq IN (SELECT max(seq) FROM events "
         "WHERE kind = 'planned' GROUP BY json_extract(body, '$.job')) ORDER BY at DESC, seq DESC",
         (),
@@ -168,45 +168,50 @@ def newest_plan_ids(ask: Ask) -> list[str]:
     return [row[0] for row in found]
 
 
-def changes_of(ask: Ask, subjects: Sequence[str], kinds: Sequence[str]) -> list[EventLine]:
+def changes_of(log: EventLog, subjects: Sequence[str], kinds: Sequence[str]) -> list[EventLine]:
+    """Return the events of some kinds about some memories, in order, without bodies."""
     # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
-    found = ask(
+    found = log.sql(
         f"SELECT {_LINE} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
         "AND +kind IN (SELECT value FROM json_each(?)) ORDER BY seq",
-        (_listed(subjects), _listed(kinds)),
+        (_json(subjects), _json(kinds)),
     )
     return [EventLine(*row) for row in found]
 
 
 def other_changes_of(
-    ask: Ask, subjects: Sequence[str], kinds: Sequence[str], after: int
+    log: EventLog, subjects: Sequence[str], kinds: Sequence[str], after: int
 ) -> list[EventLine]:
-    found = ask(
+    """Return the events about some memories after a seq, but for some kinds, in order."""
+    found = log.sql(
         f"SELECT {_LINE} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
         "AND +seq > ? AND kind NOT IN (SELECT value FROM json_each(?)) ORDER BY seq",
-        (_listed(subjects), after, _listed(kinds)),
+        (_json(subjects), after, _json(kinds)),
     )
     return [EventLine(*row) for row in found]
 
 
-def restorings(ask: Ask, after: int) -> list[EventLine]:
-    found = ask(
+def restorings(log: EventLog, after: int) -> list[EventLine]:
+    """Return the events after a seq that restored memories, in order."""
+    found = log.sql(
         f"SELECT {_LINE} FROM events WHERE +kind = 'restored' AND seq > ? ORDER BY seq", (after,)
     )
     return [EventLine(*row) for row in found]
 
 
-def keyed_facts(ask: Ask, ids: Sequence[str]) -> list[KeyedFact]:
-    found = ask(
+def facts_with_key(log: EventLog, ids: Sequence[str]) -> list[KeyedFact]:
+    """Return those of some memories that were recorded as the value of a key, in order."""
+    found = log.sql(
         f"SELECT {_KEYED} FROM events WHERE subject IN (SELECT value FROM json_each(?)) "
         f"AND +kind = 'recorded' AND {_HAS_KEY} ORDER BY seq",
-        (_listed(ids),),
+        (_json(ids),),
     )
     return _with_keys(found)
 
 
-def new_keyed_facts(ask: Ask, after: int) -> list[KeyedFact]:
-    found = ask(
+def new_facts_with_key(log: EventLog, after: int) -> list[KeyedFact]:
+    """Return the memories recorded after a seq as the value of a key, in order."""
+    found = log.sql(
         f"SELECT {_KEYED} FROM events WHERE +kind = 'recorded' AND seq > ? AND {_HAS_KEY} "
         "ORDER BY seq",
         (after,),
@@ -214,10 +219,54 @@ def new_keyed_facts(ask: Ask, after: int) -> list[KeyedFact]:
     return _with_keys(found)
 
 
+def memories_of_kind(log: EventLog, kind: str) -> list[Event]:
+    """Return the events that recorded memories of a kind, in order, as they are stored."""
+    rows = log.select_rows("kind = 'recorded' AND body LIKE ?", (f'%"kind":"{kind}"%',))
+    events = (decode_row(row) for row in rows)
+    return [one for one in events if isinstance(one.body, Recorded) and one.body.kind == kind]
+
+
+def has_archived(log: EventLog, kind: str) -> bool:
+    """Return whether the body of any event of a kind lies in a segment."""
+    return bool(log.select_rows("kind = ? AND body = ?", (kind, PUT_AWAY), limit=1))
+
+
+def row_count(log: EventLog) -> int:
+    """Return how many events the log holds."""
+    return int(log.sql("SELECT count(*) FROM events")[0][0])
+
+
+def row_batches(log: EventLog, size: int) -> Iterator[list[Row]]:
+    """Yield all rows as stored, in order, up to `size` at a time; each batch is read when asked
+    for.
+    """
+    return _batches(log, "seq > ?", (), size)
+
+
+def session_row_batches(
+    log: EventLog, kinds: Sequence[str], since: int, until: int, size: int
+) -> Iterator[list[Row]]:
+    """Yield, as `row_batches` does, the rows of some kinds with a session and `since` <= at <
+    `until`.
+    """
+    marks = ", ".join("?" * len(kinds))
+    where = f"seq > ? AND kind IN ({marks}) AND session IS NOT NULL AND at >= ? AND at < ?"
+    return _batches(log, where, (*kinds, since, until), size)
+
+
+def _batches(
+    log: EventLog, where: str, values: tuple[object, ...], size: int
+) -> Iterator[list[Row]]:
+    after = 0
+    while rows := log.select_rows(where, (after, *values), limit=size):
+        yield rows
+        after = rows[-1][0]
+
+
 def _with_keys(rows: Sequence[Row]) -> list[KeyedFact]:
     keys = ((row, _decoder.decode(row[3]).key) for row in rows)
     return [KeyedFact(row[0], row[1], row[2], key) for row, key in keys if key is not None]
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _json(texts: Sequence[str]) -> str:
     return msgspec.json.encode(list(texts)).decode()

@@ -16,13 +16,14 @@ from store.log.event_kinds import Rated, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.log_file import Row
-from store.log.rows import BODY, decode_row, redact_event
+from store.log.rows import BODY, COLUMNS, decode_row, redact_event
 from store.redaction import redact
 from store.text.text_features import MAY_RULE
 
 LOOKED_AT = 8_000  # receipts of a page
 _STEP = 2_000  # of a query: a group of a segment
 _LAST = 2**62
+_NEWEST_FIRST = "ORDER BY at DESC, seq DESC LIMIT ?"
 
 Place = tuple[float, int]  # when a receipt was written, and its seq
 
@@ -94,7 +95,11 @@ def find(log: EventLog, id_: str) -> Event:
 def _keys(log: EventLog, wanted: Wanted, after: Place, count: int) -> Sequence[Place]:
     """Return the places of the next receipts, by an index alone unless a session is asked for."""
     where, values = _base(wanted)
-    return log.select_places(f"{where} AND (at, seq) < (?, ?)", (*values, *after), count)
+    rows = log.sql(
+        f"SELECT at, seq FROM events WHERE {where} AND (at, seq) < (?, ?) {_NEWEST_FIRST}",
+        (*values, *after, count),
+    )
+    return [(at, seq) for at, seq in rows]
 
 
 def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) -> list[Row]:
@@ -106,13 +111,19 @@ def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) 
         where, values = f"{where} AND project = ?", (*values, redact.redact(wanted.project))
     said = _said(wanted)
     if not said:
-        return log.whole(log.select_newest_rows(where, values, limit))
+        return _newest_rows(log, where, values, limit)
     for text, is_in in said:
         where += f" AND (body = '' OR (instr(body, ?) > 0) = {is_in:d})"
         values = (*values, text)
-    rows = log.whole(log.select_newest_rows(where, values, _STEP))
+    rows = _newest_rows(log, where, values, _STEP)
     passed = [row for row in rows if all((text in row[BODY]) == is_in for text, is_in in said)]
     return passed[:limit]
+
+
+def _newest_rows(log: EventLog, where: str, values: tuple[object, ...], limit: int) -> list[Row]:
+    """Return whole rows, newest first."""
+    query = f"SELECT {COLUMNS} FROM events WHERE {where} {_NEWEST_FIRST}"
+    return log.whole(log.sql(query, (*values, limit)))
 
 
 def _base(wanted: Wanted) -> tuple[str, tuple[object, ...]]:

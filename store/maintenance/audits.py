@@ -20,6 +20,7 @@ from store.index import bm25, postings
 from store.index.bm25 import MAX_BATCH_POSTINGS
 from store.index.vector_scan import PartRows
 from store.index.vectors import FieldRows
+from store.log import log_queries
 from store.log.event_kinds import Followed, Surfaced
 from store.maintenance import memory_audits
 from store.maintenance.memory_audits import AuditInput, AuditResult
@@ -199,7 +200,7 @@ def links_hold(audited: AuditInput) -> AuditResult:
 def lessons_match_log(audited: AuditInput) -> AuditResult:
     """As many lessons were shown and judged, and drafts are open, as the log tells."""
     told: Counter[str] = Counter()
-    for (kind, _), count in audited.log.counts(audited.watermark).items():
+    for (kind, _), count in log_queries.daily_counts(audited.log, audited.watermark).items():
         told[kind] += count
     table = audited.tables["lessons"]
     shown, judged = (

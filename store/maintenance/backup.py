@@ -29,7 +29,7 @@ from store.home.tenant import Tenant
 from store.ingest import batch, queue_file
 from store.ingest.job_queue import Queue
 from store.ingest.queue_file import QueueFile
-from store.log import compaction, log_file, segments
+from store.log import compaction, integrity, log_file, log_queries, segments
 from store.log.event_log import EventLog
 from store.log.log_file import Row
 from store.log.rows import decode_row
@@ -82,7 +82,7 @@ def make_backup(tenant: Tenant, path: Path, version: str, now: int) -> BackupRep
             copy_log(tenant.log, staged.log)
             _copy_segments(tenant, staged)
         with EventLog(staged.log) as log:
-            Queue(staged.ingest).erase(log.erased_ids(log.head()))
+            Queue(staged.ingest).erase(log_queries.erased_ids(log, log.head()))
         events, newest, jobs = _proven(staged)
         listing = Listing(
             mnemolog=version,
@@ -187,9 +187,9 @@ def _check_events(log: EventLog, at_once: int) -> int:
     """Return the number of events; every hash is compared, and that none is missing of which the
     log does not say that it was lost.
     """
-    lost = dict(log.stated_gaps())
+    lost = dict(integrity.gaps(log))
     count = newest = 0
-    for rows in log.row_batches(at_once):
+    for rows in log_queries.row_batches(log, at_once):
         for row in log.whole(rows):
             while newest + 1 < row[0] and newest + 1 in lost:
                 newest = lost[newest + 1]
@@ -257,11 +257,11 @@ def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
     """
     try:
         with EventLog(tenant.log) as present:
-            gone = present.erased_ids(present.head())
+            gone = log_queries.erased_ids(present, present.head())
     except (LogCorrupt, LogForeign, NotFound):
         return None
     with EventLog(staged.log) as log:
-        ids = sorted((gone & log.known_ids(sorted(gone))) - log.erased_ids(log.head()))
+        ids = sorted((gone & log.known_ids(sorted(gone))) - log_queries.erased_ids(log, log.head()))
         wiped = erase.wipe(staged, log, erase.EraseRequest(tuple(ids)), now) if ids else None
     Queue(staged.ingest).erase(gone)
     if wiped is not None:

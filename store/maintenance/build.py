@@ -32,6 +32,7 @@ from store.home.errors import (
 )
 from store.home.files import make_folder, sweep, translate_disk_errors
 from store.home.tenant import Tenant
+from store.log import integrity, log_queries
 from store.log.event_log import EventLog
 from store.maintenance import build_state, quarantine, retention
 from store.maintenance import build_state as candidates
@@ -245,7 +246,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
     served = current_manifest(build.tenant)
     manifest = manifests.publish(build.tenant, candidate_manifest(build, checks, now))
     build_state.drop_journal(build.tenant.journals)
-    if served and build.log.erased_ids(build.watermark, served.watermark):
+    if served and log_queries.erased_ids(build.log, build.watermark, served.watermark):
         manifests.expire(build.tenant, keep=1)  # what was served before still says it
     else:
         manifests.expire(build.tenant)
@@ -403,13 +404,13 @@ def _reuse(
 def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> Previous | None:
     if old is None or old.version != projection.version or old.watermark > build.watermark:
         return None
-    if build.log.stated_gaps(old.watermark, build.watermark):
+    if integrity.gaps(build.log, old.watermark, build.watermark):
         return None  # it may hold what the log does not
     if projection.grows and (
         # rows of an undone plan are no longer there: what is left has other numbers
         build.log.undone_ids(build.watermark, old.watermark)
         # and what was erased is to lie in no file that is taken over
-        or build.log.erased_ids(build.watermark, old.watermark)
+        or log_queries.erased_ids(build.log, build.watermark, old.watermark)
     ):
         return None
     tables = _load_previous(build, old)

@@ -29,6 +29,7 @@ from store.home.instants import isoformat
 from store.home.model_programs import program_of
 from store.home.registry import is_held, listens, running
 from store.home.tenant import Tenant, find_tenant
+from store.log import integrity, log_queries
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS
 from store.log.log_file import LEAST_SQLITE, sqlite_version
@@ -261,14 +262,14 @@ def _check_queue(tenant: Tenant) -> Iterator[Finding]:
 
 
 def _log(log: EventLog) -> Iterator[Finding]:
-    problems = log.integrity()
+    problems = integrity.problems(log)
     for problem in islice(problems, 10):
         yield Finding("error", f"{log.path}: {problem}", _REPAIR)
     if problems:
         return
-    if gaps := log.stated_gaps():
+    if gaps := integrity.gaps(log):
         yield Finding("warn", f"the log has lost {numbers(gaps)}, and says so", _LOST)
-    yield Finding("ok", f"{log.count()} events, all as they were written")
+    yield Finding("ok", f"{log_queries.row_count(log)} events, all as they were written")
     yield from _secrets(log)
 
 
@@ -343,7 +344,7 @@ def alarm_text(check: CheckResult) -> str:
 
 def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Iterator[Finding]:
     try:
-        head, fresh = log.head(), log.undamaged_events(manifest.watermark)[0]
+        head, fresh = log.head(), integrity.readable_events(log, manifest.watermark)[0]
     except LogError:  # said by `_log`
         return
     if manifest.watermark > head:

@@ -23,7 +23,7 @@ from store.home.files import remove_files, replace_file, sweep, sync_folders
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
 from store.ingest.job_queue import Queue
-from store.log import compaction, erasing
+from store.log import compaction, erasing, log_queries
 from store.log.erasing import Change, Erasure
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, decode, encode
@@ -137,7 +137,7 @@ def memories_saying(log: EventLog, looker: Looker) -> list[str]:
 
 def _rows(log: EventLog) -> Iterator[tuple[Row, Row]]:
     """Yield every row as it lies, and whole."""
-    for rows in log.row_batches(_BATCH):
+    for rows in log_queries.row_batches(log, _BATCH):
         yield from zip(rows, log.whole(rows), strict=True)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from store.home.files import make_folder, passing_name, remove_files, sweep, sync_folder
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
+from store.log import log_queries
 from store.log.compaction import alone
 from store.log.event_log import EventLog
 from store.log.segments import hash_of
@@ -54,7 +55,9 @@ def _written(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, no
 
     folder = folder_of(tenant)
     make_folder(folder)
-    gone = log.erased_ids(log.head(), watermark)  # what was built before still tells of it
+    gone = log_queries.erased_ids(
+        log, log.head(), watermark
+    )  # what was built before still tells of it
     found = [_shown(log, one, now) for one in _cold(rows, now) if one.id not in gone]
     temporary = passing_name(folder / "new")
     try:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from store.log import integrity, log_queries
 from store.log.event_kinds import (
     Archived,
     Erased,
@@ -230,7 +231,7 @@ def _active_ids(tables: Tables) -> list[str]:
 
 def _lost_ranges(audited: AuditInput) -> list[tuple[int, int]]:
     """Return what the log said to be lost after what is served was built."""
-    return audited.log.stated_gaps(after=audited.published_watermark, until=audited.watermark)
+    return integrity.gaps(audited.log, after=audited.published_watermark, until=audited.watermark)
 
 
 def no_secrets(audited: AuditInput) -> AuditResult:
@@ -284,7 +285,7 @@ def _served_rows(audited: AuditInput) -> pa.Table | None:
     if audited.published is None or fresh == audited.count:
         return None
     since = (audited.watermark, audited.published_watermark)
-    if audited.log.undone_ids(*since) or audited.log.erased_ids(*since):
+    if audited.log.undone_ids(*since) or log_queries.erased_ids(audited.log, *since):
         return None  # rows are gone from among those that are served, or say nothing any more
     return audited.published["memories"]
 
@@ -307,7 +308,7 @@ def _contents_since(
 ) -> Iterator[tuple[list[str], list[str]]]:
     """Yield ids and contents of the memories and prompts since; `revised` gains what came later."""
     # only an earlier version put prompts away, and nothing else that tells of a row ever was
-    has_away = audited.log.has_archived("prompted")
+    has_away = log_queries.has_archived(audited.log, "prompted")
     events = audited.log.bodies(after, audited.watermark, cold=has_away)
     while some := list(islice(events, _AT_ONCE)):
         new: dict[str, str] = {}

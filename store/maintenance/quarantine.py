@@ -13,7 +13,7 @@ import msgspec
 
 from store.home.errors import Conflict
 from store.home.instants import new_id
-from store.log import commands
+from store.log import commands, log_queries
 from store.log.event_kinds import Erased, Forgotten, Quarantined, Restored, State
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -125,7 +125,7 @@ def _event(log: EventLog, one: Held) -> Event:
 
 def _ever(log: EventLog) -> frozenset[str]:
     """Return the ids of the memories that were ever taken out."""
-    return log.subjects(("quarantined",))["quarantined"]
+    return log_queries.subjects_by_kind(log, ("quarantined",))["quarantined"]
 
 
 def _newest(log: EventLog, id_: str, until: int | None = None) -> Event:

@@ -29,7 +29,7 @@ from store.home.files import has_passing_name, is_old
 from store.home.registry import is_held
 from store.home.tenant import Tenant, lock_jobs, tenant
 from store.ingest.job_queue import Queue
-from store.log import erasing, log_head, salvage
+from store.log import erasing, integrity, log_head, log_queries, salvage
 from store.log.event_log import EventLog
 from store.log.log_head import Gap, OtherLog
 from store.log.salvage import Salvaged
@@ -118,8 +118,11 @@ def _log(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
                 yield from _salvage(settings, of, now, f"{path} is missing")
             return
         with EventLog(path) as log:
-            gone, has_head = log.missing_events(), log_head.read(path) is not None or not log.head()
-            problem, are_indexes_alone = log.damage()
+            gone, has_head = (
+                integrity.head_gap(log),
+                log_head.read(path) is not None or not log.head(),
+            )
+            problem, are_indexes_alone = integrity.damage(log)
     except (LogCorrupt, LogForeign) as error:
         yield from _salvage(settings, of, now, str(error))
         return
@@ -165,7 +168,7 @@ def _gives_more(of: Tenant) -> bool:
     """Return whether events that are gone lie in what was kept, or behind a damaged frame."""
     found = _read(of)
     with EventLog(of.log) as log:
-        return len(found.rows) > log.count()
+        return len(found.rows) > log_queries.row_count(log)
 
 
 def _write(settings: Settings, of: Tenant, now: int) -> None:
@@ -175,7 +178,7 @@ def _write(settings: Settings, of: Tenant, now: int) -> None:
         with EventLog(of.log) as log:
             _renew(log)
     with EventLog(of.log) as log:  # a page may have been of before it was erased
-        there = [id_ for id_ in log.erased_ids(log.head()) if log.known_ids([id_])]
+        there = [id_ for id_ in log_queries.erased_ids(log, log.head()) if log.known_ids([id_])]
         if there:
             erasing.erase(log, sorted(there), now)
 
@@ -184,13 +187,13 @@ def _reindex(settings: Settings, of: Tenant) -> None:
     _check_nobody_writes(settings)
     salvage.keep(of.log)
     with EventLog(of.log) as log:
-        log.reindex()
+        integrity.reindex(log)
 
 
 def _state(settings: Settings, of: Tenant, gap: Gap, now: int) -> None:
     _check_nobody_writes(settings)
     with EventLog(of.log) as log:
-        log.state(gap, now)
+        integrity.state_gap(log, gap, now)
         _renew(log)
 
 
@@ -203,7 +206,7 @@ def _renew_head(settings: Settings, path: Path) -> None:
 
 def _renew(log: EventLog) -> None:
     log_head.path_of(log.path).unlink(missing_ok=True)
-    log.make_head()
+    integrity.make_head(log)
 
 
 def _check_nobody_writes(settings: Settings) -> None:
@@ -245,7 +248,7 @@ def _snapshots(settings: Settings, of: Tenant, now: int) -> Iterator[_Mend]:
     try:
         manifest = manifests.current(of)
         with EventLog(of.log) as log:
-            lost = log.stated_gaps(after=manifest.watermark)
+            lost = integrity.gaps(log, after=manifest.watermark)
             problems = checkup.damage(of, manifest)
             if lost and not problems:
                 problems = [f"lost: {log_head.numbers(lost)}"]

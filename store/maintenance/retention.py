@@ -17,7 +17,7 @@ import msgspec
 from store.home.files import replace_file
 from store.home.instants import new_id
 from store.home.tenant import Tenant
-from store.log import compaction, erasing
+from store.log import compaction, erasing, log_queries
 from store.log.erasing import Change
 from store.log.event_kinds import Acted, Erased, Followed, Prompted, Recalled, SessionTold, Surfaced
 from store.log.event_log import EventLog
@@ -49,8 +49,8 @@ def count_waiting(tenant: Tenant, log: EventLog, days: int, now: int) -> int:
     """Return how many episodes the next build erases."""
     if not (before := retention_bound(days, now)):
         return 0
-    [counts] = log.tally(
-        ("prompted",), _last_bound(tenant), max(1, before - _last_bound(tenant)), 1
+    [counts] = log_queries.tally(
+        log, ("prompted",), _last_bound(tenant), max(1, before - _last_bound(tenant)), 1
     ).values()
     return counts[0]
 
@@ -71,7 +71,7 @@ def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
         return 0
     count, changed = 0, 0
     with compaction.alone(log.path):
-        for rows in log.session_row_batches(KINDS, _last_bound(tenant), before, _MOST):
+        for rows in log_queries.session_row_batches(log, KINDS, _last_bound(tenant), before, _MOST):
             changes = list(_changes(log, rows))
             ids = [row for row in rows if row[3] == "prompted"]
             told = _erasure_events(log, ids, now)
@@ -94,7 +94,7 @@ def _changes(log: EventLog, rows: list[Row]) -> Iterator[Change]:
 
 
 def _erasure_events(log: EventLog, rows: list[Row], now: int) -> list[Event]:
-    already = log.erased_ids(log.head()) if rows else frozenset()
+    already = log_queries.erased_ids(log, log.head()) if rows else frozenset()
     return [
         Event(new_id(now), now, Erased(aged=True), row[1], row[5])
         for row in rows

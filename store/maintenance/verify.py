@@ -19,6 +19,7 @@ from store.derived.constraints import Constraints
 from store.embedders.embedder import Embedder, SilentEmbedder
 from store.home.errors import NoManifest, SnapshotDamaged
 from store.home.tenant import Tenant
+from store.log import integrity
 from store.log.event_log import EventLog
 from store.maintenance import build
 from store.snapshots import manifest as manifests
@@ -76,7 +77,7 @@ def verify(
     From a damaged log nothing is built again: its problems are all the report says then.
     """
     on_progress("log")
-    problems = log.integrity()
+    problems = integrity.problems(log)
     manifest: Manifest | None = None
     try:
         manifest = manifests.current(tenant)

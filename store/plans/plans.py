@@ -15,6 +15,7 @@ import msgspec
 
 from store.home.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.home.instants import EVER, derived_id, new_id
+from store.log import log_queries
 from store.log.event_kinds import Applied, Planned, Rejected, Step, Undone
 from store.log.event_log import EventLog
 from store.log.events import Event, decode
@@ -92,7 +93,7 @@ def every(log: EventLog) -> list[Plan]:
 
 def newest(log: EventLog) -> list[Plan]:
     """Return each job's newest plan, the newest first."""
-    told = [_plan_events(log, id_) for id_ in log.newest_plan_ids()]
+    told = [_plan_events(log, id_) for id_ in log_queries.newest_plan_ids(log)]
     return _mark_stale(log, [_plan(events) for events in told])
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from store.home.errors import Conflict, InvalidInput, NotFound
 from store.home.instants import EVER, derived_id, new_id
+from store.log import log_queries
 from store.log.event_kinds import Accepted, Planned, Proposed, Rejected, Step, What
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -87,7 +88,7 @@ def every(log: EventLog) -> list[Recommendation]:
     told: dict[str, list[Event]] = {}
     for event in log.events_between(("proposed", "accepted", "rejected"), 0, EVER):
         told.setdefault(event.subject, []).append(event)
-    undone = log.subjects(("undone",))["undone"]
+    undone = log_queries.subjects_by_kind(log, ("undone",))["undone"]
     read = (_read(events, undone) for events in told.values())
     found = _mark_outdated(log, [one for one in read if one])
     return sorted(found, key=lambda one: (-one.at, one.id))
@@ -96,7 +97,7 @@ def every(log: EventLog) -> list[Recommendation]:
 def find(log: EventLog, prefix: str) -> Recommendation:
     """Return the one whose id begins so; raise NotFound, or InvalidInput where several do."""
     told = log.events_for(prefix.upper()) if prefix else []
-    if told and (one := _read(told, log.subjects(("undone",))["undone"])):
+    if told and (one := _read(told, log_queries.subjects_by_kind(log, ("undone",))["undone"])):
         return _mark_outdated(log, [one])[0]
     found = [one for one in every(log) if prefix and one.id.startswith(prefix.upper())]
     if len(found) == 1:

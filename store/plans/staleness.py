@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import attrgetter
 
+from store.log import log_queries
 from store.log.event_kinds import Planned, Step
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event
@@ -82,7 +83,7 @@ def _of_memories(
     log: EventLog, ids: Sequence[str], after: int, gone: Set[str]
 ) -> dict[str, Sequence[EventLine]]:
     found: dict[str, list[EventLine]] = {}
-    for one in log.other_changes_of(ids, sorted(_HARMLESS), after):
+    for one in log_queries.other_changes_of(log, ids, sorted(_HARMLESS), after):
         if one.id not in gone:
             found.setdefault(one.subject, []).append(one)
     return dict(found)
@@ -90,14 +91,14 @@ def _of_memories(
 
 def _keys_held_by(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
     """Return the keys of those memories that are a value of one."""
-    return {one.id: (one.project, one.key) for one in log.keyed_facts(ids)}
+    return {one.id: (one.project, one.key) for one in log_queries.facts_with_key(log, ids)}
 
 
 def _of_keys(log: EventLog, after: int, wanted: Set[Key], gone: Set[str]) -> list[tuple[int, Key]]:
     """Return where a memory became the value of a key, in order."""
-    facts = [one for one in log.new_keyed_facts(after) if one.id not in gone]
+    facts = [one for one in log_queries.new_facts_with_key(log, after) if one.id not in gone]
     found: list[tuple[int, Key | None]] = [(one.seq, (one.project, one.key)) for one in facts]
-    restorings = [one for one in log.restorings(after) if one.id not in gone]
+    restorings = [one for one in log_queries.restorings(log, after) if one.id not in gone]
     held = _keys_held_by(log, [one.subject for one in restorings])
     found += [(one.seq, held.get(one.subject)) for one in restorings]
     return sorted((seq, key) for seq, key in found if key is not None and key in wanted)

@@ -20,6 +20,7 @@ from torture.outcome import Outcome, Scale
 from torture.server import Server, asked, environment
 
 from store.home.tenant import tenant
+from store.log import integrity
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
 
@@ -220,7 +221,7 @@ class _Run:
     def end(self) -> None:
         self.server.kill(15)
         with EventLog(tenant(self.home).log) as log:
-            self.wrong += log.integrity()
+            self.wrong += integrity.problems(log)
             events = list(log.read())
         written = [one.id for one in events if isinstance(one.body, Recorded)]
         ours = [id_ for id_ in written if id_ in set(self.order)]

@@ -24,7 +24,7 @@ from torture.troubles import Trouble
 
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
-from store.log import commands
+from store.log import commands, integrity
 from store.log.commands import Draft
 from store.log.event_kinds import Acted, Recorded
 from store.log.event_log import EventLog
@@ -194,7 +194,7 @@ def _delivered(home: Path, found: Found) -> None:
 
 def _whole(home: Path, found: Found) -> None:
     with EventLog(tenant(home).log) as log:
-        found.wrong += log.integrity()
+        found.wrong += integrity.problems(log)
         written = [one.id for one in log.read() if isinstance(one.body, Recorded)]
         if len(written) != len(set(written)):
             found.wrong.append("a memory is there twice")

@@ -22,6 +22,7 @@ from torture.server import Server, environment
 
 from store.home.tenant import Tenant, tenant
 from store.ingest.job_queue import Queue
+from store.log import integrity
 from store.log.event_kinds import Acted, Recorded
 from store.log.event_log import EventLog
 from store.snapshots import manifest as manifests
@@ -251,7 +252,7 @@ def _events(log: EventLog, told: Told) -> Outcome:
     lost = acknowledged - written.keys()
     invented = written.keys() - acknowledged - set(told.unsure)
     doubled = [text for text, times in written.items() if times > 1]
-    wrong = [*log.integrity()]
+    wrong = [*integrity.problems(log)]
     for what, texts in (("lost", lost), ("doubled", doubled), ("never sent", invented)):
         if texts:
             wrong.append(f"{len(texts):,} {what}, as {next(iter(texts))!r}")

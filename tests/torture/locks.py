@@ -22,7 +22,7 @@ from torture.server import CutOff, Server, environment
 
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import Tenant, tenant
-from store.log import commands
+from store.log import commands, integrity
 from store.log.commands import Draft
 from store.log.event_kinds import Acted, Recorded
 from store.log.event_log import EventLog
@@ -303,7 +303,7 @@ def _started(home: Path, module: str, *words: str) -> "subprocess.Popen[str]":
 def _compared(home: Path, sure: Sequence[str], ran: Sequence[str]) -> Iterator[str]:
     """Yield what the log says otherwise than those who wrote to it."""
     with EventLog(tenant(home).log) as log:
-        yield from log.integrity()
+        yield from integrity.problems(log)
         events = list(log.read())
     written = Counter(one.id for one in events if isinstance(one.body, Recorded))
     acted = Counter(one.body.command for one in events if isinstance(one.body, Acted))

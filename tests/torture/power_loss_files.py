@@ -14,7 +14,7 @@ from store.home import config
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.files import replace_file
-from store.log import commands
+from store.log import commands, integrity
 from store.log.event_log import EventLog
 from store.maintenance import backup
 
@@ -72,7 +72,7 @@ def _check_deleted(home: Path, acknowledged: Collection[str]) -> list[str]:
     wrong = ["a deleted tenant is back"] if acknowledged and found == [there] else []
     for root in (found[0], tenants.tenant(home).root):
         with EventLog(root / "log.sqlite") as log:
-            wrong += log.integrity()
+            wrong += integrity.problems(log)
             if log.head() != len(_TEXTS):
                 wrong.append(f"{root} holds {log.head()} of {len(_TEXTS)} events")
     return wrong
@@ -111,7 +111,7 @@ def _check_restored(home: Path, acknowledged: Collection[str]) -> list[str]:
         return ["the restored tenant is gone"] if acknowledged else []
     with EventLog(tenants.tenant(home).log) as log, EventLog(restored.log) as other:
         is_same = list(log.read()) == list(other.read())
-        return [*other.integrity(), *([] if is_same else ["it does not hold what it did"])]
+        return [*integrity.problems(other), *([] if is_same else ["it does not hold what it did"])]
 
 
 WORKS = (

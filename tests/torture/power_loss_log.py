@@ -13,6 +13,7 @@ from torture.work import Acknowledge
 
 from store.home import tenant as tenants
 from store.home.errors import MnemologError
+from store.log import integrity
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -56,7 +57,7 @@ def problems(home: Path, acknowledged: Collection[str], *, events: int) -> list[
         return [f"the log is gone, and {told} acknowledged batches with it"]
     try:
         with EventLog(path, create=not told) as log:
-            wrong = [f"integrity: {one}" for one in log.integrity()]
+            wrong = [f"integrity: {one}" for one in integrity.problems(log)]
             return [*wrong, *_compared(log, batches(events), told)]
     except MnemologError as error:
         return [f"with {told} batches acknowledged: {error}"]

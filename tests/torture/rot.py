@@ -24,7 +24,7 @@ from torture.work_process import forks
 from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import MnemologError
-from store.log import salvage
+from store.log import integrity, log_queries, salvage
 from store.log.event_kinds import Rated
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -127,8 +127,8 @@ def _repaired(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
             wrong += [f"{damage}: {one}" for one in failed]
             wrong += [f"{damage}: {one}" for one in _after(path, there)]
             with EventLog(path) as log:
-                kept += log.count()
-                lost += sum(last - first + 1 for first, last in log.stated_gaps())
+                kept += log_queries.row_count(log)
+                lost += sum(last - first + 1 for first, last in integrity.gaps(log))
     note = f"{kept} events kept, {lost} lost and said so"
     yield Outcome("doctor --repair of a damaged log", points, "logs", wrong, note)
 
@@ -147,7 +147,7 @@ def _killed(folder: Path, scale: Scale) -> Iterator[Outcome]:
 def _after(path: Path, there: set[str]) -> Iterator[str]:
     """Yield what is wrong with a log that was repaired; `there` are the ids it said before."""
     with EventLog(path) as log:
-        yield from log.integrity()
+        yield from integrity.problems(log)
         if gone := there - log.known_ids(sorted(there)):
             yield f"{len(gone)} events that could be read are gone"
         one = Event("repaired", NOW + 400, Rated(verdict=1.0), "default-m01")
@@ -282,11 +282,11 @@ def _goes_on(tally: Tally, damage: Damage, settings: Settings) -> None:
     one = Event("after", NOW + 200, Rated(verdict=1.0), "default-m01")
     try:
         with EventLog(path) as log:
-            before = {event.seq: event for event in log.undamaged_events(0)[0]}
+            before = {event.seq: event for event in integrity.readable_events(log, 0)[0]}
             log.append([one])
     except MnemologError:
         return
     with EventLog(path) as log:
-        after = {event.seq: event for event in log.undamaged_events(0)[0]}
+        after = {event.seq: event for event in integrity.readable_events(log, 0)[0]}
     if any(after.get(seq) != event for seq, event in before.items()):
         tally.wrong.append(f"{damage}: what could be read is gone after one more event")

@@ -21,7 +21,7 @@ from store.home.files import replace_file
 from store.home.tenant import Tenant
 from store.ingest.batch import make_batch
 from store.ingest.job_queue import Queue
-from store.log import commands, compaction, erasing
+from store.log import commands, compaction, erasing, integrity
 from store.log.commands import Draft
 from store.log.event_kinds import Acted, Hit, Recalled
 from store.log.event_log import EventLog
@@ -138,7 +138,7 @@ def seen(settings: Settings, *, looks: bool = True) -> Seen:
     try:
         with EventLog(tenant.log, waits=True) as log:
             is_open = log.is_open
-            events = tuple(log.undamaged_events(0)[0]) if is_open else ()
+            events = tuple(integrity.readable_events(log, 0)[0]) if is_open else ()
             answers, notices, slowest = _asked(tenant, log)
     except MnemologError as error:
         return Seen((), None, frozenset({*alarms, str(error)}), str(error))

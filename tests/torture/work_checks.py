@@ -21,6 +21,7 @@ from store.home import tenant as tenants
 from store.home.config import Choices
 from store.home.errors import MnemologError
 from store.home.tenant import Tenant
+from store.log import integrity
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -55,7 +56,7 @@ def of_the_log(
     if not path.exists():
         return [f"the log is gone, with {len(acknowledged)} acknowledged"] if acknowledged else []
     with EventLog(path) as log:
-        wrong = [f"integrity: {one}" for one in log.integrity()]
+        wrong = [f"integrity: {one}" for one in integrity.problems(log)]
         events = list(log.read())
     ids = Counter(event.id for event in events)
     wrong += [f"{id_} was acknowledged and is lost" for id_ in acknowledged if id_ not in ids]

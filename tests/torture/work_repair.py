@@ -11,7 +11,7 @@ from torture.work_memory import Acknowledge, Work, drafts, log_of, record_before
 from store.home import tenant as tenants
 from store.home.config import Choices, Settings
 from store.home.errors import LogError
-from store.log import commands, salvage
+from store.log import commands, integrity, salvage
 from store.maintenance.repair import repair
 
 _MANY = texts("r", 60, 3)
@@ -36,7 +36,7 @@ def _repair(home: Path, acknowledge: Acknowledge) -> None:
         if one.state == "failed":
             raise LogError(one.how)  # as the command ends with 1
     with log_of(home) as log:  # which tells what stood in the way, where nothing was tried
-        if not log.integrity():
+        if not integrity.problems(log):
             acknowledge(_DONE)
 
 
@@ -49,8 +49,8 @@ def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
         wrong.append(f"{len(there)} events are left")
     if _DONE in acknowledged:
         with log_of(home) as opened:
-            wrong += opened.integrity()
-            if not opened.stated_gaps():
+            wrong += integrity.problems(opened)
+            if not integrity.gaps(opened):
                 wrong.append("nothing says what was lost")
     return wrong
 
