@@ -10,7 +10,8 @@ import pytest
 
 from serve.hooks import speaking
 from serve.hooks.answer import Hooks
-from serve.hooks.hosts.event import HookEvent, Host, ToolUse
+from serve.hosts.event import HookEvent, ToolUse
+from serve.hosts.host import Host
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings

@@ -4,7 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from serve.connect.host_settings import Install, Machine
+from serve.hosts.host import Install, Machine
 
 SETTINGS = Path(__file__).parent / "data" / "hosts_settings"
 PLACES = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from serve.hooks.hosts import HOSTS
+from serve.hosts import HOSTS
 from store.text import frame
 
 DATA = Path(__file__).parent / "data" / "hosts"
@@ -15,20 +15,25 @@ RECORDED = {
     for host in HOSTS
 }
 PROMPTS = {
-    host: next(one for one in payloads if "prompt" in one) for host, payloads in RECORDED.items()
+    host: asked
+    for host, payloads in RECORDED.items()
+    if (asked := next((one for one in payloads if "prompt" in one), None))
 }
-SCHEMAS = {
-    host: {
-        name: Draft202012Validator(schema)
-        for name, schema in json.loads((DATA / f"{host}.output.json").read_text())["$defs"].items()
-    }
+_SCHEMAS = {
+    host: json.loads(path.read_text())["$defs"]
     for host in HOSTS
+    if (path := DATA / f"{host}.output.json").exists()
 }
 _SESSION = ("session_id", "sessionId", "conversation_id")
 _TEXTS = frozenset(
     """prompt command stdout stderr error output text llmContent text_result_for_llm tool_response
     tool_output error_message last_assistant_message prompt_response""".split()
 )
+
+
+def schema(host: str, event: str) -> Draft202012Validator:
+    """Return what a host takes back for an event; of one whose schema nobody wrote, any object."""
+    return Draft202012Validator(_SCHEMAS[host][event] if host in _SCHEMAS else {"type": "object"})
 
 
 def event_name(payload: dict[str, Any]) -> str:

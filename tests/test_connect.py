@@ -12,9 +12,9 @@ from hosts_home import install, machine, settle, tree
 
 from serve.connect import connecting
 from serve.connect.connecting import ConnectionPlan
-from serve.connect.host_settings import HOST_SETTINGS, Install
 from serve.connect.json_edit import parse_jsonc
-from serve.hooks.hosts import HOSTS as ADAPTERS
+from serve.hosts import HOSTS
+from serve.hosts.host import Install
 from serve.server.callers import hook_key
 from store.home.errors import ConfigError
 
@@ -32,14 +32,14 @@ def connect(
     name: str, user: Path, made: Install | None = None, *, rules: bool = True
 ) -> ConnectionPlan:
     plan = connecting.plan_connection(
-        HOST_SETTINGS[name], machine(user), made or install(user), rules=rules
+        HOSTS[name], machine(user), made or install(user), rules=rules
     )
     connecting.apply_plan(plan, NOW)
     return plan
 
 
 def disconnect(name: str, user: Path) -> ConnectionPlan:
-    plan = connecting.plan_disconnection(HOST_SETTINGS[name], machine(user), install(user))
+    plan = connecting.plan_disconnection(HOSTS[name], machine(user), install(user))
     connecting.apply_plan(plan, NOW)
     return plan
 
@@ -48,7 +48,7 @@ def values(path: Path) -> Any:
     return parse_jsonc(path.read_bytes().decode()).value
 
 
-@pytest.mark.parametrize("name", HOST_SETTINGS)
+@pytest.mark.parametrize("name", HOSTS)
 def test_disconnecting_leaves_settings_byte_for_byte_as_they_were(name: str, user: Path):
     settle(user)
     before = tree(user)
@@ -58,7 +58,7 @@ def test_disconnecting_leaves_settings_byte_for_byte_as_they_were(name: str, use
     assert tree(user) == before
 
 
-@pytest.mark.parametrize("name", HOST_SETTINGS)
+@pytest.mark.parametrize("name", HOSTS)
 def test_what_was_made_for_a_host_is_gone_when_it_is_disconnected(name: str, user: Path):
     connect(name, user)
     assert tree(user)
@@ -68,14 +68,14 @@ def test_what_was_made_for_a_host_is_gone_when_it_is_disconnected(name: str, use
 
 
 def test_hosts_that_share_a_folder_come_and_go_in_any_order(user: Path):
-    for name in HOST_SETTINGS:
+    for name in HOSTS:
         connect(name, user)
-    for name in HOST_SETTINGS:
+    for name in HOSTS:
         disconnect(name, user)
     assert tree(user) == {}
 
 
-@pytest.mark.parametrize("name", HOST_SETTINGS)
+@pytest.mark.parametrize("name", HOSTS)
 def test_connecting_twice_changes_nothing_more(name: str, user: Path):
     settle(user)
     connect(name, user)
@@ -84,7 +84,7 @@ def test_connecting_twice_changes_nothing_more(name: str, user: Path):
     assert tree(user) == before
 
 
-@pytest.mark.parametrize("name", HOST_SETTINGS)
+@pytest.mark.parametrize("name", HOSTS)
 def test_connecting_anew_brings_our_entries_up_to_date_where_they_stand(name: str, user: Path):
     settle(user)
     connect(name, user)
@@ -99,7 +99,7 @@ def test_connecting_anew_brings_our_entries_up_to_date_where_they_stand(name: st
     assert tree(user) == tree(fresh)
 
 
-@pytest.mark.parametrize("name", HOST_SETTINGS)
+@pytest.mark.parametrize("name", HOSTS)
 def test_what_others_wrote_meanwhile_stays(name: str, user: Path):
     connect(name, user)
     for path in sorted(user.rglob("*.json")):
@@ -187,9 +187,7 @@ def test_a_host_that_was_told_to_keep_its_files_elsewhere_is_found_there(
 ):
     moved = machine(user, CODEX_HOME=str(tmp_path / "x"), CLAUDE_CONFIG_DIR=str(tmp_path / "y"))
     for name in ("codex", "claude-code"):
-        connecting.apply_plan(
-            connecting.plan_connection(HOST_SETTINGS[name], moved, install(user)), NOW
-        )
+        connecting.apply_plan(connecting.plan_connection(HOSTS[name], moved, install(user)), NOW)
     assert (tmp_path / "x/hooks.json").is_file()
     assert (tmp_path / "y/.claude.json").is_file() and (tmp_path / "y/settings.json").is_file()
     assert tree(user) == {}
@@ -228,7 +226,7 @@ def test_without_rules_the_file_of_rules_is_left_alone(user: Path):
 
 def test_disconnecting_what_is_not_connected_changes_nothing(user: Path):
     settle(user)
-    assert [disconnect(name, user).changes for name in HOST_SETTINGS] == [[]] * len(HOST_SETTINGS)
+    assert [disconnect(name, user).changes for name in HOSTS] == [[]] * len(HOSTS)
 
 
 def test_entries_are_found_without_what_connecting_noted(user: Path):
@@ -281,7 +279,7 @@ def test_a_plugin_of_somebody_else_is_not_overwritten(user: Path):
         connect("opencode", user)
 
 
-@pytest.mark.parametrize("name", [name for name in HOST_SETTINGS if name != "opencode"])
+@pytest.mark.parametrize("name", [name for name in HOSTS if name != "opencode"])
 def test_every_event_that_is_asked_for_is_read_by_the_hosts_adapter(name: str, user: Path):
     connect(name, user)
     [hooks] = [
@@ -290,4 +288,4 @@ def test_every_event_that_is_asked_for_is_read_by_the_hosts_adapter(name: str, u
     common = {"session_id": "s", "conversation_id": "s", "cwd": "/w", "prompt": "why?"}
     tool = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
     for event in hooks:
-        assert ADAPTERS[name].read(common | tool | {"hook_event_name": event}) is not None, event
+        assert HOSTS[name].read(common | tool | {"hook_event_name": event}) is not None, event

@@ -2,16 +2,17 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hosts_home import install, machine, settle
+from msgspec.structs import replace
 
 from serve.connect import connecting
 from serve.connect.checkup import SOON_US, checkup
-from serve.connect.host_settings import HOST_SETTINGS, Install
+from serve.hosts import HOSTS
+from serve.hosts.host import Install
 from store.home.instants import new_id
 from store.log.event_kinds import SessionTold
 from store.log.event_log import EventLog
@@ -40,7 +41,7 @@ def look(user: Path, log: EventLog) -> Look:
 
 def connect(name: str, user: Path) -> None:
     connecting.apply_plan(
-        connecting.plan_connection(HOST_SETTINGS[name], machine(user), install(user)), NOW
+        connecting.plan_connection(HOSTS[name], machine(user), install(user)), NOW
     )
 
 
@@ -85,7 +86,7 @@ def test_the_key_of_an_older_token_is_told_of(user: Path, look: Look):
     assert found[0].cure == "run `mnemolog connect claude-code`"
 
 
-@pytest.mark.parametrize("name", HOST_SETTINGS)
+@pytest.mark.parametrize("name", HOSTS)
 def test_a_client_that_was_moved_is_told_of(name: str, user: Path, look: Look):
     connect(name, user)
     made = install(user)
@@ -173,7 +174,7 @@ def test_a_key_that_other_users_can_read_is_told_of(tmp_path: Path):
         path.chmod(0o644)
         made = install(tmp_path / "anna")
         connecting.apply_plan(
-            connecting.plan_connection(HOST_SETTINGS["claude-code"], machine(user), made), NOW
+            connecting.plan_connection(HOSTS["claude-code"], machine(user), made), NOW
         )
         [what] = said(checkup(machine(user), made, None, NOW), "warn")
         assert what == f"other users can read {path} and the key of Claude Code in it"

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from hosts_home import settle, tree
 
 from serve.cli import main
-from serve.connect.host_settings import HOST_SETTINGS
+from serve.hosts import HOSTS
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,7 +45,7 @@ def test_hosts_are_listed_with_what_is_there_and_connected(user: Path):
     (user / ".gemini").mkdir()
     assert answer("connect", "codex", "--yes")["hosts"][0]["changed"]
     states = {row["host"]: row["state"] for row in answer("connect")["hosts"]}
-    assert list(states) == list(HOST_SETTINGS)
+    assert list(states) == list(HOSTS)
     assert states["codex"] == "connected"
     assert states["gemini"] == "found"
     assert states["cursor"] == "not found"
@@ -74,7 +74,7 @@ def test_the_difference_is_shown_without_any_key(user: Path, home: Path):
 def test_a_dry_run_changes_nothing_at_all(user: Path, home: Path):
     settle(user)
     before = tree(user)
-    shown = run("connect", *HOST_SETTINGS, "--dry-run").stdout
+    shown = run("connect", *HOSTS, "--dry-run").stdout
     assert shown.count("\n+++ ") > 10 and shown.endswith("nothing was changed\n")
     assert tree(user) == before
     assert not home.exists()

@@ -8,7 +8,7 @@ import pytest
 from hosts_home import install, machine, settle, tree
 
 from serve.connect import connecting
-from serve.connect.host_settings import HOST_SETTINGS
+from serve.hosts import HOSTS
 from store.home.errors import ConfigError
 
 NOW = 1_790_000_000_000_000
@@ -22,7 +22,7 @@ def user(tmp_path: Path) -> Path:
 
 
 def planned(name: str, user: Path) -> connecting.ConnectionPlan:
-    return connecting.plan_connection(HOST_SETTINGS[name], machine(user), install(user))
+    return connecting.plan_connection(HOSTS[name], machine(user), install(user))
 
 
 def test_what_the_host_wrote_after_the_difference_was_shown_is_kept(user: Path):
@@ -32,7 +32,7 @@ def test_what_the_host_wrote_after_the_difference_was_shown_is_kept(user: Path):
     connecting.apply_plan(plan, NOW)
     assert list(json.loads(path.read_text())["mcpServers"]) == ["new", "mnemolog"]
     connecting.apply_plan(
-        connecting.plan_disconnection(HOST_SETTINGS["cursor"], machine(user), install(user)), NOW
+        connecting.plan_disconnection(HOSTS["cursor"], machine(user), install(user)), NOW
     )
     assert path.read_text() == '{"mcpServers": {"new": {"command": "x"}}}'
 
@@ -56,7 +56,7 @@ def test_a_stop_in_the_midst_can_be_undone(user: Path, monkeypatch: pytest.Monke
     (user / ".codex/AGENTS.md").rmdir()
     (user / ".codex/AGENTS.md").write_bytes(before[".codex/AGENTS.md"][0] or b"")
     connecting.apply_plan(
-        connecting.plan_disconnection(HOST_SETTINGS["codex"], machine(user), install(user)), NOW
+        connecting.plan_disconnection(HOSTS["codex"], machine(user), install(user)), NOW
     )
     assert {path: one for path, (one, _) in tree(user).items()} == {
         path: one for path, (one, _) in before.items()
@@ -85,7 +85,7 @@ def test_a_symbolic_link_stays_one_and_the_file_behind_it_is_written(user: Path,
     assert path.is_symlink()
     assert b"/v1/hooks/claude-code" in (dotfiles / "claude.json").read_bytes()
     connecting.apply_plan(
-        connecting.plan_disconnection(HOST_SETTINGS["claude-code"], machine(user), install(user)),
+        connecting.plan_disconnection(HOSTS["claude-code"], machine(user), install(user)),
         NOW,
     )
     assert path.is_symlink() and (dotfiles / "claude.json").read_bytes() == before
@@ -98,7 +98,7 @@ def test_a_blank_file_is_blank_again(blank: str, user: Path):
     connecting.apply_plan(planned("gemini", user), NOW)
     assert "mnemolog" in json.loads(path.read_text())["mcpServers"]
     connecting.apply_plan(
-        connecting.plan_disconnection(HOST_SETTINGS["gemini"], machine(user), install(user)), NOW
+        connecting.plan_disconnection(HOSTS["gemini"], machine(user), install(user)), NOW
     )
     assert path.read_bytes() == blank.encode()
 
@@ -108,9 +108,7 @@ def test_what_was_there_is_kept_and_not_without_end(user: Path):
     before = (user / ".cursor/hooks.json").read_bytes()
     for number in range(connecting.KEPT + 3):
         act = connecting.plan_disconnection if number % 2 else connecting.plan_connection
-        backup = connecting.apply_plan(
-            act(HOST_SETTINGS["cursor"], machine(user), install(user)), NOW
-        )
+        backup = connecting.apply_plan(act(HOSTS["cursor"], machine(user), install(user)), NOW)
     assert backup is not None
     kept = sorted((home / "backups" / "hosts").iterdir())
     assert len(kept) == connecting.KEPT and kept[-1] == backup
@@ -125,7 +123,7 @@ def test_a_folder_that_somebody_else_uses_now_stays(user: Path, tmp_path: Path):
     connecting.apply_plan(planned("cursor", bare), NOW)
     (bare / ".cursor/theirs").touch()
     connecting.apply_plan(
-        connecting.plan_disconnection(HOST_SETTINGS["cursor"], machine(bare), install(bare)), NOW
+        connecting.plan_disconnection(HOSTS["cursor"], machine(bare), install(bare)), NOW
     )
     assert list(tree(bare)) == [".cursor", ".cursor/theirs"]
     assert not connecting.connections_file(install(bare).home).exists()

@@ -1,17 +1,18 @@
 """Edits of JSON with comments, against random documents: what was not meant is not touched."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from serve.connect import json_edit
-from serve.connect.document import Hooks, Server, json_file
+from serve.connect.document import document
 from serve.connect.json_edit import parse_jsonc
+from serve.hosts.host import HookEntries, JsonFile, ServerEntry
 from store.home.errors import ConfigError
 
 unhurried = settings(deadline=None)
@@ -141,8 +142,8 @@ def test_whatever_is_taken_out_the_rest_means_the_same(text: str):
 
 
 HOOK = {"type": "command", "command": "/py -I -S /x/serve/client.py codex --home /h"}
-HOOKS = Hooks("codex", {"Stop": HOOK, "a": HOOK})
-SERVER = Server(("mcpServers",), {"command": "/py", "args": ["-I"]})
+HOOKS = HookEntries("codex", {"Stop": HOOK, "a": HOOK})
+SERVER = ServerEntry(("mcpServers",), {"command": "/py", "args": ["-I"]})
 
 
 @unhurried
@@ -150,7 +151,7 @@ SERVER = Server(("mcpServers",), {"command": "/py", "args": ["-I"]})
 @example('{"hooks": {"Stop": [ ], "b": []}, "mcpServers": {\n}}', True)
 def test_all_that_is_ours_taken_out_of_a_file_leaves_no_trace(text: str, is_grouped: bool):
     assume(not has_twins(text))
-    file = json_file(Path("x"), replace(HOOKS, is_grouped=is_grouped), SERVER)
+    file = document(JsonFile(Path("x"), (replace(HOOKS, is_grouped=is_grouped), SERVER)))
     try:
         new = file.put(text)
     except ConfigError:  # something else stands where hooks or servers belong

@@ -4,13 +4,13 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hosts_home import install
+from msgspec.structs import replace
 
-from serve.connect import host_settings
+from serve.hosts import opencode
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 
@@ -55,9 +55,7 @@ def run(tmp_path: Path):
         (tmp_path / "anna").mkdir()
         made = install(tmp_path / "anna")
         (made.code / "client.py").write_text(client)
-        (tmp_path / "plugin.mjs").write_text(
-            host_settings.opencode_plugin(replace(made, python=sys.executable))
-        )
+        (tmp_path / "plugin.mjs").write_text(opencode.plugin(replace(made, python=sys.executable)))
         (tmp_path / "host.mjs").write_text(HOST)
         command = ["node", str(tmp_path / "host.mjs"), str(tmp_path / "plugin.mjs")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

@@ -19,7 +19,8 @@ from serve.evaluation.lab import (
     preview_prompt_hook,
 )
 from serve.hooks.answer import Hooks
-from serve.hooks.hosts.event import HookEvent, Host
+from serve.hosts.event import HookEvent
+from serve.hosts.host import Host
 from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenants
 from store.home.config import Choices, Settings

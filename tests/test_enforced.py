@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from agent import Agent
-from hosts_told import RECORDED, SCHEMAS, event_name
+from hosts_told import RECORDED, event_name, schema
 
-from serve.hooks.hosts import HOSTS
-from serve.hooks.hosts.event import Reply
+from serve.hosts import HOSTS
+from serve.hosts.event import Reply
 from serve.server.open_tenants import OpenTenants
 from store.home import config, tenant
 from store.home.config import Choices, Settings
@@ -160,7 +160,7 @@ def test_a_decision_is_told_only_to_a_host_that_takes_it_and_in_its_schema(
         if event is None or event.moment != "before_tool" or not event.is_heard:
             continue
         told = HOSTS[host].write(event, Reply("advice", decision=decision, reason="a rule"))
-        SCHEMAS[host][event_name(payload)].validate(told)
+        schema(host, event_name(payload)).validate(told)
         assert ("permissionDecision" in str(told)) == (decision in takes.get(host, ()))
 
 

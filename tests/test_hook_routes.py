@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from hosts_told import PROMPTS, RECORDED, SCHEMAS, contexts, event_name, in_session, laced, ours
+from hosts_told import PROMPTS, RECORDED, contexts, event_name, in_session, laced, ours, schema
 from test_app import NOW, TOKEN, post
 
 from serve.app import create_app
 from serve.hooks import answer
 from serve.hooks.answer import Hooks
 from serve.hooks.delivery import WITHIN_S, Dedupe, DeferredReplies
-from serve.hooks.hosts import HOSTS
-from serve.hooks.hosts.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
+from serve.hosts import HOSTS
+from serve.hosts.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
@@ -72,12 +72,12 @@ def test_a_recorded_session_is_answered_in_its_hosts_own_schema(hooks: Hooks, ho
     for payload in RECORDED[host]:
         said = hooks.answer(HOSTS[host], payload)
         if said is not None:
-            SCHEMAS[host][event_name(payload)].validate(said)
+            schema(host, event_name(payload)).validate(said)
             answers += 1
     assert answers >= 2
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", PROMPTS)
 def test_a_prompts_answer_reaches_the_model_in_the_same_turn(hooks: Hooks, host: str):
     """Hosts that drop what is said to a prompt get it with the next event that they hear."""
     payloads = RECORDED[host]
@@ -216,7 +216,7 @@ def test_what_is_no_event_of_a_host_is_refused(client: FlaskClient, host: str, b
     assert refused.json["detail"]
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", PROMPTS)
 def test_an_event_we_do_not_know_is_silence(client: FlaskClient, host: str):
     for unknown in ("WorktreeCreate", "Setup", "preCompact", "x" * 200):
         payload = PROMPTS[host] | {"hook_event_name": unknown}

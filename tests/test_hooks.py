@@ -14,7 +14,8 @@ from serve.app import create_app
 from serve.hooks import answer
 from serve.hooks.answer import Hooks
 from serve.hooks.call import Call
-from serve.hooks.hosts.event import HookEvent, Host, Reply
+from serve.hosts.event import HookEvent, Reply
+from serve.hosts.host import Host
 from serve.reader.session_events import SessionEventCache
 from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants

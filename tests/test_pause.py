@@ -254,7 +254,7 @@ def test_a_run_that_is_off_stays_off_for_hooks_that_cannot_say_so(
     tenants: OpenTenants, work: Path, home: Path
 ):
     from serve.hooks.answer import Hooks
-    from serve.hooks.hosts import HOSTS
+    from serve.hosts import HOSTS
 
     host, hooks = HOSTS["claude-code"], Hooks(tenants, lambda: time.time_ns() // 1000, 30.0)
     base = {"session_id": "s1", "cwd": str(work)}
@@ -276,7 +276,7 @@ def test_a_run_that_is_off_is_no_longer_shown_as_paused_once_it_ended(
     tenants: OpenTenants, home: Path
 ):
     from serve.hooks.answer import Hooks
-    from serve.hooks.hosts import HOSTS
+    from serve.hosts import HOSTS
 
     hooks = Hooks(tenants, lambda: time.time_ns() // 1000, 30.0)
     for name in ("SessionStart", "UserPromptSubmit", "SessionEnd"):

@@ -8,7 +8,7 @@ import pytest
 from hosts_home import install
 
 from serve.connect import plugin
-from serve.connect.host_settings import claude_plugin_events
+from serve.hosts.claude_code import PLUGIN_EVENTS
 from store.home.errors import ConfigError
 
 
@@ -34,7 +34,7 @@ def test_the_marketplace_leads_to_the_plugin(folder: Path):
 
 def test_every_event_runs_the_client_and_no_secret_is_inside(folder: Path):
     hooks = load(folder / "plugins/mnemolog/hooks/hooks.json")["hooks"]
-    assert tuple(hooks) == claude_plugin_events()
+    assert tuple(hooks) == PLUGIN_EVENTS
     kinds = {
         hook["type"] for groups in hooks.values() for group in groups for hook in group["hooks"]
     }

@@ -11,7 +11,7 @@ from agent import Agent
 
 from serve.hooks import tool_use
 from serve.hooks.call import Call
-from serve.hooks.hosts.event import SILENCE, HookEvent, ToolUse
+from serve.hosts.event import SILENCE, HookEvent, ToolUse
 from serve.lessons.rule_index import rules_for_prompt
 from serve.reader.filters import Filter
 from serve.server.open_tenants import OpenTenants

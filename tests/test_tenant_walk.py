@@ -23,7 +23,7 @@ from werkzeug.test import TestResponse
 
 from serve.api.blueprint import OPERATIONS
 from serve.api.operation import Operation
-from serve.hooks.hosts import HOSTS
+from serve.hosts import HOSTS
 from serve.server.request_guard import is_for_programs
 from store.home import tenant as tenants
 from store.home import tokens

@@ -18,7 +18,7 @@ from test_server import Server
 
 from serve.app import create_app
 from serve.hooks.answer import Hooks
-from serve.hooks.hosts import HOSTS
+from serve.hosts import HOSTS
 from serve.reader.reader import Reader
 from serve.reader.view import View
 from serve.recall.request import RecallRequest, answer

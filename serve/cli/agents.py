@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from serve.connect.connecting import ConnectionPlan
-    from serve.connect.host_settings import HostSettings
+    from serve.hosts.host import Host
     from serve.lessons.lesson_stats import Statistics
     from serve.server.open_tenants import OpenTenants
     from store.home.config import Settings
@@ -118,19 +118,19 @@ def plugin(env: Environment, /, folder: Path, as_json: bool) -> None:
     output.say(f"  claude plugin install {built.NAME}@{built.MARKETPLACE}")
 
 
-def _hosts_named(names: tuple[str, ...]) -> "list[HostSettings]":
-    from serve.connect.host_settings import HOST_SETTINGS
+def _hosts_named(names: tuple[str, ...]) -> "list[Host]":
+    from serve.hosts import HOSTS
 
-    if unknown := sorted(set(names) - HOST_SETTINGS.keys()):
-        known = ", ".join(HOST_SETTINGS)
+    if unknown := sorted(set(names) - HOSTS.keys()):
+        known = ", ".join(HOSTS)
         raise InvalidInput(f"unknown host {', '.join(unknown)}: choose from {known}")
-    return [HOST_SETTINGS[name] for name in dict.fromkeys(names)]
+    return [HOSTS[name] for name in dict.fromkeys(names)]
 
 
 def _print_hosts(env: Environment, as_json: bool) -> None:
-    from serve.connect.host_settings import HOST_SETTINGS
+    from serve.hosts import HOSTS
 
-    rows = [_host_row(host, env) for host in HOST_SETTINGS.values()]
+    rows = [_host_row(host, env) for host in HOSTS.values()]
     if as_json:
         output.emit({"hosts": rows})
         return
@@ -143,11 +143,11 @@ def _print_hosts(env: Environment, as_json: bool) -> None:
         output.say(f"next: `mnemolog connect {' '.join(found)}`")
 
 
-def _host_row(host: "HostSettings", env: Environment) -> dict[str, Any]:
+def _host_row(host: "Host", env: Environment) -> dict[str, Any]:
     from serve.connect import connecting
 
     machine, install = environment.machine(), environment.install(env.settings())
-    files = [str(one.path) for one in connecting.documents(host, machine, install)]
+    files = [str(one.path) for one in connecting.all_documents(host, machine, install)]
     row: dict[str, Any] = {"host": host.name, "title": host.title, "files": files}
     try:
         is_connected = bool(connecting.entries_of_host(host, machine, install))
@@ -285,8 +285,8 @@ def hook(env: Environment, /, host: str, as_json: bool) -> None:
 
 def _answer_event(settings: "Settings", host: str, event: bytes) -> dict[str, Any] | None:
     from serve.hooks.answer import Hooks
-    from serve.hooks.hosts import HOSTS
-    from serve.hooks.hosts.event import decode_payload
+    from serve.hosts import HOSTS
+    from serve.hosts.event import decode_payload
 
     if host not in HOSTS:
         raise NotFound(f"unknown host {host!r}: choose from {', '.join(sorted(HOSTS))}")

@@ -24,7 +24,7 @@ from store.home.tenant import Tenant
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
-    from serve.connect.host_settings import Install, Machine
+    from serve.hosts.host import Install, Machine
     from store.home.registry import Server
 
 
@@ -64,14 +64,14 @@ class Environment:
 
 def machine() -> "Machine":
     """Return where the user's files lie."""
-    from serve.connect.host_settings import Machine
+    from serve.hosts.host import Machine
 
     return Machine(Path.home(), os.environ, sys.platform)
 
 
 def install(settings: Settings, *, makes_token: bool = False) -> "Install":
     """Return how a host reaches this mnemolog; without a token its keys open nothing."""
-    from serve.connect.host_settings import Install
+    from serve.hosts.host import Install
     from store.home.http_access import owner_token
 
     has_token = makes_token or settings.token_file.exists()

@@ -13,11 +13,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from serve.connect import connecting, text_edits
+from serve.connect import connecting
 from serve.connect.connecting import our_entries, settings_values
 from serve.connect.document import Document
-from serve.connect.host_settings import HOST_SETTINGS, HostSettings, Install, Machine, codex_folder
-from serve.connect.json_edit import KeyPath as Place
+from serve.hosts import HOSTS
+from serve.hosts.host import Host, Install, Machine, Place
 from store.home.errors import LogError, MnemologError
 from store.log import integrity
 from store.log.event_log import EventLog
@@ -38,7 +38,7 @@ def checkup(machine: Machine, install: Install, log: EventLog | None, now: int) 
     seen = _last_arrivals(log) if log is not None else {}
     since = {name: one.at for name, one in connecting.read_connections(install.home).hosts.items()}
     found: list[Finding] = []
-    for host in HOST_SETTINGS.values():
+    for host in HOSTS.values():
         try:
             if entries := connecting.entries_of_host(host, machine, install):
                 found += _settings(host, machine, install, entries)
@@ -49,7 +49,7 @@ def checkup(machine: Machine, install: Install, log: EventLog | None, now: int) 
 
 
 def _settings(
-    host: HostSettings, machine: Machine, install: Install, entries: list[Any]
+    host: Host, machine: Machine, install: Install, entries: list[Any]
 ) -> Iterator[Finding]:
     again = f"run `mnemolog connect {host.name}`"
     problems = [
@@ -61,15 +61,15 @@ def _settings(
         yield Finding("error", f"{host.title} {problem}", again)
     if not problems and not connecting.is_current(host, machine, install):
         yield Finding("warn", f"what {host.title} was told of us is not up to date", again)
-    for path in find_exposed_files(host.documents(machine, install)):
+    for path in find_exposed_files(connecting.documents(host, machine, install)):
         what = f"other users can read {path} and the key of {host.title} in it"
         yield Finding("warn", what, f"chmod go= {path}")
     yield from find_disabled_hooks(host, machine, install)
     if host.name == "codex":
-        yield from _codex_trust(machine)
+        yield from _codex_trust(host, machine, install)
 
 
-def _arrival(host: HostSettings, seen: int | None, since: int, now: int) -> Finding:
+def _arrival(host: Host, seen: int | None, since: int, now: int) -> Finding:
     if seen is not None and seen >= since:
         return Finding("ok", f"{host.title} is connected, and its hooks arrive")
     if now - since < SOON_US:
@@ -140,38 +140,25 @@ def _stale_key(entries: list[Any], key: str) -> Iterator[str]:
         yield "sends a key that no longer opens the server: the token was changed"
 
 
-def _codex_trust(machine: Machine) -> Iterator[Finding]:
+def _codex_trust(host: Host, machine: Machine, install: Install) -> Iterator[Finding]:
     """Codex keeps which hooks a person trusted in `[hooks.state."FILE:EVENT:GROUP:HOOK"]`."""
-    folder = codex_folder(machine)
-    file = folder / "config.toml"
-    if not file.is_file():
+    hooks, settings = connecting.documents(host, machine, install)
+    if not settings.path.is_file():
         return
-    settings = text_edits.parse_toml(file.read_text(encoding="utf-8"))
-    state = settings.get("hooks", {}).get("state", {})
-    if not any(str(key).startswith(str(folder / "hooks.json")) for key in state):
-        yield Finding(
-            "warn", "Codex has been told to trust none of our hooks", HOST_SETTINGS["codex"].note
-        )
+    state = _at(settings_values(settings), ("hooks", "state")) or {}
+    if not any(str(key).startswith(str(hooks.path)) for key in state):
+        yield Finding("warn", "Codex has been told to trust none of our hooks", host.note)
 
 
 # Hooks that the user's own settings switch off
 
-# in which of a host's documents, where, and the value that switches hooks off
-_OFF: dict[str, tuple[int, Place, bool]] = {
-    "claude-code": (0, ("disableAllHooks",), True),
-    "codex": (1, ("features", "hooks"), False),
-    "gemini": (0, ("hooksConfig", "enabled"), False),
-}
 
-
-def find_disabled_hooks(
-    host: HostSettings, machine: Machine, install: Install
-) -> Iterator[Finding]:
+def find_disabled_hooks(host: Host, machine: Machine, install: Install) -> Iterator[Finding]:
     """Yield what is switched off; raise ConfigError for a file that does not parse."""
-    if host.name not in _OFF:
+    if host.switch is None:
         return
-    number, place, off = _OFF[host.name]
-    document = host.documents(machine, install)[number]
+    place, off = host.switch.place, host.switch.off
+    document = connecting.documents(host, machine, install)[host.switch.file]
     settings = settings_values(document)
     if _at(settings, place) is off:
         what = f"{host.title} runs no hooks: `{'.'.join(map(str, place))}` is {str(off).lower()}"

@@ -19,9 +19,9 @@ from typing import Any
 
 import msgspec
 
-from serve.connect.document import Document
-from serve.connect.host_settings import HostSettings, Install, Machine
+from serve.connect.document import Document, document
 from serve.connect.json_edit import blanks_of
+from serve.hosts.host import Host, Install, Machine
 from store.home.errors import ConfigError, LogReadOnly
 from store.home.files import replace_file
 
@@ -289,7 +289,7 @@ def _flat(path: Path) -> str:
 class ConnectionPlan:
     """What is to happen to a host's files; those that stay as they are stand there too."""
 
-    host: HostSettings
+    host: Host
     home: Path
     is_taken: bool
     all: tuple[FileChange, ...]
@@ -300,22 +300,23 @@ class ConnectionPlan:
 
 
 def plan_connection(
-    host: HostSettings, machine: Machine, install: Install, *, rules: bool = True
+    host: Host, machine: Machine, install: Install, *, rules: bool = True
 ) -> ConnectionPlan:
     """Return what connecting changes; without `rules` they are taken out where they stand.
 
     Raise ConfigError for a file that cannot be read or does not parse.
     """
     known = _original_files(install.home, host)
-    puts = [_plan_for(one, known, is_taken=False) for one in host.documents(machine, install)]
-    puts += [_plan_for(one, known, is_taken=not rules) for one in host.rules(machine)]
+    files = documents(host, machine, install)
+    puts = [_plan_for(one, known, is_taken=False) for one in files]
+    puts += [_plan_for(one, known, is_taken=not rules) for one in _rules_documents(host, machine)]
     return ConnectionPlan(host, install.home, False, tuple(puts))
 
 
-def plan_disconnection(host: HostSettings, machine: Machine, install: Install) -> ConnectionPlan:
-    """Return what disconnecting changes; raise ConfigError as `connecting` does."""
+def plan_disconnection(host: Host, machine: Machine, install: Install) -> ConnectionPlan:
+    """Return what disconnecting changes; raise ConfigError as `plan_connection` does."""
     known = _original_files(install.home, host)
-    files = documents(host, machine, install)
+    files = all_documents(host, machine, install)
     return ConnectionPlan(
         host, install.home, True, tuple(_plan_for(one, known, is_taken=True) for one in files)
     )
@@ -347,27 +348,36 @@ def apply_plan(plan: ConnectionPlan, now: int) -> Path | None:
     return backup
 
 
-def documents(host: HostSettings, machine: Machine, install: Install) -> tuple[Document, ...]:
-    return (*host.documents(machine, install), *host.rules(machine))
+def documents(host: Host, machine: Machine, install: Install) -> tuple[Document, ...]:
+    """Return the files that hooks and servers are read from, in the order the host declares."""
+    return tuple(document(file) for file in host.files(machine, install))
 
 
-def entries_of_host(host: HostSettings, machine: Machine, install: Install) -> list[Any]:
+def all_documents(host: Host, machine: Machine, install: Install) -> tuple[Document, ...]:
+    """Return the files of hooks and servers, and those of rules."""
+    return (*documents(host, machine, install), *_rules_documents(host, machine))
+
+
+def _rules_documents(host: Host, machine: Machine) -> tuple[Document, ...]:
+    return tuple(document(file) for file in host.rules(machine))
+
+
+def entries_of_host(host: Host, machine: Machine, install: Install) -> list[Any]:
     """Return what is ours in the files that hooks and servers are read from; none: not connected.
 
     Raise ConfigError for a file that does not parse.
     """
-    files = host.documents(machine, install)
-    return [entry for one in files for entry in our_entries(one)]
+    return [entry for one in documents(host, machine, install) for entry in our_entries(one)]
 
 
-def is_current(host: HostSettings, machine: Machine, install: Install) -> bool:
+def is_current(host: Host, machine: Machine, install: Install) -> bool:
     """Whether connecting again would leave the files with hooks and servers as they are."""
     known = _original_files(install.home, host)
-    files = host.documents(machine, install)
+    files = documents(host, machine, install)
     return not any(_plan_for(one, known, is_taken=False).is_one for one in files)
 
 
-def _original_files(home: Path, host: HostSettings) -> dict[str, OriginalFile]:
+def _original_files(home: Path, host: Host) -> dict[str, OriginalFile]:
     connected = read_connections(home).hosts.get(host.name)
     return connected.files if connected else {}
 

@@ -6,17 +6,24 @@ before it is made, and made again where the file was changed meanwhile.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from serve.connect import json_edit, text_edits
 from serve.connect.json_edit import Blanks, find_node, parse_jsonc
-from serve.connect.json_edit import KeyPath as Place
+from serve.hosts.host import (
+    HookEntries,
+    JsonFile,
+    OwnFile,
+    Place,
+    RulesFile,
+    ServerEntry,
+    SettingsFile,
+    TomlFile,
+)
 from store.home.errors import ConfigError
-
-Handler = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,84 +42,79 @@ class Document:
     places: tuple[Place, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """Hooks of a JSON file by their event, in groups with matchers where a host has such."""
-
-    host: str
-    wanted: Mapping[str, Handler]
-    is_grouped: bool = True
+Part = HookEntries | ServerEntry
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Our MCP server, as a member of the object at `place`, or at `newer` where a file has that."""
+def document(file: SettingsFile) -> Document:
+    """Return how a file is edited that a host declares."""
+    match file:
+        case JsonFile():
+            return _json_document(file)
+        case TomlFile():
+            return _toml_document(file)
+        case RulesFile():
+            return _rules_document(file)
+        case OwnFile():
+            return _own_document(file)
 
-    place: Place
-    value: Handler
-    newer: Place = ()
 
-
-Part = Hooks | Server
-
-
-def json_file(path: Path, *parts: Part, start: str = "{}\n") -> Document:
-    """Return a JSON document, comments allowed, with hooks, a server or both."""
-
+def _json_document(file: JsonFile) -> Document:
     def put(text: str) -> str:
-        for part in parts:
-            text = _put_hooks(text, part) if isinstance(part, Hooks) else _put_server(text, part)
+        for part in file.parts:
+            if isinstance(part, HookEntries):
+                text = _put_hooks(text, part)
+            else:
+                text = _put_server(text, part)
         return text
 
     def take(text: str, blanks: Blanks) -> str:
-        for part in parts:
+        for part in file.parts:
             for place in _places(text, part):
                 text = json_edit.take_json(text, place, blanks)
         return text
 
     def entries(text: str) -> list[Any]:
         root = parse_jsonc(text)
-        places = [place for part in parts for place in _entries(text, part)]
+        places = [place for part in file.parts for place in _entries(text, part)]
         return [node.value for place in places if (node := find_node(root, place)) is not None]
 
-    places = tuple(_places_to_fill(parts))
-    return Document(path, put, take, entries, lambda text: parse_jsonc(text).value, start, places)
+    def values(text: str) -> Any:
+        return parse_jsonc(text).value
+
+    places = tuple(_places_to_fill(file.parts))
+    return Document(file.path, put, take, entries, values, file.start, places)
 
 
-def toml_file(path: Path, table: str, values: text_edits.Values) -> Document:
-    """Return a TOML document with our server's table."""
+def _toml_document(file: TomlFile) -> Document:
     return Document(
-        path,
-        put=lambda text: text_edits.put_toml(text, table, SERVER, values),
-        take=lambda text, blanks: text_edits.take_toml(text, table, SERVER),
-        entries=lambda text: text_edits.toml_values(text, table, SERVER),
+        file.path,
+        put=lambda text: text_edits.put_toml(text, file.table, SERVER, file.values),
+        take=lambda text, blanks: text_edits.take_toml(text, file.table, SERVER),
+        entries=lambda text: text_edits.toml_values(text, file.table, SERVER),
         values=text_edits.parse_toml,
     )
 
 
-def rules_file(path: Path, rules: str) -> Document:
-    """Return a Markdown document with a marked block."""
+def _rules_document(file: RulesFile) -> Document:
     return Document(
-        path,
-        put=lambda text: text_edits.put_marked(text, rules),
+        file.path,
+        put=lambda text: text_edits.put_marked(text, file.rules),
         take=lambda text, blanks: text_edits.take_marked(text),
-        entries=lambda text: [rules] if text_edits.has_marks(text) else [],
+        entries=lambda text: [file.rules] if text_edits.has_marks(text) else [],
     )
 
 
-def own_file(path: Path, content: str, mark: str) -> Document:
-    """Return a file that is ours as a whole, known by a mark in it."""
-
+def _own_document(file: OwnFile) -> Document:
     def put(text: str) -> str:
-        if text.strip() and mark not in text:
-            raise ConfigError(f"this file is not mnemolog's: it has no {mark!r}; move it away")
-        return content
+        if text.strip() and file.mark not in text:
+            raise ConfigError(f"this file is not mnemolog's: it has no {file.mark!r}; move it away")
+        return file.content
 
     return Document(
-        path,
+        file.path,
         put=put,
-        take=lambda text, blanks: "" if mark in text else text,
-        entries=lambda text: [text] if mark in text else [],
+        take=lambda text, blanks: "" if file.mark in text else text,
+        entries=lambda text: [text] if file.mark in text else [],
     )
 
 
@@ -125,7 +127,7 @@ class _Found:
     whole: Place
 
 
-def _hooks(text: str, part: Hooks) -> list[_Found]:
+def _hooks(text: str, part: HookEntries) -> list[_Found]:
     """Return our hooks in the order of the file."""
     events = find_node(parse_jsonc(text), ("hooks",))
     found = []
@@ -149,7 +151,7 @@ def _in_group(event: str, place: Place, group: Any, host: str) -> list[_Found]:
     return [_Found(event, one, place if is_whole else one) for one in places]
 
 
-def _put_hooks(text: str, part: Hooks) -> str:
+def _put_hooks(text: str, part: HookEntries) -> str:
     """Bring our hooks up to date where they stand, add what is missing, drop the rest."""
     found = _hooks(text, part)
     first = {one.event: one for one in reversed(found) if one.event in part.wanted}
@@ -165,7 +167,7 @@ def _put_hooks(text: str, part: Hooks) -> str:
     return text
 
 
-def _put_server(text: str, part: Server) -> str:
+def _put_server(text: str, part: ServerEntry) -> str:
     place = (*_server_holder(text, part), SERVER)
     there = find_node(parse_jsonc(text), place)
     if there is None or not isinstance(there.value, dict) or "command" not in there.value:
@@ -175,7 +177,7 @@ def _put_server(text: str, part: Server) -> str:
     return text
 
 
-def _server_holder(text: str, part: Server) -> Place:
+def _server_holder(text: str, part: ServerEntry) -> Place:
     newer = find_node(parse_jsonc(text), part.newer) if part.newer else None
     is_server = newer is not None and isinstance(newer.value, dict) and "type" in newer.value
     return part.newer if newer is not None and not is_server else part.place
@@ -183,13 +185,13 @@ def _server_holder(text: str, part: Server) -> Place:
 
 def _places(text: str, part: Part) -> list[Place]:
     """Return what is to be taken out, the last first, so that the numbers of the others hold."""
-    if isinstance(part, Hooks):
+    if isinstance(part, HookEntries):
         return list(dict.fromkeys(one.whole for one in reversed(_hooks(text, part))))
     return _entries(text, part)
 
 
 def _entries(text: str, part: Part) -> list[Place]:
-    if isinstance(part, Hooks):
+    if isinstance(part, HookEntries):
         return [one.place for one in _hooks(text, part)]
     place = (*_server_holder(text, part), SERVER)
     return [place] if find_node(parse_jsonc(text), place) is not None else []
@@ -197,7 +199,7 @@ def _entries(text: str, part: Part) -> list[Place]:
 
 def _places_to_fill(parts: tuple[Part, ...]) -> Iterator[Place]:
     for part in parts:
-        if isinstance(part, Hooks):
+        if isinstance(part, HookEntries):
             yield from (("hooks", event) for event in part.wanted)
         else:
             yield part.newer or part.place

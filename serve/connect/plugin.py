@@ -12,13 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from serve.connect.document import SERVER
-from serve.connect.host_settings import (
-    Install,
-    claude_command,
-    claude_plugin_events,
-    command_of,
-    packaged_text,
-)
+from serve.hosts import claude_code
+from serve.hosts.host import Install, packaged_text
 from store.home.errors import ConfigError
 from store.home.files import replace_file
 
@@ -54,7 +49,7 @@ def _files(install: Install) -> Iterator[tuple[Path, str]]:
     yield Path("README.md"), packaged_text("plugin.md")
     yield plugin / ".claude-plugin" / "plugin.json", _json(_manifest())
     yield plugin / "hooks" / "hooks.json", _json(_hooks(install))
-    servers = {"mcpServers": {SERVER: {"type": "stdio", **command_of(install)}}}
+    servers = {"mcpServers": {SERVER: {"type": "stdio", **install.server()}}}
     yield plugin / ".mcp.json", _json(servers)
     yield plugin / "skills" / "recall" / "SKILL.md", packaged_text("skill.md")
     yield plugin / "README.md", packaged_text("plugin.md")
@@ -76,8 +71,11 @@ def _manifest() -> dict[str, Any]:
 
 
 def _hooks(install: Install) -> dict[str, Any]:
-    group = {"hooks": [claude_command(install)]}
-    return {"description": _SUMMARY, "hooks": {event: [group] for event in claude_plugin_events()}}
+    group = {"hooks": [claude_code.command(install)]}
+    return {
+        "description": _SUMMARY,
+        "hooks": {event: [group] for event in claude_code.PLUGIN_EVENTS},
+    }
 
 
 def _is_ours(listed: Path) -> bool:

@@ -27,8 +27,8 @@ from msgspec.structs import replace
 from serve.evaluation.dataset import Memory, Prompt, Query, Result, Workspace
 from serve.hooks import prompt
 from serve.hooks.call import Call
-from serve.hooks.hosts.event import HookEvent
 from serve.hooks.intent import read
+from serve.hosts.event import HookEvent
 from serve.reader.reader import Reader
 from serve.recall.context_block import short_id
 from serve.recall.recall import Mode

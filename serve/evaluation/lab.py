@@ -15,9 +15,9 @@ from serve import formatting
 from serve.formatting import EVIDENCE_LABELS
 from serve.hooks import speaking
 from serve.hooks.call import Call
-from serve.hooks.hosts.event import HookEvent
 from serve.hooks.intent import read
 from serve.hooks.prompt import compose, look_up, recap
+from serve.hosts.event import HookEvent
 from serve.reader.reader import Reader
 from serve.reader.view import View
 from serve.recall.analysis import Mode

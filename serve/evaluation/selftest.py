@@ -19,8 +19,8 @@ from serve.evaluation.dataset import Workspace
 from serve.evaluation.harness import run_queries
 from serve.evaluation.report import Scores, Silence, score_report
 from serve.hooks.call import Call
-from serve.hooks.hosts.event import HookEvent
 from serve.hooks.prompt import answer_prompt
+from serve.hosts.event import HookEvent
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, open_view
 from serve.recall.recall import Question, recall

@@ -14,7 +14,8 @@ from typing import Any
 from serve.hooks import prompt, session, tool_use
 from serve.hooks.call import Call
 from serve.hooks.delivery import Dedupe, DeferredReplies
-from serve.hooks.hosts.event import MAX_CONTEXT, SILENCE, HookEvent, Host, Moment, Payload, Reply
+from serve.hosts.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Payload, Reply
+from serve.hosts.host import Host
 from serve.project_context import ProjectContext, ProjectContexts
 from serve.server.open_tenants import OpenTenants
 from store.home import pauses

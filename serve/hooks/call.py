@@ -9,7 +9,7 @@ from functools import cached_property
 from math import inf
 from typing import TypeVar
 
-from serve.hooks.hosts.event import HookEvent
+from serve.hosts.event import HookEvent
 from serve.reader.filters import Filter
 from serve.reader.session_events import SessionEvents
 from serve.reader.view import View

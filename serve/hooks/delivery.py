@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from serve.hooks.hosts.event import MAX_CONTEXT, HookEvent
+from serve.hosts.event import MAX_CONTEXT, HookEvent
 
 WITHIN_S = 60.0
 _KEPT = 1_024

@@ -23,8 +23,8 @@ from itertools import groupby, islice
 from serve.hooks import speaking
 from serve.hooks.brief import goal_note, last_session
 from serve.hooks.call import Call
-from serve.hooks.hosts.event import SILENCE, Reply
 from serve.hooks.intent import Reading, read
+from serve.hosts.event import SILENCE, Reply
 from serve.lessons.rule_index import rests, rules_for_prompt
 from serve.reader.filters import Filter
 from serve.reader.goals import set_goals

@@ -9,8 +9,8 @@ import msgspec
 from flask import Blueprint, Response, g, request
 
 from serve.hooks.answer import Hooks
-from serve.hooks.hosts import HOSTS
-from serve.hooks.hosts.event import decode_payload
+from serve.hosts import HOSTS
+from serve.hosts.event import decode_payload
 from serve.server.problems import problem
 from store.home.errors import NotFound
 

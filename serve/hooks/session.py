@@ -15,7 +15,7 @@ from dataclasses import replace
 from serve.hooks.brief import BYTES as BRIEF_BYTES
 from serve.hooks.brief import brief, goal_note
 from serve.hooks.call import Call
-from serve.hooks.hosts.event import SILENCE, Reply, Start
+from serve.hosts.event import SILENCE, Reply, Start
 from serve.lessons.matching import judge_lesson, outcomes
 from serve.lessons.rule_parser import parse_wording
 from serve.reader.goals import set_goals

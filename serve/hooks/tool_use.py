@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath, PureWindowsPath
 
 from serve.hooks.call import Call
-from serve.hooks.hosts.event import SILENCE, Decision, Reply
+from serve.hosts.event import SILENCE, Decision, Reply
 from serve.lessons.matching import RuleMatch
 from serve.lessons.rule_index import rules_for_tool
 from serve.recall.context_block import block, note, short_id

@@ -35,8 +35,8 @@ import msgspec
 
 from serve.hooks import speaking
 from serve.hooks.answer import Hooks
-from serve.hooks.hosts import HOSTS
 from serve.hooks.intent import Reading
+from serve.hosts import HOSTS
 from serve.reader.view import View
 from serve.recall.recall import Hit
 from serve.server.open_tenants import OpenTenants

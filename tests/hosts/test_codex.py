@@ -5,7 +5,7 @@ from hosts.desk import ASKED, FACT, PROGRAMS, Desk, blocks
 from hosts.mock_models import Script
 from hosts.terminal import Terminal
 
-from serve.connect.host_settings import HOST_SETTINGS
+from serve.hosts import HOSTS
 from store.log.event_kinds import SessionTold
 
 UNTRUSTED = "Codex has been told to trust none of our hooks"
@@ -22,7 +22,7 @@ def test_hooks_that_nobody_trusts_are_skipped_and_doctor_says_so(desk: Desk, cod
     assert ask(desk) == []
     found = desk.mnemolog("doctor")
     assert UNTRUSTED in found
-    assert HOST_SETTINGS["codex"].note in found
+    assert HOSTS["codex"].note in found
 
 
 def trust(desk: Desk, prompt: str = "") -> None:

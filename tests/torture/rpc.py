@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from flask.testing import FlaskClient
-from hosts_told import SCHEMAS
+from hosts_told import schema
 from mcp_client import TOKEN, send
 from torture import pipes
 from torture.outcome import Outcome, Scale
 from torture.sent import event, frame
 
 from serve.app import create_app
-from serve.hooks.hosts import HOSTS
-from serve.hooks.hosts.event import decode_payload
+from serve.hosts import HOSTS
+from serve.hosts.event import decode_payload
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
@@ -157,5 +157,5 @@ def event_fault(host: str, body: bytes, status: int, answer: bytes) -> str:
     named = HOSTS[host].read(decode_payload(body))
     if named is None:
         return "an event that is none was answered"
-    errors = list(SCHEMAS[host][named.name].iter_errors(json.loads(answer)))
+    errors = list(schema(host, named.name).iter_errors(json.loads(answer)))
     return f"not in the host's schema: {errors[0].message:.200}" if errors else ""

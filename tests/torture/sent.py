@@ -12,7 +12,7 @@ from hosts_told import RECORDED, in_session
 from mcp_client import ENVELOPE, MODERN, NAMED_BY
 from torture.hostile_texts import hostile
 
-from serve.hooks.hosts import HOSTS
+from serve.hosts import HOSTS
 from serve.mcp_server.methods import _COMMON, _LEGACY, _MODERN
 from serve.mcp_server.tools import TOOLS
 

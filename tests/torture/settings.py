@@ -18,7 +18,7 @@ from torture.apart import Answer, Apart
 from torture.outcome import Outcome, Scale
 
 from serve.connect import connecting
-from serve.connect.host_settings import HOST_SETTINGS
+from serve.hosts import HOSTS
 from store.home import config
 from store.home.errors import MnemologError
 
@@ -59,7 +59,7 @@ def _act(given: Given) -> list[str]:
     if what == "config":
         config.load(environ={"MNEMOLOG_HOME": folder})
         return _unlike(before, user)
-    host, mine, ours = HOST_SETTINGS[name], machine(user), install(user)
+    host, mine, ours = HOSTS[name], machine(user), install(user)
     try:
         connecting.apply_plan(connecting.plan_connection(host, mine, ours), NOW)
     except MnemologError:

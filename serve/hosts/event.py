@@ -1,13 +1,12 @@
 """
-HookEvent, what happened at an agent host, the same for every host; Reply, our answer; Host, its
-dialect as two functions.
+HookEvent, what happened at an agent host, the same for every host; Reply, our answer.
 
 Of a payload fields of the wrong type count as missing, long texts are cut, and what our own memory
 or the host's machinery put into a text is taken out of it.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -66,22 +65,7 @@ class Reply:
 
 SILENCE = Reply()
 
-
 Payload = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """`read` gives None for an event we do not use.
-
-    `read` raises InvalidInput for a payload that is not the host's. `write` is only asked for
-    replies that say something, at events where the host hears us, and gives nothing that the
-    host's schema does not know; an empty answer where it shows its user no notice.
-    """
-
-    name: str
-    read: Callable[[Payload], HookEvent | None]
-    write: Callable[[HookEvent, Reply], dict[str, Any]]
 
 
 _LONGEST_PATH = 4_096

@@ -1,16 +1,17 @@
 """
-Claude Code: its hook events and their output, https://code.claude.com/docs/en/hooks.
+Claude Code: its hook events and their output, https://code.claude.com/docs/en/hooks; its servers,
+~/.claude.json, https://code.claude.com/docs/en/mcp.
 
 Codex, VS Code, Copilot and our OpenCode plugin took over the form of its events: `read_event` and
 `write_reply` serve them too.
 """
 
+from pathlib import Path
 from typing import Any, cast, get_args
 
-from serve.hooks.hosts.event import (
+from serve.hosts.event import (
     Decision,
     HookEvent,
-    Host,
     Moment,
     Payload,
     Reply,
@@ -19,6 +20,19 @@ from serve.hooks.hosts.event import (
     reply_text,
     required_text,
     working_directory,
+)
+from serve.hosts.host import (
+    TIMEOUT_S,
+    Handler,
+    HookEntries,
+    HookSwitch,
+    Host,
+    Install,
+    JsonFile,
+    Machine,
+    ServerEntry,
+    SettingsFile,
+    rules_in,
 )
 from store.agents.json_fields import LONGEST_ID, mapping, text
 from store.agents.tool_calls import ToolUse, has_passed, tool_use
@@ -138,4 +152,58 @@ def read(payload: Payload) -> HookEvent | None:
     return read_event(payload, "claude-code", is_told=True, decides=decides)
 
 
-CLAUDE_CODE = Host("claude-code", read, write_reply)
+# Its settings. SessionStart takes no http hook; a prompt and a session's end must be heard with the
+# server down.
+_COMMANDS = ("SessionStart", "UserPromptSubmit", "SessionEnd")
+_POSTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop", "PostCompact")
+PLUGIN_EVENTS = (*_COMMANDS, *_POSTS)  # a plugin hears all by the command client
+# the server is silent after 0.2 s; a hung one is waited for at each use of a tool
+_POST_TIMEOUT_S = 1
+
+
+def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
+    post: Handler = {
+        "type": "http",
+        "url": install.url("claude-code"),
+        "headers": {"Authorization": f"Bearer {install.key('claude-code')}"},
+        "timeout": _POST_TIMEOUT_S,
+    }
+    wanted = dict.fromkeys(_COMMANDS, command(install)) | dict.fromkeys(_POSTS, post)
+    folder = _folder(machine)
+    is_moved = machine.environ.get("CLAUDE_CONFIG_DIR")
+    servers = (folder if is_moved else machine.home) / ".claude.json"
+    server = ServerEntry(("mcpServers",), {"type": "stdio", **install.server()})
+    return (
+        JsonFile(folder / "settings.json", (HookEntries("claude-code", wanted),)),
+        JsonFile(servers, (server,)),
+    )
+
+
+def command(install: Install) -> Handler:
+    """Return the hook that runs our client.
+
+    As a shell's line, because VS Code and Cursor read this file too and know no `args`; on Windows
+    apart, because there the shell differs.
+    """
+    python, *args = install.client("claude-code")
+    if install.platform == "win32":
+        return {"type": "command", "command": python, "args": args, "timeout": TIMEOUT_S}
+    return {"type": "command", "command": install.line("claude-code"), "timeout": TIMEOUT_S}
+
+
+def _folder(machine: Machine) -> Path:
+    return machine.folder("CLAUDE_CONFIG_DIR", ".claude")
+
+
+CLAUDE_CODE = Host(
+    "claude-code",
+    read,
+    write_reply,
+    title="Claude Code",
+    programs=("claude",),
+    folders=lambda machine: (_folder(machine),),
+    files=files,
+    rules=rules_in(lambda machine: _folder(machine) / "CLAUDE.md"),
+    switch=HookSwitch(0, ("disableAllHooks",), True),
+    note="sessions that run already take the hooks up when they start anew",
+)

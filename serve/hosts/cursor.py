@@ -1,20 +1,32 @@
 """
-Cursor: its hook events and their output, https://cursor.com/docs/agent/hooks.
+Cursor: its hook events and their output, https://cursor.com/docs/agent/hooks; its servers,
+https://cursor.com/docs/context/mcp. Its rules for all projects lie in the app, not in a file.
 """
 
 from typing import Any
 
 import msgspec
 
-from serve.hooks.hosts.event import (
+from serve.hosts.event import (
     HookEvent,
-    Host,
     Moment,
     Payload,
     Reply,
     prompt_text,
     required_text,
     working_directory,
+)
+from serve.hosts.host import (
+    TIMEOUT_S,
+    VERSION_1,
+    Handler,
+    HookEntries,
+    Host,
+    Install,
+    JsonFile,
+    Machine,
+    ServerEntry,
+    SettingsFile,
 )
 from store.agents.json_fields import LONGEST_ID, mapping, text
 from store.agents.tool_calls import ToolUse, has_passed, tool_use
@@ -30,6 +42,10 @@ _MOMENTS: dict[str, Moment] = {
 }
 # A prompt's output is only whether it may go on; before a tool, only whether it may be used.
 _HEARD: frozenset[Moment] = frozenset({"session_start", "after_tool"})
+_EVENTS = (
+    *("sessionStart", "beforeSubmitPrompt", "postToolUse"),
+    *("postToolUseFailure", "stop", "sessionEnd"),
+)
 _LONG = 1 << 20
 
 
@@ -57,6 +73,17 @@ def read(payload: Payload) -> HookEvent | None:
 
 def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
     return {"additional_context": reply.context} if reply.context else {}
+
+
+def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
+    handler: Handler = {"command": install.line("cursor"), "timeout": TIMEOUT_S}
+    hooks = HookEntries("cursor", dict.fromkeys(_EVENTS, handler), is_grouped=False)
+    server = ServerEntry(("mcpServers",), {"type": "stdio", **install.server()})
+    folder = machine.home / ".cursor"
+    return (
+        JsonFile(folder / "hooks.json", (hooks,), VERSION_1),
+        JsonFile(folder / "mcp.json", (server,)),
+    )
 
 
 def _folder(payload: Payload) -> str | None:
@@ -97,4 +124,13 @@ def _came(raw: str) -> object:
 
 _decoder = msgspec.json.Decoder()
 
-CURSOR = Host("cursor", read, write)
+CURSOR = Host(
+    "cursor",
+    read,
+    write,
+    title="Cursor",
+    programs=("cursor", "cursor-agent"),
+    folders=lambda machine: (machine.home / ".cursor",),
+    files=files,
+    note="Cursor drops what a hook says about a prompt: recall comes by the MCP server there",
+)

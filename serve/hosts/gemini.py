@@ -1,19 +1,33 @@
 """
-Gemini CLI: its hook events and their output, https://geminicli.com/docs/hooks/reference.
+Gemini CLI: its hook events and their output, https://geminicli.com/docs/hooks/reference, timeouts
+in milliseconds; its servers, https://geminicli.com/docs/tools/mcp-server.
 """
 
 import re
+from pathlib import Path
 
-from serve.hooks.hosts import claude_code
-from serve.hooks.hosts.event import (
+from serve.hosts import claude_code
+from serve.hosts.event import (
     HookEvent,
-    Host,
     Moment,
     Payload,
     prompt_text,
     reply_text,
     required_text,
     working_directory,
+)
+from serve.hosts.host import (
+    TIMEOUT_S,
+    Handler,
+    HookEntries,
+    HookSwitch,
+    Host,
+    Install,
+    JsonFile,
+    Machine,
+    ServerEntry,
+    SettingsFile,
+    rules_in,
 )
 from store.agents.json_fields import mapping, plain, text
 from store.agents.tool_calls import ToolUse, has_passed, tool_use
@@ -27,6 +41,7 @@ _MOMENTS: dict[str, Moment] = {
     "SessionEnd": "session_end",
 }
 _HEARD: frozenset[Moment] = frozenset({"session_start", "prompt", "after_tool"})
+_EVENTS = ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
 _EXIT = re.compile(r"^Exit Code: (\d{1,9})$", re.MULTILINE)
 _UNDONE = ("Command was ", "Command moved to background")
 _LONG = 1 << 20
@@ -73,4 +88,30 @@ def _tool_outcome(came: Payload) -> bool | None:
     return has_passed(came) is not False and (not codes or codes[-1] == "0")
 
 
-GEMINI = Host("gemini", read, claude_code.write_reply)
+def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
+    handler: Handler = {
+        "type": "command",
+        "name": "mnemolog",
+        "command": install.line("gemini"),
+        "timeout": TIMEOUT_S * 1000,
+    }
+    hooks = HookEntries("gemini", dict.fromkeys(_EVENTS, handler))
+    server = ServerEntry(("mcpServers",), install.server())
+    return (JsonFile(_folder(machine) / "settings.json", (hooks, server)),)
+
+
+def _folder(machine: Machine) -> Path:
+    return machine.folder("GEMINI_CLI_HOME", "") / ".gemini"
+
+
+GEMINI = Host(
+    "gemini",
+    read,
+    claude_code.write_reply,
+    title="Gemini CLI",
+    programs=("gemini",),
+    folders=lambda machine: (_folder(machine),),
+    files=files,
+    rules=rules_in(lambda machine: _folder(machine) / "GEMINI.md"),
+    switch=HookSwitch(0, ("hooksConfig", "enabled"), False),
+)

@@ -1,0 +1,21 @@
+"""
+The agent hosts, a module each: what it tells and is told, and how it is connected.
+
+A host is named by the command or the address it was given, never by what is in a payload.
+"""
+
+from collections.abc import Mapping
+
+from serve.hosts.claude_code import CLAUDE_CODE
+from serve.hosts.codex import CODEX
+from serve.hosts.copilot import COPILOT
+from serve.hosts.cursor import CURSOR
+from serve.hosts.gemini import GEMINI
+from serve.hosts.host import Host
+from serve.hosts.opencode import OPENCODE
+from serve.hosts.vscode import VSCODE
+
+# in the order in which they are listed to people
+HOSTS: Mapping[str, Host] = {
+    host.name: host for host in (CLAUDE_CODE, CODEX, GEMINI, VSCODE, CURSOR, COPILOT, OPENCODE)
+}

@@ -1,0 +1,75 @@
+"""
+Copilot CLI: hooks named as VS Code names them, told in Claude Code's form.
+https://docs.github.com/en/copilot/reference/hooks-reference
+
+It and VS Code each also run the other's hook files, so one function reads for both and the answer
+is put in both their places. Copilot CLI 1.0.102 was seen to give the model what UserPromptSubmit
+says, once.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from serve.hosts import claude_code
+from serve.hosts.event import HookEvent, Payload, Reply
+from serve.hosts.host import (
+    TIMEOUT_S,
+    VERSION_1,
+    Handler,
+    HookEntries,
+    Host,
+    Install,
+    JsonFile,
+    Machine,
+    ServerEntry,
+    SettingsFile,
+    rules_in,
+)
+
+# An event named as VS Code names it is sent with its name in it, one named as Copilot names it
+# without.
+_EVENTS = (
+    *("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"),
+    *("PostToolUseFailure", "Stop", "SessionEnd"),
+)
+
+
+def read(payload: Payload) -> HookEvent | None:
+    return claude_code.read_event(payload, "copilot", is_told=False)
+
+
+def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
+    if not reply.context:
+        return {}
+    heard = Reply(reply.context)
+    return {"additionalContext": reply.context, **claude_code.write_reply(event, heard)}
+
+
+def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
+    handler: Handler = {
+        "type": "command",
+        "command": install.line("copilot"),
+        "timeoutSec": TIMEOUT_S,
+    }
+    hooks = HookEntries("copilot", dict.fromkeys(_EVENTS, handler), is_grouped=False)
+    server = ServerEntry(("mcpServers",), {"type": "local", **install.server(), "tools": ["*"]})
+    return (
+        JsonFile(folder(machine) / "hooks/mnemolog.json", (hooks,), VERSION_1),
+        JsonFile(folder(machine) / "mcp-config.json", (server,)),
+    )
+
+
+def folder(machine: Machine) -> Path:
+    return machine.folder("COPILOT_HOME", ".copilot")
+
+
+COPILOT = Host(
+    "copilot",
+    read,
+    write,
+    title="Copilot CLI",
+    programs=("copilot",),
+    folders=lambda machine: (folder(machine),),
+    files=files,
+    rules=rules_in(lambda machine: folder(machine) / "copilot-instructions.md"),
+)

@@ -1,0 +1,192 @@
+"""
+Host: an agent host as its module declares it, adapter and connection together.
+
+The adapter turns a payload into a HookEvent and a Reply into the host's answer. The connection says
+where its settings lie and what of ours stands in them; it is data, and serve/connect edits the
+files. Hosts of a desktop have neither the user's PATH nor the environment of a shell, so every path
+that is written is absolute and the home is always named.
+
+The server imports this at its start, so these are structs: classes that are made in no time.
+"""
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from serve.hosts.event import HookEvent, Payload, Reply
+from serve.server.callers import hook_key
+from store.home.registry import HOST
+
+TIMEOUT_S = 5  # the client answers within its own deadline; this ends one that hangs
+VERSION_1 = '{\n  "version": 1\n}\n'  # a new file of hooks, where a host wants its version
+
+Handler = dict[str, Any]
+Place = tuple[str | int, ...]  # of a value in a file: keys and positions from its root
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """The user's home folder, the environment, and the platform as `sys.platform` names it."""
+
+    home: Path
+    environ: Mapping[str, str]
+    platform: str
+
+    def folder(self, variable: str, default: str) -> Path:
+        """Return the folder a variable names, else the default in the home folder."""
+        named = self.environ.get(variable)
+        return Path(named).expanduser() if named else self.home / default
+
+    def has(self, program: str) -> bool:
+        return shutil.which(program, path=self.environ.get("PATH", "")) is not None
+
+
+class Install(msgspec.Struct, frozen=True):
+    """This mnemolog: its interpreter, the folder of its code, its home and what opens it."""
+
+    python: str
+    code: Path
+    home: Path
+    tenant: str | None
+    port: int
+    token: str
+    platform: str
+
+    def client(self, host: str) -> tuple[str, ...]:
+        """Return the command that a host runs for each event; it needs no package of ours."""
+        return (*self._run("client.py"), host, *self._where())
+
+    def line(self, host: str) -> str:
+        """Return the client's command as a shell takes it, on Windows as programs split it."""
+        words = self.client(host)
+        return subprocess.list2cmdline(words) if self.platform == "win32" else shlex.join(words)
+
+    def bridge(self) -> tuple[str, ...]:
+        """Return the command of the MCP server; it holds no secret and starts the daemon."""
+        return (*self._run("mcp_bridge.py"), *self._where())
+
+    def server(self) -> Handler:
+        """Return the MCP server's command as most hosts take it."""
+        python, *args = self.bridge()
+        return {"command": python, "args": args}
+
+    def url(self, host: str) -> str:
+        """Return where a host posts its events."""
+        tenant = f"?tenant={self.tenant}" if self.tenant else ""
+        return f"http://{HOST}:{self.port}/v1/hooks/{host}{tenant}"
+
+    def key(self, host: str) -> str:
+        return hook_key(self.token, host, self.tenant)
+
+    def _run(self, script: str) -> tuple[str, ...]:
+        return (self.python, "-I", "-S", str(self.code / script))
+
+    def _where(self) -> tuple[str, ...]:
+        return ("--home", str(self.home), *(("--tenant", self.tenant) if self.tenant else ()))
+
+
+# What of ours stands in a file
+
+
+class HookEntries(msgspec.Struct, frozen=True):
+    """Hooks of a JSON file by their event, in groups with matchers where a host has such.
+
+    An event is asked for only where the adapter makes something of it: each costs a process.
+    """
+
+    host: str
+    wanted: Mapping[str, Handler]
+    is_grouped: bool = True
+
+
+class ServerEntry(msgspec.Struct, frozen=True):
+    """Our MCP server, as a member of the object at `place`, or at `newer` where a file has that."""
+
+    place: Place
+    value: Handler
+    newer: Place = ()
+
+
+class JsonFile(msgspec.Struct, frozen=True):
+    """A JSON file, comments allowed. `start` is the text of one that we make."""
+
+    path: Path
+    parts: tuple[HookEntries | ServerEntry, ...]
+    start: str = "{}\n"
+
+
+class TomlFile(msgspec.Struct, frozen=True):
+    """A TOML file with our MCP server in a table of `table`."""
+
+    path: Path
+    table: str
+    values: Mapping[str, str | list[str]]
+
+
+class RulesFile(msgspec.Struct, frozen=True):
+    """A Markdown file of the user's, with our rules as a marked block in it."""
+
+    path: Path
+    rules: str
+
+
+class OwnFile(msgspec.Struct, frozen=True):
+    """A file that is ours as a whole, known by a mark in it."""
+
+    path: Path
+    content: str
+    mark: str
+
+
+SettingsFile = JsonFile | TomlFile | RulesFile | OwnFile
+
+
+class HookSwitch(msgspec.Struct, frozen=True):
+    """Where a user's own settings switch hooks off: in which of the files, and by which value."""
+
+    file: int
+    place: Place
+    off: bool
+
+
+class Host(msgspec.Struct, frozen=True):
+    """One agent host.
+
+    `read` gives None for an event we do not use, and raises InvalidInput for a payload that is not
+    the host's. `write` is only asked for replies that say something, at events where the host hears
+    us, and gives nothing that the host's schema does not know; an empty answer where it shows its
+    user no notice.
+
+    It is there where one of its `programs` or `folders` is. `files` holds our hooks and MCP server,
+    `rules` what tells the model of them. `note` is what a person must know of it once connected.
+    """
+
+    name: str
+    read: Callable[[Payload], HookEvent | None]
+    write: Callable[[HookEvent, Reply], dict[str, Any]]
+    title: str = ""
+    programs: tuple[str, ...] = ()
+    folders: Callable[[Machine], tuple[Path, ...]] = lambda machine: ()
+    files: Callable[[Machine, Install], tuple[SettingsFile, ...]] = lambda machine, install: ()
+    rules: Callable[[Machine], tuple[SettingsFile, ...]] = lambda machine: ()
+    switch: HookSwitch | None = None
+    note: str = ""
+
+    def is_installed(self, machine: Machine) -> bool:
+        """Whether its program or its folder is there."""
+        has_folder = any(folder.is_dir() for folder in self.folders(machine))
+        return has_folder or any(machine.has(program) for program in self.programs)
+
+
+def rules_in(file: Callable[[Machine], Path]) -> Callable[[Machine], tuple[SettingsFile, ...]]:
+    """Return what puts our rules into a Markdown file of the user's."""
+    return lambda machine: (RulesFile(file(machine), packaged_text("rules.md")),)
+
+
+def packaged_text(name: str) -> str:
+    """Return a text of this folder's `texts`, written as it stands."""
+    return (Path(__file__).parent / "texts" / name).read_text(encoding="utf-8")

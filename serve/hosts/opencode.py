@@ -1,0 +1,72 @@
+"""
+OpenCode: what the plugin that `connect` installs tells of OpenCode's own events, and takes back.
+
+The plugin (texts/opencode.js) tells them in Claude Code's form and adds what we say to the next
+request to the model, so everything before the end of a turn is heard. OpenCode runs plugins inside
+itself, so ours never throws, never waits longer than the client may take, and is silent where
+anything is wrong. https://opencode.ai/docs/plugins, https://opencode.ai/docs/mcp-servers
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from serve.hosts import claude_code
+from serve.hosts.event import HookEvent, Payload, Reply
+from serve.hosts.host import (
+    Handler,
+    Host,
+    Install,
+    JsonFile,
+    Machine,
+    OwnFile,
+    ServerEntry,
+    SettingsFile,
+    packaged_text,
+    rules_in,
+)
+
+_MARK = "// written by `mnemolog connect opencode`"
+_START = '{\n  "$schema": "https://opencode.ai/config.json"\n}\n'
+
+
+def read(payload: Payload) -> HookEvent | None:
+    return claude_code.read_event(payload, "opencode", is_told=False)
+
+
+def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
+    return claude_code.write_reply(event, Reply(reply.context))
+
+
+def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
+    settings = _folder(machine) / "opencode.jsonc"
+    if not settings.is_file():
+        settings = settings.with_suffix(".json")
+    value: Handler = {"type": "local", "command": list(install.bridge()), "enabled": True}
+    server = ServerEntry(("mcp",), value, newer=("mcp", "servers"))  # as of its second version
+    return (
+        OwnFile(_folder(machine) / "plugins/mnemolog.js", plugin(install), _MARK),
+        JsonFile(settings, (server,), _START),
+    )
+
+
+def plugin(install: Install) -> str:
+    """Return the plugin's text, with the client's command in it."""
+    command = json.dumps(list(install.client("opencode")))
+    return packaged_text("opencode.js").replace("COMMAND_OF_THE_CLIENT", command)
+
+
+def _folder(machine: Machine) -> Path:
+    return machine.folder("XDG_CONFIG_HOME", ".config") / "opencode"
+
+
+OPENCODE = Host(
+    "opencode",
+    read,
+    write,
+    title="OpenCode",
+    programs=("opencode",),
+    folders=lambda machine: (_folder(machine),),
+    files=files,
+    rules=rules_in(lambda machine: _folder(machine) / "AGENTS.md"),
+)
