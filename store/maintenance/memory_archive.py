@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from store.home.files import make_folder, passing_name, remove_files, sweep, sync_folder
 from store.home.instants import isoformat
@@ -22,8 +23,9 @@ from store.log import log_queries
 from store.log.compaction import alone
 from store.log.event_log import EventLog
 from store.log.segments import hash_of
-from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
+from store.memories.memory import ACTIVE, ARCHIVED, FIELDS, SUPERSEDED, Field, Memory
 from store.memories.rows import MemoryRows
+from store.memories.table import MEMORIES
 
 EXPIRED = "expired"
 
@@ -126,28 +128,26 @@ def _reason(log: EventLog, memory: Memory) -> str | None:
     return f"{memory.superseded_by} took its place" if memory.superseded_by else None
 
 
-def _schema() -> Any:
-    import pyarrow as pa
-
-    moment = pa.timestamp("us", tz="UTC")
-    types = {
-        "tags": pa.list_(pa.string()),
-        "source_ids": pa.list_(pa.string()),
-        "importance": pa.float64(),
-        "pinned": pa.bool_(),
-        "created_at": moment,
-        "updated_at": moment,
-        "ended_at": moment,
-    }
-    names = (
-        "id state ended_at why superseded_by kind content context action result tags project "
-        "session agent trust source created_by source_ids importance pinned key value created_at "
-        "updated_at metadata"
-    ).split()
-    return pa.schema([(name, types.get(name, pa.string())) for name in names])
+def _schema() -> pa.Schema:
+    types = {"why": pa.string()} | {one.name: _column_type(one) for one in FIELDS if one.archived}
+    names = dict.fromkeys((*_ORDER, *types))
+    return pa.schema([(name, types[name]) for name in names])
 
 
-def _table(rows: list[dict[str, Any]]) -> Any:
-    import pyarrow as pa
+# of the columns; what was declared later comes after them
+_ORDER = (
+    "id state ended_at why superseded_by kind content context action result tags project "
+    "session agent trust source created_by source_ids importance pinned key value created_at "
+    "updated_at metadata"
+).split()
 
+
+def _column_type(field: Field) -> pa.DataType:
+    if field.is_moment:
+        return pa.timestamp("us", tz="UTC")
+    of = MEMORIES.field(field.name).type
+    return of.value_type if pa.types.is_dictionary(of) else of
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_schema())

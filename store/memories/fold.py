@@ -31,7 +31,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from store.home.instants import micros
 from store.log.event_kinds import (
@@ -62,7 +62,9 @@ from store.memories.memory import (
     DEFAULT_SCORE,
     ERASED,
     FALLEN,
+    FIELDS,
     FORGOTTEN,
+    KEPT,
     OPEN,
     STALE,
     SUPERSEDED,
@@ -322,7 +324,7 @@ def new_memory(event: Event, body: Recorded) -> Memory:
     tags = tuple(dict.fromkeys(body.tags))
     text = indexed_text(body.content, body.context, body.action, body.result, tags)
     pinned = body.pinned and event.trust in MAY_RULE  # else it would confirm itself
-    return Memory(
+    memory = Memory(
         id=event.id,
         seq=event.seq,
         kind=body.kind,
@@ -368,25 +370,18 @@ def new_memory(event: Event, body: Recorded) -> Memory:
         metadata=msgspec.json.encode(body.metadata).decode(),
         text_hash=text_hash(text),
     )
+    for name in _AS_RECORDED:
+        force_setattr(memory, name, getattr(body, name))
+    return memory
+
+
+# the fields with a default: those that came later and are as `Recorded` says
+_AS_RECORDED = Memory.__struct_fields__[::-1][: len(Memory.__struct_defaults__)]
 
 
 # what is left of an erased memory is told by its place, its ids and its time alone, so that it is
 # the same whether its events were folded before they were blanked or after
-_BLANK: dict[str, Any] = {
-    "state": FORGOTTEN,
-    "content": "",
-    "tags": (),
-    "importance": 0.0,
-    "score": DEFAULT_SCORE,
-    "pinned": False,
-    "tier": "auto",
-    "metadata": "{}",
-    "text_hash": ERASED,
-    **dict.fromkeys(
-        "context action result source created_by insight_type superseded_by key value chain status "
-        "progress expires_at".split()
-    ),
-}
+_BLANK: dict[str, Any] = {one.name: one.blank for one in FIELDS if one.blank is not KEPT}
 
 
 def with_tier(before: Memory, after: Memory) -> Memory:
@@ -396,7 +391,12 @@ def with_tier(before: Memory, after: Memory) -> Memory:
     return after
 
 
-_REVISABLE = ("content", "context", "action", "result", "importance", "tier", "status", "progress")
+_ENCODED = ("tags", "metadata")  # a memory holds them in another form than a revision
+_REVISABLE = [
+    name
+    for name in Revised.__struct_fields__
+    if name in Memory.__struct_fields__ and name not in _ENCODED
+]
 
 
 def changes_of(event: Event) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from store.log.event_kinds import EPISODE, Prompted, Recorded
 from store.memories import table as memory_table
 from store.memories.fold import Fold
-from store.memories.memory import ERASED, Edge, Memory
+from store.memories.memory import ERASED, VERSION, Edge, Memory
 from store.memories.parts import PLACES, Documents, MemoryParts, Places, key_name
 from store.memories.table import (
     COLUMNS,
@@ -70,7 +70,7 @@ def build_memories(inputs: Inputs, previous: Previous | None) -> Made:
 
 MEMORIES_PROJECTION = Projection(
     name="memories",
-    version=f"8.{redact.VERSION}",
+    version=f"{VERSION}.{redact.VERSION}",
     inputs=("log",),
     schemas=SCHEMAS,
     build=build_memories,

@@ -1,8 +1,13 @@
-"""Memory: one memory, the texts it is found by, its edges, and the scores it gets by default."""
+"""
+Memory: one memory, what becomes of each of its fields, the texts it is found by, its edges, and the
+scores it gets by default.
+"""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Any, Literal
 
 import msgspec
 
@@ -64,6 +69,7 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     ended_at: int | None
     metadata: str
     text_hash: bytes
+    # what comes later stands here, with a default
 
     def holds_at(self, at: int) -> bool:
         """Return whether the memory held at a moment; one that nobody finds never did."""
@@ -94,6 +100,75 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     def searched_text(self) -> str:
         """What is indexed by its words: the text, who said it, and on which day."""
         return searched_text(self.text, self.created_by, self.created_at)
+
+
+VERSION = 8  # of the table: raise it when the same log is to give other rows
+
+KEPT: Any = object()  # an erased memory keeps it
+Shown = Literal["hit", "list", "whole", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What becomes of a field of a memory. The table's column follows from its type in `Memory`;
+    what `Recorded` and `Revised` call the same sets it, and is exported.
+
+    A "hit" field is shown wherever the memory is, a "list" field also in lists, a "whole" one only
+    in all there is of it. `blank` is what an erased memory has instead.
+    """
+
+    name: str
+    shown: Shown = "never"
+    blank: Any = None
+    shown_as: str = ""  # its name in JSON, where that is another
+    always: bool = False  # shown in a hit even where it says nothing
+    is_moment: bool = False  # microseconds, shown as ISO 8601
+    code_bits: int = 0  # of its column, which is a dictionary; 0: it is none
+    filter: str = ""  # what a filter of recall calls it: any of some values, of a tuple all of them
+    archived: bool = False  # in the file of `mnemolog archive`
+    label: str = ""  # on its page, where that gives it no place of its own
+
+
+# In the order in which they are shown. A text is blanked by erasing and redacted unless it says
+# otherwise.
+FIELDS = (
+    Field("id", "hit", KEPT, always=True, archived=True),
+    Field("content", "hit", "", "text", always=True, archived=True),
+    Field("kind", "hit", KEPT, always=True, code_bits=16, filter="kinds", archived=True),
+    Field("project", "hit", KEPT, always=True, code_bits=32, archived=True),
+    Field("created_at", "hit", KEPT, "at", always=True, is_moment=True, archived=True),
+    Field("context", "hit", archived=True),
+    Field("action", "hit", archived=True),
+    Field("result", "hit", archived=True),
+    Field("tags", "hit", (), filter="tags", archived=True),
+    Field("source", "hit", archived=True),
+    Field("created_by", "hit", archived=True),
+    Field("agent", "hit", KEPT, archived=True),
+    Field("session", "hit", KEPT, archived=True),
+    Field("trust", "hit", KEPT, code_bits=8, archived=True),
+    Field("pinned", "hit", False, archived=True),
+    Field("state", "hit", FORGOTTEN, code_bits=8, archived=True),
+    Field("superseded_by", "hit", archived=True),
+    Field("ended_at", "hit", KEPT, is_moment=True, archived=True),
+    Field("tier", "list", AUTO, code_bits=8, filter="tiers"),
+    Field("importance", "list", 0.0, archived=True),
+    Field("score", "whole", DEFAULT_SCORE),
+    Field("parent_id", "whole", KEPT, label="Parent"),
+    Field("source_ids", "whole", KEPT, archived=True),
+    Field("insight_type", "whole", label="Insight"),
+    Field("key", "list", archived=True),
+    Field("value", "list", archived=True),
+    Field("chain", "whole"),
+    Field("status", "list"),
+    Field("progress", "list"),
+    Field("updated_at", "list", KEPT, is_moment=True, archived=True),
+    Field("expires_at", "list", is_moment=True),
+    Field("metadata", "whole", "{}", archived=True),
+    Field("job", blank=KEPT, code_bits=8),
+    Field("seq", blank=KEPT),
+    Field("text_hash", blank=ERASED),
+)
+FILTERS = {one.filter: one.name for one in FIELDS if one.filter}  # fields by the filters' names
 
 
 class Edge(msgspec.Struct, frozen=True, gc=False):

@@ -16,14 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.memories.memory import ACTIVE, Memory
-from store.memories.table import FIELDS, MEMORIES, concat_tables
+from store.memories.table import COLUMN_NAMES, MEMORIES, concat_tables
 from store.snapshots.projection import Built, Part, Tables
 from store.text.tokenizer import filing_hash
 
 # RowReader: single memories out of one part, read from where the Arrow arrays lie.
 #
-# A row has 34 values. pyarrow makes an object of each before Python gets its own: that costs ten
-# times what reading the buffers does, by the layout
+# A row has some 35 values. pyarrow makes an object of each before Python gets its own: that costs
+# ten times what reading the buffers does, by the layout
 # https://arrow.apache.org/docs/format/Columnar.html
 
 Getter = Callable[[int], Any]
@@ -36,8 +36,7 @@ class RowReader:
     """The rows of a memories table of one chunk, numbered from 0; outside of it IndexError."""
 
     def __init__(self, table: pa.Table) -> None:
-        arrays = (table.column(name).chunk(0) for name in FIELDS)
-        self._getters = {name: _getter(one) for name, one in zip(FIELDS, arrays, strict=True)}
+        self._getters = {name: _getter(table.column(name).chunk(0)) for name in COLUMN_NAMES}
         self._in_order = tuple(self._getters.values())
 
     def memory(self, row: int) -> Memory:

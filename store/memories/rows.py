@@ -145,7 +145,9 @@ class MemoryRows:
         return self._numbers(name)
 
     def equal(self, name: str, wanted: Sequence[str]) -> Mask:
-        """Return where a column of `codes` has one of the values, [rows]."""
+        """Return where a column of text has one of the values, [rows]."""
+        if name not in self.columns.column_names:
+            return self._equal_in_parts(name, wanted)
         codes, values = self._numbers(name), self._values_of(name)
         mask = np.zeros(len(codes), np.bool_)
         for value in dict.fromkeys(wanted):
@@ -198,6 +200,16 @@ class MemoryRows:
             if keyed[start : start + part.rows].any():
                 found = pc.fill_null(pc.equal(part.table.column("key"), key), False)
                 mask[start : start + part.rows] = found.to_numpy()
+        return mask
+
+    def _equal_in_parts(self, name: str, wanted: Sequence[str]) -> Mask:
+        import pyarrow.compute as pc
+
+        mask = np.zeros(len(self), np.bool_)
+        values = pa.array([one for one in wanted if _is_text(one)], pa.string())
+        for start, part in self._by_part():
+            found = pc.is_in(part.table.column(name), values)
+            mask[start : start + part.rows] = found.to_numpy()
         return mask
 
     def _by_part(self) -> Iterator[tuple[int, Part]]:

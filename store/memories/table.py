@@ -7,7 +7,8 @@ both, which is the document number of every other projection.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -17,10 +18,12 @@ from msgspec.structs import astuple
 
 from store.log.event_kinds import MEMORY_KINDS, TIERS, TRUSTS
 from store.memories.memory import (
+    FIELDS,
     STATES,
     TEXT_FIELDS,
     UNSEEN,
     Edge,
+    Field,
     Memory,
     indexed_text,
     searched_text,
@@ -30,28 +33,28 @@ from store.snapshots.projection import column_array
 ROWS = 16_384  # of a part; the last one has fewer
 NEVER = np.iinfo(np.int64).max  # stands for "does not expire" and "did not end"
 
-_TYPES: Mapping[str, pa.DataType] = {
-    "seq": pa.int64(),
-    "kind": pa.dictionary(pa.int16(), pa.string()),
-    "state": pa.dictionary(pa.int8(), pa.string()),
-    "tags": pa.list_(pa.string()),
-    "project": pa.dictionary(pa.int32(), pa.string()),
-    "trust": pa.dictionary(pa.int8(), pa.string()),
-    "tier": pa.dictionary(pa.int8(), pa.string()),
-    "source_ids": pa.list_(pa.string()),
-    "job": pa.dictionary(pa.int8(), pa.string()),
-    "importance": pa.float64(),
-    "score": pa.float64(),
-    "pinned": pa.bool_(),
-    "progress": pa.float64(),
-    "created_at": pa.int64(),
-    "updated_at": pa.int64(),
-    "expires_at": pa.int64(),
-    "ended_at": pa.int64(),
-    "text_hash": pa.binary(16),
+_TYPES: Mapping[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    bytes: pa.binary(16),
+    tuple[str, ...]: pa.list_(pa.string()),
 }
-FIELDS = Memory.__struct_fields__
-MEMORIES = pa.schema([(name, _TYPES.get(name, pa.string())) for name in FIELDS])
+_CODES: Mapping[int, pa.DataType] = {8: pa.int8(), 16: pa.int16(), 32: pa.int32()}
+
+
+def _column_type(field: Field) -> pa.DataType:
+    """Return the type of a field's column; null where the field is None."""
+    if field.code_bits:
+        return pa.dictionary(_CODES[field.code_bits], pa.string())
+    of = Memory.__annotations__[field.name]
+    return _TYPES[get_args(of)[0] if isinstance(of, UnionType) else of]
+
+
+COLUMN_NAMES = Memory.__struct_fields__
+_COLUMN_TYPES = {one.name: _column_type(one) for one in FIELDS}
+MEMORIES = pa.schema([(name, _COLUMN_TYPES[name]) for name in COLUMN_NAMES])
 # what the codes of `columns` stand for; those of its projects are the rows of `projects`
 CODES: Mapping[str, tuple[str, ...]] = {
     "state": STATES,
@@ -191,11 +194,11 @@ def insight_mask(table: pa.Table) -> npt.NDArray[np.bool_]:
 
 def read_memories(table: pa.Table) -> Iterator[Memory]:
     """Yield the rows of a memories table, or of a slice of it, in order."""
-    lists = {"tags", "source_ids"}
-    for batch in table.select(FIELDS).to_batches(max_chunksize=10_000):
+    lists = {one.name for one in MEMORIES if pa.types.is_list(one.type)}
+    for batch in table.select(COLUMN_NAMES).to_batches(max_chunksize=10_000):
         columns = [
             [tuple(value) for value in column.to_pylist()] if name in lists else column.to_pylist()
-            for name, column in zip(FIELDS, batch.columns, strict=True)
+            for name, column in zip(COLUMN_NAMES, batch.columns, strict=True)
         ]
         yield from map(Memory, *columns)
 
