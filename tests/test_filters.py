@@ -5,12 +5,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mnemolog import wire
 
+from serve.api.memory_lists import OfMemories
 from serve.reader.filters import Filter, Masks, RowMasks
 from serve.reader.reader import Reader
 from serve.reader.tail import LiveTail
 from serve.reader.view import View
 from serve.recall.recall import Mode, Question, recall
+from serve.recall.request import RecallRequest
 from store.embedders.lexical import LexicalEmbedder
 from store.home.instants import moment
 from store.home.tenant import tenant
@@ -31,6 +34,7 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance.build import rebuild
 from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.memory import FILTERS
 from store.memories.rows import MemoryRows
 from store.snapshots.projection import Inputs, build_checked
 
@@ -206,3 +210,12 @@ def test_without_the_filter_the_crowd_would_have_taken_it(crowded: View):
     found = recall(crowded, question, LexicalEmbedder())
     assert len(found.hits) == 50
     assert "wanted" not in [hit.memory.id for hit in found.hits]
+
+
+def test_every_filter_of_a_field_can_be_asked_for_at_each_door():
+    for name in FILTERS:
+        assert name in Filter.__dataclass_fields__
+        assert name in RecallRequest.__struct_fields__
+        assert name in wire.Question.__annotations__
+        assert name.removesuffix("s") in OfMemories.__struct_fields__
+        assert name.removesuffix("s") in wire.Filters.__annotations__

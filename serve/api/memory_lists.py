@@ -30,6 +30,7 @@ from store.home.projects import checked_project, named_project
 from store.importers.jsonl import Exported
 from store.log.event_kinds import Key, MemoryKind, Tag, Tier
 from store.maintenance.export import export
+from store.memories.memory import FILTERS
 
 
 class OfMemories(InProject, frozen=True, kw_only=True):
@@ -81,11 +82,9 @@ def _listing(query: OfMemories, now: int) -> Listing:
     those = Filter(
         now=now,
         project=checked_project(query.project) if query.project else query.project,
-        kinds=query.kind,
-        tiers=query.tier,
-        tags=query.tag,
         since=since,
         until=until,
+        **{name: getattr(query, name.removesuffix("s")) for name in FILTERS},
     )
     return Listing(those, query.state, query.pinned, query.key, query.text.strip(), query.sort)
 

@@ -169,7 +169,7 @@ def _explain_filter(
     memory: "Memory", asked: "RecallRequest", now: int, as_of: int | None
 ) -> Iterator[str]:
     """Yield what the filter has against a memory."""
-    from store.memories.memory import ACTIVE, ARCHIVED
+    from store.memories.memory import ACTIVE, ARCHIVED, FILTERS
 
     ended = memory.state != ACTIVE
     if as_of is not None:
@@ -187,8 +187,10 @@ def _explain_filter(
         yield f"it expired {isoformat(memory.expires_at or 0)}; --cold includes it"
     if asked.project is not None and memory.project not in (None, asked.project):
         yield f"it belongs to {memory.project}, not to {asked.project}; try --all-projects"
-    if asked.kinds and memory.kind not in asked.kinds:
-        yield f"it is a {memory.kind}, and the query is for {', '.join(asked.kinds)}"
+    for name, field in FILTERS.items():
+        wanted, value = getattr(asked, name), getattr(memory, field)
+        if wanted and field != "tags" and value not in wanted:
+            yield f"it is a {value}, and the query is for {', '.join(wanted)}"
     if missing := [tag for tag in asked.tags if tag not in memory.tags]:
         yield f"it has no tag {', '.join(missing)}"
     if asked.since is not None and memory.created_at < micros(asked.since):

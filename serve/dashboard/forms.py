@@ -12,7 +12,7 @@ import msgspec
 from msgspec import json, structs
 
 from serve import formatting
-from serve.reader.filters import Filter
+from serve.reader.filters import Filter, field_filters
 from serve.recall.request import RecallRequest
 from serve.reports.listing import Listing, Sort, State
 from store.home.errors import InvalidInput
@@ -80,9 +80,7 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             query=self.q[:2_000],
             project=those.project,
             top_k=FOUND,
-            kinds=those.kinds,  # type: ignore[arg-type]
-            tiers=those.tiers,  # type: ignore[arg-type]
-            tags=those.tags,
+            **field_filters(those),
             since=formatting.parse_optional_time(self.since, now),
             until=formatting.parse_optional_time(self.until, now),
             active_only=self.state == ACTIVE,

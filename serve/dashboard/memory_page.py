@@ -36,7 +36,7 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import Appended
 from store.log.events import Event, is_erased
-from store.memories.memory import FORGOTTEN, Memory
+from store.memories.memory import FIELDS, FORGOTTEN, Memory
 
 MOST_STEPS = 40  # of a history: the newest
 MOST_RECALLS = 8  # that brought it: the newest
@@ -152,6 +152,7 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
     steps = history_steps(events, opened.log.undone_ids(opened.log.head()))
     return {
         "memory": memory,
+        "labelled": [(one.label, getattr(memory, one.name)) for one in FIELDS if one.label],
         "told": told,
         "edges": [_edge(view, id_, one) for one in told["edges"]],
         "duplicates": [one | {"memory": _line(view, one["id"])} for one in told["duplicates"]],
@@ -243,7 +244,7 @@ def _address(id_: str) -> str:
 
 # Past: what happened to a memory, event by event, each revision as what it replaced by what.
 
-FIELDS = tuple(name for name in Revised.__struct_fields__ if name not in ("reason", "ttl_s"))
+_REVISABLE = tuple(name for name in Revised.__struct_fields__ if name not in ("reason", "ttl_s"))
 _TEXTS = ("content", "context", "action", "result")
 _WORDS = {  # where the event's kind does not say it well
     "revised": "changed",
@@ -290,7 +291,7 @@ def revision_before(events: Sequence[Event], seq: int, undone: frozenset[str]) -
         if event.seq == seq and isinstance(event.body, Revised):
             found = {
                 name: "" if held[name] is None and name in _TEXTS else held[name]
-                for name in FIELDS
+                for name in _REVISABLE
                 if getattr(event.body, name) is not None
             }
             given: dict[str, Any] = {name: one for name, one in found.items() if one is not None}
@@ -300,12 +301,12 @@ def revision_before(events: Sequence[Event], seq: int, undone: frozenset[str]) -
 
 def _each(events: Sequence[Event], undone: frozenset[str]) -> list[tuple[Event, dict[str, Any]]]:
     """Return each event with the fields as they were before it."""
-    held: dict[str, Any] = dict.fromkeys(FIELDS)
+    held: dict[str, Any] = dict.fromkeys(_REVISABLE)
     found = []
     for event in events:
         found.append((event, dict(held)))
         if isinstance(event.body, Recorded | Revised) and event.id not in undone:
-            values = {name: getattr(event.body, name) for name in FIELDS}
+            values = {name: getattr(event.body, name) for name in _REVISABLE}
             held |= {name: value for name, value in values.items() if value is not None}
     return found
 
@@ -318,7 +319,7 @@ def _step(event: Event, held: dict[str, Any], undone: frozenset[str]) -> Step:
         case Revised():
             changes = tuple(
                 FieldChange(name, _value_text(held[name]), _value_text(value))
-                for name in FIELDS
+                for name in _REVISABLE
                 if (value := getattr(body, name)) is not None and value != held[name]
             )
         case Superseded(by=by):

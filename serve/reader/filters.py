@@ -1,23 +1,45 @@
 """
 Filters: which memories may come back at all, applied before any ranking is cut.
 
-A filter is stated twice, as a mask over the columns of a snapshot or of the tail and as a test of
-one memory; a test holds the two to the same answer. Masks are cached for the filters asked last: a
+Which fields of a memory can be asked for, and by which names, is declared with the fields
+(`store.memories.memory.FILTERS`); here stand the types of what is asked. A filter is applied twice,
+as a mask over the columns of a snapshot or of the tail and as a test of one memory; a test holds
+the two to the same answer. Masks are cached for the filters asked last: a
 mask over the rows as long as its snapshot, one over all documents as long as nothing is written.
 Of the moment of asking only what has expired by then matters, so one mask serves many moments.
 """
 
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from serve.fields import Kinds
 from serve.reader.tail import Tail
 from serve.reader.tail_storage import Columns
-from store.memories.memory import ACTIVE, ARCHIVED, UNSEEN, Memory
+from store.log.event_kinds import Tier
+from store.memories.memory import ACTIVE, ARCHIVED, FILTERS, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows
 from store.memories.table import NEVER
+
+
+class FieldFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a request may ask of the fields of a memory: all of the tags, any of the rest."""
+
+    kinds: Kinds = ()
+    tiers: tuple[Tier, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+def field_filters(asked: object) -> dict[str, Any]:
+    """Return what a request or a filter asks of the fields, by the filters' names."""
+    return {name: getattr(asked, name) for name in FILTERS}
+
+
+_ANY_OF = {name: field for name, field in FILTERS.items() if name != "tags"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +78,9 @@ class Filter:
         """Return a mask, changed, without what is not asked for whatever its state, [rows]."""
         if self.project is not None:
             mask &= rows.equal("project", (self.project,)) | rows.missing("project")
-        if self.kinds:
-            mask &= rows.equal("kind", self.kinds)
-        if self.tiers:
-            mask &= rows.equal("tier", self.tiers)
+        for name, field in _ANY_OF.items():
+            if wanted := getattr(self, name):
+                mask &= rows.equal(field, wanted)
         if self.tags:
             mask &= rows.tagged(self.tags)
         if self.since is not None:
@@ -81,8 +102,11 @@ class Filter:
             self._is_in_state(memory)
             and (self.as_of is None or memory.created_at <= self.as_of)
             and (self.project is None or memory.project in (None, self.project))
-            and (not self.kinds or memory.kind in self.kinds)
-            and (not self.tiers or memory.tier in self.tiers)
+            and not any(
+                getattr(memory, field) not in wanted
+                for name, field in _ANY_OF.items()
+                if (wanted := getattr(self, name))
+            )
             and set(self.tags) <= set(memory.tags)
             and (self.since is None or memory.created_at >= self.since)
             and (self.until is None or memory.created_at < self.until)

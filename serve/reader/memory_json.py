@@ -6,13 +6,23 @@ agent makes one: text that a tool or the web brought may be quoted and is never 
 whatever it says. The user's own words are a quote until somebody accepts them.
 """
 
+from operator import attrgetter
 from typing import Any, Literal
 
+import msgspec
+
 from store.home.instants import isoformat
-from store.memories.memory import ACTIVE, FORGOTTEN, Memory
+from store.memories.memory import ACTIVE, FIELDS, FORGOTTEN, Field, Memory
 from store.text.text_features import MAY_RULE, RULE_KINDS
 
 Role = Literal["rule", "fact"]
+
+_IN_HITS = [one for one in FIELDS if one.shown == "hit"]
+_HIT_NAMES = [one.shown_as or one.name for one in _IN_HITS]
+_hit_values = attrgetter(*(one.name for one in _IN_HITS))
+_IN_LISTS = [one for one in FIELDS if one.shown == "list"]
+_STATED = ("tags", "trust", "pinned", "state", "agent", "superseded_by")  # even where they are none
+_WHOLE = [one for one in FIELDS if one.shown in ("list", "whole") or one.name in _STATED]
 
 
 def role(memory: Memory) -> Role:
@@ -24,33 +34,32 @@ def role(memory: Memory) -> Role:
 
 def short_json(memory: Memory) -> dict[str, Any]:
     """Return a memory as a hit shows it; what it does not have is left out."""
-    shown = {
-        "id": memory.id,
-        "text": memory.content,
-        "kind": memory.kind,
-        "project": memory.project,
-        "at": isoformat(memory.created_at),
-        "context": memory.context,
-        "action": memory.action,
-        "result": memory.result,
-        "tags": list(memory.tags),
-        "source": memory.source,
-        "created_by": memory.created_by,
-        "agent": memory.agent,
-        "session": memory.session,
-        "trust": memory.trust,
-        "pinned": memory.pinned,
-        "state": memory.state,
-        "superseded_by": memory.superseded_by,
-        "ended_at": isoformat(memory.ended_at) if memory.ended_at is not None else None,
-    }
-    always = ("id", "text", "kind", "project", "at")
-    unsaid = {"state": "active"}
-    return {
-        name: value
-        for name, value in shown.items()
-        if name in always or (value and unsaid.get(name) != value)
-    }
+    shown: dict[str, Any] = {}
+    for field, name, value in zip(_IN_HITS, _HIT_NAMES, _hit_values(memory), strict=True):
+        says = value is not None if field.is_moment else value
+        if field.always or (says and not (value == ACTIVE and name == "state")):
+            shown[name] = _json_value(field, value)
+    return shown
+
+
+def listed_json(memory: Memory) -> dict[str, Any]:
+    """Return what a list shows beside `short_json`; what the memory does not have is left out."""
+    values = ((one, getattr(memory, one.name)) for one in _IN_LISTS)
+    return {one.name: _json_value(one, value) for one, value in values if value is not None}
+
+
+def whole_json(memory: Memory) -> dict[str, Any]:
+    """Return all fields, with null for what the memory does not have but what a hit would show."""
+    always = {one.name: _json_value(one, getattr(memory, one.name)) for one in _WHOLE}
+    return short_json(memory) | always
+
+
+def _json_value(field: Field, value: Any) -> Any:
+    if field.is_moment:
+        return None if value is None else isoformat(value)
+    if field.name == "metadata":
+        return msgspec.json.decode(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def visible_json(memory: Memory) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from store.embedders.embedder import Embedder
 from store.home.errors import EmbedderError
 from store.index import prefix_expansion
 from store.index.vector_scan import VectorRows
-from store.memories.memory import ACTIVE, UNSEEN, Memory
+from store.memories.memory import ACTIVE, FILTERS, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows
 from store.memories.table import NEVER
 from store.text import tokenizer
@@ -131,7 +132,9 @@ LONGEST = 16 << 10  # characters of a memory that are looked at before the next 
 
 Places = npt.NDArray[np.int64]
 
-_CODED = ("kind", "state", "project", "tier", "speaker")
+_WORDS = ("state", "project", *(name for name in FILTERS.values() if name != "tags"))
+_CODED = (*_WORDS, "speaker")
+_coded_values = attrgetter(*_WORDS)
 _RECORD = np.dtype(
     [
         ("row", np.int32),  # the snapshot's, of an older version; -1: it has none
@@ -218,7 +221,7 @@ class Slots:
         speaker = speaker_name(memory.created_by) if memory.created_by else None
         if speaker and speaker not in self.people:
             self.people |= {speaker}
-        coded = (memory.kind, memory.state, memory.project, memory.tier, speaker)
+        coded = (*_coded_values(memory), speaker)
         return (
             -1 if row is None else row,
             memory.seq,

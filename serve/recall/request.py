@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from serve.fields import Kinds, ProjectName, Query, Reason, TenantName
-from serve.reader.filters import Filter
+from serve.fields import ProjectName, Query, Reason, TenantName
+from serve.reader.filters import FieldFilters, Filter, field_filters
 from serve.reader.memory_json import role, short_json
 from serve.reader.reader import Reader
 from serve.reader.view import View
@@ -23,14 +23,14 @@ from store.home.errors import InvalidInput
 from store.home.instants import isoformat, micros, new_id
 from store.home.projects import checked_project
 from store.log.event_kinds import Hit as ReceiptHit
-from store.log.event_kinds import Id, Instant, Recalled, Tier, Verdict
+from store.log.event_kinds import Id, Instant, Recalled, Verdict
 from store.log.events import Event
 from store.memories.memory import ACTIVE
 
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
 
 
-class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecallRequest(FieldFilters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What `POST /v1/recall` takes; what is left out comes from the settings.
 
     `as_of` is a moment, or the position of an event in the log and stands for when that happened.
@@ -45,9 +45,6 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] | None = None
     mode: Literal["auto", "lexical", "vector", "entity"] = "auto"
     profile: Profile | None = None
-    kinds: Kinds = ()
-    tiers: tuple[Tier, ...] = ()
-    tags: tuple[str, ...] = ()
     since: Instant | None = None
     until: Instant | None = None
     active_only: bool = True
@@ -98,14 +95,12 @@ def answer(
     those = Filter(
         now=now,
         project=checked_project(asked.project) if asked.project else asked.project,
-        kinds=asked.kinds,
-        tiers=asked.tiers,
-        tags=asked.tags,
         since=since,
         until=until,
         active_only=asked.active_only,
         as_of=moment_of(reader, asked.as_of),
         cold=asked.cold,
+        **field_filters(asked),
     )
     wanted = default_question(asked.query, those, choices)
     question = replace(

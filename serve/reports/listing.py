@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from serve.formatting import sanitize
 from serve.reader.filters import Filter
-from serve.reader.memory_json import visible_json
+from serve.reader.memory_json import listed_json, visible_json
 from serve.reader.tail_storage import Columns
 from serve.reader.view import View
 from store.home.instants import isoformat
@@ -173,19 +173,7 @@ def memory_fields(memory: Memory, now: int) -> dict[str, Any]:
     if memory.state == FORGOTTEN:
         return found
     ends = memory.expires_at
-    more = {
-        "key": memory.key,
-        "value": memory.value,
-        "status": memory.status,
-        "progress": memory.progress,
-        "expires_at": None if ends is None else isoformat(ends),
-    }
-    found |= {name: value for name, value in more.items() if value is not None}
-    found |= {
-        "tier": memory.tier,
-        "importance": memory.importance,
-        "updated_at": isoformat(memory.updated_at),
-    }
+    found |= listed_json(memory)
     if memory.state == ACTIVE and ends is not None and ends <= now:
         found |= {"state": "expired", "ended_at": isoformat(ends)}
     return found

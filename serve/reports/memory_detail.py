@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from serve.reader.memory_json import short_json, visible_json
+from serve.reader.memory_json import visible_json, whole_json
 from serve.reader.view import Superseded, View
 from store.derived.duplicates import Link
 from store.home.errors import NotFound
@@ -37,28 +37,8 @@ def full_json(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
     oldest first.
     """
     edges, events = view.tail.edges_of(memory.id), log.events_for(memory.id)
-    return short_json(memory) | {
-        "tags": list(memory.tags),
-        "state": memory.state,
-        "trust": memory.trust,
-        "pinned": memory.pinned,
-        "agent": memory.agent,
-        "tier": memory.tier,
-        "importance": memory.importance,
-        "score": memory.score,
-        "parent_id": memory.parent_id,
-        "source_ids": list(memory.source_ids),
+    return whole_json(memory) | {
         "duplicates": duplicates_of(view, memory.id),
-        "insight_type": memory.insight_type,
-        "superseded_by": memory.superseded_by,
-        "key": memory.key,
-        "value": memory.value,
-        "chain": memory.chain,
-        "status": memory.status,
-        "progress": memory.progress,
-        "updated_at": isoformat(memory.updated_at),
-        "expires_at": isoformat(memory.expires_at) if memory.expires_at else None,
-        "metadata": msgspec.json.decode(memory.metadata),
         **lineage(view, log, memory, events),
         "edges": [
             {"source": edge.source, "relation": edge.relation, "target": edge.target}
