@@ -62,7 +62,7 @@ FATES = st.lists(
     ),
     max_size=8,
 )
-FILTERS = st.builds(
+ASKED = st.builds(
     Filter,
     now=TIMES,
     project=st.sampled_from([*PROJECTS, "unknown"]),
@@ -128,7 +128,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> View:
             return view
 
 
-@given(st.lists(DRAFTS, max_size=12), FATES, FILTERS)
+@given(st.lists(DRAFTS, max_size=12), FATES, ASKED)
 @settings(deadline=None)
 def test_mask_and_accepts_agree_on_any_memories(
     drafts: list[Draft], fates: list[tuple[int, Body]], filter_: Filter
@@ -136,7 +136,7 @@ def test_mask_and_accepts_agree_on_any_memories(
     assert agree(rows_of(drafts, fates), filter_)
 
 
-@given(st.lists(DRAFTS, max_size=12), FATES, st.lists(FILTERS, min_size=2, max_size=12))
+@given(st.lists(DRAFTS, max_size=12), FATES, st.lists(ASKED, min_size=2, max_size=12))
 @settings(deadline=None)
 def test_a_mask_kept_at_hand_is_the_one_made_anew(
     drafts: list[Draft], fates: list[tuple[int, Body]], asked: list[Filter]
@@ -156,7 +156,7 @@ def test_a_mask_knows_when_a_memory_of_the_tail_expires(log: EventLog, home: Pat
     assert passing == [[True], [False], [True]]
 
 
-@given(FILTERS)
+@given(ASKED)
 @settings(deadline=None, max_examples=50)
 def test_they_agree_on_a_mapped_snapshot(crowded: View, filter_: Filter):
     assert agree(crowded.snapshots.rows, filter_)
