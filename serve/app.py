@@ -16,7 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from serve import version
 from serve.api.blueprint import blueprint as api_blueprint
 from serve.dashboard import shell
-from serve.hooks import routes as hook_routes
+from serve.hooks import endpoint as hook_endpoint
 from serve.hooks.answer import DEADLINE_S, Hooks
 from serve.mcp_server import endpoint as mcp_endpoint
 from serve.mcp_server.endpoint import mnemolog_registry
@@ -63,7 +63,7 @@ def create_app(
     app.register_error_handler(Exception, _unexpected)
     app.register_blueprint(api_blueprint(tenants, clock))
     app.register_blueprint(mcp_endpoint.blueprint(mnemolog_registry(tenants, clock, version)))
-    app.register_blueprint(hook_routes.blueprint(Hooks(tenants, clock, hook_deadline_s)))
+    app.register_blueprint(hook_endpoint.blueprint(Hooks(tenants, clock, hook_deadline_s)))
     shell.register(app, tenants, owners, clock)
     return app
 

@@ -13,8 +13,7 @@ from test_app import NOW, TOKEN, post
 
 from serve.app import create_app
 from serve.hooks import answer
-from serve.hooks.answer import Hooks
-from serve.hooks.delivery import WITHIN_S, Dedupe, DeferredReplies
+from serve.hooks.answer import WITHIN_S, Dedupe, DeferredReplies, Hooks
 from serve.hosts import HOSTS
 from serve.hosts.event import MAX_CONTEXT, HookEvent, Reply, ToolUse
 from serve.server.open_tenants import OpenTenants

@@ -195,7 +195,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "serve/server/problems.py",
                 "serve/api/operation.py",
                 "serve/api/blueprint.py",
-                "serve/hooks/routes.py",
+                "serve/hooks/endpoint.py",
                 "serve/server/process.py",
                 "serve/mcp_server/endpoint.py",
             },

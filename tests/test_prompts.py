@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from serve.hooks.intent import read
 from store.agents import prompt_classifier
+from store.agents.prompt_classifier import read_intent
 from store.agents.prompt_statements import find_statements
 
 LINES = Path(__file__).parent / "data" / "prompts"
@@ -162,7 +162,7 @@ def test_what_is_kept_is_the_users_own_words():
 
 
 def test_what_a_prompt_wants_is_told_in_many_languages():
-    wrong = [one for one in WANTED if read(one[1]).intent != one[2]]
+    wrong = [one for one in WANTED if read_intent(one[1]).intent != one[2]]
     assert len(wrong) <= 0.2 * len(WANTED), wrong
 
 

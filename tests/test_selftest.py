@@ -12,7 +12,7 @@ from serve.evaluation import canaries
 from serve.evaluation.canaries import Canary, Outcome
 from serve.evaluation.selftest import Selftest, selftest
 from serve.hooks import prompt, speaking
-from serve.hooks.intent import Reading
+from store.agents.prompt_classifier import Reading
 from store.embedders.embedder import SilentEmbedder
 from store.home.config import Choices, Settings
 from store.log import integrity

@@ -196,8 +196,8 @@ for _host in TRANSCRIPT_HOSTS.values():
 def _sessions(
     settings: "Settings", log: "EventLog | None", host: "TranscriptHost", project: str | None
 ) -> "Sessions":
-    from serve.hooks import intent
     from serve.project_context import ProjectContexts
+    from store.agents import prompt_classifier
     from store.home import pauses
     from store.importers.transcript_events import Sessions
 
@@ -207,7 +207,7 @@ def _sessions(
         host.agent,
         project,
         environment.now(),
-        intent_of=lambda prompt, before: intent.read(prompt, before).intent,
+        intent_of=lambda prompt, before: prompt_classifier.read_intent(prompt, before).intent,
         choices_of=lambda folder: places.of(folder).choices,
         pauses=pauses.read(settings.home),
     )

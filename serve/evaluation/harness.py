@@ -27,13 +27,13 @@ from msgspec.structs import replace
 from serve.evaluation.dataset import Memory, Prompt, Query, Result, Workspace
 from serve.hooks import prompt
 from serve.hooks.call import Call
-from serve.hooks.intent import read
 from serve.hosts.event import HookEvent
 from serve.reader.reader import Reader
 from serve.recall.context_block import short_id
 from serve.recall.recall import Mode
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
+from store.agents.prompt_classifier import read_intent
 from store.derived import catalog
 from store.embedders.embedder import Embedder, Matrix, make_embedder
 from store.home import tenant as tenants
@@ -97,7 +97,7 @@ def run_queries(
                 # what a job made takes a place and is relevant to nothing
                 ranked = tuple(ids.get(hit["id"], hit["id"]) for hit in hits)
                 gate = max((hit["confidence"] for hit in hits), default=0.0)
-                if isinstance(asked, Prompt) and read(asked.query).is_idle:
+                if isinstance(asked, Prompt) and read_intent(asked.query).is_idle:
                     gate = 0.0  # a prompt's hook does not ask
                 block = _block(tenant, model, choices, asked, at)
                 said = tuple(shown.get(id_, id_) for id_ in _SAID.findall(block))

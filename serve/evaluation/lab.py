@@ -15,7 +15,6 @@ from serve import formatting
 from serve.formatting import EVIDENCE_LABELS
 from serve.hooks import speaking
 from serve.hooks.call import Call
-from serve.hooks.intent import read
 from serve.hooks.prompt import compose, look_up, recap
 from serve.hosts.event import HookEvent
 from serve.reader.reader import Reader
@@ -25,6 +24,7 @@ from serve.recall.context_block import Block, block, note
 from serve.recall.recall import Hit
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
+from store.agents.prompt_classifier import read_intent
 from store.agents.prompt_statements import PromptStatement, find_statements
 from store.embedders.embedder import Embedder
 from store.home.config import Choices, Layer, Profile, changed
@@ -334,7 +334,7 @@ def preview_prompt_hook(
     """Return what the hook would say in a project; "" is outside any repository."""
     event = HookEvent("lab", "prompt", "", prompt=prompt)
     call = Call(event, opened, embedder, choices, project, now)
-    reading = read(prompt)
+    reading = read_intent(prompt)
     keeps = choices.remember_words and "prompts" in choices.record
     kept = tuple(find_statements(prompt)) if keeps else ()
     if reading.is_idle:

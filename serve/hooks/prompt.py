@@ -23,7 +23,6 @@ from itertools import groupby, islice
 from serve.hooks import speaking
 from serve.hooks.brief import goal_note, last_session
 from serve.hooks.call import Call
-from serve.hooks.intent import Reading, read
 from serve.hosts.event import SILENCE, Reply
 from serve.lessons.rule_index import rests, rules_for_prompt
 from serve.reader.filters import Filter
@@ -36,6 +35,7 @@ from serve.recall.context_block import Block, Note, block, note, short_id, short
 from serve.recall.recall import Answer, Hit, recall
 from serve.recall.router import Router
 from store.agents import prompt_statements
+from store.agents.prompt_classifier import Reading, read_intent
 from store.home.instants import new_id
 from store.home.projects import branch_of
 from store.log.event_kinds import (
@@ -78,7 +78,7 @@ def answer_prompt(call: Call) -> Reply:
     """Return what the memory has to say to a prompt, and what of the prompt it kept."""
     prompt = call.event.prompt
     before = last_reply(call.journal)
-    reading = read(prompt, before)
+    reading = read_intent(prompt, before)
     prompted = call.new_event(
         Prompted(
             prompt=prompt[:KEPT],

@@ -14,10 +14,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from serve.hooks.intent import Reading
 from serve.reader.view import View
 from serve.recall.analysis import LEAST_IDF
 from serve.recall.recall import Hit
+from store.agents.prompt_classifier import Reading
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.memory import Memory
 from store.text import tokenizer

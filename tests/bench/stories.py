@@ -35,11 +35,11 @@ import msgspec
 
 from serve.hooks import speaking
 from serve.hooks.answer import Hooks
-from serve.hooks.intent import Reading
 from serve.hosts import HOSTS
 from serve.reader.view import View
 from serve.recall.recall import Hit
 from serve.server.open_tenants import OpenTenants
+from store.agents.prompt_classifier import Reading
 from store.embedders.embedder import make_embedder
 from store.home import tenant
 from store.home.config import Choices, Settings

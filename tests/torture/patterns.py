@@ -22,8 +22,8 @@ from torture.regexes import Regex, found, modules, uses
 
 from pipelines.jobs.distill import fixes
 from pipelines.jobs.facts import statements
-from serve.hooks import intent
 from serve.recall import analysis
+from store.agents import prompt_classifier
 from store.redaction.labelled_secrets import NAMED
 from store.redaction.redact import find
 from store.redaction.token_patterns import ISSUED
@@ -44,7 +44,7 @@ CAPPED: Mapping[str, int] = {
     "serve.recall.analysis.": analysis.MAX_QUERY,
     "serve.recall.classification.": analysis.MAX_QUERY,
     "serve.recall.optional_evidence.": analysis.MAX_QUERY,
-    "serve.hooks.intent.": intent.LOOKED_AT,
+    "store.agents.prompt_classifier._COMMAND": prompt_classifier.LOOKED_AT,
     "pipelines.jobs.distill.fixes.HEADLINES": fixes.WIDEST,
 }
 # how those are used that lie in a tuple or a dictionary: nothing in the source calls them by name
