@@ -15,8 +15,7 @@ from pipelines.jobs import find_job
 from pipelines.jobs.runner import estimate, run
 from serve.reader.memory_json import role
 from store.home.config import Choices, Llm, Settings
-from store.log import lesson_commands
-from store.plans import plans
+from store.plans import lesson_proposals, plans
 from store.plans.plans import Plan
 
 __all__ = ["agent", "tenants"]  # fixtures
@@ -150,7 +149,7 @@ def test_what_a_person_refused_is_not_said_in_other_words(
     works(agent, "no, use pnpm for installing packages instead of npm")
     (statement,) = agent.events("recorded")
     if how == "rejected":
-        lesson_commands.reject(agent.tenants.get("default").log, statement.id, LATER)
+        lesson_proposals.reject(agent.tenants.get("default").log, statement.id, LATER)
     text = "Use pnpm instead of npm for installing any packages."
     model.answers = learns("lesson", text, "use pnpm")
     assert distilled(agent, model) is None and len(model.asked) == 1

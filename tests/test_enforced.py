@@ -15,9 +15,10 @@ from serve.server.open_tenants import OpenTenants
 from store.home import config, tenant
 from store.home.config import Choices, Settings
 from store.home.errors import ConfigError
-from store.log import commands, lesson_commands
+from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
+from store.plans import lesson_proposals
 
 NOW = 1_790_000_000_000_000
 RULE = "Use pnpm, never npm"
@@ -109,7 +110,7 @@ def test_a_statement_is_enforced_once_it_is_accepted(start: Start):
     agent = start("deny")
     said = learn(agent, kind="statement", insight_type="rule", source="prompt")
     assert before(agent) == {}
-    lesson_commands.accept(agent.tenants.get("default").log, said, NOW)
+    lesson_proposals.accept(agent.tenants.get("default").log, said, NOW)
     assert before(agent)["permissionDecision"] == "deny"
 
 

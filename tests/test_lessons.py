@@ -18,9 +18,9 @@ from store.derived.feedback import LESSONS_PROJECTION, Counts
 from store.home import projects
 from store.home.errors import InvalidInput, NotFound
 from store.home.instants import new_id
-from store.log import lesson_commands
 from store.log.event_kinds import Accepted, Followed, Proposed, Rejected, Surfaced
 from store.log.events import Event
+from store.plans import lesson_proposals
 from store.snapshots.projection import Inputs, Previous, build_checked, digest
 
 __all__ = ["agent", "tenants"]  # fixtures
@@ -122,7 +122,7 @@ def propose(agent: Agent, content: str = "Use pnpm here") -> str:
 
 def test_a_yes_records_the_lesson_as_the_persons_word(agent: Agent):
     log, id_ = agent.tenants.get("default").log, propose(agent)
-    memory = lesson_commands.accept(log, id_, NOW)
+    memory = lesson_proposals.accept(log, id_, NOW)
     assert (memory.body.content, memory.body.kind, memory.trust) == (
         "Use pnpm here",
         "lesson",
@@ -130,9 +130,9 @@ def test_a_yes_records_the_lesson_as_the_persons_word(agent: Agent):
     )
     assert (memory.project, memory.session) == ("acme/web", "s1")
     assert [event.kind for event in log.events_for(id_)] == ["proposed", "accepted"]
-    assert lesson_commands.accept(log, id_, NOW + 9) == memory
+    assert lesson_proposals.accept(log, id_, NOW + 9) == memory
     with pytest.raises(InvalidInput, match="was accepted"):
-        lesson_commands.reject(log, id_, NOW)
+        lesson_proposals.reject(log, id_, NOW)
 
 
 def test_a_no_records_nothing_and_may_be_thought_over(agent: Agent):
@@ -152,7 +152,7 @@ def test_an_unknown_or_unclear_draft_changes_nothing(agent: Agent):
         assert CliRunner().invoke(main, words).exit_code == code
     assert agent.events("accepted") == [] and first != second
     with pytest.raises(NotFound):
-        lesson_commands.reject(agent.tenants.get("default").log, "nobody", NOW)
+        lesson_proposals.reject(agent.tenants.get("default").log, "nobody", NOW)
 
 
 # Impact

@@ -18,13 +18,13 @@ from serve.api.blueprint import OPERATIONS
 from serve.api.operation import Operation
 from serve.reader import memory_json
 from serve.recall.request import RecallRequest
-from serve.reports import proposals
 from serve.server.problems import TITLES
 from store.home import tokens
 from store.home.config import load
 from store.ingest import queue_file
 from store.log import event_kinds
 from store.log.commands import Draft
+from store.plans import proposals
 from store.text.mentions import EntityKind
 
 FOLDER = Path(mnemolog.__file__).parent

@@ -8,18 +8,17 @@ import pytest
 from flask.testing import FlaskClient
 
 from serve.app import create_app
-from serve.reports import proposals
 from serve.server.open_tenants import OpenTenants
 from store.home.config import Settings
 from store.home.errors import Conflict, NotFound, PlanStale
-from store.log import commands, lesson_commands
+from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Accepted, Made, Planned, Proposed, Revised, Step
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import Memory
-from store.plans import plans, recommendations, steps
+from store.plans import lesson_proposals, plans, proposals, recommendations, steps
 from store.plans.recommendations import Change
 
 NOW = 1_790_000_000_000_000
@@ -157,10 +156,10 @@ def test_what_rests_on_something_that_changed_is_stale_and_refused(notes: EventL
 
 def test_two_who_accept_a_draft_at_once_record_one_memory(notes: EventLog, clock: Clock):
     id_ = a_draft(notes)
-    first = lesson_commands.accept(notes, id_, NOW + 1)
+    first = lesson_proposals.accept(notes, id_, NOW + 1)
     event = Event("late", NOW + 2, Accepted(memory=first.id), id_)
     notes.append([event])
-    assert lesson_commands.accept(notes, id_, NOW + 3).id == first.id
+    assert lesson_proposals.accept(notes, id_, NOW + 3).id == first.id
     assert first.id == proposals.find(notes, id_).memory
 
 

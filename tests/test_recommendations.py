@@ -15,7 +15,7 @@ from store.embedders.lexical import LexicalEmbedder
 from store.home import config
 from store.home.errors import InvalidInput, NotFound, PlanStale
 from store.home.tenant import Tenant
-from store.log import commands, lesson_commands
+from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Hit, Recalled, Revised
 from store.log.event_log import EventLog
@@ -23,7 +23,7 @@ from store.log.events import Event
 from store.maintenance import build
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
-from store.plans import plans, recommendations
+from store.plans import lesson_proposals, plans, recommendations
 from store.plans.recommendations import Recommendation
 
 Clock = Callable[[], int]
@@ -194,7 +194,7 @@ def test_drafts_of_lessons_and_recommendations_do_not_mix(log: EventLog, say, lo
     log.append([draft])
     assert [one.id for one in recommendations.every(log)] == [found.id]
     with pytest.raises(NotFound, match="no statement or draft"):
-        lesson_commands.accept(log, found.id, LATER)
+        lesson_proposals.accept(log, found.id, LATER)
     with pytest.raises(NotFound, match="no recommendation"):
         recommendations.accept(log, draft.id, LATER)
     shown = json.loads(CliRunner().invoke(main, ["lessons", "--json"]).output)

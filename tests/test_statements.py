@@ -14,10 +14,11 @@ from test_lessons import command
 from test_pretool import agent, tenants
 
 from serve.recall.context_block import short_id
-from store.log import commands, lesson_commands
+from store.log import commands
 from store.log.event_kinds import STATEMENT, Recorded
 from store.log.events import Event
 from store.memories.memory import ACTIVE, FORGOTTEN, SUPERSEDED, Memory
+from store.plans import lesson_proposals
 
 __all__ = ["agent", "tenants"]  # fixtures
 
@@ -171,7 +172,7 @@ def test_accepted_it_is_a_rule_that_is_told_before_the_command(agent: Agent):
     (made,) = command(agent, "lessons", "accept", event.id[:14])["memories"]
     assert "use pnpm instead of npm" in agent.again("s3").runs("npm install lodash")
     log = agent.tenants.get("default").log
-    assert lesson_commands.accept(log, event.id, 1).id == made["id"]
+    assert lesson_proposals.accept(log, event.id, 1).id == made["id"]
     assert command(agent, "lessons")["drafts"] == []
 
 
@@ -210,7 +211,7 @@ def test_an_accepted_decision_is_told_to_new_sessions_still(session: Session):
     session.ask(DECISION)
     session.ask(FACT)
     for event in stated(session):
-        lesson_commands.accept(session.log, event.id, session.at)
+        lesson_proposals.accept(session.log, event.id, session.at)
     session.name = "s2"
     said = notes(session.start())
     told = {one.get("decision") or one.get("fact") for one in said} - {None}

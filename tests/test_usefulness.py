@@ -16,7 +16,7 @@ from serve.recall.context_block import short_id
 from serve.reports import usefulness as counted
 from serve.reports.usefulness import DAY, Period, Usefulness, usefulness
 from store.agents.prompt_statements import SAID_OTHERWISE
-from store.log import commands, lesson_commands
+from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import (
     STATEMENT,
@@ -32,6 +32,7 @@ from store.log.event_kinds import (
     Surfaced,
 )
 from store.log.events import Event
+from store.plans import lesson_proposals
 
 __all__ = ["agent", "tenants"]  # fixtures
 
@@ -200,7 +201,7 @@ def test_statements_are_kept_accepted_and_taken_back(session: Session):
     found = of(session)
     assert [one.id for one in found.kept_today] == [fact.id, rule.id]
     assert found.periods["today"].kept == 2
-    lesson_commands.accept(session.log, rule.id, session.at)
+    lesson_proposals.accept(session.log, rule.id, session.at)
     commands.forget(session.log, fact.id, session.at)
     found = of(session)
     assert found.kept_today == ()

@@ -12,9 +12,10 @@ from msgspec import Meta
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.parameters import InProject, InTenant
 from serve.fields import Reason, TenantName
-from serve.reports import proposals
-from serve.reports.proposals import Sort, State
+from serve.reports import proposal_rendering
 from store.home.projects import named_project
+from store.plans import proposals
+from store.plans.proposals import Sort, State
 
 
 class OfProposals(InProject, frozen=True, kw_only=True):
@@ -47,28 +48,34 @@ def list_proposals(call: Call[OfProposals, Nothing]) -> Reply:
         for one in proposals.every(call.tenant.log, query.state, category)
         if project is None or one.project in (None, project)
     ]
-    first = [proposals.proposal_summary(one) for one in found[: query.limit]]
+    first = [proposal_rendering.proposal_summary(one) for one in found[: query.limit]]
     return Reply({"proposals": first, "more": len(found) - len(first)})
 
 
 def show_proposal(call: Call[InTenant, Nothing]) -> Reply:
-    return Reply(proposals.proposal_fields(proposals.find(call.tenant.log, call.path["id"])))
+    return Reply(
+        proposal_rendering.proposal_fields(proposals.find(call.tenant.log, call.path["id"]))
+    )
 
 
 def accept(call: Call[Nothing, Answered]) -> Reply:
     return Reply(
-        proposals.proposal_fields(proposals.accept(call.tenant.log, call.path["id"], call.now))
+        proposal_rendering.proposal_fields(
+            proposals.accept(call.tenant.log, call.path["id"], call.now)
+        )
     )
 
 
 def reject(call: Call[Nothing, Rejection]) -> Reply:
     log, id_, reason = call.tenant.log, call.path["id"], call.body.reason
-    return Reply(proposals.proposal_fields(proposals.reject(log, id_, call.now, reason)))
+    return Reply(proposal_rendering.proposal_fields(proposals.reject(log, id_, call.now, reason)))
 
 
 def undo(call: Call[Nothing, Answered]) -> Reply:
     return Reply(
-        proposals.proposal_fields(proposals.undo(call.tenant.log, call.path["id"], call.now))
+        proposal_rendering.proposal_fields(
+            proposals.undo(call.tenant.log, call.path["id"], call.now)
+        )
     )
 
 

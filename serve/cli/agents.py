@@ -357,12 +357,12 @@ def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
 @click.pass_obj
 def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> None:
     """Make statements and drafts rules, recorded as your words. You can shorten an ID."""
-    from store.log import lesson_commands
+    from store.plans import lesson_proposals
 
     settings = env.settings()
     with environment.open_log(settings) as log:
         wanted = _draft_ids(settings, log, ids)
-        made = [lesson_commands.accept(log, id_, environment.now()) for id_ in wanted]
+        made = [lesson_proposals.accept(log, id_, environment.now()) for id_ in wanted]
         if as_json:
             output.emit({"memories": [{"id": one.id, "seq": one.seq} for one in made]})
             return
@@ -382,13 +382,13 @@ def reject_lessons(
     env: Environment, /, ids: tuple[str, ...], reason: str | None, as_json: bool
 ) -> None:
     """Forget a statement, or stop a draft from being proposed again. You can shorten an ID."""
-    from store.log import lesson_commands
+    from store.plans import lesson_proposals
 
     settings = env.settings()
     with environment.open_log(settings) as log:
         wanted = _draft_ids(settings, log, ids)
         for id_ in wanted:
-            lesson_commands.reject(log, id_, environment.now(), reason)
+            lesson_proposals.reject(log, id_, environment.now(), reason)
     if as_json:
         output.emit({"rejected": wanted})
     else:

@@ -332,7 +332,7 @@ consolidate.add_command(JOB_COMMANDS["preview"])
 @click.pass_obj
 def review(env: Environment, /, as_json: bool) -> None:
     """Show each waiting plan step by step; on a terminal, ask what to do with it."""
-    from serve.reports.proposals import plan_fields
+    from serve.reports.proposal_rendering import plan_fields
     from store.plans import plans as kept
 
     with environment.open_log(env.settings()) as log:

@@ -30,7 +30,7 @@ def plans(context: click.Context, as_json: bool) -> None:
     """List what jobs proposed and its state, newest first."""
     if context.invoked_subcommand is not None:
         return
-    from serve.reports.proposals import plan_fields
+    from serve.reports.proposal_rendering import plan_fields
     from store.plans import plans as kept
 
     with environment.open_log(context.obj.settings()) as log:
@@ -91,6 +91,7 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
     @click.pass_obj
     def command(env: Environment, /, plan: str, dry_run: bool, as_json: bool) -> None:
         from store.plans import plans as kept
+        from store.plans import proposals
 
         with environment.open_log(env.settings()) as log:
             found = kept.find(log, plan)
@@ -99,10 +100,10 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
                     f"plan {found.id} belongs to {found.body.job}: "
                     f"run `mnemolog plans {verb} {plan}`"
                 )
-            act = kept.apply if verb == "apply" else kept.undo
-            print_outcome(
-                found if dry_run else act(log, found.id, environment.now()), as_json=as_json
-            )
+            if not dry_run:
+                act = proposals.accept if verb == "apply" else proposals.undo
+                found = kept.find(log, act(log, found.id, environment.now()).id)
+            print_outcome(found, as_json=as_json)
 
     return command
 
@@ -117,9 +118,12 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
 def reject_plan(env: Environment, /, plan: str, reason: str | None, as_json: bool) -> None:
     """Reject a plan: its steps are not proposed again."""
     from store.plans import plans as kept
+    from store.plans import proposals
 
     with environment.open_log(env.settings()) as log:
-        print_outcome(kept.reject(log, plan, environment.now(), reason), as_json=as_json)
+        id_ = kept.find(log, plan).id
+        proposals.reject(log, id_, environment.now(), reason)
+        print_outcome(kept.find(log, id_), as_json=as_json)
 
 
 plans.add_command(plan_command("apply"))
@@ -128,7 +132,7 @@ plans.add_command(plan_command("undo"))
 
 def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
     """Print a plan, for people or for programs."""
-    from serve.reports.proposals import plan_fields, plan_lines
+    from serve.reports.proposal_rendering import plan_fields, plan_lines
 
     if as_json:
         output.emit(plan_fields(plan))
@@ -159,8 +163,6 @@ def print_outcome(plan: "Plan", *, as_json: bool) -> None:
 
 
 # recommendations
-
-# letters of an id that are shown; two of a thousand begin alike
 
 
 @click.group(
@@ -219,7 +221,7 @@ def recommendations(
 @click.pass_obj
 def show_recommendation(env: Environment, /, id_: str, as_json: bool) -> None:
     """Show what a recommendation would do, as a diff. You can shorten its id."""
-    from serve.reports.proposals import step_lines
+    from serve.reports.proposal_rendering import step_lines
     from store.plans import recommendations as kept
 
     with environment.open_log(env.settings()) as log:
@@ -241,6 +243,7 @@ def accept_recommendations(
     env: Environment, /, ids: tuple[str, ...], dry_run: bool, as_json: bool
 ) -> None:
     """Accept: the change is applied as a plan, which `mnemolog plans undo` reverts."""
+    from store.plans import proposals
     from store.plans import recommendations as kept
 
     with environment.open_log(env.settings()) as log:
@@ -250,14 +253,13 @@ def accept_recommendations(
                 log, [recommendation_fields(one) for one in wanted], as_json=as_json
             )
             return
-        done = [kept.accept(log, one.id, environment.now()) for one in wanted]
+        done = [proposals.accept(log, one.id, environment.now()) for one in wanted]
     if as_json:
-        pairs = zip(wanted, done, strict=True)
-        output.emit({"accepted": [{"id": one.id, "plan": plan.id} for one, plan in pairs]})
+        output.emit({"accepted": [{"id": one.id, "plan": one.plan} for one in done]})
         return
-    for one, plan in zip(wanted, done, strict=True):
-        output.say(f"accepted {one.id[:SHORT]}: {one.what}, {len(plan.body.steps)} steps")
-        output.note(f"to undo it: `mnemolog plans undo {plan.id[:SHORT]}`")
+    for one, accepted in zip(wanted, done, strict=True):
+        output.say(f"accepted {one.id[:SHORT]}: {one.what}, {len(accepted.made)} steps")
+        output.note(f"to undo it: `mnemolog plans undo {str(accepted.plan)[:SHORT]}`")
 
 
 @recommendations.command(
@@ -271,12 +273,13 @@ def reject_recommendations(
     env: Environment, /, ids: tuple[str, ...], reason: str | None, as_json: bool
 ) -> None:
     """Reject: the same is not proposed again."""
+    from store.plans import proposals
     from store.plans import recommendations as kept
 
     with environment.open_log(env.settings()) as log:
         wanted = [kept.find(log, id_).id for id_ in ids]
         for id_ in wanted:
-            kept.reject(log, id_, environment.now(), reason)
+            proposals.reject(log, id_, environment.now(), reason)
     if as_json:
         output.emit({"rejected": wanted})
     else:

@@ -21,14 +21,14 @@ from serve.reader.filters import Filter
 from serve.reader.goals import Chain
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View, newest
-from serve.reports import proposals
-from serve.reports.proposals import Changed, Proposal, State
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import InvalidInput, NotFound
-from store.log import commands, lesson_commands
+from store.log import commands
 from store.log.commands import change_goal
 from store.log.event_kinds import GOAL_STATUSES, Forgotten, Revised
 from store.memories.memory import Memory
+from store.plans import lesson_proposals, proposals
+from store.plans.proposals import Changed, Proposal, State
 
 LESSONS_SHOWN = 200  # lessons, and rules that were never shown
 _LOWEST = -2.0  # below any impact: what is not known comes last
@@ -75,11 +75,11 @@ def lessons_blueprint(site: Site) -> Blueprint:
         opened, word = site.tenant(tenant), request.form.get("answer", "")
         here = back(tenant_url("lessons.index"))
         if word == "accept":
-            lesson_commands.accept(opened.log, id_, site.clock())
+            lesson_proposals.accept(opened.log, id_, site.clock())
             return site.done(here, "Accepted: it is a rule now.")
         if word != "forget":
             raise InvalidInput(f"answer accept or forget, not {word!r}")
-        forgotten = lesson_commands.reject(opened.log, id_, site.clock())
+        forgotten = lesson_proposals.reject(opened.log, id_, site.clock())
         if not isinstance(forgotten.body, Forgotten):
             return site.done(here, "Rejected: it is not proposed again.")
         fields = (("do", "restore"), ("id", id_), ("back", here))

@@ -18,9 +18,9 @@ from serve.reader.view import View, newest
 from serve.recall.context_block import Note, Part, note
 from store.agents import efforts
 from store.log.event_kinds import EPISODE, STATEMENT
-from store.log.lesson_commands import ACCEPTED
 from store.memories.episode import OUTCOME
 from store.memories.memory import Memory
+from store.plans.lesson_proposals import ACCEPTED
 from store.text.text_features import MAY_RULE
 
 BYTES = 2_000  # of the whole brief

@@ -25,8 +25,8 @@ from store.extracts import MAX_SOURCE
 from store.home.projects import git_root
 from store.log.event_kinds import Acted, Surfaced
 from store.log.events import Event
-from store.log.lesson_commands import ACCEPTED, DRAFTED
 from store.memories.memory import Memory
+from store.plans.lesson_proposals import ACCEPTED, DRAFTED
 
 MOST = 2  # lessons at a time
 

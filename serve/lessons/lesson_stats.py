@@ -18,8 +18,8 @@ from store.derived.feedback import Counts, Tally
 from store.home.instants import isoformat
 from store.log.event_kinds import STATEMENT
 from store.log.event_log import EventLog
-from store.log.lesson_commands import becomes
 from store.memories.memory import Memory
+from store.plans.lesson_proposals import becomes
 
 _MOST_STATED = 200
 SHOWN = ("surfaced", "followed", "ignored", "not_applicable")

@@ -34,9 +34,9 @@ from store.log.event_kinds import (
     Surfaced,
 )
 from store.log.event_log import EventLog
-from store.log.lesson_commands import MADE_A_RULE
 from store.memories.memory import Memory
 from store.memories.rows import Mask, MemoryRows
+from store.plans.lesson_proposals import MADE_A_RULE
 
 DAY = 86_400_000_000  # microseconds
 PERIODS: Mapping[str, int] = {"today": 1, "last_7_days": 7, "last_30_days": 30}

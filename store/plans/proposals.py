@@ -1,21 +1,18 @@
 """
-Proposals: what waits for a person's word, whoever made it, in one form; and the word itself.
+Proposals: every change that waits for a person's decision, in one form; one accept, reject, undo.
 
-A job's plan, a recommendation and a draft of a lesson are three things in the log and one to who
-answers them. A recommendation's own plan is part of it, and no proposal of its own.
+A job's plan, a recommendation and a lesson (a statement or draft) are written as different events
+and answered in the same way: the CLI, REST and the dashboard all call this module. A
+recommendation's own plan is part of it, not another proposal.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, Literal
 
-import msgspec
-
 from store.home.errors import Conflict, NotFound
-from store.home.instants import isoformat
-from store.log import commands, lesson_commands, log_queries
+from store.log import commands, log_queries
 from store.log.event_kinds import (
     Erased,
     Forgotten,
@@ -29,8 +26,8 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.log.lesson_commands import Proposal as Draft
-from store.plans import plans, recommendations
+from store.plans import lesson_proposals, plans, recommendations
+from store.plans.lesson_proposals import Proposal as Draft
 from store.plans.plans import Plan
 from store.plans.recommendations import Recommendation
 from store.text.excerpt import one_line
@@ -49,6 +46,17 @@ _STATES: Mapping[str, State] = {
     "undone": "undone",
 }
 _LONGEST = 200  # characters of a title
+VERBS = {
+    "recorded": "new",
+    "superseded": "replaced",
+    "archived": "archived",
+    "staled": "stale",
+    "restored": "current again",
+    "revised": "changed",
+    "linked": "linked",
+    "judged": "judged",
+    "adopted": "served",
+}
 # what a person is shown of a memory that is new
 _TOLD = ("content", "kind", "context", "action", "result", "tags", "key", "value", "importance")
 _TITLES: Mapping[What, str] = {
@@ -122,19 +130,19 @@ def find(log: EventLog, id_: str) -> Proposal:
         return _of_plan(plans.find(log, id_))
     if isinstance(body, Proposed):
         if body.what == "lesson":
-            draft = lesson_commands.read(told)
+            draft = lesson_proposals.read(told)
             return _of_draft(draft, _ids_forgotten(log, [draft.memory] if draft.memory else []))
         return _of_recommendation(recommendations.find(log, id_))
-    if told and lesson_commands.is_statement(told[0]):
+    if told and lesson_proposals.is_statement(told[0]):
         return _of_statement(log, told)
     raise NotFound(f"no proposal {id_!r}")
 
 
 def accept(log: EventLog, id_: str, now: int) -> Proposal:
-    """Do what is proposed; return it. Said twice it is done once.
+    """Apply a proposal, all of it or none; return it. Repeating it changes nothing.
 
-    Raise NotFound, Conflict for one that was answered otherwise, and PlanStale where what it rests
-    on has changed.
+    Raise NotFound, Conflict if it was rejected or undone, PlanStale if what it rests on has
+    changed.
     """
     found = find(log, id_)
     match found.sort:
@@ -145,14 +153,13 @@ def accept(log: EventLog, id_: str, now: int) -> Proposal:
         case "lesson":
             if found.state in ("rejected", "undone"):
                 raise Conflict(f"draft {id_} was {found.state}: record the memory yourself")
-            lesson_commands.accept(log, id_, now)
+            lesson_proposals.accept(log, id_, now)
     return find(log, id_)
 
 
 def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Proposal:
-    """Say no: the same is not proposed again; return it. Said twice it is said once.
-
-    Raise NotFound, and Conflict for one that was accepted.
+    """Reject a proposal, so that the same is not proposed again; return it. Repeating it changes
+    nothing. Raise NotFound, and Conflict if it was accepted.
     """
     match find(log, id_).sort:
         case "plan":
@@ -160,15 +167,15 @@ def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Prop
         case "recommendation":
             recommendations.reject(log, id_, now, reason)
         case "lesson":
-            lesson_commands.reject(log, id_, now, reason)
+            lesson_proposals.reject(log, id_, now, reason)
     return find(log, id_)
 
 
 def undo(log: EventLog, id_: str, now: int) -> Proposal:
-    """Take back what was accepted; return it. Said twice it is done once.
+    """Undo an accepted proposal; return it. Repeating it changes nothing.
 
-    Raise NotFound, Conflict for one that was not accepted, and PlanStale where what it made or
-    changed was changed since.
+    Raise NotFound, Conflict if it was not accepted, PlanStale if what it made or changed has
+    changed since.
     """
     found = find(log, id_)
     if found.state not in ("accepted", "undone"):
@@ -189,7 +196,7 @@ def _recommendations(log: EventLog) -> Iterator[Proposal]:
 
 
 def _drafts(log: EventLog) -> Iterator[Proposal]:
-    drafts = lesson_commands.every(log)
+    drafts = lesson_proposals.every(log)
     gone = _ids_forgotten(log, [one.memory for one in drafts if one.memory is not None])
     return (_of_draft(one, gone) for one in drafts)
 
@@ -266,9 +273,9 @@ def _of_draft(draft: Draft, forgotten: Set[str]) -> Proposal:
 
 
 def _of_statement(log: EventLog, told: Sequence[Event]) -> Proposal:
-    first, memory = told[0], lesson_commands.accepted_as(told[0])
+    first, memory = told[0], lesson_proposals.accepted_as(told[0])
     assert isinstance(first.body, Recorded)
-    kind = lesson_commands.becomes(first.body.insight_type)
+    kind = lesson_proposals.becomes(first.body.insight_type)
     said = {"content": first.body.content, "kind": kind}
     is_accepted = bool(log.known_ids([memory]))
     return Proposal(
@@ -362,140 +369,7 @@ def _words(found: Changed) -> str | None:
     return next((one for one in told if isinstance(one, str)), None)
 
 
-def proposal_summary(one: Proposal) -> dict[str, Any]:
-    """Return a proposal as a list sends it: `changes` counts its steps."""
-    return {
-        "id": one.id,
-        "sort": one.sort,
-        "job": one.job,
-        "state": one.state,
-        "at": isoformat(one.at),
-        "project": one.project,
-        "title": one.title,
-        "because": list(one.because),
-        "stale_because": list(one.stale_because),
-        "changes": len(one.made),
-        "left": one.left,
-        "plan": one.plan,
-        "memory": one.memory,
-        "model": one.model,
-        "cost_usd": one.cost_usd,
-    }
-
-
 def steps(one: Proposal, start: int = 0, most: int | None = None) -> tuple[Changed, ...]:
     """Return what a yes does, memory by memory, from a step on; up to `most` of them, or all."""
     end = None if most is None else start + most
     return tuple(map(_change_of, one.made[start:end]))
-
-
-def proposal_fields(one: Proposal) -> dict[str, Any]:
-    """Return a proposal as it is sent, step by step."""
-    return proposal_summary(one) | {"steps": msgspec.to_builtins(steps(one))}
-
-
-# Plans as people read them: the steps as a diff, each with its reason
-
-_LONGEST_VALUE = 160  # characters of a text in one line
-VERBS = {
-    "recorded": "new",
-    "superseded": "replaced",
-    "archived": "archived",
-    "staled": "stale",
-    "restored": "current again",
-    "revised": "changed",
-    "linked": "linked",
-    "judged": "judged",
-    "adopted": "served",
-}
-
-
-def plan_lines(plan: Plan) -> Iterator[str]:
-    """Yield the lines of a plan."""
-    body = plan.body
-    spent = f", {body.model}: {body.tokens:,} tokens, ${body.cost_usd:.4f}" if body.model else ""
-    yield (
-        f"plan {plan.id}  {body.job}  {plan.state}  {isoformat(plan.at)}  "
-        f"{len(body.steps)} steps of {body.looked_at:,} memories{spent}"
-    )
-    yield from (f"stale: {reason}" for reason in plan.because)
-    yield from (f"note: {note}" for note in body.notes)
-    yield from step_lines(body.steps)
-    if body.left:
-        yield ""
-        yield f"{body.left:,} more steps wait for the next plan"
-
-
-def step_lines(steps: Iterable[Step]) -> Iterator[str]:
-    """Yield the lines of some steps, each after an empty one; what becomes one is one."""
-    for into, some in groupby(steps, _into):
-        if into is None:
-            for step in some:
-                yield ""
-                yield from _step(step)
-        else:
-            yield ""
-            yield from _replacements(into, list(some))
-
-
-def _into(step: Step) -> str | None:
-    """Return the memory that a step lets take another's place, where it says which words hold."""
-    return str(step.body["by"]) if step.event == "superseded" and _holds(step) else None
-
-
-def _holds(step: Step) -> str:
-    return str(step.evidence.get("by_says", ""))
-
-
-def _replacements(into: str, some: Sequence[Step]) -> Iterator[str]:
-    """Yield what gives way to one memory, and then what holds in its place."""
-    is_update = any(step.evidence.get("kind") == "update" for step in some)
-    verb = "corrected by" if is_update else "merged into"
-    yield f"{verb}  {into}: {'; '.join(dict.fromkeys(step.why for step in some))}"
-    for step in some:
-        yield f"  - {_short(step.before.get('content', ''))}  ({step.subject})"
-    yield f"  + {_short(_holds(some[-1]))}"
-
-
-def _step(step: Step) -> Iterator[str]:
-    yield f"{VERBS[step.event]}  {step.subject}{_other(step)}: {step.why}"
-    if step.event == "revised":
-        if isinstance(text := step.evidence.get("text"), str):  # whose text stays as it is
-            yield f"  = {_short(text)}"
-        for name, value in step.body.items():
-            if name != "reason":
-                yield f"  - {name}: {_short(step.before.get(name))}"
-                yield f"  + {name}: {_short(value)}"
-    elif step.event == "recorded":
-        yield f"  + {_short(step.body.get('content', ''))}"
-    elif "content" in step.before:
-        sign = "+" if step.event == "restored" else "="
-        sign = "-" if step.event in ("superseded", "archived", "staled") else sign
-        yield f"  {sign} {_short(step.before['content'])}"
-
-
-def _other(step: Step) -> str:
-    if "by" in step.body:
-        return f" by {step.body['by']}" if step.event == "superseded" else ""
-    if "target" in step.body:
-        return f" {step.body.get('relation', '')} {step.body['target']}"
-    return ""
-
-
-def _short(value: Any) -> str:
-    text = " ".join(value.split()) if isinstance(value, str) else str(value)
-    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
-
-
-def plan_fields(plan: Plan) -> dict[str, Any]:
-    """Return a plan as JSON has it."""
-    found: dict[str, Any] = msgspec.to_builtins(plan.body)
-    return {
-        "plan": plan.id,
-        "state": plan.state,
-        "at": isoformat(plan.at),
-        "project": plan.project,
-        "because": list(plan.because),
-        "events": list(plan.events),
-        **found,
-    }
