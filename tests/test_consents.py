@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 from hook_session import Session, opened
 
 from serve.cli import main
-from serve.project_context import ProjectContexts
 from store.home import config, failures, projects
 from store.home.config import Settings
 from store.home.errors import ConfigError
+from store.home.project_context import ProjectContexts
 from store.home.projects import project_of
 
 CLIENT = "github.com/client/acme"

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from store.redaction import bulk_scan as secret_scan
 from store.redaction.labelled_secrets import NAMED
-from store.redaction.redact import find, redact, redact_value
+from store.redaction.redact import find, find_in_all, redact, redact_value
 from store.redaction.token_patterns import ISSUED, Pattern
 
 LOWER_HEX = "0123456789abcdef"
@@ -488,7 +487,7 @@ ODD = TEXTS.map(lambda text: text.replace("k", "\u212a").replace("i", "\u0130"))
 @given(st.lists(TEXTS | TEXTS.map(str.upper) | ODD, max_size=4))
 def test_many_texts_at_once_are_found_to_hold_what_each_one_does(texts: list[str]):
     each = [(place, secret) for place, text in enumerate(texts) for secret in find(text)]
-    assert list(secret_scan.find_in_all(pa.array(texts, pa.string()))) == each
+    assert list(find_in_all(pa.array(texts, pa.string()))) == each
 
 
 @settings(deadline=None, max_examples=400)

@@ -6,7 +6,7 @@ import pytest
 from agent import Agent
 from test_pretool import agent, tenants
 
-from store.extracts import MAX_LINE, MAX_LINES
+from store.agents.tool_calls import MAX_LINE, MAX_LINES
 from store.log.event_kinds import Acted
 from store.text import frame
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.parameters import InTenant, SentDraft, decode_cursor, encode_cursor, list_digest
 from serve.api.preconditions import IDEMPOTENCY_KEY, MARK, idempotency_key
-from serve.fields import ProjectName, TenantName
+from serve.reader.request_fields import ProjectName, TenantName
 from serve.reports.listing import Position
 from store.home.instants import new_id
 from store.home.projects import named_project

@@ -20,7 +20,7 @@ from serve.api import preconditions
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.parameters import InProject, InTenant, SentDraft
 from serve.api.preconditions import derive_id, first_use_check, idempotency_key, replay_header
-from serve.fields import Reason, TenantName
+from serve.reader.request_fields import Reason, TenantName
 from serve.reports import memory_detail
 from serve.reports.memory_detail import full_json_by_id
 from serve.server.open_tenants import OpenTenant

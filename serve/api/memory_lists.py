@@ -22,8 +22,8 @@ from serve.api.parameters import (
     list_digest,
     period,
 )
-from serve.fields import ProjectName
 from serve.reader.filters import Filter
+from serve.reader.request_fields import ProjectName
 from serve.reports.listing import Listing, Sort, State, all_memory_fields, page
 from store.home.errors import NotReady
 from store.home.projects import checked_project, named_project

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta, structs
 
 from serve.api.operation import Call
-from serve.fields import ProjectName, TenantName, When
 from serve.formatting import parse_time
+from serve.reader.request_fields import ProjectName, TenantName, When
 from serve.reports.listing import Position
 from store.home.errors import InvalidCursor, InvalidInput
 from store.home.instants import micros

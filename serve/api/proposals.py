@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.parameters import InProject, InTenant
-from serve.fields import Reason, TenantName
+from serve.reader.request_fields import Reason, TenantName
 from serve.reports import proposal_rendering
 from store.home.projects import named_project
 from store.plans import proposals

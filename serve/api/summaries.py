@@ -19,10 +19,10 @@ from msgspec import Meta
 
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.parameters import InProject, InTenant, Moment, Since, Until, parse_moment, period
-from serve.fields import Topic
 from serve.lessons import lesson_stats
 from serve.reader import goals
 from serve.reader.filters import Filter
+from serve.reader.request_fields import Topic
 from serve.reader.view import View
 from serve.reports import conflicts, graph_views, overviews
 from serve.reports.overviews import memory_item

@@ -14,10 +14,10 @@ import msgspec
 from serve import formatting
 from serve.cli import environment, output
 from serve.cli.environment import Environment
-from serve.project_context import recording_status
 from store.home.config import Settings
 from store.home.errors import InvalidInput, LogError
 from store.home.instants import isoformat
+from store.home.project_context import recording_status
 from store.log.event_kinds import MEMORY_KINDS, Recalled, Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event

@@ -33,7 +33,7 @@ def status(env: Environment, /, as_json: bool) -> None:
 
     Files are not read; `mnemolog doctor` does that.
     """
-    from serve.project_context import recording_status
+    from store.home.project_context import recording_status
 
     settings, fault = env.settings_and_fault()
     tenant = environment.chosen_tenant(settings)

@@ -196,9 +196,9 @@ for _host in TRANSCRIPT_HOSTS.values():
 def _sessions(
     settings: "Settings", log: "EventLog | None", host: "TranscriptHost", project: str | None
 ) -> "Sessions":
-    from serve.project_context import ProjectContexts
     from store.agents import prompt_classifier
     from store.home import pauses
+    from store.home.project_context import ProjectContexts
     from store.importers.transcript_events import Sessions
 
     places = ProjectContexts(settings)

@@ -158,7 +158,7 @@ def _findings(env: Environment) -> "list[Finding]":
 
 def _findings_on_recording(settings: Settings, fault: str) -> "list[Finding]":
     """Return what keeps sessions from being recorded: a broken file, a pause, a setting."""
-    from serve.project_context import recording_status
+    from store.home.project_context import recording_status
     from store.maintenance.checkup import Finding
 
     if fault:

@@ -15,7 +15,6 @@ from markupsafe import Markup
 
 from serve import formatting
 from serve.dashboard.page_context import Site, tenant_url
-from serve.project_context import current_pauses
 from serve.reports import charts
 from serve.reports.charts import render_figure, render_svg
 from serve.reports.holdings import EpisodeStorage, episode_storage
@@ -30,6 +29,7 @@ from serve.reports.tenant_statistics import (
 )
 from serve.reports.usefulness import Period, Usefulness
 from store.home.errors import LogError
+from store.home.project_context import current_pauses
 from store.log.event_log import EventLog
 from store.maintenance import quarantine
 from store.maintenance.checkup import alarm_text

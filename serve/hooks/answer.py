@@ -18,10 +18,10 @@ from serve.hooks import prompt, session, tool_use
 from serve.hooks.call import Call
 from serve.hosts.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Payload, Reply
 from serve.hosts.host import Host
-from serve.project_context import ProjectContext, ProjectContexts
 from serve.server.open_tenants import OpenTenants
 from store.home import pauses
 from store.home.errors import ConfigError, MnemologError
+from store.home.project_context import ProjectContext, ProjectContexts
 
 log = logging.getLogger("mnemolog")
 

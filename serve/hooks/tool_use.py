@@ -20,8 +20,7 @@ from serve.lessons.matching import RuleMatch
 from serve.lessons.rule_index import rules_for_tool
 from serve.recall.context_block import block, note, short_id
 from store.agents import efforts
-from store.agents.tool_calls import ToolUse, action_event
-from store.extracts import MAX_SOURCE
+from store.agents.tool_calls import MAX_SOURCE, ToolUse, action_event
 from store.home.projects import git_root
 from store.log.event_kinds import Acted, Surfaced
 from store.log.events import Event

@@ -31,9 +31,9 @@ from serve.mcp_server.protocol import (
 )
 from serve.mcp_server.tool_context import ToolContext
 from serve.mcp_server.tools import tools
-from serve.project_context import ProjectContexts
 from serve.server.open_tenants import OpenTenants
 from store.home.errors import InvalidInput, MnemologError, NotFound
+from store.home.project_context import ProjectContexts
 
 _STATUSES = {METHOD_NOT_FOUND: HTTPStatus.NOT_FOUND, OUT_OF_SCOPE: HTTPStatus.FORBIDDEN}
 _PRODUCT = re.compile(r"[^/\s]{1,200}")  # the name in `codex-mcp-client/0.169.0`

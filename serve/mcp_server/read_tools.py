@@ -7,12 +7,12 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from serve.fields import Kinds, Query, Topic, When
 from serve.formatting import parse_optional_time
 from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note, recall_note
 from serve.reader.filters import Filter
 from serve.reader.goals import open_goals
 from serve.reader.memory_json import role
+from serve.reader.request_fields import Kinds, Query, Topic, When
 from serve.reader.view import View, newest
 from serve.recall.request import Asker, RecallRequest, answer
 from serve.reports import overviews

@@ -13,11 +13,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from serve.fields import Importance, Progress, Reason
 from serve.mcp_server.read_tools import MemoryId, Project
 from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note
 from serve.reader import goals as every
 from serve.reader.filters import Filter
+from serve.reader.request_fields import Importance, Progress, Reason
 from serve.reader.view import View, newest
 from store.home.errors import InvalidInput
 from store.log import commands

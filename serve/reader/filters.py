@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from serve.fields import Kinds
+from serve.reader.request_fields import Kinds
 from serve.reader.tail import Tail
 from serve.reader.tail_storage import Columns
 from store.log.event_kinds import Tier

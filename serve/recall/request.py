@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from serve.fields import ProjectName, Query, Reason, TenantName
 from serve.reader.filters import FieldFilters, Filter, field_filters
 from serve.reader.memory_json import role, short_json
 from serve.reader.reader import Reader
+from serve.reader.request_fields import ProjectName, Query, Reason, TenantName
 from serve.reader.view import View
 from serve.recall.analysis import default_question
 from serve.recall.recall import Answer, Hit, Timings, recall

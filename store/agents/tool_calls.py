@@ -1,17 +1,22 @@
 """
 Tool calls: what a host reports of one use of a tool, and the action event that is kept of it.
+
+Of a tool's output the event keeps a few telling lines: errors, addresses, settings, versions,
+counts. Of an edit it keeps the names that it and the edited file define: a later task that speaks
+of one of them is about this file, though it never names the file. All are found by plain patterns,
+each bounded in what it looks at.
 """
 
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
+from pathlib import PurePath
 from typing import Any
 
 from store.agents import efforts
 from store.agents.json_fields import LONGEST_ID, ending, mapping, text
-from store.extracts import defined_names, is_settings, telling_lines
 from store.log.event_kinds import Acted, Doing
 from store.text import frame
 
@@ -217,7 +222,7 @@ def action_event(
         files=files[:MAX_ACTION_FILES],
         passed=passed,
         error=_end(tool.output) if has_failed else None,
-        output=None if has_failed or is_edit else telling_lines(frame.strip(tool.output)) or None,
+        output=None if has_failed or is_edit else key_lines(frame.strip(tool.output)) or None,
         names=_names(tool, sources) if is_edit and not has_failed else (),
     )
     is_telling = tool.doing == "read" and kept.output and any(map(is_settings, files))
@@ -233,3 +238,86 @@ def _names(tool: ToolUse, sources: Iterable[str]) -> tuple[str, ...]:
 def _end(output: str) -> str | None:
     """Return the end of what a failed tool wrote, without any block of ours."""
     return frame.strip(output)[-MAX_ERROR:].strip() or None
+
+
+MAX_LINES = 4
+MAX_LINE = 200  # characters
+MAX_LOOKED_AT = 400  # lines
+MAX_NAMES = 60  # of one file, or of one edit
+MAX_SOURCE = 512 * 1024  # bytes of a file
+
+_NUMBERED = re.compile(r"^\s*\d+(?:\u2192|\t)")  # as an agent's Read tool shows a line
+_TELLING = (
+    (4, re.compile(r"\w(?:Error|Exception|Failure)\b|\b(?:panicked|FATAL|Caused by)\b|^error\b")),
+    (3, re.compile(r"\b(?:error|failed|failure|fatal|denied|refused|not found)\b", re.IGNORECASE)),
+    (
+        3,
+        re.compile(
+            r"[a-z][a-z0-9+.-]{0,20}://\S|\b(?:\d{1,3}\.){3}\d{1,3}\b|[\w.-]{1,60}:\d{2,5}\b|\w@\w"
+        ),
+    ),
+    (3, re.compile(r"^(?:export )?[A-Z][A-Z0-9_]+ ?[=:] ?\S|^(?:- ?)?[\w.-]+ ?[:=] ?\S")),
+    (
+        2,
+        re.compile(
+            r"\b\d[\d.,]{0,20} ?(?:[a-z%]|\w{1,30}ed\b)|\b(?:total|tests?|rows?|build)\b.{0,60}\d",
+            re.I,
+        ),
+    ),
+    (2, re.compile(r"\bv?\d+\.\d+(?:\.\d+)?\b|\b\d{2,}\b")),
+    (
+        1,
+        re.compile(
+            r"[\w.-]{1,60}/[\w./-]|\b\w{1,60}\.(?:py|ts|js|go|rs|java|rb|c|cpp|h|yml|yaml|json)\b"
+        ),
+    ),
+)
+# files that say where things are and how they are set, rather than do something
+_SETTINGS = frozenset(
+    """.env .example .yml .yaml .toml .ini .cfg .conf .properties .json .md .txt .rst .tf .tfvars
+    .sh .xml .gradle .lock .service .csv .sql""".split()
+)
+_SETTINGS_NAMES = re.compile(
+    r"(?:^\.env|readme|dockerfile|makefile|justfile|procfile|podfile)", re.I
+)
+_DEFINITION = re.compile(
+    r"^[ \t]*(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|pub"
+    r"|override|virtual|inline|open|sealed|data|const|unsafe)(?:\([^)\n]{0,20}\))?[ \t]+){0,5}"
+    r"(?:def|class|function|func|fn|fun|struct|interface|enum|trait|type|impl|module|object|protocol"
+    r"|record|const|resource|variable|create[ \t]+table|defmodule|defp|macro_rules!)[ \t]+"
+    r"(?:\([^)\n]{0,60}\)[ \t]*)?[\"'`]?([^\W\d][\w.]{1,63})",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def key_lines(output: str, most: int = MAX_LINES) -> str:
+    """The lines of a tool's output that tell most, in their order, one a line.
+
+    An output of so few lines is telling as it is; one in which nothing tells anything gives "".
+    """
+    found = (" ".join(_NUMBERED.sub("", line).split()) for line in output.splitlines())
+    lines = [line[:MAX_LINE] for line in found if line]
+    if len(lines) > MAX_LOOKED_AT:  # the beginning says what it is, the end what came of it
+        lines = [*lines[: MAX_LOOKED_AT // 4], *lines[-MAX_LOOKED_AT * 3 // 4 :]]
+    if len(lines) > most:
+        worth = [_worth(line) for line in lines]
+        # of equals the later: a run's outcome stands at its end
+        best = sorted(range(len(lines)), key=lambda at: (-worth[at], -at))[:most]
+        lines = [lines[at] for at in sorted(best) if worth[at]]
+    return "\n".join(dict.fromkeys(lines))
+
+
+def is_settings(path: str) -> bool:
+    """Whether a file tells where things are and how they are set, by its name."""
+    name = PurePath(path.replace("\\", "/")).name
+    return PurePath(name).suffix.lower() in _SETTINGS or bool(_SETTINGS_NAMES.search(name))
+
+
+def defined_names(source: str, most: int = MAX_NAMES) -> tuple[str, ...]:
+    """The first names that a file defines (functions, classes, tables), in their order."""
+    names = dict.fromkeys(found[1] for found in _DEFINITION.finditer(source))
+    return tuple(islice(names, most))
+
+
+def _worth(line: str) -> int:
+    return sum(weight for weight, pattern in _TELLING if pattern.search(line))

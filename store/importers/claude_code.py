@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from store.extracts import MAX_SOURCE
+from store.agents.tool_calls import MAX_SOURCE
 from store.home.instants import LATEST, micros
 from store.importers.source_files import UNREADABLE, decode_json, is_source_file, read_records
 from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, human_text

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from store.agents.json_fields import ending
-from store.agents.tool_calls import ToolUse, tool_use
-from store.extracts import defined_names
+from store.agents.tool_calls import ToolUse, defined_names, tool_use
 from store.home.instants import LATEST, micros
 from store.text import frame
 

@@ -28,7 +28,6 @@ from store.log.log_head import numbers
 from store.maintenance import quarantine
 from store.memories.memory import ACTIVE, FORGOTTEN, STALE, STATES
 from store.memories.parts import MemoryParts, Places, fields_of, parts_of
-from store.redaction import bulk_scan as secret_scan
 from store.redaction import redact
 from store.snapshots.projection import Built, Part, Tables
 from store.text import frame
@@ -241,7 +240,7 @@ def no_secrets(audited: AuditInput) -> AuditResult:
     """
     found: dict[str, str] = {}  # what was found first, by memory
     for ids, texts in _texts(audited):
-        for place, secret in secret_scan.find_in_all(texts):
+        for place, secret in redact.find_in_all(texts):
             found.setdefault(str(ids[place]), secret.kind)
     for ids, texts in _metadata(audited):
         for place, text in enumerate(texts.to_pylist()):

@@ -203,7 +203,7 @@ _SAID = rf"{_QUOTE}?(?:[ ](?:is|was|to|ist|es|est|=)[ :]{{1,2}}|[ ]?\|[ ]?|\t)"
 _SPACED = rf"(?:{_SAID}|[ \t]{{1,4}})"  # as of a setting: the name, the value
 
 
-def _assigned() -> Iterator[tuple[str, str, str, Callable[[str], bool]]]:
+def _assignments() -> Iterator[tuple[str, str, str, Callable[[str], bool]]]:
     passwords = (*" ".join(_PASSWORD_NAMES).split(), *_SPACED_NAMES)
     names = [("password", name, name, is_password, is_given_password) for name in passwords]
     names += [
@@ -234,5 +234,5 @@ def _assigned() -> Iterator[tuple[str, str, str, Callable[[str], bool]]]:
 
 NAMED = tuple(
     Pattern(kind, cue, regex, is_secret, re.ASCII | re.MULTILINE)
-    for kind, cue, regex, is_secret in (*_INTRODUCED, *_assigned())
+    for kind, cue, regex, is_secret in (*_INTRODUCED, *_assignments())
 )

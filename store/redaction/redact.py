@@ -4,23 +4,134 @@ Secrets out, before anything reaches the disk.
 `redact` leaves the kind of a secret and four hex digits of its hash, so that two mentions of
 one credential can be recognised as the same. What must stay true: redacting twice changes
 nothing, nothing is found in a redacted text, and a text without a secret is the same object.
+
+A secret is also found where something splits it. Mail breaks a line with `=` (RFC 2045, 6.7), a
+shell with a backslash, a terminal at its width, and invisible characters come with what is pasted;
+so a text is searched as it stands and as it reads without those gaps (`Joined`).
+
+`find_in_all` gives the verdicts of `find` for many texts, for far less where few hold a secret: the
+literal cues of all patterns are searched at once by RE2 (https://github.com/google/re2), in time
+linear in the text, and only a text with a cue is read pattern by pattern.
 """
 
 import hashlib
 import re
-from bisect import bisect
-from collections.abc import Sequence
+from bisect import bisect, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
 from threading import Lock
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from store.redaction import line_joins, token_patterns
+from store.redaction import token_patterns
 from store.redaction.labelled_secrets import NAMED
-from store.redaction.line_joins import Joined
-from store.redaction.secret_values import is_mixed, is_placeholder
+from store.redaction.secret_values import PIECE, is_mixed, is_placeholder
 from store.redaction.token_patterns import BLOCKS, ISSUED, WORDS, Pattern
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# soft hyphen, joiners and marks of width nought, of direction, of variation; of them no word is
+# made: what is left without them reads the same
+UNSEEN = (
+    "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
+    "\ufe00-\ufe0f\ufeff"
+)
+CONTINUED = r"=\r?\n|\\\r?\n"
+WIDE = 60  # characters: a shorter line was not broken at the width of a window
+LONG = 20  # characters without white space in the shortest credential known by itself
+
+_UNSEEN = re.compile(f"[{UNSEEN}]+")
+_SOFT = re.compile(rf"(?:[{UNSEEN}]|{CONTINUED})+")
+_LONG_WORD = re.compile(rf"\S{{{LONG},}}+\s?")
+_DRAWN = re.compile(r"[0-9A-Z]")
+_WIDE_FORM = re.compile("[\uff01-\uff5e]")
+_HARD = re.compile(r"(?<=[\w+/=.~-])\r?\n(?=[\w+/=.~-])", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A text without its gaps; `starts` are the places in it of the pieces between them, `befores`
+    the places of those in the text as it was.
+    """
+
+    text: str
+    starts: tuple[int, ...]
+    befores: tuple[int, ...]
+
+    def before(self, start: int, end: int) -> tuple[int, int]:
+        """Return where a part of this text stood; `end` is behind its last character."""
+        return self._place(start), self._place(end - 1) + 1
+
+    def first_gap(self, start: int) -> int:
+        """Return the first place behind `start` where something was taken out; else the end."""
+        piece = bisect_right(self.starts, start)
+        return self.starts[piece] if piece < len(self.starts) else len(self.text)
+
+    def _place(self, at: int) -> int:
+        piece = bisect_right(self.starts, at) - 1
+        return self.befores[piece] + at - self.starts[piece]
+
+
+def join_continuations(text: str) -> Joined | None:
+    """Return a text without what nobody sees and without continued line ends; None: it has none."""
+    has_unseen = not text.isascii() and _UNSEEN.search(text)
+    if not has_unseen and "=\n" not in text and "\\\n" not in text and "\r\n" not in text:
+        return None
+    return _without(text, [found.span() for found in _SOFT.finditer(text)])
+
+
+def join_wraps(text: str) -> Joined | None:
+    """Return a text without the ends of lines that look broken at a width; None: it has none."""
+    if len(text) <= WIDE or "\n" not in text:
+        return None
+    return _without(text, list(_wraps(text)))
+
+
+def long_words(text: str) -> Joined | None:
+    """Return the words of a text of at least `LONG` characters that have a digit or a capital, as
+    what is drawn at random has; each with the character behind it, nothing else between them.
+    None: it has none.
+    """
+    starts, befores, pieces = [], [], []
+    length = 0
+    for word in _LONG_WORD.finditer(text):
+        if _DRAWN.search(word[0]) is None:
+            continue
+        starts.append(length)
+        befores.append(word.start())
+        pieces.append(word[0])
+        length += len(word[0])
+    return Joined("".join(pieces), tuple(starts), tuple(befores)) if pieces else None
+
+
+def fold_wide_forms(text: str) -> str:
+    """Return `text` with the wide forms of ASCII characters as those characters, of one length."""
+    return _WIDE_FORM.sub(lambda found: chr(ord(found[0]) - 0xFEE0), text)
+
+
+def _wraps(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        if end - start >= WIDE and (found := _HARD.search(text, end - 2, end + 2)):
+            yield found.span()
+        start = end + 1
+
+
+def _without(text: str, gaps: list[tuple[int, int]]) -> Joined | None:
+    if not gaps:
+        return None
+    pieces, starts, befores = [], [], []
+    at = length = 0
+    for start, end in (*gaps, (len(text), len(text))):
+        starts.append(length)
+        befores.append(at)
+        pieces.append(text[at:start])
+        length += start - at
+        at = end
+    return Joined("".join(pieces), tuple(starts), tuple(befores))
+
 
 JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
 
@@ -34,7 +145,7 @@ _SHORTEST_NAMED = 6
 _Groups: TypeAlias = tuple[tuple[str, list[tuple[str, list[tuple[int, Pattern]]]]], ...]
 
 
-def _grouped(patterns: Sequence[Pattern]) -> _Groups:
+def _by_root(patterns: Sequence[Pattern]) -> _Groups:
     """Return the cues of patterns by what some share, for which a text is searched first, and of
     each cue its patterns with their places.
     """
@@ -56,7 +167,11 @@ def _version() -> str:
 
 VERSION = _version()  # of the patterns: what was built with others is built anew
 _ROOTS = ("pass", "auth", "key", "token", "secret", "sess", "login")
-_BLOCK_CUES, _WORD_CUES, _NAMED_CUES = _grouped(BLOCKS), _grouped(WORDS), _grouped(NAMED)
+_BLOCK_CUES, _WORD_CUES, _NAMED_CUES = (
+    _by_root(BLOCKS),
+    _by_root(WORDS),
+    _by_root(NAMED),
+)
 
 
 @dataclass(frozen=True)
@@ -72,43 +187,43 @@ def find(text: str) -> list[Secret]:
     One that is split, by what nobody sees or at the end of a line, is found as a whole.
     """
     is_word = text.isalnum()
-    if is_word and len(text) < line_joins.LONG:
+    if is_word and len(text) < LONG:
         return []
     if "[redacted:" in text:
         text = _REDACTED.sub(_blank, text)
     if not text.isascii():
-        text = line_joins.fold_wide_forms(text)
-    found, cued = _in(text)
-    if (whole := line_joins.join_continuations(text)) is not None:
-        found = _widened(found, whole, _in(whole.text)[0])
-    if cued and (whole := line_joins.join_wraps(text)) is not None:
-        found = _widened(found, whole, _unwrapped(cued, found, whole))
+        text = fold_wide_forms(text)
+    found, cued = _scan(text)
+    if (whole := join_continuations(text)) is not None:
+        found = _merge_joined(found, whole, _scan(whole.text)[0])
+    if cued and (whole := join_wraps(text)) is not None:
+        found = _merge_joined(found, whole, _find_wrapped(cued, found, whole))
     return found
 
 
 def redact(text: str) -> str:
     """Return `text` with each secret replaced by `[redacted:<kind>:<4 hex of its sha256>]`."""
-    if len(text) < _LONG:
-        return _redacted(text)
+    if len(text) < _CACHED_FROM:
+        return _replace_secrets(text)
     # a long text is redacted as it is written, and soon again as it is read
     with _looking_up:
-        if text in _clean:
+        if text in _clean_texts:
             return text
-    found = _redacted(text)
+    found = _replace_secrets(text)
     if found == text:
         with _looking_up:
-            _clean[text] = None
-            while len(_clean) > _KNOWN:
-                del _clean[next(iter(_clean))]
+            _clean_texts[text] = None
+            while len(_clean_texts) > _MOST_CACHED:
+                del _clean_texts[next(iter(_clean_texts))]
     return found
 
 
-_LONG, _KNOWN = 4_096, 64  # characters; texts
-_clean: dict[str, None] = {}  # the last long texts without a secret
+_CACHED_FROM, _MOST_CACHED = 4_096, 64  # characters; texts
+_clean_texts: dict[str, None] = {}  # the last long texts without a secret
 _looking_up = Lock()
 
 
-def _redacted(text: str) -> str:
+def _replace_secrets(text: str) -> str:
     # Taking one secret out can uncover another, so until none is left. Each round
     # shortens what is not a placeholder, hence it ends.
     while secrets := find(text):
@@ -155,19 +270,19 @@ def _names_a_secret(key: str) -> bool:
     return _SECRET_NAME.search(key) is not None
 
 
-def _in(text: str) -> tuple[list[Secret], list[Pattern]]:
+def _scan(text: str) -> tuple[list[Secret], list[Pattern]]:
     """Return the secrets of a text, and the patterns whose credentials may go on over a line."""
-    blocks = _cued(_BLOCK_CUES, text)
+    blocks = _patterns_in(_BLOCK_CUES, text)
     found = _matches(blocks, text, text)
     words: list[Pattern] = []
-    if (long := line_joins.long_words(text)) is not None:
-        words = _cued(_WORD_CUES, long.text)
+    if (long := long_words(text)) is not None:
+        words = _patterns_in(_WORD_CUES, long.text)
         for secret in _matches(words, long.text, long.text):
             start, end = long.before(secret.start, secret.end)
             found.append(Secret(secret.kind, start, end))
     if not text.isalnum():  # a name and its value have something between them
         lowered = _lower(text)
-        found += _matches(_cued(_NAMED_CUES, lowered), lowered, text)
+        found += _matches(_patterns_in(_NAMED_CUES, lowered), lowered, text)
         found += [
             Secret(kind, start, end)
             for kind, start, end in token_patterns.container_secrets(lowered)
@@ -177,7 +292,7 @@ def _in(text: str) -> tuple[list[Secret], list[Pattern]]:
     return _without_overlaps(found), cued
 
 
-def _unwrapped(cued: list[Pattern], found: list[Secret], whole: Joined) -> list[Secret]:
+def _find_wrapped(cued: list[Pattern], found: list[Secret], whole: Joined) -> list[Secret]:
     """Return the issued secrets that go on over the end of a line, which may be its own.
 
     One that is found without the next line goes on there only if that looks like a part of it.
@@ -191,7 +306,7 @@ def _unwrapped(cued: list[Pattern], found: list[Secret], whole: Joined) -> list[
     ]
 
 
-def _widened(found: list[Secret], whole: Joined, more: list[Secret]) -> list[Secret]:
+def _merge_joined(found: list[Secret], whole: Joined, more: list[Secret]) -> list[Secret]:
     """Return secrets of a text, and those that are only whole in `whole`; those that overlap as
     one.
     """
@@ -220,7 +335,7 @@ def _matches(patterns: Sequence[Pattern], seen: str, text: str) -> list[Secret]:
     return found
 
 
-def _cued(groups: _Groups, seen: str) -> list[Pattern]:
+def _patterns_in(groups: _Groups, seen: str) -> list[Pattern]:
     """Return the patterns whose cue is in `seen`, in their order."""
     there: list[tuple[int, Pattern]] = []
     for root, cues in groups:
@@ -258,3 +373,40 @@ def _blank(match: re.Match[str]) -> str:
 def _label(kind: str, secret: str) -> str:
     digest = hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
     return f"[redacted:{kind}:{digest[:4]}]"
+
+
+# most texts hold a dash, a dot or a colon, so what their patterns ask for at least is looked for
+_STRICTER = (
+    r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27}",  # of Discord
+    rf"[A-Za-z0-9]{{{PIECE}}}[-_.~:|]",
+    rf"[-_.~:|][A-Za-z0-9]{{{PIECE}}}",
+)
+
+
+def _any(parts: Iterable[str]) -> str:
+    return "|".join(sorted(set(parts)))
+
+
+_HAS_ISSUED = _any((*_STRICTER, *(re.escape(one.cue) for one in ISSUED if len(one.cue) > 1)))
+_HAS_LONG = rf"\S{{{LONG}}}"
+# cues of lower-cased text: RE2 folds case as Unicode does, but the dotted capital I lowers to two
+_HAS_NAMED = _any(re.escape(one.cue) for one in NAMED) + "|cookie|\u0130"
+
+# what splits a cue, and what writes it in wide letters: all that hold one are read
+_HAS_SPLIT = rf"[{UNSEEN}]|{CONTINUED}|[" + "\uff01-\uff5e]"
+
+
+def find_in_all(texts: "pa.Array") -> Iterator[tuple[int, Secret]]:
+    """Yield the place of a text, and a secret found in it, for all secrets of texts."""
+    import numpy as np  # audits only: whoever writes a memory loads neither
+    import pyarrow.compute as pc
+
+    issued = pc.and_(
+        pc.match_substring_regex(texts, _HAS_ISSUED), pc.match_substring_regex(texts, _HAS_LONG)
+    )
+    named = pc.match_substring_regex(texts, _HAS_NAMED, ignore_case=True)
+    split = pc.match_substring_regex(texts, _HAS_SPLIT)
+    suspects = pc.fill_null(pc.or_(pc.or_(issued, named), split), False)
+    for place in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)).tolist():
+        for secret in find(texts[place].as_py()):
+            yield place, secret

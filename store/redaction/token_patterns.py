@@ -35,8 +35,8 @@ class Pattern:
         return re.compile(self.expression, self.flags)
 
 
-def _opening(prefix: str) -> str:
-    """Return the expression of `prefix` where a word starts, or after an escape: `\\n`, `%3D`.
+def _at_start(prefix: str) -> str:
+    """The expression of `prefix` where a word starts, or after an escape: `\\n`, `%3D`.
 
     What stands before is looked at after the prefix is found, which `re` finds far faster.
     """
@@ -164,9 +164,12 @@ _LOOSE = frozenset(  # words start like these too
 UUID = r"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"
 _WORD = r"(?<![\w.-])"
 _SHAPED = (
-    *(("launchdarkly-key", prefix, _opening(prefix) + UUID) for prefix in ("sdk-", "api-", "mob-")),
-    ("mnemolog-token", "mnemo_", _opening("mnemo_") + r"[0-9a-f]{12}_[\w-]{43}"),
-    ("sendgrid-key", "SG.", _opening("SG.") + r"[\w-]{16,40}\.[\w-]{16,80}"),
+    *(
+        ("launchdarkly-key", prefix, _at_start(prefix) + UUID)
+        for prefix in ("sdk-", "api-", "mob-")
+    ),
+    ("mnemolog-token", "mnemo_", _at_start("mnemo_") + r"[0-9a-f]{12}_[\w-]{43}"),
+    ("sendgrid-key", "SG.", _at_start("SG.") + r"[\w-]{16,40}\.[\w-]{16,80}"),
     (
         "slack-webhook",
         "hooks.slack.com/",
@@ -190,16 +193,16 @@ _SHAPED = (
     ("telegram-token", ":A", r"(?<![0-9])[0-9]{8,10}:A[\w-]{33,}"),
     ("discord-token", ".", r"(?:(?<![\w.-])|(?<=\\[nrt]))[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}"),
     ("sentry-dsn", "://", r"://([0-9a-f]{32})(?::[0-9a-f]{32})?@[\w.-]{1,100}/[0-9]"),
-    ("airtable-token", "pat", _opening("pat") + r"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
+    ("airtable-token", "pat", _at_start("pat") + r"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
     ("airtable-token", ".v1.", _WORD + r"[A-Za-z0-9]{5,80}\.v1\.[\w-]{5,200}\.[0-9a-f]{20,}"),
     ("authress-key", ".acc", r"(?:sc|ext|scauth|authress)_\w{5,30}\.\w{4,6}\.acc[\w.+/=-]{40,}"),
     ("harness-key", "at.", r"\b[ps]at\.[\w-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}"),
     ("terraform-token", ".atlasv1.", r"(?<![A-Za-z0-9])[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}"),
-    ("cloudflare-key", "cf", _opening("cf") + r"(?:[uak]t?_[A-Za-z0-9]{40}[0-9a-f]{8})"),
+    ("cloudflare-key", "cf", _at_start("cf") + r"(?:[uak]t?_[A-Za-z0-9]{40}[0-9a-f]{8})"),
     (
         "onepassword-key",
         "A3-",
-        _opening("A3-") + r"[0-9A-Z]{6}-[0-9A-Z]{6}-?[0-9A-Z]{5}(?:-[0-9A-Z]{5}){3}",
+        _at_start("A3-") + r"[0-9A-Z]{6}-[0-9A-Z]{6}-?[0-9A-Z]{5}(?:-[0-9A-Z]{5}){3}",
     ),
     ("maxmind-key", "_mmk", _WORD + r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk"),
     ("mailchimp-key", "-us", r"(?<![A-Za-z0-9])[0-9a-f]{32}-us[0-9]{1,2}\b"),
@@ -239,7 +242,7 @@ def _blocks() -> Iterator[Pattern]:
 def _words() -> Iterator[Pattern]:
     for kind, alphabet, least, prefixes in _PREFIXED:
         for prefix in prefixes.split():
-            regex = rf"{_opening(prefix)}[{alphabet}]{{{least},}}"
+            regex = rf"{_at_start(prefix)}[{alphabet}]{{{least},}}"
             is_secret = secret_values.is_drawn if prefix in _LOOSE else secret_values.is_varied
             yield Pattern(kind, prefix, regex, is_secret, re.ASCII)
     for kind, cue, regex in _SHAPED:
@@ -252,10 +255,8 @@ WORDS = tuple(_words())  # credentials without white space in them; cues are cas
 ISSUED = (*BLOCKS, *WORDS)
 
 
-# Credentials recognised by what they lie in: each value of a cookie header, of a Kubernetes
-# Secret.
-#
-# Their names are anybody's, so no name gives them away.
+# The values of a cookie header and of a Kubernetes Secret: their names are anybody's, so they are
+# recognised by what they lie in.
 
 _COOKIES = re.compile(r"cookie[\"']?\]?(?:[ ]?[:=][ ]?|[ ])[\"']?([^\n\x00\"']{16,}+)")
 _COOKIE = re.compile(r"[^\s=;]=([^;\s,\x00]{16,}+)")

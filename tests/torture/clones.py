@@ -10,9 +10,9 @@ from unittest.mock import patch
 
 from torture.outcome import Outcome, Scale
 
-from serve.project_context import ProjectContexts
 from store.home import projects
 from store.home.config import Settings
+from store.home.project_context import ProjectContexts
 
 CLIENT = "github.com/client/acme"
 OWN = "github.com/evil/acme"

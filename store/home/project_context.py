@@ -1,5 +1,5 @@
 """
-Place: what a working directory stands for, its project and the settings as seen from there.
+Project context: the project of a working directory, and the settings as seen from there.
 
 Whoever asks (a hook, a tool of an agent) names its directory; one server answers for all of them.
 What is recorded there holds from when the file that says so is written: a settings file is parsed
@@ -39,7 +39,7 @@ class ProjectContext:
 
 
 class ProjectContexts:
-    """The places asked for of late. Threads may share it."""
+    """The contexts asked for of late. Threads may share it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -47,11 +47,11 @@ class ProjectContexts:
         self.pauses = Pauses(settings.home)
 
     def of(self, cwd: str | None) -> ProjectContext:
-        """Return the place of a directory; of None, what the settings of the server say."""
+        """Return the context of a directory; of None, what the settings of the server say."""
         return self._kept(cwd, int(time.monotonic() / _KEPT_S), self._marks(cwd))
 
     def off(self, place: ProjectContext, session: str, cwd: str | None, now: int) -> str:
-        """Return why nothing of a session is recorded in a place, in words; "" where it is.
+        """The reason why nothing of a session is recorded in a place; "" where it is recorded.
 
         `now` is microseconds UTC.
         """
@@ -112,7 +112,7 @@ class ProjectContexts:
 
 
 def pause_text(pause: Pause) -> str:
-    """Return what is told of a pause: what it is of, and how it ends."""
+    """A pause in words: what it is of, and how it ends."""
     by = "by MNEMOLOG_OFF" if pause.is_of_a_run else ""
     return f"{pause.what} is paused {by}".rstrip() + f": `{pause.resume}`"
 
@@ -140,9 +140,6 @@ def _mark(path: Path) -> object:
     except (OSError, ValueError) as error:
         return type(error).__name__
     return path, found.st_mtime_ns, found.st_size, found.st_ino
-
-
-# Recording: what of a session is written to the log as seen from a place, and what is paused.
 
 
 def current_pauses(home: Path, now: int) -> tuple[list[Pause], str]:

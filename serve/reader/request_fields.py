@@ -1,5 +1,6 @@
 """
-Fields that REST and MCP both take, each declared once: a bound changed here changes both schemas.
+Request fields that REST and MCP both take, each declared once: a bound changed here changes both
+schemas.
 
 What a memory is made of (ids, tags, keys, importance) is declared with the kinds of event, for the
 log too.
