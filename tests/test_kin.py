@@ -11,7 +11,7 @@ from serve.recall.request import RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
 from store.home.tenant import tenant
-from store.index import prefix_expansion, segments
+from store.index import segments
 from store.index.postings import KIN_SHARE, PostingsIndex, index
 from store.log import commands
 from store.log.commands import Draft
@@ -68,20 +68,19 @@ def test_a_word_that_is_held_has_no_kin():
 def test_kin_are_those_of_the_longest_shared_beginning(vocabulary: list[str], asked: str):
     documents, _ = opened(*vocabulary).posting_list(asked)
     wanted: list[str] = []
-    for beginning in prefix_expansion.prefixes(asked):
+    for beginning in segments.prefixes(asked):
         wanted = [
             word
             for word in vocabulary
             if word.startswith(beginning)
-            and len(word) <= len(beginning) + prefix_expansion.MAX_ENDING
-            and len(beginning)
-            >= max(prefix_expansion.MIN_PREFIX, len(word) - prefix_expansion.MAX_ENDING)
+            and len(word) <= len(beginning) + segments.MAX_ENDING
+            and len(beginning) >= max(segments.MIN_PREFIX, len(word) - segments.MAX_ENDING)
         ]
         if wanted:
             break
     wanted = [asked] if asked in vocabulary else wanted
     assert {vocabulary[place] for place in documents} <= set(wanted)
-    assert len(documents) == min(len(wanted), prefix_expansion.MAX_TERMS)
+    assert len(documents) == min(len(wanted), segments.MAX_TERMS)
 
 
 @given(st.lists(WORDS, max_size=12, unique=True), WORDS)

@@ -13,7 +13,7 @@ from rank_bm25 import BM25Okapi
 
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import tenant
-from store.index import bm25, postings, segment_lookup, segments
+from store.index import bm25, postings, segments
 from store.index.postings import PostingsIndex
 from store.index.segments import Formula
 from store.log import commands
@@ -45,7 +45,7 @@ def small_blocks() -> Iterator[None]:
         patch.setattr(segments, "BASE", BASE)
         patch.setattr(segments, "MOST", 4)
         patch.setattr(segments, "LEAST_SPREAD", 3)
-        patch.setattr(segment_lookup, "SHORT", 5)
+        patch.setattr(postings, "SHORT", 5)
         yield
 
 

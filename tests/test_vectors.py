@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from store.embedders.lexical import LexicalEmbedder
 from store.embedders.model_facts import PAIRS
 from store.home.errors import EmbedderError
-from store.index import quantization, vectors
-from store.index.quantization import quantize
-from store.index.vector_scan import PartRows, VectorRows
+from store.index import vector_scan, vectors
+from store.index.vector_scan import PartRows, VectorRows, quantize
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Forgotten, Revised
@@ -123,18 +122,18 @@ def test_rows_of_any_size_keep_their_cosines(count: int, width: int, seed: int):
     np.testing.assert_allclose(rows.cosines(floats[0]), floats[1:] @ floats[0], atol=0.02)
 
 
-@pytest.mark.skipif(quantization.cdist is None, reason="numkong has no wheel here")
+@pytest.mark.skipif(vector_scan.cdist is None, reason="numkong has no wheel here")
 def test_the_kernel_and_numpy_agree(monkeypatch: pytest.MonkeyPatch):
     rng = np.random.default_rng(5)
     rows = rng.integers(-127, 128, (9_000, 256), np.int8)
     query = rng.integers(-127, 128, 256, np.int8)
     halves = rng.standard_normal((900, 256)).astype(np.float16)
     floats = rng.standard_normal(256).astype(np.float32)
-    fast, near = quantization.int8_dots(query, rows), quantization.half_dots(floats, halves)
-    monkeypatch.setattr(quantization, "cdist", None)
-    np.testing.assert_array_equal(fast, quantization.int8_dots(query, rows))
+    fast, near = vector_scan.int8_dots(query, rows), vector_scan.half_dots(floats, halves)
+    monkeypatch.setattr(vector_scan, "cdist", None)
+    np.testing.assert_array_equal(fast, vector_scan.int8_dots(query, rows))
     np.testing.assert_array_equal(fast, (rows.astype(np.int64) @ query.astype(np.int64)))
-    np.testing.assert_allclose(near, quantization.half_dots(floats, halves), atol=1e-4)
+    np.testing.assert_allclose(near, vector_scan.half_dots(floats, halves), atol=1e-4)
 
 
 def test_a_row_of_zeros_is_quantized_to_zeros():
@@ -248,7 +247,7 @@ def test_the_nearest_are_among_those_with_the_nearest_signs(width: int):
     halves = rows.astype(np.float16)
     codes = quantize(halves)
     plain = VectorRows((PartRows(*codes, halves),))
-    signed = VectorRows((PartRows(*codes, halves, tuple(quantization.binary_codes(halves))),))
+    signed = VectorRows((PartRows(*codes, halves, tuple(vector_scan.binary_codes(halves))),))
     mask = rng.random(20_000) < 0.5
     shares = []
     for query in rows[:20]:
@@ -263,9 +262,9 @@ def test_the_nearest_are_among_those_with_the_nearest_signs(width: int):
 
 def test_signs_differ_as_counted():
     rng = np.random.default_rng(9)
-    words = rng.integers(0, 2**64, (quantization.CODE_WORDS, 300), np.uint64)
+    words = rng.integers(0, 2**64, (vector_scan.CODE_WORDS, 300), np.uint64)
     differ = np.empty(300, np.uint16)
-    quantization.count_differences(words[:, 7].copy(), words, differ)
+    vector_scan.count_differences(words[:, 7].copy(), words, differ)
     bits = np.unpackbits(np.ascontiguousarray(words.T).view(np.uint8), axis=1)
     np.testing.assert_array_equal(differ, (bits != bits[7]).sum(axis=1))
 

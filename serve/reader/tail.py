@@ -22,7 +22,7 @@ from serve.reader.tail_storage import LONGEST, Columns, Counts, Slots, TailVecto
 from serve.reader.tail_storage import SlotNumbers as Places
 from store.embedders.embedder import Embedder
 from store.home.errors import LogError
-from store.index import prefix_expansion
+from store.index import segments
 from store.index.bm25 import K1, Formula, norms, sample_coverage
 from store.index.postings import KIN_SHARE, PostingsIndex
 from store.index.vector_scan import VectorRows
@@ -214,16 +214,16 @@ class Tail:
         return slots, counts[slots], KIN_SHARE
 
     def _kin(self, term: str) -> list[tuple[Places, Counts]]:
-        for beginning in prefix_expansion.prefixes(term):
+        for beginning in segments.prefixes(term):
             lists = [
                 held for word in self._words(beginning) if len((held := self._slots_with(word))[0])
             ]
             if lists:
-                return lists[: prefix_expansion.MAX_TERMS]
+                return lists[: segments.MAX_TERMS]
         return []
 
     def _words(self, beginning: str) -> Iterator[str]:
-        longest = len(beginning) + prefix_expansion.MAX_ENDING
+        longest = len(beginning) + segments.MAX_ENDING
         words = tuple(self._slots.beginnings.get(beginning, ()))  # it may grow meanwhile
         return (word for word in sorted(words) if len(word) <= longest)
 

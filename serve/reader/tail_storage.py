@@ -22,7 +22,7 @@ import numpy.typing as npt
 from store.derived.entity_graph import short_names
 from store.embedders.embedder import Embedder
 from store.home.errors import EmbedderError
-from store.index import prefix_expansion
+from store.index import segments
 from store.index.vector_scan import VectorRows
 from store.memories.memory import ACTIVE, FILTERS, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows
@@ -187,7 +187,7 @@ class Slots:
             self.terms.drop(set(tokenizer.terms(self.memories[older].searched_text[:LONGEST])))
         terms = Counter(tokenizer.terms(memory.searched_text[:LONGEST]) if is_indexed else ())
         for term in self.terms.add(slot, terms):
-            for beginning in prefix_expansion.prefixes(term):
+            for beginning in segments.prefixes(term):
                 self.beginnings.setdefault(beginning, []).append(term)
         self.tags.add(slot, dict.fromkeys(memory.tags, 1))
         mentioned = mentions(memory.text[:LONGEST]) if is_indexed else ()

@@ -2,6 +2,10 @@
 BM25 as rank_bm25's BM25Okapi computes it: term lists, the impact of a posting, the weight of a
 term.
 
+`Lists` hold for each term of some documents the documents with it and how often, as arrays. They
+are made from words once; all later changes (documents leave, come back with another text, runs of
+documents become one) are passes over the arrays, and give what the words would have given.
+
 What a posting adds to a score does not depend on the query but for how often it asks, so it is
 computed once: `impact` is tf (k1 + 1) / (tf + k1 (1 - b + b length / average)). The average length
 is rounded to one of 64 steps to an octave, that is by half a per cent at most, so that one memory
@@ -90,12 +94,6 @@ def sample_coverage(once: int, occurrences: int) -> float:
     """
     return 1.0 - once / occurrences if occurrences else 0.0
 
-
-# Lists: for each term of some documents the documents that hold it and how often, as arrays.
-#
-# They are made from words once; all later changes (documents leave, come back with another text,
-# runs
-# of documents become one) are passes over the arrays, and give what the words would have given.
 
 MAX_BATCH_POSTINGS = 65_535  # occurrences of a term in a document; more count as so many
 

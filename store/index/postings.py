@@ -3,7 +3,7 @@ postings: the BM25 index, with the scores of rank_bm25's BM25Okapi (`bm25`).
 
 It lies in segments (`segments`); a term's documents and what each adds lie together in each of
 them. A score is the sum over the query's terms of idf times impact. An unknown term expands to
-those with a common prefix (`prefix_expansion`), at a share of their impact. Insights of jobs are
+those with a common prefix, at a share of their impact. Insights of jobs are
 indexed but counted nowhere: the weight of a word is as if there were none (`insight_mask`).
 """
 
@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.index import prefix_expansion, segment_lookup, segments
+from store.index import segments
 from store.index.bm25 import (
     EPSILON,
     K1,
@@ -29,17 +29,7 @@ from store.index.bm25 import (
     join_lists,
     tokenize_batch,
 )
-from store.index.segment_lookup import (
-    Listed,
-    Narrow,
-    SegmentView,
-    TermLists,
-    among,
-    concatenate_lists,
-    lists_of,
-    views,
-)
-from store.index.segments import Counted
+from store.index.segments import SEGMENTS, Counted
 from store.memories.memory import TEXT_FIELDS
 from store.memories.table import insight_mask, searched_texts, text_fingerprints
 from store.snapshots.parallel import pack_table, unpack_table
@@ -55,6 +45,167 @@ from store.snapshots.projection import (
     take_rows,
 )
 from store.text import tokenizer
+
+Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]  # documents ascending, impacts
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentView:
+    """One segment: its words, by hash, their postings, and its words' kin."""
+
+    first: int  # the number of its first document
+    hashes: npt.NDArray[np.uint64]
+    offsets: npt.NDArray[np.int64]
+    documents: npt.NDArray[np.uint32]
+    impacts: npt.NDArray[np.float32]
+    wide: dict[int, int]  # of each wide word its place and its row
+    spread: npt.NDArray[np.float32]  # [wide words, documents]
+    kin_hashes: npt.NDArray[np.uint64]
+    kin_terms: npt.NDArray[np.int32]
+    kin_letters: npt.NDArray[np.uint8]
+
+    def find(self, hashes: npt.NDArray[np.uint64]) -> Iterator[tuple[int, slice, int | None]]:
+        """Yield where the postings are of those of some terms that the segment has, in their order.
+
+        With it go the number of the term among those asked for, and the row of a wide word.
+        """
+        if not len(self.hashes):
+            return
+        places, held = among(self.hashes, hashes)
+        starts = self.offsets.take(places, mode="clip").tolist()
+        ends = self.offsets.take(places + 1, mode="clip").tolist()
+        last = len(self.hashes) - 1
+        for number, (place, has) in enumerate(zip(places.tolist(), held.tolist(), strict=True)):
+            if has:
+                end = len(self.documents) if place == last else ends[number]
+                yield number, slice(starts[number], end), self.wide.get(place)
+
+    def postings(self, span: slice) -> Listed:
+        return self.documents[span], self.impacts[span]
+
+    def terms_with_prefix(self, beginning: str) -> npt.NDArray[np.uint64]:
+        """Return the hashes of the terms filed under a beginning."""
+        terms = segments.terms_with_prefix(
+            beginning, self.kin_hashes, self.kin_terms, self.kin_letters
+        )
+        return self.hashes[terms]
+
+
+def views(tables: Tables) -> Iterator[SegmentView]:
+    """Yield the segments of an index's tables; nothing is copied."""
+    starts = dict.fromkeys(SEGMENTS.names, 0)
+    names = ("words", "postings", "wide", "spread", "kin")
+    for rows in tables["segments"].to_pylist():
+        words, postings, wide, spread, related = (
+            tables[name].slice(starts[name], rows[name]) for name in names
+        )
+        yield SegmentView(
+            first=starts["documents"],
+            hashes=column_view(words, "hash"),
+            offsets=column_view(words, "offset"),
+            documents=column_view(postings, "document"),
+            impacts=column_view(postings, "impact"),
+            wide={place: row for row, place in enumerate(column_view(wide, "term").tolist())},
+            spread=column_view(spread, "impact").reshape(rows["wide"], rows["documents"]),
+            kin_hashes=column_view(related, "hash"),
+            kin_terms=column_view(related, "term"),
+            kin_letters=column_view(related, "letters"),
+        )
+        starts = {name: starts[name] + rows[name] for name in starts}
+
+
+def concatenate_lists(lists: Sequence[Listed]) -> Listed:
+    """Return several lists as one, one after the other."""
+    if len(lists) == 1:
+        return lists[0]
+    documents = [np.empty(0, np.uint32), *(one for one, _ in lists)]
+    return np.concatenate(documents), np.concatenate(
+        [np.empty(0, np.float32), *(impacts for _, impacts in lists)]
+    )
+
+
+def among(
+    values: npt.NDArray[Any], wanted: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return where each wanted one belongs in ascending values, and whether it is one of them."""
+    places = values.searchsorted(wanted)
+    if not len(values):
+        return places, np.zeros(len(wanted), np.bool_)
+    return places, values.take(places, mode="clip") == wanted
+
+
+SHORT = 2_048  # postings up to which lists are put together, and added at once
+
+Span = tuple[int, slice]  # a segment, and where the postings of a term are in it
+
+
+class Narrow(NamedTuple):
+    """A term's documents in some segments one after the other, and their impacts."""
+
+    first: int  # segment
+    last: int  # segment
+    listed: Listed
+
+
+class Wide(NamedTuple):
+    """What each document of a segment gains by a term, 0 where it is not in it."""
+
+    segment: int
+    gains: npt.NDArray[np.float32]
+
+
+class TermLists(NamedTuple):
+    """All that a term is in: the segments where it is no wide word, and the others."""
+
+    narrow: tuple[Narrow, ...]
+    wide: tuple[Wide, ...]
+
+
+def lookup(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> list[TermLists]:
+    """Return the lists of each of some terms, [terms]; empty for one that no segment has.
+
+    Each list costs a recall some calls, however short it is. So a rare term's lists in neighbouring
+    segments are put together, and a wide word has none where a row of the segment's spread says it
+    all.
+    """
+    narrow: list[list[Span]] = [[] for _ in hashes]
+    wide: list[list[Wide]] = [[] for _ in hashes]
+    for place, segment in enumerate(segments):
+        for number, span, row in segment.find(hashes):
+            if row is None:
+                narrow[number].append((place, span))
+            else:
+                wide[number].append(Wide(place, segment.spread[row]))
+    return [
+        TermLists(_merge_spans(segments, spans), tuple(rows))
+        for spans, rows in zip(narrow, wide, strict=True)
+    ]
+
+
+def lists_of(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> list[Listed]:
+    """Return the lists of terms as they lie in each segment, one segment after the other."""
+    return [one.postings(span) for one in segments for _, span, _ in one.find(hashes)]
+
+
+def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tuple[Narrow, ...]:
+    groups: list[list[Span]] = []
+    size = SHORT
+    for place, span in spans:
+        more = span.stop - span.start
+        if size + more > SHORT:
+            groups.append([])
+            size = 0
+        size += more
+        groups[-1].append((place, span))
+    return tuple(
+        Narrow(
+            group[0][0],
+            group[-1][0],
+            concatenate_lists([segments[place].postings(span) for place, span in group]),
+        )
+        for group in groups
+    )
+
 
 KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
@@ -74,14 +225,14 @@ def build_postings(inputs: Inputs, previous: Previous | None) -> Made:
     tables = inputs.tables["memories"]
     texts, marks = tables["memories"].select(TEXTS), text_fingerprints(tables["columns"])
 
-    def indexed(runs: Sequence[Numbers]) -> Iterator[Counted]:
+    def count_runs(runs: Sequence[Numbers]) -> Iterator[Counted]:
         pieces = ((run, pack_table(take_rows(texts, run))) for run in runs)
         some = sum(map(len, runs)) <= segments.BASE
         return map(_count_terms, pieces) if some else inputs.map(_count_terms, pieces)
 
     old = None if previous is None else previous.tables
     repeated = insight_mask(tables["memories"])
-    return segments.update_segments(marks, old, indexed, inputs.keep, Formula(), repeated)
+    return segments.update_segments(marks, old, count_runs, inputs.keep, Formula(), repeated)
 
 
 def _count_terms(piece: tuple[Numbers, pa.Buffer]) -> Counted:
@@ -108,14 +259,14 @@ def index(
     given = list(documents)
     marks = np.array([one is not None for one in given], np.uint64)
 
-    def indexed(runs: Sequence[Numbers]) -> Iterator[Counted]:
+    def count_runs(runs: Sequence[Numbers]) -> Iterator[Counted]:
         for run in runs:
             some = [given[row] or () for row in run]
             terms = pa.array([*chain.from_iterable(some)], pa.string())
             yield count_terms(terms, np.array([*map(len, some)]), run, lambda term: (term,))
 
     made = segments.update_segments(
-        marks, None, indexed, lambda name, table: Part.of(table), Formula(k1, b, epsilon)
+        marks, None, count_runs, lambda name, table: Part.of(table), Formula(k1, b, epsilon)
     )
     return segments.segment_tables(made)
 
@@ -245,7 +396,7 @@ class PostingsIndex:
             idf = known.idf if least_idf is None else max(known.idf, least_idf)
             weight = np.float32(repeats * idf)
             for _, _, (documents, impacts) in known.lists.narrow:
-                if len(documents) <= segment_lookup.SHORT:
+                if len(documents) <= SHORT:
                     np.add.at(scores, documents, weight * impacts)
                     continue
                 for start in range(0, len(documents), _CHUNK):
@@ -297,7 +448,7 @@ class PostingsIndex:
         """Return what is known of different terms; None of those that no memory holds."""
         hashes = np.array([*map(tokenizer.filing_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
-        lists = segment_lookup.lookup(self.segments, hashes)
+        lists = lookup(self.segments, hashes)
         found: dict[str, _Known | None] = dict.fromkeys(terms)
         for number in has.nonzero()[0].tolist():
             idf, frequency = self.idfs[places[number]], self.frequencies[places[number]]
@@ -306,10 +457,10 @@ class PostingsIndex:
 
     def _prefix_terms(self, word: str) -> npt.NDArray[np.uint64]:
         """Return the hashes of the terms that share the longest beginning with a word."""
-        for beginning in prefix_expansion.prefixes(word):
+        for beginning in segments.prefixes(word):
             filed = [segment.terms_with_prefix(beginning) for segment in self.segments]
             if any(map(len, filed)):
-                return np.unique(np.concatenate(filed))[: prefix_expansion.MAX_TERMS]
+                return np.unique(np.concatenate(filed))[: segments.MAX_TERMS]
         return np.empty(0, np.uint64)
 
     def _merge(self, hashes: npt.NDArray[np.uint64]) -> _Known | None:

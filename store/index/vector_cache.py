@@ -18,7 +18,7 @@ import pyarrow as pa
 from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
 from store.home.errors import EmbedderError
-from store.index.quantization import Halves
+from store.index.vector_scan import Halves, vector_matrix
 from store.snapshots import parallel
 from store.snapshots.projection import Inputs
 
@@ -134,15 +134,6 @@ class VectorCache:
             here = np.flatnonzero((places >= start) & (places < start + len(run)))
             if len(here):
                 into[at[here]] = run[places[here] - start]
-
-
-def vector_matrix(column: pa.FixedSizeListArray) -> npt.NDArray[Any]:
-    """Return a column of vectors as [n, d], into the mapped file."""
-    width = column.type.list_size
-    # not `flatten`, which would load pyarrow.compute into the server
-    flat = column.values.slice(column.offset * width, len(column) * width)
-    rows: npt.NDArray[Any] = flat.to_numpy(zero_copy_only=True).reshape(-1, width)
-    return rows
 
 
 def vector_column(rows: npt.NDArray[Any]) -> pa.FixedSizeListArray:

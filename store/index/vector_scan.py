@@ -1,9 +1,18 @@
 """
 Vector scan: the mapped vectors of the server, and the search for those nearest to a query.
 
-Every int8 row is looked at, or of very many only those whose signs are near the query's; where a
-filter leaves few, these alone. The filter holds before any cut. The best few are then weighed by
-their half-precision rows, so what comes back is ordered as the floats themselves would order it.
+Every int8 row is looked at, or of very many only those whose binary codes are near the query's;
+where a filter leaves few, these alone. The filter holds before any cut. The best few are then
+weighed by their half-precision rows, so what comes back is ordered as the floats themselves would
+order it.
+
+An int8 row has its largest number at 127, and a scale turns it back. A binary code has 512 bits of
+a vector: on which side of the middle it lies in each of 512 directions. Two vectors differ in about
+as many bits as the angle between them says (Charikar 2002), so of a million rows the few per cent
+with the fewest differences hold the nearest ones, and finding them reads a fraction of what the
+int8 rows are. The directions are those of a Hadamard matrix under random signs (Ailon and Chazelle
+2009); the middle is that of a part's own rows. All is counted in whole numbers that 32-bit floats
+hold exactly, so the bits are the same everywhere.
 """
 
 import os
@@ -11,19 +20,145 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import shake_128
 from itertools import accumulate
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from store.embedders.model_facts import Calibration
-from store.index import quantization
-from store.index.quantization import Bytes, Floats, Halves, Words, half_dots, int8_dots, quantize
 from store.index.top_k import Docs, Mask, top_k
-from store.index.vector_cache import vector_matrix
 from store.snapshots.projection import Tables
+
+try:
+    from numkong import cdist
+except ImportError:  # no wheel for this platform: numpy is a few times slower and as exact
+    cdist = None  # type: ignore[assignment]
+
+Bytes = npt.NDArray[np.int8]
+Halves = npt.NDArray[np.float16]
+Floats = npt.NDArray[np.float32]
+
+_ROW_BLOCK = 4_096  # rows that stay in the processor's cache as floats
+
+
+def quantize(vectors: Floats | Halves) -> tuple[Bytes, Floats]:
+    """Return int8 rows [n, d] and the scale [n] that turns each back; zero rows stay zero."""
+    rows = np.empty(vectors.shape, np.int8)
+    scale = np.empty(len(vectors), np.float32)
+    for start in range(0, len(vectors), _ROW_BLOCK):
+        block = vectors[start : start + _ROW_BLOCK].astype(np.float32)
+        largest = np.abs(block).max(axis=1, initial=0.0)
+        scale[start : start + _ROW_BLOCK] = np.where(largest > 0, largest, 1.0) / np.float32(127.0)
+        block /= scale[start : start + _ROW_BLOCK, None]
+        rows[start : start + _ROW_BLOCK] = np.rint(block, out=block)
+    return rows, scale
+
+
+def int8_dots(query: Bytes, rows: Bytes) -> npt.NDArray[np.floating]:
+    """Return the dot products of one int8 row [d] with many [n, d]: [n], exact; n is not 0."""
+    if cdist is not None:
+        dots: npt.NDArray[np.floating] = np.asarray(cdist(query[None, :], rows, "dot")).ravel()
+        return dots
+    dots = np.empty(len(rows), np.float32)
+    asked = query.astype(np.float32)
+    block = np.empty((_ROW_BLOCK, rows.shape[1]), np.float32)
+    for start in range(0, len(rows), _ROW_BLOCK):
+        part = rows[start : start + _ROW_BLOCK]
+        block[: len(part)] = part
+        np.dot(block[: len(part)], asked, out=dots[start : start + len(part)])
+    return dots
+
+
+def half_dots(query: Floats, rows: Halves) -> Floats:
+    """Return the dot products of a vector [d] with half-precision rows [n, d]: [n]."""
+    if not len(rows):
+        return np.empty(0, np.float32)
+    if cdist is None:
+        products: Floats = rows.astype(np.float32) @ query
+        return products
+    # the kernel wants both sides alike: what halves leave of the query is a second query
+    asked = np.zeros((2, len(query)), np.float16)
+    asked[0] = query
+    asked[1] = query - asked[0]
+    both = np.asarray(cdist(asked, rows, "dot"))
+    found: Floats = (both[0] + both[1]).astype(np.float32)
+    return found
+
+
+CODE_WORDS = 8  # of 64 bits
+CODE_BITS = 64 * CODE_WORDS
+Words = npt.NDArray[np.uint64]
+Differences = npt.NDArray[np.uint16]
+
+_GRAINS = 4_096  # of a number between 0 and 1
+_PROJECTED = 8_192  # rows whose directions are held: 16 MB
+_SAMPLED = 8  # every so manieth row tells the middle
+_CODE_BLOCK = 65_536  # rows at a time: what is done for each word stays in the second cache
+
+
+def binary_codes(halves: Halves) -> Words:
+    """Return the bits of rows [n, d] by word: [WORDS, n]; n is not 0."""
+    sample = _project(halves[::_SAMPLED])
+    middle = sample.sum(axis=0, dtype=np.float64) / len(sample)
+    words = np.empty((CODE_WORDS, len(halves)), np.uint64)
+    for start in range(0, len(halves), _PROJECTED):
+        is_above = _project(halves[start : start + _PROJECTED]) > middle
+        words[:, start : start + _PROJECTED] = _pack_bits(is_above).T
+    return words
+
+
+def query_code(query: Floats) -> Words:
+    """Return the bits of a query's vector [d]: [WORDS]."""
+    bits: Words = _pack_bits(_project(query[None, :]) > 0)[0]
+    return bits
+
+
+def count_differences(query: Words, words: Sequence[Words], into: Differences) -> None:
+    """Write in how many bits each of some rows differs from a query, [n]."""
+    other, count = np.empty(_CODE_BLOCK, np.uint64), np.empty(_CODE_BLOCK, np.uint8)
+    into[:] = 0
+    for start in range(0, len(into), _CODE_BLOCK):
+        found = into[start : start + _CODE_BLOCK]
+        size = len(found)
+        for bits, word in zip(query, words, strict=True):
+            np.bitwise_xor(word[start : start + size], bits, out=other[:size])
+            np.add(found, np.bitwise_count(other[:size], out=count[:size]), out=found)
+
+
+def _project(rows: Halves | Floats) -> Floats:
+    whole = np.rint(rows.astype(np.float32) * np.float32(_GRAINS))
+    projected: Floats = whole @ _directions(rows.shape[1])
+    return projected
+
+
+def _pack_bits(bits: npt.NDArray[np.bool_]) -> Words:
+    packed: Words = np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
+    return packed
+
+
+@cache
+def _directions(width: int) -> Floats:
+    """Return the directions [width, BITS], of ones and minus ones."""
+    size = min(CODE_BITS, 1 << max(0, width - 1).bit_length())
+    rows, columns = np.arange(width, dtype=np.uint64), np.arange(size, dtype=np.uint64)
+    hadamard = 1.0 - 2.0 * (np.bitwise_count(rows[:, None] & columns) & 1)
+    count = CODE_BITS // size
+    data = np.frombuffer(shake_128(b"directions").digest(-(-count * width // 8)), np.uint8)
+    signs = 1.0 - 2.0 * np.unpackbits(data)[: count * width].reshape(count, width)
+    return np.hstack([one[:, None] * hadamard for one in signs]).astype(np.float32)
+
+
+def vector_matrix(column: pa.FixedSizeListArray) -> npt.NDArray[Any]:
+    """Return a column of vectors as [n, d], into the mapped file."""
+    width = column.type.list_size
+    # not `flatten`, which would load pyarrow.compute into the server
+    flat = column.values.slice(column.offset * width, len(column) * width)
+    rows: npt.NDArray[Any] = flat.to_numpy(zero_copy_only=True).reshape(-1, width)
+    return rows
+
 
 Places = npt.NDArray[np.int64]
 
@@ -34,7 +169,7 @@ _FEW = 4_096  # documents: where no more pass, their halves are looked at and no
 # the lexical embedder's, .99 of the nearest ten are among them; of a sentence model's, all
 _SIGNED = 64
 _STRIDE = 17  # every so manieth row tells how near the nearest signs are
-_BLOCK = 8_192  # rows whose products stay in the processor's cache
+_SCAN_BLOCK = 8_192  # rows whose products stay in the processor's cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +200,13 @@ class PartRows:
     def not_unit(self) -> Places:
         """Return the rows that are neither zero nor of length 1, or not what their halves are."""
         found = []
-        for start in range(0, len(self), _BLOCK):
-            halves = self.halves[start : start + _BLOCK].astype(np.float32)
-            codes = self.vectors[start : start + _BLOCK].astype(np.float32)
+        for start in range(0, len(self), _SCAN_BLOCK):
+            halves = self.halves[start : start + _SCAN_BLOCK].astype(np.float32)
+            codes = self.vectors[start : start + _SCAN_BLOCK].astype(np.float32)
             squares = np.einsum("nd,nd->n", halves, halves)
-            products = np.einsum("nd,nd->n", halves, codes) * self.scale[start : start + _BLOCK]
+            products = (
+                np.einsum("nd,nd->n", halves, codes) * self.scale[start : start + _SCAN_BLOCK]
+            )
             is_zero = ~(halves.any(axis=1) | codes.any(axis=1))
             is_unit = (np.abs(squares - 1) < 0.05) & (np.abs(products - 1) < 0.05)
             found.append(np.flatnonzero(~(is_zero | is_unit)) + start)
@@ -178,19 +315,19 @@ class Scan:
 
     def _nearest_codes(self, mask: Mask | None, count: int) -> Docs:
         """Return about `count` documents or more whose signs differ least, ascending."""
-        asked = quantization.query_code(self.query)
+        asked = query_code(self.query)
         differ = np.empty(len(self.rows), np.uint16)
 
         def compare(one: tuple[PartRows, int]) -> None:
             part, start = one
-            quantization.count_differences(asked, part.bits, differ[start : start + len(part)])
+            count_differences(asked, part.bits, differ[start : start + len(part)])
 
         parallel_scan(compare, list(zip(self.rows.parts, self.rows.starts, strict=False)))
         if mask is not None:
-            np.putmask(differ, ~mask, np.uint16(quantization.CODE_BITS + 1))
+            np.putmask(differ, ~mask, np.uint16(CODE_BITS + 1))
         sample = differ[::_STRIDE]
         place = min(len(sample) - 1, count // _STRIDE + 1)
-        most = min(int(np.partition(sample, place)[place]), quantization.CODE_BITS)
+        most = min(int(np.partition(sample, place)[place]), CODE_BITS)
         return np.flatnonzero(differ <= most)
 
     def of(self, docs: Docs) -> Floats:
@@ -202,8 +339,8 @@ class Scan:
         near = np.empty(len(self.rows), np.float32)
         quantized, scale = quantize(self.query[None, :])
         for part, start in zip(self.rows.parts, self.rows.starts, strict=False):
-            for at in range(0, len(part), _BLOCK):
-                some = slice(at, min(at + _BLOCK, len(part)))
+            for at in range(0, len(part), _SCAN_BLOCK):
+                some = slice(at, min(at + _SCAN_BLOCK, len(part)))
                 dots = int8_dots(quantized[0], part.vectors[some])
                 into = near[start + some.start : start + some.stop]
                 np.multiply(dots, part.scale[some], out=into, casting="unsafe")
@@ -211,19 +348,17 @@ class Scan:
         return near
 
 
-# Work on several processors in one answer, for a scan of more than one of them can do in time.
-#
-# The work must be numpy's, which lets go of Python's lock. The asking thread takes its share, so
-# that
-# many askers at once wait for no one.
-
 T = TypeVar("T")
 
 THREADS = min(4, os.cpu_count() or 1)  # memory gives no more than that
 
 
 def parallel_scan(work: Callable[[T], None], items: Sequence[T]) -> None:
-    """Do some work on each item; raise what the first failing one raised."""
+    """Do some work on each item, on several processors; raise what the first failing one raised.
+
+    The work must be numpy's, which lets go of Python's lock. The asking thread takes its share, so
+    many askers at once wait for no one.
+    """
     shares = [share for number in range(THREADS) if (share := items[number::THREADS])]
     others = [_pool().submit(_one_by_one, work, share) for share in shares[1:]]
     try:

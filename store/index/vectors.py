@@ -23,9 +23,8 @@ import pyarrow as pa
 from store.embedders.embedder import Embedder
 from store.embedders.model_facts import calibrate
 from store.home.errors import EmbedderError
-from store.index import quantization
 from store.index import vector_cache as text_hashes
-from store.index.quantization import Floats, Halves, quantize
+from store.index import vector_scan
 from store.index.vector_cache import (
     Hashes,
     Places,
@@ -34,9 +33,8 @@ from store.index.vector_cache import (
     embed_batches,
     vector_cache,
     vector_column,
-    vector_matrix,
 )
-from store.index.vector_scan import PartRows, VectorRows
+from store.index.vector_scan import Floats, Halves, PartRows, VectorRows, quantize, vector_matrix
 from store.memories.memory import STATES, TEXT_FIELDS, UNSEEN
 from store.memories.table import indexed_texts
 from store.snapshots.projection import Inputs, Keep, Made, Part, Previous, Projection, Tables
@@ -98,7 +96,7 @@ def _schemas(width: int) -> Mapping[str, pa.Schema]:
         "rows": pa.schema([("text_hash", pa.binary(16)), ("half", halves)]),
         "codes": pa.schema([("vector", bytes_), ("scale", pa.float32())]),
         "signs": pa.schema(
-            [(f"word{number}", pa.uint64()) for number in range(quantization.CODE_WORDS)]
+            [(f"word{number}", pa.uint64()) for number in range(vector_scan.CODE_WORDS)]
         ),
         "missing": MISSING,
         "calibration": CALIBRATION,
@@ -250,7 +248,7 @@ def _code_parts(
     for part in rows:
         if (one := kept.get(part.digest)) is None:
             halves = part.table.column("half").chunk(0)
-            words = quantization.binary_codes(vector_matrix(halves))
+            words = vector_scan.binary_codes(vector_matrix(halves))
             one = keep("signs", pa.table([*map(pa.array, words)], schema=schema))
         found.append(one)
     return found
