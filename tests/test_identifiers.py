@@ -2,8 +2,7 @@
 
 import pytest
 
-from serve.recall.analysis import identifiers
-from serve.recall.optional_evidence import MAX_HINTS, hints
+from serve.recall.analysis import MAX_HINTS, entity_hints, identifiers
 from store.text.mentions import mentions
 
 
@@ -24,7 +23,7 @@ def test_identifiers(text: str, found: list[str]):
 
 
 def test_hints_are_words_that_may_be_names():
-    assert [one.name for one in hints("Why do we use Redis, and not redis-py?")] == [
+    assert [one.name for one in entity_hints("Why do we use Redis, and not redis-py?")] == [
         "use",
         "redis",
         "not",
@@ -33,4 +32,4 @@ def test_hints_are_words_that_may_be_names():
 
 
 def test_hints_are_bounded():
-    assert len(hints(" ".join(f"word{n}" for n in range(99)))) == MAX_HINTS
+    assert len(entity_hints(" ".join(f"word{n}" for n in range(99)))) == MAX_HINTS

@@ -154,7 +154,7 @@ def test_the_jobs_take_only_recall_and_its_evaluation_from_the_server():
 
 PURE_RANKING = {
     "serve/recall/neighbours.py",
-    "serve/recall/off_policy.py",
+    "serve/evaluation/off_policy.py",
     "serve/recall/scoring.py",
 }
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from serve.recall.optional_evidence import parts
+from serve.recall.analysis import split_question
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from serve.recall.optional_evidence import parts
     ],
 )
 def test_compound_questions_fall_apart(question: str, expected: list[str]):
-    assert list(parts(question)) == expected
+    assert list(split_question(question)) == expected
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_compound_questions_fall_apart(question: str, expected: list[str]):
     ],
 )
 def test_a_simple_question_comes_back_alone(question: str):
-    assert list(parts(question)) == [question]
+    assert list(split_question(question)) == [question]

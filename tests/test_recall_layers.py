@@ -9,7 +9,7 @@ import pytest
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.reader.view import View
-from serve.recall import optional_evidence
+from serve.recall import candidates
 from serve.recall.recall import Hit, Question, recall
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Layer
@@ -78,7 +78,7 @@ def share(hit: Hit, layer: str) -> float:
 
 
 def test_every_layer_that_brings_evidence_of_its_own_has_a_weight():
-    assert set(optional_evidence.WEIGHTS) | {"siblings", "fields"} == set(get_args(Layer))
+    assert set(candidates.LAYER_WEIGHTS) | {"siblings", "fields"} == set(get_args(Layer))
 
 
 def test_parts_find_what_each_half_of_a_question_asks(view: View):

@@ -24,13 +24,12 @@ from pipelines.jobs.runner import write_plan
 from serve.app import create_app
 from serve.cli import main
 from serve.cli.group import Commands
+from serve.evaluation.off_policy import worth
 from serve.hooks import speaking
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.analysis import default_question
-from serve.recall.off_policy import worth
-from serve.recall.recall import recall
-from serve.recall.router import Router, bar, most
+from serve.recall.recall import confidence_floor, recall, result_limit
 from serve.server.open_tenants import OpenTenants
 from store.derived import routing as projection
 from store.derived.routing import (
@@ -40,6 +39,7 @@ from store.derived.routing import (
     LEVELS,
     ROUTES_PROJECTION,
     STATES,
+    Router,
     Routes,
     complete_policy,
 )
@@ -112,11 +112,17 @@ def test_all_defaults_are_recall_as_it_is():
     for state in STATES:
         chosen = Router().route(state)
         search = chosen.actions["search"]
-        assert (bar(search, 0.3), most(search, 8), chosen.propensity) == (0.3, 8, 1.0)
+        assert (confidence_floor(search, 0.3), result_limit(search, 8), chosen.propensity) == (
+            0.3,
+            8,
+            1.0,
+        )
     assert {one["context"] for one in DEFAULTS.values()} == {"raw"}
     assert {one["proactivity"] for one in DEFAULTS.values()} == {"proactive"}
-    assert bar("low_threshold", 0.3) < 0.3 < bar("high_threshold", 0.3) < 1.0
-    assert most("high_threshold", 8) < 8 < most("low_threshold", 8)
+    assert (
+        confidence_floor("low_threshold", 0.3) < 0.3 < confidence_floor("high_threshold", 0.3) < 1.0
+    )
+    assert result_limit("high_threshold", 8) < 8 < result_limit("low_threshold", 8)
 
 
 def test_what_a_policy_does_not_know_is_the_default():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from pipelines.jobs.context import Context, Proposal
-from serve.recall.off_policy import Gain, Worth, gain, together, worth
+from serve.evaluation.off_policy import Gain, Worth, gain, total_gain, worth
 from store.derived import routing
 from store.derived.routing import LEVELS, STATES, Policy, Recall, Routes, Table, informative_rewards
 from store.log.event_kinds import Actions, Adopted, ModelTier
@@ -117,7 +117,7 @@ def _adoption(served: Policy, good: Sequence[Change], recalls: Sequence[Recall])
     by_state = Counter(one.state for one in recalls if one.reward is not None)
     total = by_state.total()
     gains = [gain(one.worth_served, one.worth, by_state[one.state] / total) for one in good]
-    whole = together(gains)
+    whole = total_gain(gains)
     now = _worth_now(recalls)
     policy: dict[str, Actions] = {state: dict(actions) for state, actions in served.items()}
     for one in good:

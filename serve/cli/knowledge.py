@@ -14,7 +14,7 @@ from store.home.projects import checked_project
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
-    from serve.recall.off_policy import Worth
+    from serve.evaluation.off_policy import Worth
     from store.derived.routing import Routes
     from store.home.config import Settings
 
@@ -266,7 +266,7 @@ def routes_payload(routes: "Routes") -> dict[str, Any]:
 
 
 def _rows(routes: "Routes") -> list[dict[str, Any]]:
-    from serve.recall.off_policy import worth
+    from serve.evaluation.off_policy import worth
     from store.derived.routing import LEVELS, STATES, Held, informative_rewards
 
     policy, held, recalls = routes.policy(), routes.held, routes.recalls
@@ -300,7 +300,7 @@ def _estimate(served: "Worth", other: "Worth") -> dict[str, float] | None:
     """Return what serving the other would gain; None where the log never compared the two."""
     if not served.samples or not other.samples:
         return None
-    from serve.recall.off_policy import gain
+    from serve.evaluation.off_policy import gain
 
     found = gain(served, other)
     return {

@@ -33,9 +33,9 @@ from serve.recall.analysis import default_question
 from serve.recall.classification import language
 from serve.recall.context_block import Block, Note, block, note, short_id, short_note
 from serve.recall.recall import Answer, Hit, recall
-from serve.recall.router import Router
 from store.agents import prompt_statements
 from store.agents.prompt_classifier import Reading, read_intent
+from store.derived.routing import Router
 from store.home.instants import new_id
 from store.home.projects import branch_of
 from store.log.event_kinds import (

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.reader.view import View
-from serve.recall import neighbours, optional_evidence
+from serve.recall import neighbours
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
-from serve.recall.candidates import Candidates
-from serve.recall.channels import Scratch
+from serve.recall.candidates import LAYER_WEIGHTS, Candidates, Scratch
 from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
 from store.derived.sessions import Sessions
 from store.text import tokenizer
@@ -120,7 +119,7 @@ def gather_evidence(
 ) -> Evidence:
     """Return the candidates in the order of the question's fusion, with their evidence."""
     known = known_terms(view, analysis)
-    weights = evidence_weights(view, analysis) | optional_evidence.WEIGHTS
+    weights = evidence_weights(view, analysis) | LAYER_WEIGHTS
     by_kind: dict[str, Values] = {}
     channels = candidates.channels
     if question.fusion == "rrf":

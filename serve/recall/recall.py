@@ -18,12 +18,10 @@ from typing import Any
 
 from serve.reader.view import Superseded, View
 from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
-from serve.recall.candidates import Candidates, Docs, find_candidates
-from serve.recall.channels import Scratch
+from serve.recall.candidates import Candidates, Docs, Scratch, find_candidates
 from serve.recall.evidence import Evidence, gather_evidence
 from serve.recall.explanation import NEAREST, explain_answer, explain_hit
 from serve.recall.ranking import Ranked, rank
-from serve.recall.router import bar, most
 from serve.recall.selection import Selection, round_scores, select
 from store.embedders.embedder import Embedder
 from store.log.event_kinds import Route
@@ -131,9 +129,31 @@ def _apply_route(question: Question, route: Route | None) -> Question:
         return question
     return replace(
         question,
-        min_confidence=bar(search, question.min_confidence),
-        top_k=most(search, question.top_k),
+        min_confidence=confidence_floor(search, question.min_confidence),
+        top_k=result_limit(search, question.top_k),
     )
+
+
+def confidence_floor(search: str | None, usual: float) -> float:
+    """Return the least confidence that `search` asks for, where the settings ask for `usual`."""
+    match search:
+        case "high_threshold":
+            return usual + 0.3 * (1.0 - usual)
+        case "low_threshold":
+            return usual / 2
+        case _:
+            return usual
+
+
+def result_limit(search: str | None, usual: int) -> int:
+    """Return how many memories `search` lets come back, where the settings say `usual`."""
+    match search:
+        case "high_threshold":
+            return max(1, usual // 2)
+        case "low_threshold":
+            return usual + usual // 2
+        case _:
+            return usual
 
 
 def _hits(

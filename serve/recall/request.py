@@ -16,7 +16,7 @@ from serve.reader.request_fields import ProjectName, Query, Reason, TenantName
 from serve.reader.view import View
 from serve.recall.analysis import default_question
 from serve.recall.recall import Answer, Hit, Timings, recall
-from serve.recall.router import Router
+from store.derived.routing import Router
 from store.embedders.embedder import Embedder
 from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput

@@ -9,11 +9,17 @@ recalls, as Watkins' rule (https://doi.org/10.1007/BF00992698) does where no sta
 A recall in which one level's action was tried says nothing of the other levels.
 
 The newest KEPT recalls are kept, so that a rating may still come; those before are settled.
+
+A state is what the asker is at, the task mode, or none. The `Router` serves the policy that was
+adopted last. Now and then, where that is wanted, it tries another action at one level, drawn from
+the receipt's id, so that the receipt tells how likely that was and the same receipt always tries
+the same. All defaults together are recall as it is without a router.
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -21,16 +27,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.log.event_kinds import Actions, Adopted, Judged, Rated, Recalled
+from store.log.event_kinds import Actions, Adopted, Judged, Rated, Recalled, Route
 from store.log.events import Event
 from store.log.receipts import SOON_US
 from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables
 from store.text.text_features import MAY_RULE
-
-# Routing: what the router may choose, at which level and in which state, and what it serves before
-# it learned anything. A state is what the asker is at, the task mode, or none.
-#
-# All defaults together are recall as it is without a router.
 
 State = Literal["debug", "architecture", "coding", "review", "plan", "routine", "none"]
 Level = Literal["search", "llm", "context", "proactivity"]
@@ -80,6 +81,48 @@ def complete_policy(policy: Policy) -> dict[str, Actions]:
         }
         for one, usual in DEFAULTS.items()
     }
+
+
+_RANGE = 2.0**64  # of eight bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """How one recall is to be routed.
+
+    `levels` are those that change what it answers; `explore` is the share of recalls that try
+    something, of which `receipt`, an id, says whether this is one; without a receipt none is.
+    """
+
+    policy: Policy = field(default_factory=lambda: complete_policy({}))
+    levels: tuple[str, ...] = ("search",)
+    explore: float = 0.0
+    receipt: str | None = None
+
+    def route(self, mode: str | None) -> Route:
+        """Return what is chosen for a task mode, and how likely it was to be chosen."""
+        here = route_state(mode)
+        served = {level: self.policy[here][level] for level in self.levels}
+        if self.receipt is None or not self.explore or not served:
+            return Route(here, served, 1.0)
+        is_tried, which, other = _draws(self.receipt)
+        if is_tried >= self.explore:
+            return Route(here, served, 1.0 - self.explore)
+        level = self.levels[int(which * len(self.levels))]
+        others = [one for one in LEVELS[level] if one != served[level]]
+        actions = served | {level: others[int(other * len(others))]}
+        likely = self.explore / len(self.levels) / len(others)
+        return Route(here, actions, likely, tried=level)
+
+
+def _draws(receipt: str) -> tuple[float, float, float]:
+    """Return three numbers in [0, 1) that always belong to a receipt."""
+    digest = sha256(f"route\x00{receipt}".encode()).digest()
+    first, second, third = (
+        int.from_bytes(digest[start : start + 8], "big") / _RANGE for start in (0, 8, 16)
+    )
+    # the quotient of the greatest numbers rounds to 1
+    return min(first, 1 - 2**-53), min(second, 1 - 2**-53), min(third, 1 - 2**-53)
 
 
 Values = npt.NDArray[np.float64]

@@ -65,7 +65,7 @@ def gain(served: Worth, other: Worth, share: float = 1.0) -> Gain:
     return Gain(value, value - SIGMAS * error, value + SIGMAS * error)
 
 
-def together(gains: Sequence[Gain]) -> Gain:
+def total_gain(gains: Sequence[Gain]) -> Gain:
     """Return what several changes that touch different recalls are worth; none are worth 0."""
     value = sum(one.value for one in gains)
     error = float(np.sqrt(sum((one.value - one.low) ** 2 for one in gains)))
