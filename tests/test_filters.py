@@ -43,6 +43,8 @@ HOUR = 3_600_000_000
 PROJECTS = (None, "shop", "bank", "github.com/pallets/flask")
 TAGS = ("api", "db", "ünïcode", "two words")
 TIMES = st.integers(NOW - 4 * HOUR, NOW + HOUR)
+# the filters that are by words of any kind
+OTHERS = {name: FILTERS[name] for name in FILTERS if name not in ("kinds", "tiers", "tags")}
 
 DRAFTS = st.builds(
     Draft,
@@ -54,6 +56,7 @@ DRAFTS = st.builds(
     ttl_s=st.none() | st.integers(1, 7_200),
     created_at=st.none() | TIMES.map(moment),
     key=st.sampled_from([None, "deploy.region"]),
+    **{field: st.sampled_from([None, "anna", "ben"]) for field in OTHERS.values()},
 )
 FATES = st.lists(
     st.tuples(
@@ -74,6 +77,10 @@ ASKED = st.builds(
     active_only=st.booleans(),
     as_of=st.none() | TIMES,
     cold=st.booleans(),
+    **{
+        name: st.lists(st.sampled_from(["anna", "ben", "unknown"]), max_size=2).map(tuple)
+        for name in OTHERS
+    },
 )
 
 

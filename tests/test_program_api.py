@@ -93,7 +93,7 @@ CHANGES = {
     name: (FIELDS | {"content": "Words", "reason": "because"})[name]
     for name in wire.Changes.__annotations__
 }
-QUESTION = {
+QUESTION: dict[str, Any] = {name: ["words"] for name in wire.Question.__annotations__} | {
     "project": "acme/web",
     "top_k": 3,
     "mode": "lexical",
@@ -111,7 +111,7 @@ QUESTION = {
     "explain": True,
     "touch": False,
 }
-FILTERS = {
+FILTERS: dict[str, Any] = {name: ["words"] for name in wire.Filters.__annotations__} | {
     "project": "acme/web",
     "kind": ["fact", "lesson"],
     "tier": ["auto"],
