@@ -19,6 +19,16 @@ PROMPTS = {
     for host, payloads in RECORDED.items()
     if (asked := next((one for one in payloads if "prompt" in one), None))
 }
+# Hosts of which a whole session was recorded: the commands run in it, and what came of them.
+OUTCOMES = {
+    "claude-code": [("echo hello", True), ("ls /nope", False)],
+    "codex": [("echo hello", None), ("ls /nope", None)],  # Codex does not tell
+    "copilot": [("echo hello", True), ("ls /nope", False)],
+    "cursor": [("npm install lodash", True), ("make test", False)],
+    "gemini": [("npm install lodash", True), ("make test", False)],
+    "opencode": [("npm install lodash", True), ("make test", False)],
+    "vscode": [("npm install lodash", None)],
+}
 _SCHEMAS = {
     host: json.loads(path.read_text())["$defs"]
     for host in HOSTS

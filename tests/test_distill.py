@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from agent import Agent
-from hosts_told import RECORDED, in_session, laced
+from hosts_told import OUTCOMES, RECORDED, in_session, laced
 from test_app import TOKEN, post
 from test_lessons import command, table
 from test_pretool import agent, tenants
@@ -492,7 +492,7 @@ def test_no_host_makes_a_rule_of_what_its_tools_wrote(agent: Agent, host: str):
             mine = {name: value for name, value in laced(told, order).items() if name in OF_TOOLS}
             key = {"Authorization": f"Bearer {hook_key(TOKEN, host)}"}
             post(agent.client, f"/v1/hooks/{host}", told | mine | {"cwd": str(agent.cwd)}, **key)
-    assert agent.events("action")
+    assert agent.events("action") or host not in OUTCOMES
     distilled(agent)
     assert {one.trust for one in lessons(agent) if "canaryfmt" in one.text} <= {"tool"}
 

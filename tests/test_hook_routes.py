@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from hosts_told import PROMPTS, RECORDED, contexts, event_name, in_session, laced, ours, schema
+from hosts_told import (
+    OUTCOMES,
+    PROMPTS,
+    RECORDED,
+    contexts,
+    event_name,
+    in_session,
+    laced,
+    ours,
+    schema,
+)
 from test_app import NOW, TOKEN, post
 
 from serve.app import create_app
@@ -68,12 +78,15 @@ def told(hooks: Hooks, host: str, payload: dict[str, Any]) -> str:
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_recorded_session_is_answered_in_its_hosts_own_schema(hooks: Hooks, host: str):
     answers = 0
+    read = [HOSTS[host].read(payload) for payload in RECORDED[host]]
+    heard = sum(event is not None and event.is_heard for event in read)
+    assert heard >= 2 or host not in OUTCOMES
     for payload in RECORDED[host]:
         said = hooks.answer(HOSTS[host], payload)
         if said is not None:
             schema(host, event_name(payload)).validate(said)
             answers += 1
-    assert answers >= 2
+    assert answers >= min(2, heard)
 
 
 @pytest.mark.parametrize("host", PROMPTS)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from hosts_home import install, machine
-from hosts_told import PROMPTS, RECORDED, contexts, event_name, laced, ours, schema
+from hosts_told import OUTCOMES, PROMPTS, RECORDED, contexts, event_name, laced, ours, schema
 
 from serve.connect import connecting
 from serve.hosts import HOSTS
@@ -16,16 +16,6 @@ from store.home.errors import InvalidInput
 
 ALL = [(host, payload) for host, payloads in RECORDED.items() for payload in payloads]
 OURS = ours("{}")
-# Hosts of which a whole session was recorded: the commands run in it, and what came of them.
-OUTCOMES = {
-    "claude-code": [("echo hello", True), ("ls /nope", False)],
-    "codex": [("echo hello", None), ("ls /nope", None)],  # Codex does not tell
-    "copilot": [("echo hello", True), ("ls /nope", False)],
-    "cursor": [("npm install lodash", True), ("make test", False)],
-    "gemini": [("npm install lodash", True), ("make test", False)],
-    "opencode": [("npm install lodash", True), ("make test", False)],
-    "vscode": [("npm install lodash", None)],
-}
 
 
 def read(host: str, event: str, **fields: Any) -> HookEvent | None:

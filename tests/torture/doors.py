@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from click.testing import CliRunner
 from flask.testing import FlaskClient
-from hosts_told import PROMPTS, RECORDED, contexts, event_name, in_session
+from hosts_told import OUTCOMES, PROMPTS, RECORDED, contexts, event_name, in_session
 from mcp_client import TOKEN, modern
 from torture.poisons import Poison
 from transcript_files import imported
@@ -257,7 +257,7 @@ def a_document(place: Place, one: Poison) -> None:
 _LOUD: Mapping[str, object] = {"pinned": True, "importance": 1.0, "score": 1.0, "tier": "semantic"}
 # what comes in so was said by a tool or the web, and is never said unasked
 QUARANTINED: Mapping[str, Door] = {
-    **{f"a tool of {host}": after_a_tool(host) for host in RECORDED},
+    **{f"a tool of {host}": after_a_tool(host) for host in OUTCOMES},
     "a fix": a_fix,
     "a transcript": a_transcript,
     "a file, a pinned lesson of a tool": lines_of("tool", kind="lesson", **_LOUD),

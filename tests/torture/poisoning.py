@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from click.testing import CliRunner
-from hosts_told import PROMPTS, RECORDED, event_name, in_session, laced
+from hosts_told import OUTCOMES, PROMPTS, RECORDED, event_name, in_session, laced
 from torture.blocks import HIDDEN, items, rises
 from torture.doors import MINUTE, NOW, QUARANTINED, TOLD, Door, Place, place
 from torture.outcome import Outcome, Scale
@@ -66,7 +66,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         commands.record_batch(here.tenant.log, TRUE, NOW)
         here.build()
         sent = list(_planted(here, scale.of(1, 9)))
-        hosts = scale.of(1, len(RECORDED))
+        hosts = scale.of(1, len(OUTCOMES))
         for when in ("fresh", "built"):
             if when == "built":
                 here.build()
@@ -139,7 +139,7 @@ def _prompt(here: Place, host: str, one: Poison, session: str) -> str:
 def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) -> Outcome:
     """Ask each canary's own words at prompts, and run the command its order names."""
     found = Finding()
-    names = itertools.cycle(RECORDED)
+    names = itertools.cycle(OUTCOMES)
     for number, one in enumerate(sent):
         for host in itertools.islice(names, hosts):
             with patch.object(speaking, "LETTERS", _ALL_TOLD):
@@ -297,7 +297,7 @@ def _fed_back(here: Place, turns: int) -> Outcome:
     before = _bodies(here)
     said, heard, wrong = "", "", []
     for number in range(turns):
-        for host in RECORDED:
+        for host in OUTCOMES:
             session = f"again-{host}-{number // 5}"
             asked = f"{said}\nhow often does the upload service retry, attempt {number}?"
             with patch.object(speaking, "LETTERS", _ALL_TOLD):
@@ -313,7 +313,7 @@ def _fed_back(here: Place, turns: int) -> Outcome:
         wrong += [f"{text!r} is there {grown} times more"] if grown else []
     wrong += ["a block of ours is kept" for body in after if frame.contains(body)]
     wrong += [] if texts[0] in heard else ["nothing was said that could come back"]
-    return Outcome("our own blocks fed back", turns * len(RECORDED), "turns", wrong)
+    return Outcome("our own blocks fed back", turns * len(OUTCOMES), "turns", wrong)
 
 
 def _bodies(here: Place) -> list[str]:
