@@ -7,8 +7,7 @@ every other build alike.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
@@ -22,8 +21,15 @@ from store.index.vector_scan import PartRows
 from store.index.vectors import FieldRows
 from store.log import log_queries
 from store.log.event_kinds import Followed, Surfaced
-from store.maintenance import memory_audits
-from store.maintenance.memory_audits import AuditInput, AuditResult
+from store.maintenance.memory_audits import (
+    ANEW,
+    ASK_MODEL,
+    KNOWN,
+    Audit,
+    AuditInput,
+    AuditResult,
+    audit_of,
+)
 from store.memories.memory import FORGOTTEN
 from store.memories.parts import fields_of
 from store.memories.table import insight_mask, searched_texts
@@ -35,17 +41,6 @@ _QUERIES = 10  # of these documents are asked for
 _PIECES, _PIECE = 4, 64  # runs of so many terms of each: what rounding adds grows with their number
 _ROUNDING = 2.0**-24  # of a float32
 _FEW = 20  # memories whose numbers alone may be wrong, or one in a hundred
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """A check of one projection; `cure` is what to do where it fails."""
-
-    name: str
-    projection: str
-    description: str
-    run: Callable[[AuditInput], AuditResult]
-    cure: str
 
 
 def run_audits(projection: str, audited: AuditInput) -> list[CheckResult]:
@@ -68,6 +63,7 @@ def run_audits(projection: str, audited: AuditInput) -> list[CheckResult]:
     return results
 
 
+@audit_of("postings", cure=ANEW)
 def bm25_parity(audited: AuditInput) -> AuditResult:
     """A sample of documents scores as rank_bm25's BM25Okapi scores it.
 
@@ -128,6 +124,7 @@ def _runs(terms: Sequence[str]) -> list[Sequence[str]]:
     return [terms[start : start + _PIECE] for start in range(0, len(terms), step)][:_PIECES]
 
 
+@audit_of("vectors", cure=ASK_MODEL)
 def vectors_are_unit(audited: AuditInput) -> AuditResult:
     """Every memory has a row, and every row that is not empty has length 1."""
     count = len(audited.tables["rows"])
@@ -137,6 +134,7 @@ def vectors_are_unit(audited: AuditInput) -> AuditResult:
     return _of_few(audited, wrong, said)
 
 
+@audit_of("fields", cure=ASK_MODEL)
 def fields_are_unit(audited: AuditInput) -> AuditResult:
     """Every field's row is of a memory there is, and has length 1 if it is not empty."""
     of = FieldRows.open(audited.tables).documents
@@ -146,6 +144,7 @@ def fields_are_unit(audited: AuditInput) -> AuditResult:
     return _of_few(audited, of[wrong], said)
 
 
+@audit_of("entities", cure=ANEW)
 def mentions_in_range(audited: AuditInput) -> AuditResult:
     """Every mention is of a memory there is."""
     documents = audited.tables["mentions"].column("document")
@@ -157,24 +156,7 @@ def mentions_in_range(audited: AuditInput) -> AuditResult:
     )
 
 
-def picture_holds(audited: AuditInput) -> AuditResult:
-    """Every node lies within 1 of the middle, and every line joins two of them."""
-    nodes, lines = audited.tables["nodes"], audited.tables["lines"]
-    square = sum(nodes.column(axis).to_numpy().astype(np.float64) ** 2 for axis in ("x", "y"))
-    far = np.flatnonzero(~(np.asarray(square) < 1.1))
-    loose = [
-        end
-        for name in ("source", "target")
-        for end in lines.column(name).to_pylist()
-        if not 0 <= end < len(nodes)
-    ]
-    said = f"{len(nodes)} entities and {len(lines)} of their edges are drawn"
-    if len(far):
-        entity = nodes.column("entity")[int(far[0])].as_py()
-        return AuditResult(False, f"{said}, entity {entity} outside of the picture")
-    return AuditResult(not loose, f"{said}, one to entity {loose[0]}" if loose else said)
-
-
+@audit_of("duplicates", cure=ANEW)
 def links_hold(audited: AuditInput) -> AuditResult:
     """What a sample of links joins is not forgotten and says the same, or another value."""
     links = Duplicates.open(audited.tables).links
@@ -197,6 +179,7 @@ def links_hold(audited: AuditInput) -> AuditResult:
     return AuditResult(True, f"{len(links)} links, {len(sample)} of them read again")
 
 
+@audit_of("lessons", cure=ANEW)
 def lessons_match_log(audited: AuditInput) -> AuditResult:
     """As many lessons were shown and judged, and drafts are open, as the log tells."""
     told: Counter[str] = Counter()
@@ -232,6 +215,25 @@ def _lessons_counted_wrong(audited: AuditInput) -> list[str]:
     return wrong
 
 
+@audit_of("layout", cure=ANEW)
+def picture_holds(audited: AuditInput) -> AuditResult:
+    """Every node lies within 1 of the middle, and every line joins two of them."""
+    nodes, lines = audited.tables["nodes"], audited.tables["lines"]
+    square = sum(nodes.column(axis).to_numpy().astype(np.float64) ** 2 for axis in ("x", "y"))
+    far = np.flatnonzero(~(np.asarray(square) < 1.1))
+    loose = [
+        end
+        for name in ("source", "target")
+        for end in lines.column(name).to_pylist()
+        if not 0 <= end < len(nodes)
+    ]
+    said = f"{len(nodes)} entities and {len(lines)} of their edges are drawn"
+    if len(far):
+        entity = nodes.column("entity")[int(far[0])].as_py()
+        return AuditResult(False, f"{said}, entity {entity} outside of the picture")
+    return AuditResult(not loose, f"{said}, one to entity {loose[0]}" if loose else said)
+
+
 def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], said: str) -> AuditResult:
     """Return that numbers of some rows are wrong; of many, it is no accident: the build is wrong.
 
@@ -260,30 +262,4 @@ def _not_unit(audited: AuditInput, codes: str) -> tuple[npt.NDArray[np.int64], s
     return found, f"{detail}, {waiting} texts wait for the model" if waiting else detail
 
 
-_ANEW = "`mnemolog build --full` builds it anew from the log"
-_LOG = (
-    "`mnemolog doctor` looks whether the log is whole; if it is, `mnemolog build --full` mends this"
-)
-_MODEL = "`mnemolog embedder test` asks the model; `mnemolog build --full` embeds anew"
-_TEXT = "`mnemolog erase ID` destroys what it says"
-
-
-def _audit(projection: str, run: Callable[[AuditInput], AuditResult], cure: str) -> Audit:
-    first, _, _ = (run.__doc__ or "").partition("\n\n")
-    return Audit(run.__name__, projection, " ".join(first.split()), run, cure)
-
-
-AUDITS: tuple[Audit, ...] = (
-    _audit("memories", memory_audits.rows_match_log, _LOG),
-    _audit("memories", memory_audits.no_duplicate_ids, _ANEW),
-    _audit("memories", memory_audits.did_not_shrink, _LOG),
-    _audit("memories", memory_audits.no_secrets, _TEXT),
-    _audit("memories", memory_audits.no_self_injection, _TEXT),
-    _audit("postings", bm25_parity, _ANEW),
-    _audit("vectors", vectors_are_unit, _MODEL),
-    _audit("fields", fields_are_unit, _MODEL),
-    _audit("entities", mentions_in_range, _ANEW),
-    _audit("duplicates", links_hold, _ANEW),
-    _audit("lessons", lessons_match_log, _ANEW),
-    _audit("layout", picture_holds, _ANEW),
-)
+AUDITS: tuple[Audit, ...] = tuple(KNOWN)

@@ -1,7 +1,7 @@
-"""The audits of memories, and the input and the result of every audit."""
+"""The audits of memories, and what every audit is: what it is given, what it returns, its cure."""
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -111,10 +111,46 @@ class AuditInput:
 # and
 # only the events since. A candidate that shares nothing is held against the whole log.
 
+Run = Callable[[AuditInput], AuditResult]
+
+ANEW = "`mnemolog build --full` builds it anew from the log"
+CHECK_LOG = (
+    "`mnemolog doctor` looks whether the log is whole; if it is, `mnemolog build --full` mends this"
+)
+ASK_MODEL = "`mnemolog embedder test` asks the model; `mnemolog build --full` embeds anew"
+ERASE = "`mnemolog erase ID` destroys what it says"
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """A check of one projection; `cure` is what to do where it fails."""
+
+    name: str
+    projection: str
+    description: str
+    run: Run
+    cure: str
+
+
+KNOWN: list[Audit] = []  # grows as modules are read: `store.maintenance.audits.AUDITS` has all
+
+
+def audit_of(projection: str, cure: str) -> Callable[[Run], Run]:
+    """Make a function an audit of a projection, described by its first docstring sentence."""
+
+    def known(run: Run) -> Run:
+        first, _, _ = (run.__doc__ or "").partition("\n\n")
+        KNOWN.append(Audit(run.__name__, projection, " ".join(first.split()), run, cure))
+        return run
+
+    return known
+
+
 _TEXTS = ("content", "context", "action", "result")
 _AT_ONCE = 10_000  # memories compared at a time
 
 
+@audit_of("memories", cure=CHECK_LOG)
 def rows_match_log(audited: AuditInput) -> AuditResult:
     """Every recorded memory and every prompt has its row, in order, with the text last given.
 
@@ -153,6 +189,7 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
     return AuditResult(True, f"{audited.count} rows, as the log says")
 
 
+@audit_of("memories", cure=ANEW)
 def no_duplicate_ids(audited: AuditInput) -> AuditResult:
     """No id is there twice, and every id leads to its row."""
     rows, ids = audited.count, Places.open(audited.tables["ids"])
@@ -181,6 +218,7 @@ def no_duplicate_ids(audited: AuditInput) -> AuditResult:
     return AuditResult(not twice, f"{rows} rows, {len(twice)} ids there twice", twice)
 
 
+@audit_of("memories", cure=CHECK_LOG)
 def did_not_shrink(audited: AuditInput) -> AuditResult:
     """There are never fewer rows than served now, and fewer active ones only by an event.
 
@@ -233,6 +271,7 @@ def _lost_ranges(audited: AuditInput) -> list[tuple[int, int]]:
     return integrity.gaps(audited.log, after=audited.published_watermark, until=audited.watermark)
 
 
+@audit_of("memories", cure=ERASE)
 def no_secrets(audited: AuditInput) -> AuditResult:
     """No text, tag or metadata holds what is known as a secret.
 
@@ -254,6 +293,7 @@ def no_secrets(audited: AuditInput) -> AuditResult:
     return AuditResult(False, f"{len(found)} secrets ({kinds})", [*found], isolates=True)
 
 
+@audit_of("memories", cure=ERASE)
 def no_self_injection(audited: AuditInput) -> AuditResult:
     """No memory is a block that mnemolog put before a model."""
     found: dict[str, None] = {}
