@@ -277,7 +277,7 @@ def file_pattern(written: str) -> str | None:
     path = written.replace("\\", "/")
     if _GLOB.fullmatch(path) or (_FOLDER.fullmatch(path) and "//" not in path):
         return path
-    found = mention_rules.classified(written)
+    found = mention_rules.classify(written)
     return found[1] if found is not None and found[0] == "file" and found[1] else None
 
 

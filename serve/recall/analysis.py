@@ -229,7 +229,7 @@ class Analysis:
     task_mode: TaskMode | None  # what the asker is at
 
     def to_json(self) -> dict[str, Any]:
-        """Return what was read from the words, as plain values; what was not found is left out."""
+        """The findings from the words, as plain values; what was not found is left out."""
         when = self.interval
         found: dict[str, Any] = {
             "language": self.language,
@@ -247,7 +247,7 @@ class Analysis:
 
 
 def analyse(view: View, question: Question, embedder: Embedder, notices: list[str]) -> Analysis:
-    """Return what the question says, as far as it is looked at; add to `notices` what failed."""
+    """Analyse a question, up to `MAX_QUERY` characters; add failures to `notices`."""
     asked = question.text[:MAX_QUERY]
     who, about = split_names(asked, _people_by_name(view))
     terms, said = tokenizer.terms(asked), tokenizer.terms(about)
@@ -307,7 +307,7 @@ def _title(asked: str) -> str:
 
 
 def _title_terms(title: str, topic: list[str]) -> list[str]:
-    """Return what a title adds to a topic that holds its terms already."""
+    """The terms that a title adds to a topic that holds its terms already."""
     held = frozenset(topic)
     return [term for term in dict.fromkeys(tokenizer.terms(title)) if term in held] * TITLE
 

@@ -141,7 +141,7 @@ class Nearness:
 
 
 def _of_fields(view: View, asked: Scores) -> Scores:
-    """Return what the nearest field of each document says, [rows + slots]; 0 without fields."""
+    """The evidence of each document's nearest field, [rows + slots]; 0 without fields."""
     fields, rows = view.snapshots.fields, len(view.snapshots.rows)
     snapshot = fields.cosines(asked, rows) if fields else np.full(rows, -1, np.float32)
     cosines = np.concatenate([snapshot, view.tail.field_cosines(asked)])
@@ -208,7 +208,7 @@ _RANK_WEIGHTS = {"lexical": 1.0, "vector": 0.15, "entity": 0.1}
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The candidates of every channel, and what the channels say.
+    """The candidates of every channel, and the channels' scores.
 
     `topic` and the scores of the channels are borrowed: they hold until the evidence is gathered.
     """
@@ -343,7 +343,7 @@ def layer_documents(
 
 
 def _parts(view: View, question: Question, analysis: Analysis) -> Scores:
-    """Return how well each document answers that part of the question it answers best."""
+    """The score of each document for that part of the question it answers best."""
     found = split_question(question.text[:MAX_QUERY])
     shares = np.zeros(view.size, np.float32)
     for part in found if len(found) > 1 else ():
@@ -362,7 +362,7 @@ def _hints(view: View, question: Question, analysis: Analysis) -> Scores:
 
 
 def _pagerank(view: View, question: Question, analysis: Analysis) -> Scores:
-    """Return how near each document lies to two entities or more that the question names."""
+    """The PageRank of each document, started at two entities or more that the question names."""
     scores, index = np.zeros(view.size, np.float32), view.snapshots.entities
     if index is None or len(seeds := index.lookup(_entities_and_people(question, analysis))) < 2:
         return scores

@@ -166,7 +166,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['\u2019-](?!s\b)[^\W\d_]+)*")  # without a pos
 
 
 def answer_type(text: str, language: str | None = "en") -> AnswerType | None:
-    """Return what a question wants; None for a text that asks nothing.
+    """The type of answer that a question wants; None for a text that asks nothing.
 
     Words of a language that has no table here are read as English.
     """

@@ -112,7 +112,7 @@ def note(
 
 
 def label(memory: Memory) -> str:
-    """Return what a memory's words are called in a block."""
+    """The label of a memory's words in a block."""
     if role(memory) == "rule":
         return "rule"
     if memory.kind == STATEMENT:
@@ -139,7 +139,7 @@ def short_note(
 
 
 def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, Any]:
-    """Return what happened in a turn: what was asked, what came of it, what was said."""
+    """A turn in short: what was asked, what came of it, what was said."""
     done = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
     chosen = _nearest([_clean(line, LINE) for line in done], about, round(longest * DONE))
     whole = _clean(episode.result or "", MAX_SAID)

@@ -183,7 +183,7 @@ def _context(
     known: KnownTerms,
     scratch: Scratch,
 ) -> dict[str, Values]:
-    """Return what goes beyond each document's own words and vector.
+    """The evidence beyond each document's own words and vector.
 
     `own` is the evidence of the channels; the words count as far as the memory knows the query's.
     """
@@ -205,7 +205,7 @@ def _context(
 def _term_matches(
     view: View, terms: Collection[str], docs: Docs, questions: Docs
 ) -> tuple[Mask, Mask]:
-    """Return which terms each candidate holds, and which the turn before it that asked."""
+    """The terms that each candidate holds, and those of the turn before it that asked."""
     answers = np.flatnonzero(questions >= 0)
     found = term_matrix(view, terms, np.concatenate([docs, questions[answers]]))
     held = found[:, : len(docs)]
@@ -231,14 +231,14 @@ def known_terms(view: View, analysis: Analysis) -> KnownTerms:
 
 
 def evidence_weights(view: View, analysis: Analysis) -> dict[str, float]:
-    """Return what each kind of evidence weighs for a question."""
+    """The weight of each kind of evidence for a question."""
     if analysis.has_title and view.snapshots.calibration.knows_meaning:
         return WEIGHTS | _WITH_TITLE
     return WEIGHTS
 
 
 def place_in_conversations(view: View, docs: Docs, mask: Mask) -> Conversations:
-    """Return where documents, ascending, stand in their conversations; the tail's in none yet."""
+    """The places of documents, ascending, in their conversations; the tail's are in none yet."""
     sessions, rows = view.snapshots.sessions, len(view.snapshots.rows)
     session, before, after = (np.full(len(docs), -1, np.int32) for _ in range(3))
     shown = {name: np.zeros(len(docs), np.bool_) for name in Traits._fields}
@@ -305,7 +305,7 @@ def context_words(
     mask: Mask,
     scratch: Scratch,
 ) -> dict[str, Values]:
-    """Return what the words of the turns beside each document, and of its session, lend it.
+    """The evidence that the turns beside each document, and its session, lend it by their words.
 
     `topic` are the topic's scores, [rows + slots], and `own` the evidence of each document's own
     words, [docs]: a note is a session of one.
@@ -329,7 +329,7 @@ def context_words(
 def context_vectors(
     view: View, place: Conversations, near: Values, nearness: Near, mask: Mask
 ) -> dict[str, Values]:
-    """Return how near each document's session is; of a note, itself, the more if it is a rule.
+    """The nearness of each document's session; of a note, its own, the more if it is a rule.
 
     `near` is what the vectors say of the documents, in [0, 1]; `nearness` says it of any others.
     Only a model that knows meaning can say it of whole sessions, and if a rule is on the topic.
@@ -344,7 +344,7 @@ def context_vectors(
 
 
 def text_evidence(place: Conversations, asks_when: bool) -> dict[str, Values]:
-    """Return what the texts of the documents show by themselves; a note need not speak of "I"."""
+    """The evidence of the documents' texts by themselves; a note need not speak of "I"."""
     turn = place.is_turn
     return {
         "statement": (~(place.asks & turn)).astype(np.float64),
@@ -375,7 +375,7 @@ def _best_of_session(
 
 
 def term_matrix(view: View, terms: Collection[str], docs: Docs) -> Mask:
-    """Return which documents hold which terms, [terms, docs]; -1 holds none."""
+    """Mark which documents hold which terms, [terms, docs]; document -1 holds none."""
     held = np.zeros((len(terms), len(docs)), np.bool_)
     order = np.argsort(docs)
     docs = docs[order]

@@ -80,7 +80,7 @@ def explain_answer(
     below_bar: Sequence[tuple[Memory, float]],
     over_top_k: Sequence[tuple[Memory, float]],
 ) -> dict[str, Any]:
-    """Return what every stage did; the last two are the nearest of those it dropped."""
+    """The work of every stage as JSON; the last two are the nearest of those it dropped."""
     index = view.snapshots.entities
     return {
         "words": {term: round(weight, 2) for term, weight in analysis.weights.items()},

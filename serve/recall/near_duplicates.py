@@ -133,7 +133,7 @@ def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Compa
 
 
 def likeness(one: Comparable, other: Comparable) -> Likeness | None:
-    """Return how two memories are alike; None where they are not. Their order changes nothing."""
+    """The likeness of two memories; None where they differ. Their order changes nothing."""
     return _likeness(one, other) if near_candidates(one, [other]) else None
 
 
@@ -156,7 +156,7 @@ def _likeness(first: Comparable, second: Comparable) -> Likeness | None:
 
 
 def names_one(asked: str, alike: Sequence[Memory]) -> bool:
-    """Return whether a question names a value that some of the memories hold and others do not.
+    """Whether a question names a value that some of the memories hold and others do not.
 
     To "why does test 12 fail" a newer note on test 13 is no better answer.
     """
@@ -174,13 +174,13 @@ def _beginnings(said: str) -> frozenset[str]:
 
 
 def _full_text(memory: Memory) -> str:
-    """Return what a memory says; its tags only say where it is filed."""
+    """The text of all fields of a memory but its tags, which only say where it is filed."""
     fields = (memory.content, memory.context, memory.action, memory.result)
     return "\n".join(field for field in fields if field)
 
 
 def _is_replaced(one: Comparable, other: Comparable) -> bool:
-    """Return whether the log says that either took the other's place."""
+    """Whether, by the log, either took the other's place."""
     if not (one.may_be_replaced or other.may_be_replaced):
         return False
     a, b = one.memory, other.memory
@@ -189,7 +189,7 @@ def _is_replaced(one: Comparable, other: Comparable) -> bool:
 
 
 def _is_other_value(a: Gist, b: Gist) -> bool:
-    """Return whether two texts with other marks say of the same thing another value."""
+    """Whether two texts with other marks give another value of the same thing."""
     ours, theirs = set(a.marks) - set(b.marks), set(b.marks) - set(a.marks)
     is_shared = bool(a.words or set(a.marks) & set(b.marks))
     is_swapped = bool(ours) == bool(theirs) or (ours | theirs) == {_NOT}
@@ -203,7 +203,7 @@ def _is_other_value(a: Gist, b: Gist) -> bool:
 
 
 def _within(one: Sequence[str], other: Sequence[str], share: float) -> bool:
-    """Return whether the longer sequence is the shorter one with no more than so much put in."""
+    """Whether the longer sequence is the shorter one with no more than so much put in."""
     shorter, longer = sorted((one, other), key=len)
     if len(shorter) < share * len(longer):
         return False

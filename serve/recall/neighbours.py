@@ -178,6 +178,6 @@ def pagerank(entities: Numbers, documents: Numbers, seeds: Numbers) -> tuple[Num
 
 
 def _positions(offsets: Numbers, counts: Numbers, entities: Numbers) -> Numbers:
-    """Return where the documents of some entities lie, run by run."""
+    """The places of the documents of some entities, run by run."""
     runs = [np.arange(offsets[one], offsets[one] + counts[one]) for one in entities]
     return np.concatenate([np.empty(0, np.int64), *runs]).astype(np.int64)

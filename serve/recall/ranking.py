@@ -50,7 +50,7 @@ class Ranked:
     gave_way: int = 0
 
     def count_dropped(self, others: Mapping[str, int]) -> dict[str, int]:
-        """Return how many candidates were dropped for what; `others` were dropped later."""
+        """Count the dropped candidates by reason; `others` were dropped later."""
         return {**others, **({"gave_way": self.gave_way} if self.gave_way else {})}
 
 
@@ -140,7 +140,7 @@ def _fold_insights(view: View, question: Question, docs: Docs, ranked: Ranked) -
 
 
 def _names(view: View, docs: Docs) -> list[int]:
-    """Return how sources are named: by their rows, those without one by their documents."""
+    """The names of sources: their rows, for those without one their documents."""
     rows, names = len(view.snapshots.rows), docs.copy()
     fresh = docs >= rows
     of = view.tail.columns["row"][docs[fresh] - rows]
@@ -173,7 +173,7 @@ def _importance(view: View, found: Evidence) -> Values:
 
 
 def _fade(view: View, found: Evidence, stated: Values) -> Values:
-    """Return what is left of the stated importances, as of the manifest's moment."""
+    """The stated importances after decay, as of the manifest's moment."""
     faded = stated.copy()
     places = np.flatnonzero(stated > USUAL)  # what is usual does not fade
     if len(places):
@@ -182,15 +182,13 @@ def _fade(view: View, found: Evidence, stated: Values) -> Values:
             uses = usage.counts("recalled", _rows(view, found))
         changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at")
         idle = _moment(view) - np.maximum(_last_used(view, found), changed)
-        lasting, pinned = _lasting_and_pinned(view, found.docs[places])
+        lasting, pinned = _permanence(view, found.docs[places])
         faded[places] = decay(stated[places], idle[places], uses[places], lasting, pinned)
     return faded
 
 
-def _lasting_and_pinned(
-    view: View, docs: Places
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Return which of some documents are of a lasting kind, and which are pinned."""
+def _permanence(view: View, docs: Places) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Two masks over some documents: those of a lasting kind, and those that are pinned."""
     rows = view.snapshots.rows
     built = docs < len(rows)
     lasting, pinned = np.zeros(len(docs), np.bool_), np.zeros(len(docs), np.bool_)

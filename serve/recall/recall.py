@@ -2,7 +2,7 @@
 One recall from top to bottom, without a model or I/O on the way.
 
     analyse          what the question says (`analysis`, `classification`)
-    find_candidates  which documents may answer it (`channels`, `candidates`, `optional_evidence`)
+    find_candidates  which documents may answer it (`candidates`)
     gather_evidence  what speaks for each, fused into a score (`evidence`, `neighbours`, `scoring`)
     rank             how sure each is, and the order of the profile (`ranking`, `scoring`)
     select           what comes back: near duplicates folded, conflicts side by side (`selection`)
@@ -123,7 +123,7 @@ def recall(
 
 
 def _apply_route(question: Question, route: Route | None) -> Question:
-    """Return the question as its route has it asked; other settings stay."""
+    """Return the question with the limits of its route; other settings stay."""
     search = route.actions.get("search") if route else None
     if search is None:
         return question
@@ -146,7 +146,7 @@ def confidence_floor(search: str | None, usual: float) -> float:
 
 
 def result_limit(search: str | None, usual: int) -> int:
-    """Return how many memories `search` lets come back, where the settings say `usual`."""
+    """Return the most memories that `search` returns, where the settings say `usual`."""
     match search:
         case "high_threshold":
             return max(1, usual // 2)
@@ -165,7 +165,7 @@ def _hits(
     ranked: Ranked,
     selection: Selection,
 ) -> tuple[Hit, ...]:
-    """Return what was selected, with the memories each one superseded that are no hits too."""
+    """The selected memories as hits, each with those it superseded that are no hits too."""
     superseded, scores = Superseded(view), round_scores(ranked)
     returned = {one.memory.id for one in selection.chosen}
     return tuple(

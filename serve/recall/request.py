@@ -118,11 +118,11 @@ def answer(
 
     timings = Timings()
 
-    def routed(view: View) -> Answer:
+    def ask(view: View) -> Answer:
         router = _router(view, asked, choices, those.as_of, receipt_id)
         return recall(view, replace(question, router=router), embedder, timings)
 
-    found = reader.answer(routed, without_log=True)
+    found = reader.answer(ask, without_log=True)
     took_us = round((time.perf_counter() - began) * 1e6)
     payload = _payload(found, took_us, timings, now)
     if receipt_id is None:
@@ -134,8 +134,7 @@ def answer(
 def _router(
     view: View, asked: RecallRequest, choices: Choices, as_of: int | None, receipt: str | None
 ) -> Router | None:
-    """Return how a recall is routed; None where who asks says himself how sure it must be, or how
-    many may come back.
+    """The router of a recall; None if the request sets `min_confidence` or `top_k`.
 
     The past is asked under the policy of then, and nothing is tried in it.
     """

@@ -56,7 +56,7 @@ def reciprocal_rank(rankings: Sequence[Ranking], *, k: int = K) -> tuple[Docs, S
 def beside(
     rankings: Sequence[Ranking], scores: Sequence[npt.NDArray[np.float32]], *, k: int = K
 ) -> Scores:
-    """Return what documents that are in no ranking would gain by `reciprocal_rank`, [n].
+    """The gain by `reciprocal_rank` of documents that are in no ranking, [n].
 
     `scores` are theirs in each ranking, [n]: they gain by the rank these would have. One of no
     more than 0 gains nothing. No rankings give an empty array.
@@ -166,7 +166,7 @@ _DAY = 86_400 * 1_000_000  # microseconds
 
 
 def decay(importance: Values, idle: Times, uses: Counts, lasting: Mask, pinned: Mask) -> Values:
-    """Return what is left of importances in [0, 1], [n] each.
+    """Importances in [0, 1] after decay, [n] each.
 
     `idle` is microseconds since each was used or changed, none below 0; `uses` how often it was
     recalled. What lies above USUAL falls towards it; what is pinned, or not above it, stays.

@@ -50,16 +50,12 @@ class Selection:
     over_top_k: Sequence[int] = ()
 
     @property
-    def folded(self) -> int:
-        return sum(len(one.copies) for one in self.chosen)
-
-    @property
     def dropped(self) -> dict[str, int]:
         """How many candidates fell to what."""
         counts = {
             "below_bar": len(self.below_bar),
             "below_score": len(self.below_score),
-            "folded": self.folded,
+            "folded": sum(len(one.copies) for one in self.chosen),
             "over_top_k": len(self.over_top_k),
         }
         return {reason: count for reason, count in counts.items() if count}
@@ -93,7 +89,7 @@ def _preference(memory: Memory) -> tuple[bool, int, int]:
 
 
 def _age(memory: Memory) -> tuple[int, int]:
-    """Return what is greater for the newer memory: when it happened, then when it was written."""
+    """The age of a memory, greater for the newer: when it happened, then when it was written."""
     return memory.created_at, memory.seq
 
 
@@ -105,7 +101,7 @@ def select(
     ranked: Ranked,
     read: Callable[[Sequence[int]], list[Memory]],
 ) -> Selection:
-    """Return what comes back of the candidates; `read` gives the memories at some places."""
+    """Select the candidates that come back; `read` gives the memories at some places."""
     order = ranked.order
     is_below = ranked.confidence[order] < question.min_confidence
     is_low = round_scores(ranked)[order] < question.min_score

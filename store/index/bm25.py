@@ -50,7 +50,7 @@ def round_impacts(average: float) -> float:
 def norms(
     lengths: npt.NDArray[np.int32], average: float, formula: Formula
 ) -> npt.NDArray[np.float64]:
-    """Return what damps the counts of each document, [documents]."""
+    """The length norm that damps the counts of each document, [documents]."""
     k1, b = formula.k1, formula.b
     return k1 * (1 - b + b * lengths.astype(np.float64) / (average or 1.0))
 
@@ -61,7 +61,7 @@ def impacts(
     norms: npt.NDArray[np.float64],
     formula: Formula,
 ) -> npt.NDArray[np.float32]:
-    """Return what each posting adds, [postings]; `norms` are of all documents."""
+    """The impact of each posting, [postings]; `norms` are of all documents."""
     found = np.empty(len(counts), np.float32)
     for start in range(0, len(counts), _AT_ONCE):
         some = slice(start, start + _AT_ONCE)
@@ -215,7 +215,7 @@ def insert_lists(lists: Lists, more: Lists) -> Lists:
 
 
 def drop_documents(lists: Lists, gone: Numbers) -> Lists:
-    """Return what is left when documents leave, given ascending."""
+    """Return the lists without some documents, given ascending."""
     if not len(gone) or not len(lists.documents):
         return lists
     leaves = np.zeros(max(int(gone[-1]), int(lists.documents.max())) + 1, np.bool_)

@@ -328,7 +328,7 @@ class PostingsIndex:
         return place if known else None
 
     def has(self, term: str) -> bool:
-        """Return whether a memory holds a term itself."""
+        """Whether a memory holds a term itself."""
         return self._exact(term) is not None
 
     def idf(self, term: str) -> float | None:
@@ -351,7 +351,7 @@ class PostingsIndex:
         return concatenate_lists([one.listed for one in related.lists.narrow] if related else ())
 
     def contains(self, terms: Iterable[str], docs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which rows, ascending, hold which terms, else their kin, [terms, docs]."""
+        """Mark which rows, ascending, hold which terms, else their kin, [terms, docs]."""
         asked = [*terms]
         self.look_up(asked)
         held = np.zeros((len(asked), len(docs)), np.bool_)
@@ -445,7 +445,7 @@ class PostingsIndex:
         return found
 
     def _lookup_all(self, terms: Sequence[str]) -> dict[str, _Known | None]:
-        """Return what is known of different terms; None of those that no memory holds."""
+        """Look up different terms; None for those that no memory holds."""
         hashes = np.array([*map(tokenizer.filing_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
         lists = lookup(self.segments, hashes)

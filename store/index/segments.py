@@ -150,7 +150,7 @@ Counted = tuple[Lists, Lengths]
 
 
 def ranges(documents: int) -> tuple[Range, ...]:
-    """Return which documents each segment covers, in their order."""
+    """Return the range of documents of each segment, in their order."""
     blocks, rest = divmod(documents, BASE)
     whole, blocks = divmod(blocks, MOST)
     sizes = [MOST] * whole
@@ -393,7 +393,7 @@ def _arrow(schema: pa.Schema, *columns: object) -> pa.Table:
 
 
 def segment_tables(made: Made) -> Built:
-    """Return what `update_segments` made as tables."""
+    """The result of `update_segments` as tables."""
     parts = {
         name: (Part.of(some),) if isinstance(some, pa.Table) else some
         for name, some in made.items()

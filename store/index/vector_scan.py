@@ -268,7 +268,7 @@ class VectorRows:
         return bool(self.parts and self.parts[0].bits)
 
     def scan(self, query: Floats) -> "Scan":
-        """Return what a unit query [d] finds here."""
+        """Return the scan of a unit query [d] over these rows."""
         return Scan(self, query)
 
     def cosines(self, query: Floats) -> Floats:

@@ -245,7 +245,7 @@ def ids_to_erase(log: EventLog, asked: EraseRequest) -> list[str]:
     """Return the memories to erase: those that were named, and those that say an asked text."""
     if not asked.texts:
         return list(asked.ids)
-    saying = memories_saying(log, Looker(marks_.asked(asked.texts, b"")))
+    saying = memories_saying(log, Looker(marks_.of_erase_request(asked.texts, b"")))
     return list(dict.fromkeys((*asked.ids, *saying)))
 
 
@@ -254,7 +254,7 @@ def reach(log: EventLog, asked: EraseRequest) -> Reach:
     ids = ids_to_erase(log, asked)
     gone = erasing.changes(log, ids)
     salt = os.urandom(16)
-    found = _without_own_words(marks_.of(_texts_removed_by(gone), salt)) | marks_.asked(
+    found = _without_own_words(marks_.of(_texts_removed_by(gone), salt)) | marks_.of_erase_request(
         asked.texts, salt
     )
     rows = {one.row[0] for one in gone}
@@ -281,7 +281,9 @@ def wipe(tenant: Tenant, log: EventLog, asked: EraseRequest, now: int) -> EraseR
     said = find_quotes(log, looker)
     # only now: what somebody else says too tells nothing, but what was asked for is looked for
     # unless it is a name
-    everybodys = said.runs - (marks_.asked(asked.texts, looked_for.salt).runs - said.named)
+    everybodys = said.runs - (
+        marks_.of_erase_request(asked.texts, looked_for.salt).runs - said.named
+    )
     return EraseResult(done, looked_for.without(everybodys, said.words), cut, said.quotes)
 
 
@@ -364,7 +366,7 @@ def _save_start(tenant: Tenant, log: EventLog, asked: EraseRequest) -> tuple[Mar
     marks = (
         before.marks
         | _without_own_words(marks_.of(_texts_removed_by(gone), salt))
-        | marks_.asked(asked.texts, salt)
+        | marks_.of_erase_request(asked.texts, salt)
     )
     both = EraseStart(tuple(dict.fromkeys((*before.ids, *asked.ids))), marks)
     replace_file(tenant.erasing, msgspec.json.encode(both))
@@ -406,7 +408,7 @@ def _cuts(
     log: EventLog, asked: EraseRequest, looked_for: Marks, without: Container[int]
 ) -> list[Change]:
     """Return the rows that quote, and what they are to say instead, each once."""
-    always = marks_.asked(asked.texts, looked_for.salt)
+    always = marks_.of_erase_request(asked.texts, looked_for.salt)
     if asked.also_quotes:
         words = distinctive_words(log, Looker(looked_for), without)
         always |= marks_.alone(words, looked_for.salt)

@@ -61,7 +61,7 @@ class Joined:
     befores: tuple[int, ...]
 
     def before(self, start: int, end: int) -> tuple[int, int]:
-        """Return where a part of this text stood; `end` is behind its last character."""
+        """The place where a part of this text stood; `end` is behind its last character."""
         return self._place(start), self._place(end - 1) + 1
 
     def first_gap(self, start: int) -> int:
@@ -325,7 +325,7 @@ def _merge_joined(found: list[Secret], whole: Joined, more: list[Secret]) -> lis
 
 
 def _matches(patterns: Sequence[Pattern], seen: str, text: str) -> list[Secret]:
-    """Return what `patterns` match in `seen` and accept in `text`, which is as long."""
+    """The secrets that `patterns` match in `seen` and accept in `text`, which is as long."""
     found = []
     for pattern in patterns:
         for match in pattern.regex.finditer(seen):

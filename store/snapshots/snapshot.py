@@ -133,7 +133,7 @@ def read(
     What was not hashed is to be validated: an offset out of the file would end the process.
     """
 
-    def opened(file: PartFile, schema: pa.Schema) -> Callable[[], pa.Table]:
+    def loader(file: PartFile, schema: pa.Schema) -> Callable[[], pa.Table]:
         def load() -> pa.Table:
             if check:
                 _check(root, [file], _problem)
@@ -145,7 +145,7 @@ def read(
         return load
 
     parts = {
-        name: [Part(opened(file, schema), file) for file in ref.parts.get(name, ())]
+        name: [Part(loader(file, schema), file) for file in ref.parts.get(name, ())]
         for name, schema in projection.schemas.items()
     }
     return Built(projection.schemas, parts)
@@ -166,7 +166,7 @@ def glance(root: Path, ref: SnapshotRef) -> None:
 
 
 def is_doubted(root: Path, ref: SnapshotRef) -> bool:
-    """Return whether a file is not as old as it was written, or not there."""
+    """Whether a file is not as old as it was written, or not there."""
     try:
         return any((root / file.path).stat().st_mtime_ns != file.modified for file in ref.files)
     except OSError:

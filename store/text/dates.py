@@ -146,7 +146,7 @@ def interval(text: str, at: int, language: str | None = "en") -> Interval | None
         return None
     read = " ".join(words)
     today = datetime.fromtimestamp(at / 1e6, UTC).date()
-    found = _found(read, today)
+    found = _find_times(read, today)
     if not found:
         return None
     start, end, (since, until) = found[0]
@@ -159,7 +159,7 @@ def interval(text: str, at: int, language: str | None = "en") -> Interval | None
     return Interval(begins, ends, read[start:end]) if begins < ends else None
 
 
-def _found(read: str, today: date) -> list[tuple[int, int, Days]]:
+def _find_times(read: str, today: date) -> list[tuple[int, int, Days]]:
     """Return where times are named, and their days, in order; the earlier rule wins a place."""
     found: list[tuple[int, int, Days]] = []
     for pattern, days in _RULES:
@@ -224,7 +224,7 @@ def _calendar(match: re.Match[str], today: date) -> Days:
     return _period(match["unit"], int(match["which"] == "last"), today)
 
 
-def _named(match: re.Match[str], today: date) -> Days:
+def _named_day(match: re.Match[str], today: date) -> Days:
     return _period("day", _NAMED[match["named"]], today)
 
 
@@ -233,7 +233,7 @@ def _in_year(match: re.Match[str], today: date) -> Days:
     return date(year, 1, 1), date(year + 1, 1, 1)
 
 
-def _dated(match: re.Match[str], today: date) -> Days:
+def _day_of_month(match: re.Match[str], today: date) -> Days:
     """Return a day of a month; without a year the newest one not after today."""
     month, day = MONTHS.index(match["month"]) + 1, int(re.sub(r"\D", "", match["day"]))
     start = date(int(match["year"] or today.year), month, day)
@@ -306,13 +306,13 @@ _TELLING = frozenset((*MONTHS, *WEEKDAYS, *UNITS, *_NAMED))
 _WRITTEN: tuple[tuple[str, Read], ...] = (
     (r"(?P<year>[0-9]{4})[-/](?P<month>[0-9]{1,2})(?:[-/](?P<day>[0-9]{1,2}))?", _iso),
     (r"(?P<day>[0-9]{1,2})\.(?P<month>[0-9]{1,2})\.(?P<year>[0-9]{4})", _iso),
-    (rf"{_NTH} (?:of )?{_MONTH}(?: (?:, |of )?{_YEAR})?", _dated),
-    (rf"{_MONTH} {_NTH}(?: (?:, )?{_YEAR})?", _dated),
+    (rf"{_NTH} (?:of )?{_MONTH}(?: (?:, |of )?{_YEAR})?", _day_of_month),
+    (rf"{_MONTH} {_NTH}(?: (?:, )?{_YEAR})?", _day_of_month),
     (rf"{_MONTH} (?:, |of )?{_YEAR}", _in_month),
     (rf"(?:{_BESIDE}) {_MONTH}", _in_month),
     (rf"{_MONTH} last", _in_month),
     (rf"(?:in|during|of|since|until|before|after|from|to) (?:the )?(?:year )?{_YEAR}", _in_year),
-    (r"(?P<named>today|yesterday|ereyesterday|day before yesterday)", _named),
+    (r"(?P<named>today|yesterday|ereyesterday|day before yesterday)", _named_day),
     (rf"last {_COUNT} {_UNIT}", _last),
     (rf"{_COUNT} last {_UNIT}", _last),
     (rf"(?:in|over|within|during) the last {_UNIT}", _last),

@@ -1,5 +1,5 @@
 """
-Marks: what an erased text is known by, so that it can be looked for after it is gone.
+Fingerprints: marks of an erased text, by which it can be looked for after it is gone.
 
 A text is cut into runs of `RUN` words, one beginning every `RUN` words: whoever still holds twice
 as many of its words in a row holds a whole run. A shorter text is one run; where words are short,
@@ -62,7 +62,7 @@ class Marks(msgspec.Struct, frozen=True):
 
 
 def of(texts: Iterable[str], salt: bytes) -> Marks:
-    """Return what texts are known by; the same text twice is one."""
+    """The marks of texts; the same text twice is one."""
     runs, firsts, words = set[bytes](), set[bytes](), set[bytes]()
     lengths, short = set[int](), 0
     for text in dict.fromkeys(texts):
@@ -84,9 +84,10 @@ def of(texts: Iterable[str], salt: bytes) -> Marks:
     )
 
 
-def asked(texts: Iterable[str], salt: bytes) -> Marks:
-    """Return what texts are known by that somebody asks to have erased: each is one run, however
-    short it is. One without a letter or digit has none.
+def of_erase_request(texts: Iterable[str], salt: bytes) -> Marks:
+    """The marks of texts that somebody asks to have erased: each is one run, however short it is.
+
+    A text without a letter or digit has none.
     """
     said = [words for text in texts if (words := split(text))]
     return Marks(
@@ -126,17 +127,17 @@ class Looker:
         self._known = _Known(marks)
 
     def runs(self, text: str) -> set[bytes]:
-        """Return which runs a text holds."""
+        """The runs that a text holds."""
         return {run for _, run in self._runs(split(text))}
 
     def words(self, text: str) -> set[bytes]:
-        """Return which of the words a text holds."""
+        """The words of the marks that a text holds."""
         known = self._known
         wanted = self.marks.words
         return {one for word in split(text) if (one := known[word]) is not None and one in wanted}
 
     def holds(self, text: str, *, words: bool = False) -> bool:
-        """Return whether a text holds any run, or with `words` any word."""
+        """Whether a text holds any run, or with `words` any word."""
         said = split(text)
         is_there = next(self._runs(said), None) is not None
         known, wanted = self._known, self.marks.words

@@ -125,7 +125,7 @@ def words(text: str) -> Iterator[Found]:
         at += len(token)
 
 
-def classified(word: str, before: str = "", after: str = "") -> Named | None:
+def classify(word: str, before: str = "", after: str = "") -> Named | None:
     """Return the kind and the canonical name of one word, or None.
 
     `before` is the character it follows, `after` the two that follow it.
@@ -159,7 +159,7 @@ def _inside(token: str) -> tuple[Found, ...]:
         if before and before in "]})>*%" and token[start] in "/._":
             continue
         word = match[0].rstrip(".:-/\\~@")
-        if named := classified(word, before, token[start + len(word) :][:2]) if word else None:
+        if named := classify(word, before, token[start + len(word) :][:2]) if word else None:
             found.append((start, *named, word))
     return tuple(found)
 
@@ -372,7 +372,7 @@ def prose_commands(text: str) -> Iterator[Found]:
             yield match.start(), "command", _canonical(named), " ".join(named)
 
 
-def installed(text: str) -> Iterator[Found]:
+def packages_to_install(text: str) -> Iterator[Found]:
     """Yield the packages that commands install: all of them in code, the first one in prose."""
     for match in islice(_INSTALL.finditer(text), MAX_INSTALLS):
         arguments = _ARGUMENTS.match(text, match.end())

@@ -24,11 +24,11 @@ from store.text.mention_rules import (
     UPPER,
     EntityKind,
     Found,
-    classified,
+    classify,
     command,
-    installed,
     is_file_name,
     package_name,
+    packages_to_install,
     prose_commands,
 )
 
@@ -64,7 +64,7 @@ def mentions(text: str, *, speaker: str | None = None) -> tuple[Mention, ...]:
     first: dict[tuple[EntityKind, str], str] = {}
     if speaker and (name := speaker_name(speaker)):
         first["person", name] = speaker.strip()
-    for _, kind, name, alias in sorted(_found(text), key=_start):
+    for _, kind, name, alias in sorted(_find_entities(text), key=_start):
         if (kind, name) not in first:
             first[kind, name] = alias
             if len(first) == MAX_MENTIONS:
@@ -72,14 +72,14 @@ def mentions(text: str, *, speaker: str | None = None) -> tuple[Mention, ...]:
     return tuple(Mention(kind, name, alias) for (kind, name), alias in first.items())
 
 
-def _found(text: str) -> Iterator[Found]:
+def _find_entities(text: str) -> Iterator[Found]:
     urls: list[Found] = []
     if "://" in text:
         urls = [found for match in _URL.finditer(text) if (found := _web(match))]
         text = _URL.sub(_blank, text)  # what is inside a URL is no file and no symbol
     rules: list[Iterable[Found]] = [urls, mention_rules.words(text), phrases(text)]
     if "`" in text:
-        rules.append(ticked(text))
+        rules.append(backtick_entities(text))
     if "$ " in text or "```" in text:
         rules.append(mention_rules.shell_lines(text))
     if '": "' in text or '":"' in text:
@@ -124,7 +124,7 @@ def _blank(match: re.Match[str]) -> str:
 def speaker_name(written: str) -> str | None:
     """Return the canonical name of a person or @handle so written; None for a role or a tool."""
     if written.startswith("@"):
-        found = mention_rules.classified(written.strip())
+        found = mention_rules.classify(written.strip())
         return found[1] if found and found[0] == "person" else None
     return person(written)
 
@@ -207,7 +207,7 @@ def phrases(text: str) -> Iterator[Found]:
             yield from rule(text)
 
 
-def ticked(text: str) -> Iterator[Found]:
+def backtick_entities(text: str) -> Iterator[Found]:
     """Yield the commands and identifiers that stand between `backticks`."""
     for match in _TICKED.finditer(text):
         start, inside = match.start(1), match[1].strip()
@@ -215,8 +215,8 @@ def ticked(text: str) -> Iterator[Found]:
             yield start, "command", name, inside
             continue
         written = _REFERENCE.fullmatch(inside)
-        if written and _is_identifier(written[1]) and (written[2] or not classified(inside)):
-            kind, name = classified(written[1], "", "()") or ("symbol", written[1])
+        if written and _is_identifier(written[1]) and (written[2] or not classify(inside)):
+            kind, name = classify(written[1], "", "()") or ("symbol", written[1])
             yield start, kind, name, written[1]
 
 
@@ -242,7 +242,7 @@ def _is_identifier(written: str) -> bool:
     return len(written) > 1 and not (is_tool or is_domain or written.lower() in _LITERALS)
 
 
-def _imported(text: str) -> Iterator[Found]:
+def _imports(text: str) -> Iterator[Found]:
     for pattern in (_PYTHON_FROM, _PYTHON_IMPORT, _RUST_USE):
         for match in pattern.finditer(text):
             if match[1] not in _STDLIB and match[1] not in STOP:
@@ -266,18 +266,18 @@ def _exit(text: str) -> Iterator[Found]:
         yield match.start(), "error", f"exit code {match[1]}", match[0]
 
 
-def _named_files(text: str) -> Iterator[Found]:
+def _well_known_files(text: str) -> Iterator[Found]:
     for match in _NAMED_FILE.finditer(text):
         yield match.start(), "file", match[0], match[0]
 
 
-def _speaking(text: str) -> Iterator[Found]:
+def _speakers(text: str) -> Iterator[Found]:
     for match in _SAYS.finditer(text):
         if name := person(match[1]):
             yield match.start(1), "person", name, match[1]
 
 
-def _credited(text: str) -> Iterator[Found]:
+def _credits(text: str) -> Iterator[Found]:
     for pattern in _CREDITED:
         for match in pattern.finditer(text):
             before = text[max(0, match.start() - 14) : match.start()].lower().rstrip(" -")
@@ -292,8 +292,11 @@ def _triggers(words: str) -> frozenset[bytes]:
 _CREDIT_WORDS = tuple(_CREDITS.split())
 _RULES: tuple[tuple[tuple[frozenset[bytes], ...], Callable[[str], Iterator[Found]]], ...] = (
     ((_triggers(" ".join(SUBCOMMANDS).replace("-", " ").replace("3", "")),), prose_commands),
-    ((_triggers(INSTALLERS), _triggers("i install add get require remove uninstall")), installed),
-    ((_triggers("import export require use"),), _imported),
+    (
+        (_triggers(INSTALLERS), _triggers("i install add get require remove uninstall")),
+        packages_to_install,
+    ),
+    ((_triggers("import export require use"),), _imports),
     (
         (
             _triggers(
@@ -304,11 +307,11 @@ _RULES: tuple[tuple[tuple[frozenset[bytes], ...], Callable[[str], Iterator[Found
         _http,
     ),
     ((_triggers("exit exits exited Exit Exited"), _triggers("code status")), _exit),
-    ((_triggers(" ".join(f"{name}file" for name in _NAMED_FILES)),), _named_files),
-    ((_triggers(_VERBS),), _speaking),
+    ((_triggers(" ".join(f"{name}file" for name in _NAMED_FILES)),), _well_known_files),
+    ((_triggers(_VERBS),), _speakers),
     (
         (_triggers(f"{_CREDITS} {_CREDITS.title()} Signed signed Co co"), _triggers("by to")),
-        _credited,
+        _credits,
     ),
 )
 _ALL_TRIGGERS = frozenset[bytes]().union(*(triggers[0] for triggers, _ in _RULES))

@@ -84,7 +84,7 @@ def _in_their_place(chunks: Sequence[str]) -> Iterator[str]:
         elif chunk == "A" and last != STOP:
             tokens = (MARK + chunk,)  # plan A; an article only where a sentence begins
         else:
-            tokens = _remembered(chunk)
+            tokens = _lookup_tokens(chunk)
         yield from tokens
         if tokens:
             last = tokens[-1]
@@ -95,7 +95,7 @@ _known: dict[str, tuple[str, ...]] = {}
 _MOST_KNOWN = 1 << 16  # words are Zipfian
 
 
-def _remembered(chunk: str) -> tuple[str, ...]:
+def _lookup_tokens(chunk: str) -> tuple[str, ...]:
     if (tokens := _known.get(chunk)) is not None:
         return tokens
     tokens = _of_chunk(chunk)
@@ -107,7 +107,7 @@ def _remembered(chunk: str) -> tuple[str, ...]:
 
 
 def is_mark(token: str) -> bool:
-    """Return whether a token is a mark."""
+    """Whether a token is a mark."""
     return token.startswith(MARK)
 
 
@@ -117,7 +117,7 @@ def _plain(text: str) -> str:
         text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHIC)
     if not _HAS_MARKDOWN.search(text):
         return text
-    text = _FENCE.sub(_fenced, text)
+    text = _FENCE.sub(_code_chunk, text)
     text = _POINT.sub(f"\n{BULLET} ", _HEADING.sub("", text))
     text = _TASK.sub(lambda task: "\u2610" if task[1] == " " else "\u2611", text)
     text = _LINK.sub(r"\1 \2", text)
@@ -125,7 +125,7 @@ def _plain(text: str) -> str:
     return text.replace("`", "")
 
 
-def _fenced(block: re.Match[str]) -> str:
+def _code_chunk(block: re.Match[str]) -> str:
     lines = (line.rstrip() for line in block[2].strip("\n").split("\n"))
     return "\n" + _CODE + "\n".join(lines).translate(_NO_SPACE) + "\n"
 
@@ -382,7 +382,7 @@ def order_lists(tokens: Sequence[str]) -> list[str]:
     points: list[tuple[str, ...]] = []
     is_free = _ORDERED.isdisjoint(tokens)
     for sentence, is_point in _sentences(tokens):
-        one = tuple(_sorted(sentence))
+        one = tuple(_sort_list(sentence))
         if is_point and is_free:
             points.append(one)
             continue
@@ -413,7 +413,7 @@ def _sentences(tokens: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
         yield lines, is_point
 
 
-def _sorted(sentence: Sequence[str]) -> list[str]:
+def _sort_list(sentence: Sequence[str]) -> list[str]:
     """Return a sentence without commas and colons, the list that ends it in order."""
     plain = [token for token in sentence if token not in (COMMA, COLON)]
     if _ANDS.isdisjoint(sentence) and _ORS.isdisjoint(sentence):

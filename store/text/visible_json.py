@@ -22,9 +22,9 @@ _UNSEEN = re.compile(
 def encode(value: object) -> bytes:
     """Return a value as one line of JSON, UTF-8."""
     # outside of strings JSON has none of these, and what of ASCII is below them is escaped already
-    return _UNSEEN.sub(_escaped, msgspec.json.encode(value).decode()).encode()
+    return _UNSEEN.sub(_escape, msgspec.json.encode(value).decode()).encode()
 
 
-def _escaped(found: "re.Match[str]") -> str:
+def _escape(found: "re.Match[str]") -> str:
     units = found[0].encode("utf-16-be")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
