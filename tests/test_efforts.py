@@ -2,7 +2,7 @@
 
 import pytest
 
-from store.agents.efforts import passed, tried
+from store.agents.efforts import command_effort, command_outcome
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from store.agents.efforts import passed, tried
     ],
 )
 def test_what_a_command_is_for_is_told_behind_what_wraps_it(line: str, effort: str | None):
-    assert tried(line, "") == effort
+    assert command_effort(line, "") == effort
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_what_a_command_is_for_is_told_behind_what_wraps_it(line: str, effort: s
     ],
 )
 def test_a_script_of_any_name_is_known_by_what_it_wrote(wrote: str, effort: str | None):
-    assert tried("./ci.sh", wrote) == effort
-    assert tried("cat ci.log", wrote) is None
+    assert command_effort("./ci.sh", wrote) == effort
+    assert command_effort("cat ci.log", wrote) is None
 
 
 def test_a_check_that_ran_tests_is_a_test_run():
-    assert tried("make check", "12 passed") == "test"
-    assert tried("make check", "All checks passed!") == "lint"
-    assert passed("make check", None, "11 passed, 1 failed") is False
+    assert command_effort("make check", "12 passed") == "test"
+    assert command_effort("make check", "All checks passed!") == "lint"
+    assert command_outcome("make check", None, "11 passed, 1 failed") is False

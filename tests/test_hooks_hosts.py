@@ -10,7 +10,7 @@ from hosts_told import OUTCOMES, PROMPTS, RECORDED, contexts, event_name, laced,
 from serve.connect import connecting
 from serve.hosts import HOSTS
 from serve.hosts.event import MAX_CONTEXT, MAX_PROMPT, HookEvent, Reply, decode_payload
-from store.agents.json_fields import MAX_OUTPUT, ending
+from store.agents.json_fields import MAX_OUTPUT, output_tail
 from store.agents.tool_calls import ToolUse, tool_use
 from store.home.errors import InvalidInput
 
@@ -105,9 +105,9 @@ def test_a_tool_tells_whether_it_did_its_work():
 
 def test_the_end_of_an_output_is_kept_without_a_block_of_ours():
     long = OURS + "x" * MAX_OUTPUT
-    assert ending({"stdout": long, "stderr": ""}) == "x" * MAX_OUTPUT
-    assert ending([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]) == "a\nb"
-    assert OURS not in ending("before " + OURS)
+    assert output_tail({"stdout": long, "stderr": ""}) == "x" * MAX_OUTPUT
+    assert output_tail([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]) == "a\nb"
+    assert OURS not in output_tail("before " + OURS)
 
 
 def test_a_text_cut_within_an_emoji_is_understood():

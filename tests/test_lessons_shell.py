@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.agents.efforts import effort, only_looks, passed
+from store.agents.efforts import command_outcome, effort, only_looks
 from store.agents.shell import calls
 
 COMMIT = "git commit -m \"$(cat <<'EOF'\nnpm's (bad) \"thing\n; npm install\nEOF\n)\" && git push"
@@ -106,9 +106,9 @@ def test_a_command_is_known_by_what_it_is_for(line: str, wanted: str | None):
 
 
 def test_a_failure_behind_a_pipe_is_one():
-    assert passed("pytest | tail -3", True, "2 failed, 8 passed in 0.1s") is False
-    assert passed("pytest | tail -3", True, "8 passed, 0 failed") is True
-    assert passed("cat log", True, "2 failed") is True
+    assert command_outcome("pytest | tail -3", True, "2 failed, 8 passed in 0.1s") is False
+    assert command_outcome("pytest | tail -3", True, "8 passed, 0 failed") is True
+    assert command_outcome("cat log", True, "2 failed") is True
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_failure_behind_a_pipe_is_one():
     ],
 )
 def test_where_the_host_does_not_tell_the_last_words_do(line: str, output: str, came: object):
-    assert passed(line, None, output) is came
+    assert command_outcome(line, None, output) is came
 
 
 def test_a_line_only_looks_if_all_of_it_does():

@@ -1,5 +1,5 @@
 """
-Checkup: what is wrong between a host and this mnemolog, and what to do about it.
+Checkup: what is wrong between a host and this mnemolog, and how to mend it.
 
 It changes nothing. No host says that it skips a hook, so only events that reach the log prove that
 it does not. A user's own choice, such as hooks switched off, is reported and never changed.

@@ -188,7 +188,7 @@ def put_json(text: str, path: KeyPath, value: Any) -> str:
         return text[: there.start] + _render_in_place(text, there, value) + text[there.end :]
     holder, rest = _deepest(root, path)
     if not isinstance(holder.value, dict):
-        raise ConfigError(f"{_dotted(path[: len(path) - len(rest)])} is no object")
+        raise ConfigError(f"{_show_path(path[: len(path) - len(rest)])} is no object")
     for key in reversed(rest[1:]):
         value = {key: value}
     return _insert(text, holder, f"{json.dumps(rest[0], ensure_ascii=False)}: ", value)
@@ -200,7 +200,7 @@ def add_json(text: str, path: KeyPath, value: Any) -> str:
     if holder is None:
         return put_json(text, path, [value])
     if not isinstance(holder.value, list):
-        raise ConfigError(f"{_dotted(path)} is no array")
+        raise ConfigError(f"{_show_path(path)} is no array")
     return _insert(text, holder, "", value)
 
 
@@ -362,5 +362,5 @@ def _render(value: Any, indent: str, unit: str, end: str) -> str:
     return f"{end}{indent}".join(lines)
 
 
-def _dotted(path: KeyPath) -> str:
+def _show_path(path: KeyPath) -> str:
     return ".".join(map(str, path)) or "the document"

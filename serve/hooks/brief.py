@@ -38,8 +38,10 @@ _KINDS = {"rule": 4, "decision": 3, "preference": 2, "fact": 1}
 def brief(view: View, asked: Filter) -> list[Part]:
     """Return the parts of a project's brief, those with something in them; `asked` names it."""
     goals = [one for one in set_goals(view, asked) if _is_own(one, asked)][:_GOALS]
-    standing = _fitting((_short(one, asked) for one in _standing(view, asked)), STANDING)
-    last = _fitting((_turn(one, asked) for one in last_session(view, asked)), LAST)
+    standing = _fill_room(
+        (_short(one, asked) for one in _rules_and_decisions(view, asked)), STANDING
+    )
+    last = _fill_room((_turn(one, asked) for one in last_session(view, asked)), LAST)
     parts = (
         Part("Rules, and what the user laid down:", tuple(standing)),
         Part("The last session, its end first:", tuple(last)),
@@ -70,7 +72,7 @@ def _episodes(view: View, asked: Filter) -> list[Memory]:
     return newest(view, replace(asked, kinds=(EPISODE,)), _LOOKED_AT)
 
 
-def _standing(view: View, asked: Filter) -> list[Memory]:
+def _rules_and_decisions(view: View, asked: Filter) -> list[Memory]:
     """Return the project's rules, statements and decisions, and the rules pinned for all: what
     matters most first. Those at rest are left out.
     """
@@ -120,7 +122,7 @@ def _turn(memory: Memory, asked: Filter) -> Note:
     return found
 
 
-def _fitting(notes: Iterable[Note], room: int) -> Iterator[Note]:
+def _fill_room(notes: Iterable[Note], room: int) -> Iterator[Note]:
     """Yield the notes that fit, in their order, a smaller one in place of one that does not."""
     for one in notes:
         size = sum(len(str(value).encode()) + len(name) + 6 for name, value in one.items())

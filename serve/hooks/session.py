@@ -111,7 +111,7 @@ def _notes(memories: Iterable[Memory], call: Call) -> tuple[Note, ...]:
 def _open_notes(done: Work) -> Iterator[Note]:
     if done.asked and not done.is_answered:
         yield {"asked": one_line(done.asked[-1], _PROMPT), "answered": False}
-    for effort, act in done.failing:
+    for effort, act in done.failures:
         failed = {"failing": effort, "ran": one_line(act.command or act.tool, _PROMPT)}
         if act.error:  # a tool's own words, and marked as such
             failed |= {"error": one_line(act.error[-_PROMPT:], _PROMPT), "trust": "tool"}

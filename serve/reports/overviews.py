@@ -273,7 +273,7 @@ def _day_payload(day: Day) -> dict[str, Any]:
             {"for": effort, "passed": one.passed, "failed": one.failed}
             for effort, one in day.work.runs.items()
         ],
-        "failing": [{"for": effort, "command": act.command} for effort, act in day.work.failing],
+        "failing": [{"for": effort, "command": act.command} for effort, act in day.work.failures],
     }
     said = groups | counts | did
     return {"day": day.day} | {name: value for name, value in said.items() if value}

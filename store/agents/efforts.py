@@ -135,7 +135,7 @@ _CAME: tuple[tuple[re.Pattern[str], Effort], ...] = (
 )
 
 
-def tried(line: str, output: str) -> Effort | None:
+def command_effort(line: str, output: str) -> Effort | None:
     """Return what a command was for, by its own words or else by what it wrote."""
     known = effort(line)
     if known not in (None, "lint") or not line or not output or only_looks(line):
@@ -157,13 +157,13 @@ def efforts(call: Call) -> frozenset[Effort]:
     return frozenset(one for form in call.forms if (one := _of(form)) is not None)
 
 
-def passed(line: str, told: bool | None, output: str) -> bool | None:
+def command_outcome(line: str, told: bool | None, output: str) -> bool | None:
     """Return whether a command passed, as its host told.
 
     A pipe hides the failure of a test run, and some hosts tell nothing: then its own last words
     count.
     """
-    known = tried(line, output) or ""
+    known = command_effort(line, output) or ""
     if told is False or known not in _FAILED | _PASSED:
         return told
     if known in _FAILED and _FAILED[known].search(output):

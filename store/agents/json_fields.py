@@ -38,7 +38,7 @@ def mapping(payload: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return {}
 
 
-def ending(value: object) -> str:
+def output_tail(value: object) -> str:
     """Return the end of what a tool wrote, without blocks of ours."""
     return frame.strip(plain(value))[-MAX_OUTPUT:]
 

@@ -79,36 +79,36 @@ def sentence_features(text: str, one: Sentence, before: str = "") -> Features:
     said = text[one.start : one.end]
     groups = [*_of_text(said), (_shape(text, said, one, before), _SHAPE)]
     if one.of > 1:
-        around = _normalized(text[: 4 * MOST_CHARACTERS])
+        around = _normalize(text[: 4 * MOST_CHARACTERS])
         groups.append((_words(_TOKEN.findall(around), 4, 1), _AROUND))
-    return _joined([*groups, *_of_before(before)])
+    return _join_groups([*groups, *_of_before(before)])
 
 
 def prompt_features(text: str, before: str = "") -> Features:
     """Return the features of a whole prompt."""
     whole = Sentence(0, len(text), 0, 1)
-    return _joined(
+    return _join_groups(
         [*_of_text(text), (_shape(text, text, whole, before), _SHAPE), *_of_before(before)]
     )
 
 
 def _of_text(said: str) -> Iterator[tuple[Ids, float]]:
-    plain = _normalized(_QUOTED.sub(" \u25a3 ", said))
+    plain = _normalize(_QUOTED.sub(" \u25a3 ", said))
     words = _TOKEN.findall(plain)
     yield _characters(plain), _CHARACTERS
     yield _words(words, 1, 2), _WORDS
     edges = [f"^{' '.join(words[:n])}" for n in range(1, _EDGE + 1)]
     edges += [f"{' '.join(words[-n:])}$" for n in range(1, _EDGE + 1)]
-    yield _hashed(edges, 77), _EDGES
+    yield _hash(edges, 77), _EDGES
 
 
 def _of_before(before: str) -> Iterator[tuple[Ids, float]]:
     if before:
-        said = _normalized(before)[-_LONGEST_BEFORE:]
+        said = _normalize(before)[-_LONGEST_BEFORE:]
         yield _words(_TOKEN.findall(said), 5, 1), _BEFORE
 
 
-def _normalized(text: str) -> str:
+def _normalize(text: str) -> str:
     """Return a text in folded case, its code, numbers and white space each as one sign."""
     folded = unicodedata.normalize("NFKC", text[: 2 * MOST_CHARACTERS]).casefold()
     folded = _FENCE.sub(" \u2592 ", folded.replace("\u2019", "'"))
@@ -133,7 +133,7 @@ def _shape(text: str, said: str, one: Sentence, before: str) -> Ids:
         *([f"starts {start}"] if start in "><\"'|#-*+([{@$" and start else []),
         *(["text asks"] if text.rstrip().endswith("?") else []),
     ]
-    return _hashed(found, 0xA5)
+    return _hash(found, 0xA5)
 
 
 def _characters(text: str) -> Ids:
@@ -156,16 +156,16 @@ def _words(words: list[str], salt: int, longest: int) -> Ids:
     runs = list(words)
     for n in range(2, longest + 1):
         runs += [" ".join(words[at : at + n]) for at in range(len(words) - n + 1)]
-    return _hashed(runs, salt)
+    return _hash(runs, salt)
 
 
-def _hashed(texts: Iterable[str], salt: int) -> Ids:
+def _hash(texts: Iterable[str], salt: int) -> Ids:
     found = [zlib.crc32(one.encode("utf-8", "surrogatepass"), salt) for one in texts]
     mixed = np.array(found, np.uint32) * np.uint32(0x9E3779B1)
     return mixed >> np.uint32(32 - BITS)
 
 
-def _joined(groups: Iterable[tuple[Ids, float]]) -> Features:
+def _join_groups(groups: Iterable[tuple[Ids, float]]) -> Features:
     ids, values = [np.empty(0, np.uint32)], [np.empty(0, np.float32)]
     for group, weight in groups:
         if len(group):

@@ -127,7 +127,7 @@ def statement_events(
         return []
     others = list(there())
     if taken_back is not None:
-        return list(_ended(prompted, others, taken_back["topic"]))
+        return list(_forget_statement(prompted, others, taken_back["topic"]))
     return [event for one in found for event in _new_statement_events(prompted, one, others)]
 
 
@@ -185,7 +185,9 @@ def _words(said: str) -> set[str]:
     return {one for one in words if one in _NEGATIONS} | set(tokenizer.terms(said))
 
 
-def _ended(prompted: Event, there: Iterable[Memory], topic: str | None) -> Iterator[Event]:
+def _forget_statement(
+    prompted: Event, there: Iterable[Memory], topic: str | None
+) -> Iterator[Event]:
     """Yield what forgets the statement that is meant: the newest of this session, or of a topic."""
     said = [one for one in there if one.state == ACTIVE and one.created_at <= prompted.at]
     if topic:
@@ -217,11 +219,11 @@ def recordable(events: Iterable[Event], kinds: Collection[RecordKind]) -> list[E
         return []
     if _ALL.issubset(kinds):
         return list(events)
-    found = ((event, _left(event.body, kinds)) for event in events)
+    found = ((event, _recordable_body(event.body, kinds)) for event in events)
     return [with_fields(event, body=body) for event, body in found if body is not None]
 
 
-def _left(body: Body, kinds: Collection[RecordKind]) -> Body | None:
+def _recordable_body(body: Body, kinds: Collection[RecordKind]) -> Body | None:
     match body:
         case Prompted() if "prompts" not in kinds:  # a turn begins all the same
             return replace(body, prompt="", intent=None)

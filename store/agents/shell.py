@@ -133,7 +133,7 @@ class _Script:
                 words = self._end(words)
                 self.read(")", depth + 1)
             elif char in "<>&":
-                self._redirected(waiting, depth)
+                self._skip_redirection(waiting, depth)
             else:
                 word = self._word(depth)
                 if not (word.isdigit() and self.text[self.at : self.at + 1] in ("<", ">")):
@@ -149,7 +149,7 @@ class _Script:
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end
 
-    def _redirected(self, waiting: list[str], depth: int) -> None:
+    def _skip_redirection(self, waiting: list[str], depth: int) -> None:
         """Leave out a redirection and where it goes; keep in mind how a here-document ends."""
         start = self.at
         while self.at < len(self.text) and self.text[self.at] in "<>&|-":
@@ -183,9 +183,9 @@ class _Script:
             elif char == '"':
                 parts.append(self._double(depth))
             elif char == "\\":
-                parts.append(self._escaped(is_first=not parts))
+                parts.append(self._read_escape(is_first=not parts))
             elif char == "`":
-                self._ticked(depth)
+                self._read_backtick(depth)
             elif self.text.startswith("$(", self.at):
                 self.at += 2
                 self.read(")", depth + 1)
@@ -214,9 +214,9 @@ class _Script:
                 self.at += 1
                 break
             if char == "\\":
-                parts.append(self._escaped(is_first=False))
+                parts.append(self._read_escape(is_first=False))
             elif char == "`":
-                self._ticked(depth)
+                self._read_backtick(depth)
             elif self.text.startswith("$(", self.at):
                 self.at += 2
                 self.read(")", depth + 1)
@@ -225,7 +225,7 @@ class _Script:
                 self.at += 1
         return "".join(parts)
 
-    def _escaped(self, *, is_first: bool) -> str:
+    def _read_escape(self, *, is_first: bool) -> str:
         """Return what a backslash stands for; before a letter within a word: a Windows folder."""
         escaped = self.text[self.at + 1 : self.at + 2]
         self.at += 1 + len(escaped)
@@ -233,7 +233,7 @@ class _Script:
             return ""
         return f"/{escaped}" if escaped.isalnum() and not is_first else escaped
 
-    def _ticked(self, depth: int) -> None:
+    def _read_backtick(self, depth: int) -> None:
         if self.text[self.at + 1 : self.at + 2] in ("\r", "\n"):  # PowerShell: the line goes on
             self.at += 2
             return

@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Any
 
 from store.agents import efforts
-from store.agents.json_fields import LONGEST_ID, ending, mapping, text
+from store.agents.json_fields import LONGEST_ID, mapping, output_tail, text
 from store.log.event_kinds import Acted, Doing
 from store.text import frame
 
@@ -104,7 +104,7 @@ def tool_use(
         change=_change(given) if doing == "edit" else "",
         id=id_[:LONGEST_ID] or None,
         passed=passed,
-        output=ending(output),
+        output=output_tail(output),
         is_ours=bool(ours),
     )
 
@@ -117,13 +117,13 @@ def has_passed(came: object) -> bool | None:
     if not isinstance(came, dict):
         return None
     for given in (came, mapping(came, "metadata")):  # OpenCode's
-        if (told := _told(given)) is not None:
+        if (told := _success_flag(given)) is not None:
             return told
     wrote = text(came, "text_result_for_llm", most=1 << 20)  # Copilot's
     return has_passed(wrote) if wrote else None
 
 
-def _told(came: Mapping[str, Any]) -> bool | None:
+def _success_flag(came: Mapping[str, Any]) -> bool | None:
     for name in ("exit_code", "exitCode", "exit"):
         if isinstance(code := came.get(name), int):
             return code == 0
@@ -212,12 +212,12 @@ def action_event(
     if tool.is_ours:
         return Acted(tool=tool.name, doing=tool.doing, passed=tool.passed)
     line = tool.command or ""
-    passed = efforts.passed(line, tool.passed, tool.output)
+    passed = efforts.command_outcome(line, tool.passed, tool.output)
     has_failed, is_edit = passed is False, tool.doing == "edit"
     kept = Acted(
         tool=tool.name,
         doing=tool.doing,
-        effort=efforts.tried(line, tool.output),
+        effort=efforts.command_effort(line, tool.output),
         command=line[:MAX_ACTION_COMMAND] or None,
         files=files[:MAX_ACTION_FILES],
         passed=passed,

@@ -32,7 +32,7 @@ class Work:
     runs: dict[Effort, Runs] = field(default_factory=dict)
 
     @property
-    def failing(self) -> list[tuple[Effort, Acted]]:
+    def failures(self) -> list[tuple[Effort, Acted]]:
         """Return the efforts whose last command failed."""
         return [(name, one.last) for name, one in self.runs.items() if one.last.passed is False]
 

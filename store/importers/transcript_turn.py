@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from store.agents.json_fields import ending
+from store.agents.json_fields import output_tail
 from store.agents.tool_calls import ToolUse, defined_names, tool_use
 from store.home.instants import LATEST, micros
 from store.text import frame
@@ -128,7 +128,7 @@ class OpenTurn:
             return
         call.has_ended = True
         call.passed = call.passed if passed is None else passed
-        call.output = ending(output) or call.output
+        call.output = output_tail(output) or call.output
         call.names = defined_names(original) if original else call.names
 
     def edit(self, id_: str, files: list[str]) -> None:
