@@ -14,9 +14,8 @@ import pytest
 from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 from model_server import Asked, ModelServer
 
-from pipelines.jobs import find_job
+from pipelines.jobs import Context, find_job
 from pipelines.jobs.consolidate.model_judgments import Judgment, differ_in_fact, reject_reason
-from pipelines.jobs.context import Context
 from pipelines.jobs.runner import open_memory, write_plan
 from pipelines.llm.model_client import Answer
 from serve.reader.filters import Filter

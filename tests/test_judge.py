@@ -8,8 +8,7 @@ import msgspec
 import pytest
 from model_server import Asked, ModelServer
 
-from pipelines.jobs import find_job
-from pipelines.jobs.context import Context
+from pipelines.jobs import Context, find_job
 from pipelines.jobs.judge import AFTER_US, AGAIN, FOLLOWED, IGNORED, MOST, NOT_FOLLOWED, USED
 from pipelines.jobs.runner import open_memory, write_plan
 from pipelines.llm.budget import Budget

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import jobs
-from pipelines.jobs.reflect import clusters, generated_text
+from pipelines.jobs.reflect import findings, generated_text
 from serve.evaluation import dataset
 from store.home.config import Settings
 
@@ -24,8 +24,8 @@ def test_recall_of_the_check_set_is_what_it_was_or_better(
     import learning
 
     # its notes were written to differ: only who looks for likeness too hard finds any
-    monkeypatch.setattr(clusters, "LEAST_LETTERS", 0.2)
-    monkeypatch.setattr(clusters, "SMALLEST", 2)
+    monkeypatch.setattr(findings, "LEAST_LETTERS", 0.2)
+    monkeypatch.setattr(findings, "SMALLEST", 2)
     monkeypatch.setattr(generated_text, "OWN", 99)
     workspaces = dataset.read_workspaces(dataset.CHECK_SET, dataset.PROJECT)
     names = [name for name in learning.LEARNING if name in jobs.JOBS]

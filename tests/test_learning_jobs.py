@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from pipelines import jobs
-from pipelines.jobs.context import Context, Proposal
+from pipelines.jobs import Context, Proposal
 from pipelines.orchestration import dagster_home, definitions, in_process, job_assets, run_resources
 from pipelines.orchestration.definitions import dagster_name, make_definitions
 from pipelines.orchestration.in_process import learn

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from model_server import Asked, ModelServer
 
 from pipelines import jobs
-from pipelines.jobs.context import Context
-from pipelines.jobs.reflect import generated_text, sequences
-from pipelines.jobs.reflect.clusters import average_linkage
+from pipelines.jobs import Context
+from pipelines.jobs.reflect import findings, generated_text
+from pipelines.jobs.reflect.findings import average_linkage
 from pipelines.jobs.reflect.generated_text import Written, supported_text
 from pipelines.jobs.reflect.inputs import Finding
 from pipelines.jobs.runner import open_memory, run
@@ -196,22 +196,22 @@ def test_an_error_on_three_days_is_a_pattern_and_on_two_is_none(memory: Notes):
 def test_a_weekday_is_told_only_where_chance_does_not_explain_it():
     week = range(364)
     tuesdays = [one for one in week if one % 7 == 5]  # 1970 began on a Thursday
-    rhythm = sequences._rhythm(tuesdays[:9], list(week), set(), tried=80)
+    rhythm = findings._rhythm(tuesdays[:9], list(week), set(), tried=80)
     assert rhythm == "9 times on a Tuesday"
-    assert sequences._rhythm(tuesdays[:3], list(week), set(), tried=80) == ""
+    assert findings._rhythm(tuesdays[:3], list(week), set(), tried=80) == ""
     # where all is written on Tuesdays, an error on Tuesdays is no news
-    assert sequences._rhythm(tuesdays[:9], tuesdays, set(), tried=80) == ""
+    assert findings._rhythm(tuesdays[:9], tuesdays, set(), tried=80) == ""
     spread = random.Random(7).sample(list(week), 40)
-    assert sequences._rhythm(sorted(spread), list(week), set(), tried=80) == ""
+    assert findings._rhythm(sorted(spread), list(week), set(), tried=80) == ""
     released = {one for one in week if one % 30 < 3}
     after = sorted(released)[:9]
-    assert "release" in sequences._rhythm(after, list(week), released, tried=80)
+    assert "release" in findings._rhythm(after, list(week), released, tried=80)
 
 
 def test_the_binomial_tail_is_that_of_its_definition():
-    assert sequences.binomial_tail(0, 5, 0.3) == pytest.approx(1.0)
-    assert sequences.binomial_tail(5, 5, 0.5) == pytest.approx(1 / 32)
-    assert sequences.binomial_tail(8, 10, 0.5) == pytest.approx(56 / 1024)  # (45 + 10 + 1) / 2^10
+    assert findings.binomial_tail(0, 5, 0.3) == pytest.approx(1.0)
+    assert findings.binomial_tail(5, 5, 0.5) == pytest.approx(1 / 32)
+    assert findings.binomial_tail(8, 10, 0.5) == pytest.approx(56 / 1024)  # (45 + 10 + 1) / 2^10
 
 
 def test_a_history_of_commits_makes_no_insight(memory: Notes):

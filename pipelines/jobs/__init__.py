@@ -1,20 +1,36 @@
 """
-The job catalog: one row for each job, with its function, which is imported when the job first runs.
+Jobs: the table of them, what each works on and what it returns.
 
-A job is a function from a tenant's memory (`context.Context`) to the changes it proposes
-(`context.Proposal`). `runner` runs it for the command line and for Dagster. When jobs run by
-themselves, and in which order, is in `store.plans.job_catalog`.
+A job is a function from a tenant's memory (`Context`) to the changes it proposes (`Proposal`); it
+is imported when it first runs. `runner` runs it for the command line and for Dagster. When jobs run
+by themselves, and in which order, is in `store.plans.job_catalog`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.home.errors import InvalidInput
-from store.log.event_kinds import Job as JobName
+import msgspec
+import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from pipelines.jobs.context import Context, Proposal
+from pipelines.llm.model_client import LanguageModel
+from store.derived import catalog
+from store.embedders.embedder import Embedder
+from store.home.config import Choices
+from store.home.errors import InvalidInput
+from store.home.tenant import Tenant
+from store.log.event_kinds import EPISODE, Step
+from store.log.event_kinds import Job as JobName
+from store.log.event_log import EventLog
+from store.memories.memory import Memory
+from store.memories.rows import MemoryRows
+from store.snapshots import snapshot
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import Built
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +107,86 @@ def find_job(name: str) -> Job:
     if name not in JOBS:
         raise InvalidInput(f"unknown job {name!r}: choose from {', '.join(JOBS)}")
     return JOBS[name]
+
+
+# What a job works on, and what it returns. A context is one tenant's published memory, built up to
+# the head of its log (`runner.open_memory`).
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Context:
+    """`project` is the one whose memories are looked at, with those of none; None: of all.
+
+    `root` is that project's folder, where somebody stands in it. `session` is the only one of which
+    anything new is learnt; None: any. `now` is microseconds UTC. Without a `model` a job does what
+    it can on strict evidence. `notes` is what a person is to be told beside what the job itself
+    says: what became of the model.
+    """
+
+    tenant: Tenant
+    log: EventLog
+    choices: Choices
+    embedder: Embedder
+    manifest: Manifest
+    now: int
+    project: str | None = None
+    root: Path | None = None
+    session: str | None = None
+    model: LanguageModel | None = None
+    report: Report = lambda what: None
+    notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def _tables(self) -> dict[str, Built]:
+        return {}
+
+    def tables(self, projection: str) -> Built:
+        """Return the published tables of a projection; rows of memories have its numbers."""
+        if projection not in self._tables:
+            known = {one.name: one for one in catalog.all_projections(self.embedder)}
+            ref = self.manifest.projections[projection]
+            self._tables[projection] = snapshot.read(
+                self.tenant.snapshots, ref, known[projection], check=False, validate=False
+            )
+        return self._tables[projection]
+
+    @cached_property
+    def rows(self) -> MemoryRows:
+        return MemoryRows.open(self.tables("memories"))
+
+    @cached_property
+    def living(self) -> npt.NDArray[np.int64]:
+        """The rows of the memories that hold now and are the project's or nobody's, ascending.
+
+        Episodes are none of them: they are the record that jobs read, not what is upkept.
+        """
+        mask = self.rows.living(self.now) & ~self.rows.equal("kind", (EPISODE,))
+        if self.project is not None:
+            mask &= self.rows.equal("project", (self.project,)) | self.rows.missing("project")
+        return np.flatnonzero(mask)
+
+    def memories(self, rows: npt.NDArray[np.int64]) -> list[Memory]:
+        """Return the memories of some rows, in the order asked."""
+        return self.rows.take(rows.tolist())
+
+    def vectors(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """Return unit vectors of some memories, [rows, width]; zeros where one has none."""
+        table = self.tables("vectors")["rows"]
+        width = table.schema.field("half").type.list_size
+        if not len(rows):
+            return np.zeros((0, width), np.float32)
+        column = table.column("half").take(rows).combine_chunks()
+        found = column.values.to_numpy().reshape(-1, width).astype(np.float32)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        units: npt.NDArray[np.float32] = found / np.where(lengths > 0, lengths, 1.0)
+        return units
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """What a job would do. `looked_at` counts memories; `notes` say what a person should know."""
+
+    steps: tuple[Step, ...]
+    looked_at: int = 0
+    notes: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.jobs.context import Context, Proposal, Report
+from pipelines.jobs import Context, Proposal, Report
 from pipelines.jobs.runner import open_memory
 from serve.recall.scoring import LASTING_KINDS, decay
 from store.derived.feedback import Usage

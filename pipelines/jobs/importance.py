@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.jobs.context import Context, Proposal
+from pipelines.jobs import Context, Proposal
 from pipelines.llm import prompt
 from pipelines.llm.model_client import LanguageModel
 from pipelines.llm.prompt import make_prompt

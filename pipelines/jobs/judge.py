@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import msgspec
 
-from pipelines.jobs.context import Context, Proposal
+from pipelines.jobs import Context, Proposal
 from pipelines.jobs.route import tier_for
 from pipelines.llm.model_client import Answer, LanguageModel
 from store.home.errors import BudgetSpent, ModelError

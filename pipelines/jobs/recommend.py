@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.jobs.context import Context, Report
+from pipelines.jobs import Context, Report
 from pipelines.jobs.runner import job_lock, open_memory
 from store.derived.feedback import Usage
 from store.home.config import Settings

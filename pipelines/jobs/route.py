@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pipelines.jobs.context import Context, Proposal
+from pipelines.jobs import Context, Proposal
 from serve.evaluation.off_policy import Gain, Worth, gain, total_gain, worth
 from store.derived import routing
 from store.derived.routing import LEVELS, STATES, Policy, Recall, Routes, Table, informative_rewards

@@ -17,8 +17,7 @@ from typing import TypedDict, Unpack
 
 import filelock
 
-from pipelines.jobs import Job
-from pipelines.jobs.context import Context, Report
+from pipelines.jobs import Context, Job, Report
 from pipelines.llm import model_client
 from pipelines.llm.budget import Budget
 from pipelines.llm.model_client import Estimate, Estimator

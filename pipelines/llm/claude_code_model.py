@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipelines.llm.child import Call, Exit
+from pipelines.llm.program import Call, Exit
 from pipelines.llm.provider import Failed, Reply, Usage
 
 _ONE_REQUEST_USD = "0.000001"

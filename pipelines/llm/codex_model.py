@@ -23,7 +23,7 @@ from typing import Any
 
 import tomlkit
 
-from pipelines.llm.child import Call, Exit
+from pipelines.llm.program import Call, Exit
 from pipelines.llm.provider import Failed, Reply, Usage
 
 _OVERHEAD = 500  # tokens at most, beside the instructions once more

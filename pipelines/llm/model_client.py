@@ -17,14 +17,14 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from pipelines.llm import program, prompt, provider
+from pipelines.llm import claude_code_model, codex_model, program, prompt, provider
 from pipelines.llm.budget import Budget, Most, Spent
 from pipelines.llm.prompt import Prompt, make_prompt
 from pipelines.llm.provider import Failed, Price, Reply, Usage
 from store.home.config import Llm
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import new_id
-from store.home.model_programs import program_of
+from store.home.model_programs import ModelProgram, program_of
 from store.log.event_kinds import Called, Job, Made, ModelTier
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -208,6 +208,7 @@ class Client:
         if (found := program_of(model)) is not None:
             return program.complete(
                 found,
+                dialect_of(found),
                 model,
                 question.messages,
                 schema=held,
@@ -244,6 +245,11 @@ def _now() -> int:
     return time.time_ns() // 1_000
 
 
+def dialect_of(asked: ModelProgram) -> program.Dialect:
+    """Return the module that knows how a program is asked."""
+    return codex_model if asked.name == "codex" else claude_code_model
+
+
 def price_of(model: str) -> Price | None:
     """Return what a model costs; None where it is not known before it is asked."""
     return None if program_of(model) else provider.price(model)
@@ -252,7 +258,7 @@ def price_of(model: str) -> Price | None:
 def most_of(model: str, question: Prompt, price: Price | None) -> Most:
     """Return the most that asking a model once can cost."""
     found = program_of(model)
-    added = program.overhead(found, question.messages) if found else 0
+    added = dialect_of(found).overhead(question.messages[0]["content"]) if found else 0
     has_cost = found is not None and found.has_cost
     return Most(question.most_tokens + added, MOST_ANSWER_TOKENS, price, has_cost=has_cost)
 

@@ -1,22 +1,87 @@
 """
 Models behind an agent's own program: Claude Code or Codex, with the login its user has there.
 
-The program runs once, in a temporary folder. The question goes in over standard input, so no
-process list shows it. `claude_code_model` and `codex_model` know what each program adds to a
-request, leaves behind and reports of its cost.
+The program runs once, in a temporary folder, and is killed with all it started after a timeout. The
+question goes in over standard input, so no process list shows it. A dialect (`claude_code_model`,
+`codex_model`) knows what its program adds to a request, leaves behind and reports of its cost.
 """
 
+import json
+import os
+import signal
+import subprocess
+import sys
 import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines.llm import child, claude_code_model, codex_model
-from pipelines.llm.child import Call, Exit
 from pipelines.llm.provider import MOST_TEXT, Failed, Message, Reply
 from store.home.model_programs import ModelProgram
 
 
-class _Dialect(Protocol):
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What is run: the words of its command line, its environment, and where it stands."""
+
+    words: tuple[str, ...]
+    environ: Mapping[str, str]
+    cwd: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a program ended, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The JSON objects among the lines of its output, in order."""
+        found = []
+        for line in self.out.splitlines():
+            with suppress(ValueError, RecursionError):
+                found.append(json.loads(line))
+        return [one for one in found if isinstance(one, dict)]
+
+
+def run(call: Call, given: str, timeout_s: float) -> Exit:
+    """Run a program with `given` on its standard input; return how it ended.
+
+    Raise TimeoutError where it takes longer, OSError where it cannot be started. Nothing of its
+    process group is left in either case.
+    """
+    with subprocess.Popen(
+        call.words,
+        env=call.environ,
+        cwd=call.cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(given.encode(errors="replace"), timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+        finally:
+            _kill_group(process)
+    return Exit(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+class Dialect(Protocol):
     """How one program is asked; each is a module."""
 
     def call(
@@ -37,6 +102,7 @@ class _Dialect(Protocol):
 
 def complete(
     program: ModelProgram,
+    dialect: Dialect,
     model: str,
     messages: list[Message],
     *,
@@ -48,7 +114,6 @@ def complete(
     path = program.path
     if path is None:
         raise Failed(f"{model}: there is no program `{program.command}`: {program.cure}")
-    dialect = _dialect(program)
     instructions, prompt = _flatten(messages)
     try:
         with tempfile.TemporaryDirectory(prefix="mnemolog-", ignore_cleanup_errors=True) as folder:
@@ -60,7 +125,7 @@ def complete(
                 schema=schema,
                 most_tokens=most_tokens,
             )
-            found = dialect.reply(model, child.run(call, prompt, timeout_s))
+            found = dialect.reply(model, run(call, prompt, timeout_s))
     except TimeoutError:
         raise Failed(
             f"{model}: no answer within {timeout_s:g} s: `llm.timeout_s` sets how long it may take",
@@ -71,15 +136,6 @@ def complete(
         raise Failed(f"{model}: {path} cannot be run ({error.strerror}): {program.cure}") from None
     is_cut = found.is_cut or len(found.text) > MOST_TEXT
     return Reply(found.text[:MOST_TEXT], found.usage, is_cut)
-
-
-def overhead(program: ModelProgram, messages: list[Message]) -> int:
-    """Return the most tokens that a program adds to a question."""
-    return _dialect(program).overhead(_flatten(messages)[0])
-
-
-def _dialect(program: ModelProgram) -> _Dialect:
-    return codex_model if program.name == "codex" else claude_code_model
 
 
 def _flatten(messages: list[Message]) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from hosts.agents import CLAUDE_CODE, CODEX, Agent
 from hosts.desk import FACT, PROGRAMS, Desk
 from hosts.mock_models import JSON, parts
 
-from pipelines.llm import program
+from pipelines.llm.model_client import dialect_of
 from store.home import tenant
 from store.home.model_programs import program_of
 from store.log.event_kinds import Called
@@ -158,7 +158,7 @@ def test_what_a_program_adds_to_a_request_is_within_the_estimate(case: Case) -> 
     added = sum(len(text.encode()) for text in texts) - len((question + instructions).encode())
     found = program_of(case.name)
     assert found is not None
-    assert 0 <= added <= program.overhead(found, [{"role": "system", "content": instructions}])
+    assert 0 <= added <= dialect_of(found).overhead(instructions)
 
 
 def test_no_hook_and_no_server_of_the_user_is_started(case: Case) -> None:

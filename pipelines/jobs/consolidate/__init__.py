@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pipelines.jobs import Context, Proposal
 from pipelines.jobs.consolidate import model_judgments
 from pipelines.jobs.consolidate.merges import (
     SHOWN,
@@ -20,7 +21,6 @@ from pipelines.jobs.consolidate.merges import (
     may_correct,
     merge_steps,
 )
-from pipelines.jobs.context import Context, Proposal
 from store.home.instants import isoformat
 from store.log.event_kinds import Step
 from store.memories.memory import ACTIVE, FORGOTTEN, Memory

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from pipelines.jobs.context import Context
+from pipelines.jobs import Context
 from store.derived.duplicates import Duplicates, Link, as_written, statement_text
 from store.log.commands import bounded_tags
 from store.log.event_kinds import TRUSTS, Relation, Revised, Step

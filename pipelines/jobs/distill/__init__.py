@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from pipelines.jobs.context import Context, Proposal
+from pipelines.jobs import Context, Proposal
 from pipelines.jobs.distill import fixes, model_lessons, project_files
 from pipelines.jobs.distill.sessions import (
     Candidate,

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from pipelines.jobs.context import Context
+from pipelines.jobs import Context
 from pipelines.jobs.distill.sessions import (
     Candidate,
     PastSession,

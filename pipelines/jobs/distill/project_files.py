@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipelines.jobs.context import Context
+from pipelines.jobs import Context
 from store.home.errors import SourceError
 from store.home.projects import git_root, project_of
 from store.importers import markdown

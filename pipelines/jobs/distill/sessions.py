@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.jobs.context import Context
+from pipelines.jobs import Context
 from store.log.event_kinds import EPISODE, Acted, Made, MemoryKind, Prompted, SessionTold, Trust
 from store.log.events import Event
 from store.memories.memory import Memory

@@ -11,9 +11,9 @@ from itertools import chain
 
 import numpy as np
 
-from pipelines.jobs.context import Context, Proposal
-from pipelines.jobs.reflect import generated_text, sequences
-from pipelines.jobs.reflect.clusters import find_clusters
+from pipelines.jobs import Context, Proposal
+from pipelines.jobs.reflect import findings, generated_text
+from pipelines.jobs.reflect.findings import find_clusters
 from pipelines.jobs.reflect.generated_text import extractive_text
 from pipelines.jobs.reflect.inputs import MOST, Finding, Inputs, inputs_by_project
 from pipelines.llm.model_client import LanguageModel
@@ -134,9 +134,9 @@ def propose(context: Context) -> Proposal:
 def _findings(context: Context, material: Inputs) -> Iterator[Finding]:
     calibration = VectorRows.open(context.tables("vectors")).calibration
     yield from find_clusters(material, context.vectors(material.rows), calibration)
-    yield from sequences.recurring_errors(material)
-    yield from sequences.causal_chains(material, _edges(context))
-    yield from sequences.failures_with_fixes(material)
+    yield from findings.recurring_errors(material)
+    yield from findings.causal_chains(material, _edges(context))
+    yield from findings.failures_with_fixes(material)
 
 
 def _edges(context: Context) -> list[Edge]:

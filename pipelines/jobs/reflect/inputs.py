@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.jobs.context import Context
+from pipelines.jobs import Context
 from store.derived.entities import EntityIndex
 from store.importers import git
 from store.log.event_kinds import EPISODE
