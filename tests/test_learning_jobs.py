@@ -39,13 +39,13 @@ def archiving(most: int) -> Callable[[Context], Proposal]:
 
     def propose(context: Context) -> Proposal:
         TOLD.append("archive")
-        gone = context.memories(context.living[:most])
+        gone = context.memories(context.live_rows[:most])
         draft = Draft(
             id="made", content="What was put away | ![x](http://evil)", source_ids=(gone[-1].id,)
         )
         found = [steps.archive(one, "nobody asks for it") for one in gone[:-1]]
         made = steps.record(draft, Made(job="archive"), context.now, "to be found again")
-        return Proposal((*found, made), len(context.living), ("a note",))
+        return Proposal((*found, made), len(context.live_rows), ("a note",))
 
     return propose
 
@@ -57,7 +57,7 @@ def breaking(context: Context) -> Proposal:
 
 def idle(context: Context) -> Proposal:
     TOLD.append("judge")
-    return Proposal((), len(context.living))
+    return Proposal((), len(context.live_rows))
 
 
 @pytest.fixture

@@ -92,7 +92,7 @@ def test_an_answer_is_a_value_and_the_call_is_in_the_log(client, server, log):
     price = provider.price("openai/gpt-5-mini")
     assert call.cost_usd == pytest.approx(price.of(100, 20)) and call.cost_usd > 0
     assert call.prompt_sha256 == answer.prompt_sha256 and len(call.prompt_sha256) == 64
-    made = answer.made("distill")
+    made = answer.lineage("distill")
     assert (made.model, made.tokens, made.cost_usd) == (call.model, 120, call.cost_usd)
 
 
@@ -359,7 +359,7 @@ def test_an_estimate_compares_its_calls_with_the_limit(client):
         for _ in range(2):
             with pytest.raises(ModelError):
                 ask(estimator)
-        assert estimator.estimate(limits.budget.left()).fits is fits
+        assert estimator.estimate(limits.budget.room()).fits is fits
 
 
 def test_a_budget_of_zero_is_no_limit(client, server):
@@ -421,7 +421,7 @@ def test_an_estimate_is_an_upper_bound_of_what_is_spent(client, server, log):
         with pytest.raises(ModelError):
             ask(estimator, tier=tier)
         ask(one, tier=tier)
-    found = estimator.estimate(one.budget.left())
+    found = estimator.estimate(one.budget.room())
     paid = calls(log)
     assert found.calls == len(paid) == 3
     assert found.tokens >= sum(call.prompt_tokens + call.answer_tokens for call in paid)

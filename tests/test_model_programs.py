@@ -439,7 +439,7 @@ def test_an_estimate_names_the_program_and_bounds_what_it_is_sent(client, progra
     estimator = Estimator(caller.client.limits)
     with pytest.raises(ModelError):
         estimator.ask("weighing", "Weigh the subject.", WEIGHT, Verdict)
-    found = estimator.estimate(caller.client.budget.left())
+    found = estimator.estimate(caller.client.budget.room())
     assert f"{program.name} is asked through" in found.notes[0]
     assert "9.8.7" in found.notes[0]
     assert (found.calls, found.usd_at_most, program.seen) == (1, None, [])

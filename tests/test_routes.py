@@ -166,7 +166,7 @@ def test_a_receipt_always_tries_the_same_and_without_one_nothing_is_tried():
 
 def test_q_moves_by_alpha_of_the_difference_in_the_order_of_the_recalls():
     log = [recalled("r1", {"search": "low_threshold"}), recalled("r2", {"search": "low_threshold"})]
-    found = Routes(folded([*log, rated("r2", 1.0), rated("r1", -1.0)])).held
+    found = Routes(folded([*log, rated("r2", 1.0), rated("r1", -1.0)])).action_values
     one = found["debug", "search", "low_threshold"]
     assert (one.recalls, one.rated) == (2, 2)
     assert one.q == pytest.approx(-ALPHA + ALPHA * (1.0 + ALPHA))
@@ -188,7 +188,7 @@ def test_the_reward_is_what_was_said_of_the_recall_else_of_what_it_brought_else_
 
 def test_a_recall_in_which_one_level_was_tried_says_nothing_of_the_others():
     actions = {"search": "low_threshold", "context": "raw"}
-    found = Routes(folded([recalled("r", actions, tried="search"), rated("r", 1.0)])).held
+    found = Routes(folded([recalled("r", actions, tried="search"), rated("r", 1.0)])).action_values
     assert set(found) == {("debug", "search", "low_threshold")}
 
 
@@ -491,7 +491,7 @@ def evidence(verdicts: list[float], served_verdicts: int = 60) -> list[Event]:
 )
 def test_a_policy_that_may_lose_is_refused_and_the_note_says_why(verdicts: list[float], why: str):
     routes = Routes(folded(evidence(verdicts)))
-    assert routes.held["debug", "search", "low_threshold"].q > 0
+    assert routes.action_values["debug", "search", "low_threshold"].q > 0
     found = propose_policy(routes)
     assert found.steps == () and why in found.notes[0]
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -157,7 +156,7 @@ class Context:
         return MemoryRows.open(self.tables("memories"))
 
     @cached_property
-    def living(self) -> npt.NDArray[np.int64]:
+    def live_rows(self) -> npt.NDArray[np.int64]:
         """The rows of the memories that hold now and are the project's or nobody's, ascending.
 
         Episodes are none of them: they are the record that jobs read, not what is upkept.

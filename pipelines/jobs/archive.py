@@ -57,7 +57,7 @@ def propose(context: Context) -> Proposal:
     found = chain(_expiry_steps(context), _idle_steps(context))
     chosen = tuple(islice(found, MOST))
     is_more = next(found, None) is not None
-    return Proposal(chosen, len(context.living), tuple(_notes(context, is_more=is_more)))
+    return Proposal(chosen, len(context.live_rows), tuple(_notes(context, is_more=is_more)))
 
 
 def _expiry_steps(context: Context) -> Iterator[Step]:
@@ -86,7 +86,7 @@ def _expired_rows(context: Context) -> Rows:
 
 def _coldest(context: Context) -> Iterator[_Cold]:
     """Yield the living rows that nobody needed for long, the least important and oldest first."""
-    rows, living = context.rows, context.living
+    rows, living = context.rows, context.live_rows
     usage = Usage.open(context.tables("usage"))
     every = np.arange(len(rows))
     changed = rows.updated_at.copy()
@@ -144,7 +144,7 @@ def _newest_beside(context: Context, last: Rows) -> Rows:
 
 def _sources(context: Context) -> frozenset[str]:
     """Return the ids that living memories were made of."""
-    made = np.intersect1d(context.rows.sources.documents, context.living)
+    made = np.intersect1d(context.rows.sources.documents, context.live_rows)
     return frozenset(id_ for one in context.memories(made) for id_ in one.source_ids)
 
 

@@ -60,7 +60,7 @@ class Signals:
         """The living memories that anything tells of, ascending."""
         told = {int(row) for row in self._usage.documents} | set(self._supports)
         wanted = np.array(sorted(told | self._questions | self._orders), np.int64)
-        found: Rows = wanted[np.isin(wanted, self.context.living)]
+        found: Rows = wanted[np.isin(wanted, self.context.live_rows)]
         return found
 
     def of(self, row: int, *, of_words: bool) -> tuple[float, dict[str, Any]]:
@@ -110,7 +110,7 @@ class Signals:
     @cached_property
     def _supports(self) -> Counter[int]:
         """How many living memories that no job made are linked to each row in agreement."""
-        rows, living = self.context.rows, set(self.context.living.tolist())
+        rows, living = self.context.rows, set(self.context.live_rows.tolist())
         living -= set(rows.sources.documents.tolist())  # what jobs made
         found: set[tuple[int, int]] = set()  # the row, and the one that is linked to it
         for edge in rows.edges.to_pylist():
@@ -235,7 +235,7 @@ def propose(context: Context) -> Proposal:
     signals, own = Signals(context), _PastRuns.of(context.log)
     of_model = own.said | model_scores(context, _memories_to_score(context, own))
     rows = {int(row) for row in signals.rows}
-    living = set(context.living.tolist())
+    living = set(context.live_rows.tolist())
     before = (context.rows.row(id_) for id_ in (*of_model, *own.changed))
     rows |= living.intersection(row for row in before if row is not None)
     changes = sorted(
@@ -245,7 +245,7 @@ def propose(context: Context) -> Proposal:
     wanted = [one for one in changes if not own.is_given(context.log, one.memory.id)]
     notes = [f"{len(wanted) - MOST} more wait for the next run"] if len(wanted) > MOST else []
     return Proposal(
-        tuple(map(_step, wanted[:MOST])), looked_at=len(context.living), notes=tuple(notes)
+        tuple(map(_step, wanted[:MOST])), looked_at=len(context.live_rows), notes=tuple(notes)
     )
 
 
@@ -283,8 +283,9 @@ def _memories_to_score(context: Context, own: "_PastRuns") -> list[Memory]:
     if context.model is None:
         return []
     # enough for the batches of a run where most were asked about before
-    newest = context.living[-_LOOKED_AT:]
-    if len(newest) < len(context.living):  # a batch that the window cuts would be another each time
+    newest = context.live_rows[-_LOOKED_AT:]
+    if len(newest) < len(context.live_rows):
+        # a batch that the window cuts would be another each time
         newest = newest[newest // BATCH > newest[0] // BATCH]
     return [one for one in context.memories(newest) if not own.is_given(context.log, one.id)]
 

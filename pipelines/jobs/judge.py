@@ -224,7 +224,7 @@ def _opinions(
         return {}, None, False
     except ModelError:
         return {}, None, True
-    return opinions, answer.made("judge"), True
+    return opinions, answer.lineage("judge"), True
 
 
 def _past_use(context: Context, since: int) -> PastUse:
@@ -263,11 +263,9 @@ def _is_over(recall: Event, after: Sequence[Event], now: int) -> bool:
 
 
 def _why(signs: dict[str, Signal]) -> str:
-    def said() -> Iterator[str]:
-        for id_, one in sorted(signs.items(), key=lambda pair: -abs(pair[1].verdict)):
-            yield f"{id_} {one.verdict:+.2f}: {one.evidence}"
-
-    return "; ".join(list(said())[:3]) or "nothing tells of it"
+    strongest = sorted(signs.items(), key=lambda pair: -abs(pair[1].verdict))[:3]
+    said = (f"{id_} {one.verdict:+.2f}: {one.evidence}" for id_, one in strongest)
+    return "; ".join(said) or "nothing tells of it"
 
 
 # The model step: which memories helped, asked only without a positive signal, and bounded.

@@ -121,7 +121,7 @@ _DAY_US = 86_400 * 1_000_000
 
 def find_unused(context: Context) -> Iterator[Candidate]:
     """Yield what was never recalled nor rated, is old and of little weight, the oldest first."""
-    usage, rows = _usage(context), context.living
+    usage, rows = _usage(context), context.live_rows
     if int(usage.recalled.sum()) < USED:
         return
     known = context.rows
@@ -142,7 +142,7 @@ def find_helpful(context: Context) -> Iterator[Candidate]:
 
     A person's rating and what a job judged by the work afterwards count alike.
     """
-    usage, rows = _usage(context), context.living
+    usage, rows = _usage(context), context.live_rows
     recalled = usage.counts("recalled", rows)
     words = usage.counts("ratings", rows) + usage.counts("judged", rows)
     sums = usage.counts("verdicts", rows) + usage.counts("judgments", rows)
@@ -182,7 +182,7 @@ Rows = npt.NDArray[np.int64]
 
 def find_near_duplicates(context: Context) -> Iterator[Candidate]:
     """Yield pairs that say nearly the same, the nearest first, each memory once."""
-    rows = context.living
+    rows = context.live_rows
     rows = rows[context.rows.equal("kind", KINDS)[rows]][-MOST_COMPARED:]
     taken: set[str] = set()
     for likeness, one, other in _pairs(context, rows):
@@ -246,7 +246,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 def find_unclear(context: Context) -> Iterator[Candidate]:
     """Yield what says several things, and what says it too long, the longest first."""
-    rows = context.living
+    rows = context.live_rows
     wanted = rows[context.rows.equal("kind", KINDS)[rows]]
     memories = [
         one

@@ -37,7 +37,7 @@ class Change:
     gain: Gain  # in mean reward of that state's recalls
 
     @property
-    def refused(self) -> str | None:
+    def objection(self) -> str | None:
         """Why the log does not bear it out; None where it does."""
         few = min(self.worth.samples, self.worth_served.samples)
         if few < LEAST:
@@ -61,9 +61,9 @@ def propose(context: Context) -> Proposal:
 def propose_policy(routes: Routes) -> Proposal:
     """Return what `propose` does, of what a build knew of the router."""
     served, recalls = routes.policy(), routes.recalls
-    candidates = changes(served, routes.held, recalls)
-    notes = [f"{one}: refused, {one.refused}" for one in candidates if one.refused]
-    good = [one for one in candidates if one.refused is None]
+    candidates = changes(served, routes.action_values, recalls)
+    notes = [f"{one}: refused, {one.objection}" for one in candidates if one.objection]
+    good = [one for one in candidates if one.objection is None]
     rated = sum(one.reward is not None for one in recalls)
     if not good:
         notes.append(_no_change_note(recalls, rated))
@@ -101,7 +101,7 @@ def changes(served: Policy, held: Table, recalls: Sequence[Recall]) -> list[Chan
             of_served = worth(*informative_rewards(recalls, state, level, here)) if better else None
             if of_served is not None:
                 tried = [_change(recalls, state, level, here, one, of_served) for one in better]
-                found.append(next((one for one in tried if one.refused is None), tried[0]))
+                found.append(next((one for one in tried if one.objection is None), tried[0]))
     return found
 
 

@@ -94,7 +94,7 @@ def estimate(
         limits = settings.choices.llm
         model = Estimator(limits)
         job.propose(replace(context, model=model if limits.is_set else None))
-        return model.estimate(Budget(settings.home, limits, lambda: now).left())
+        return model.estimate(Budget(settings.home, limits, lambda: now).room())
 
 
 @contextmanager

@@ -83,7 +83,7 @@ class Budget:
         """Count a call of this run; what the day cost is read from the logs."""
         self._run = self._run.with_(called)
 
-    def left(self) -> dict[str, float | None]:
+    def room(self) -> dict[str, float | None]:
         """Return what each limit leaves; None where there is no limit."""
         today = self.today()
         limits = self._limits
@@ -113,7 +113,7 @@ class Budget:
         return self._today
 
     def _check(self, most: Most) -> None:
-        for name, left in self.left().items():
+        for name, left in self.room().items():
             unit = name.partition("_")[0]
             wanted = {"usd": most.usd, "tokens": most.tokens, "calls": 1}[unit]
             if left is None:

@@ -45,7 +45,7 @@ class Answer(Generic[T_co]):
     tokens: int
     cost_usd: float
 
-    def made(self, job: Job) -> Made:
+    def lineage(self, job: Job) -> Made:
         """Return the lineage of what a job made of this answer."""
         return Made(
             job=job,
@@ -133,7 +133,7 @@ class Client:
             )
         asking = _Question(self, purpose, model, tier, self._price(model))
         try:
-            found = self._answered(
+            found = self._valid_answer(
                 asking, make_prompt(instructions, data, prompt.strict_schema(answer)), answer
             )
         except BudgetSpent as error:
@@ -147,7 +147,7 @@ class Client:
         self._failures = 0
         return found
 
-    def _answered(self, asking: "_Question", question: Prompt, answer: type[T]) -> Answer[T]:
+    def _valid_answer(self, asking: "_Question", question: Prompt, answer: type[T]) -> Answer[T]:
         """Return a valid answer; a model that gave none is told why and asked again."""
         for left in range(self.patience.corrections, -1, -1):
             reply = self._patiently(asking, question)

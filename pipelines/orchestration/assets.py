@@ -228,7 +228,7 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         ],
         description="Memories asked for by their own words: does recall work over the candidate?",
     )
-    def asked_for(
+    def ask(
         context: dg.AssetExecutionContext,
         tenant_store: TenantStore,
         choices: dg.ResourceParam[Choices],
@@ -250,7 +250,7 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
             shown = _canary_metadata(found, canaries.trend(result), quotes=choices.dagster_texts)
             return dg.MaterializeResult(metadata=shown, check_results=[check])
 
-    return asked_for
+    return ask
 
 
 def _canary_severity(found: Outcome) -> dg.AssetCheckSeverity:

@@ -158,7 +158,7 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
         check_specs=check_specs(key_of(job.name)),
         description=f"{does[:1].upper()}{does[1:]}. Its plan {how}.",
     )
-    def learned(
+    def run_job(
         context: dg.AssetExecutionContext, turn: TenantLock, settings: dg.ResourceParam[Settings]
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
         with retry_or_fail(context.retry_number), EventLog(turn.tenant.log) as log:
@@ -180,7 +180,7 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
                 data_version=dg.DataVersion(plan.id if plan else f"nothing at {began}"),
             )
 
-    return learned
+    return run_job
 
 
 def _apply_if_allowed(

@@ -99,7 +99,7 @@ def guard(app: ASGIApp, access: Access, know: Callable[[object], None]) -> ASGIA
         )
         if answer is None:
             know(scope.get("client"))
-            await app(_harmless(scope), receive, _adding_headers(send))
+            await app(_harmless(scope), receive, _with_headers(send))
         else:
             await answer(scope, receive, send)
 
@@ -241,7 +241,7 @@ async def _subscribe(
     await app(asked.scope, receive_known, send_known)
 
 
-def _adding_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
+def _with_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
     """Return what sends an answer of Dagster's with the headers that protect our own pages."""
 
     async def send_with_headers(message: Message) -> None:

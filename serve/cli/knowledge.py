@@ -269,7 +269,7 @@ def _rows(routes: "Routes") -> list[dict[str, Any]]:
     from serve.evaluation.off_policy import worth
     from store.derived.routing import LEVELS, STATES, Held, informative_rewards
 
-    policy, held, recalls = routes.policy(), routes.held, routes.recalls
+    policy, held, recalls = routes.policy(), routes.action_values, routes.recalls
     rows = []
     for state in STATES:
         for level, actions in LEVELS.items():

@@ -400,7 +400,7 @@ class Routes:
         return complete_policy(found)
 
     @property
-    def held(self) -> Table:
+    def action_values(self) -> Table:
         """What is held of each action in each state, of those that were ever chosen."""
         return _load_table(self.tables["routes"])
 

@@ -41,7 +41,7 @@ def propose(context: Context) -> Proposal:
         found += model_judgments.model_steps(
             standing, context.model, {step.subject for step in found}
         )
-    return Proposal(tuple(found), len(context.living), orphans(standing))
+    return Proposal(tuple(found), len(context.live_rows), orphans(standing))
 
 
 def _first_of_each(before: list[Step], more: Iterable[Step]) -> list[Step]:
@@ -71,7 +71,7 @@ def correction_steps(standing: LiveMemory, merged: Sequence[Merge]) -> Iterator[
     stands = {one.id: merge.stands for merge in merged for one in merge.give_way}
     done: set[str] = set()
     for link in standing.links:
-        if link.kind != "update" or not {link.document, link.of} <= standing.living:
+        if link.kind != "update" or not {link.document, link.of} <= standing.live_rows:
             continue
         older, newer = (standing.memory(row) for row in (link.of, link.document))
         older, newer = stands.get(older.id, older), stands.get(newer.id, newer)
@@ -153,7 +153,7 @@ def _rows_with_hints(standing: LiveMemory) -> Iterator[int]:
     hints = _mask(pc.match_substring_regex(table.column("content"), pattern))
     for tag in sorted(_OVER):
         hints |= standing.context.rows.tagged([tag])
-    yield from (int(row) for row in np.flatnonzero(hints) if int(row) in standing.living)
+    yield from (int(row) for row in np.flatnonzero(hints) if int(row) in standing.live_rows)
 
 
 def _rows_with(standing: LiveMemory, name: str) -> list[int]:
@@ -165,7 +165,7 @@ def _rows_with(standing: LiveMemory, name: str) -> list[int]:
         column = pc.greater(pc.list_value_length(column), 0)
     else:
         column = pc.is_valid(column)
-    return [int(row) for row in np.flatnonzero(_mask(column)) if int(row) in standing.living]
+    return [int(row) for row in np.flatnonzero(_mask(column)) if int(row) in standing.live_rows]
 
 
 def _mask(column: "pa.ChunkedArray") -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":

@@ -36,17 +36,17 @@ class LiveMemory:
         return Duplicates.open(self.context.tables("duplicates")).links
 
     @cached_property
-    def living(self) -> frozenset[int]:
+    def live_rows(self) -> frozenset[int]:
         """The rows that hold now, of the project that is looked at."""
-        return frozenset(self.context.living.tolist())
+        return frozenset(self.context.live_rows.tolist())
 
     def memory(self, row: int) -> Memory:
-        return self._taken[row]
+        return self._by_row[row]
 
     @cached_property
-    def _taken(self) -> dict[int, Memory]:
+    def _by_row(self) -> dict[int, Memory]:
         """The living memories that some link names."""
-        ends = {row for link in self.links for row in (link.document, link.of)} & self.living
+        ends = {row for link in self.links for row in (link.document, link.of)} & self.live_rows
         rows = sorted(ends)
         return dict(zip(rows, self.context.rows.take(rows), strict=True))
 
@@ -211,7 +211,7 @@ def _groups(standing: LiveMemory) -> Iterator[list[tuple[int, Memory]]]:
         members.setdefault(first, [first]).append(row)
     for rows in members.values():
         alike: dict[object, list[tuple[int, Memory]]] = {}
-        for row in sorted(standing.living.intersection(rows)):
+        for row in sorted(standing.live_rows.intersection(rows)):
             one = standing.memory(row)
             if not is_left_alone(one):
                 # by the words themselves: that two hashes are equal is no evidence
@@ -224,7 +224,7 @@ def _updates(standing: LiveMemory) -> dict[int, list[int]]:
     """Return the rows that living corrections came after, by the row that was corrected."""
     found: dict[int, list[int]] = {}
     for link in standing.links:
-        if link.kind == "update" and {link.document, link.of} <= standing.living:
+        if link.kind == "update" and {link.document, link.of} <= standing.live_rows:
             found.setdefault(link.of, []).append(link.document)
     return found
 

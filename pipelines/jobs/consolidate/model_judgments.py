@@ -68,7 +68,7 @@ def model_steps(standing: LiveMemory, model: LanguageModel, taken: Set[str]) -> 
     done = set(taken)
     asked = 0
     known = _PastAnswers.of(standing)
-    for older, newer, likeness in _undecided_pairs(standing, taken):
+    for older, newer, likeness in _open_pairs(standing, taken):
         data = f"older:\n{statement_text(older)}\n\nnewer:\n{statement_text(newer)}"
         if not done.isdisjoint((older.id, newer.id)) or known.are_different(data, older, newer):
             continue
@@ -114,13 +114,11 @@ class _PastAnswers:
         )
 
 
-def _undecided_pairs(
-    standing: LiveMemory, taken: Set[str]
-) -> Iterator[tuple[Memory, Memory, float]]:
+def _open_pairs(standing: LiveMemory, taken: Set[str]) -> Iterator[tuple[Memory, Memory, float]]:
     """Yield near pairs of the living, the older first, that strict evidence leaves undecided."""
     some = [
         one
-        for one in standing.context.memories(standing.context.living)
+        for one in standing.context.memories(standing.context.live_rows)
         if one.kind not in HAPPENED and not is_left_alone(one) and not one.pinned
         if one.id not in taken and not one.fields
     ]
@@ -197,7 +195,7 @@ def _merge_steps(
     try:
         recorded = plan_steps.record(
             draft,
-            answer.made("consolidate"),
+            answer.lineage("consolidate"),
             standing.context.now,
             f"says what two say: {answer.value.because[:SHOWN]}",
             likeness=round(likeness, 3),

@@ -50,7 +50,7 @@ def propose(context: Context) -> Proposal:
     )
     stale = list(_stale(context, root))
     ended = {step.subject for step in stale}
-    steps_ = [*model_lessons.unapplied_steps(context), *lesson_steps(context, found, root)]
+    steps_ = [*model_lessons.open_steps(context), *lesson_steps(context, found, root)]
     made = {one.subject: one for one in steps_ if one.subject not in ended}
     notes = [f"{more:,} older sessions were left out"] if more else []
     return Proposal((*stale, *made.values()), len(memories), tuple(notes))
@@ -80,7 +80,7 @@ def _stale(context: Context, root: Path | None) -> Iterator[Step]:
 
 def _current_lessons(context: Context) -> list[Memory]:
     """Return what jobs made that holds now."""
-    rows = np.intersect1d(context.rows.sources.documents, context.living)
+    rows = np.intersect1d(context.rows.sources.documents, context.live_rows)
     return [one for one in context.memories(rows) if one.state == ACTIVE]
 
 

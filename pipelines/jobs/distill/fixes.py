@@ -71,7 +71,7 @@ Deeds = Sequence[tuple[Event, Acted]]
 
 def find_fixes(past: PastSession) -> Iterator[Candidate]:
     """Yield what failed and then passed, in order."""
-    deeds = past.acted
+    deeds = past.actions
     for end, (event, passed) in enumerate(deeds):
         if not (_is_try(passed) and passed.passed):
             continue
@@ -104,9 +104,9 @@ def _first_failure(deeds: Deeds, end: int) -> int | None:
 
 def _has_edit_before(past: PastSession, failed: Event) -> bool:
     """Return whether something had been edited in the turn in which a command failed."""
-    asked = past.asked_before(failed)
+    asked = past.prompt_before(failed)
     begun = asked[0].seq if asked else 0
-    return any(_is_edit(deed) and begun < event.seq < failed.seq for event, deed in past.acted)
+    return any(_is_edit(deed) and begun < event.seq < failed.seq for event, deed in past.actions)
 
 
 def _proves_fix(passed: Acted, failed: Acted) -> bool:
@@ -149,7 +149,7 @@ def _fix_candidate(
     rule = None
     if not files and _is_own_script(past, commands[0]):
         rule = f"Run `{commands[0]}` before `{command}`: it failed until that was run"
-    asked = past.asked_before(failed[0])
+    asked = past.prompt_before(failed[0])
     return Candidate(
         key=candidate_key("cure", failed[0].project, without_numbers(error))
         if files
@@ -206,7 +206,7 @@ def _may_fix(deed: Acted) -> bool:
 
 def _is_own_script(past: PastSession, command: str) -> bool:
     """Return whether a command is one of a project's scripts, and none of it a tool's idea."""
-    told = " ".join(deed.error or "" for _, deed in past.acted).casefold()
+    told = " ".join(deed.error or "" for _, deed in past.actions).casefold()
     words = command.casefold().split()
     targets = words[1:] or words
     return _SCRIPTS.fullmatch(command) is not None and not any(word in told for word in targets)
@@ -214,7 +214,7 @@ def _is_own_script(past: PastSession, command: str) -> bool:
 
 def find_abandoned(past: PastSession) -> Iterator[Candidate]:
     """Yield what was tried, failed, and was taken back before it ever passed."""
-    deeds = past.acted
+    deeds = past.actions
     for place, (event, deed) in enumerate(deeds):
         back = _REVERT.search(deed.command or "") if deed.doing == "run" else None
         if back is None or deed.passed is False:
@@ -224,7 +224,7 @@ def find_abandoned(past: PastSession) -> Iterator[Candidate]:
         gone = [path for path in files if _covers_file(back["what"], path)]
         if failed is None or not gone:
             continue
-        asked = past.asked_before(edits[0][0])
+        asked = past.prompt_before(edits[0][0])
         wanted, error = _request(asked), _headline(failed[1])
         ran, undone = _one_line(failed[1]), _one_line(deed)
         if not (error and ran and undone):

@@ -64,7 +64,7 @@ class Line:
     files: tuple[str, ...] = ()
 
     @property
-    def shown(self) -> str:
+    def as_json(self) -> str:
         return msgspec.json.encode({"id": self.id, "by": self.by, "text": self.text}).decode()
 
 
@@ -84,7 +84,7 @@ def lines(past: PastSession, after: int) -> list[Line]:
     kept: list[Line] = []
     left = MOST
     for line in reversed(found):
-        left -= len(line.shown)
+        left -= len(line.as_json)
         if left < 0:
             break
         kept.append(line)
@@ -193,7 +193,7 @@ def read_sessions(
             continue
         asked += 1
         context.report(f"session {past.id}")
-        data = "\n".join(line.shown for line in shown)
+        data = "\n".join(line.as_json for line in shown)
         try:
             answer = model.ask(_purpose(past), _INSTRUCTIONS, data, Lessons, tier="balanced")
         except BudgetSpent:
@@ -201,12 +201,12 @@ def read_sessions(
         except ModelError:  # which is in the log
             continue
         for learnt in answer.value.lessons:
-            found = _check_lesson(past, learnt, shown, answer.made("distill"))
+            found = _check_lesson(past, learnt, shown, answer.lineage("distill"))
             if found is not None and not _is_refused(found, closed):
                 yield found
 
 
-def unapplied_steps(context: Context) -> Iterator[Step]:
+def open_steps(context: Context) -> Iterator[Step]:
     """Yield what a model learnt for plans that were never applied: it is not asked again."""
     seen: set[str] = set()
     for event in context.log.job_events(("planned",)):

@@ -31,7 +31,7 @@ class PastSession:
     memories: Sequence[Memory]
 
     @cached_property
-    def acted(self) -> list[tuple[Event, Acted]]:
+    def actions(self) -> list[tuple[Event, Acted]]:
         return [(one, one.body) for one in self.events if isinstance(one.body, Acted)]
 
     @cached_property
@@ -44,7 +44,7 @@ class PastSession:
         seqs = [*(one.seq for one in self.events[-1:]), *(one.seq for one in self.memories)]
         return max(seqs, default=0)
 
-    def asked_before(self, event: Event) -> tuple[Event, Prompted] | None:
+    def prompt_before(self, event: Event) -> tuple[Event, Prompted] | None:
         """Return the prompt of the turn in which something happened."""
         before = [pair for pair in self.prompts if pair[0].seq < event.seq]
         return before[-1] if before else None
@@ -117,7 +117,7 @@ def _column(context: Context, name: str) -> pa.ChunkedArray:
 
 def _memories(context: Context, mask: pa.ChunkedArray) -> list[Memory]:
     rows = np.flatnonzero(mask.to_numpy())
-    return context.memories(np.intersect1d(rows, context.living))
+    return context.memories(np.intersect1d(rows, context.live_rows))
 
 
 # A candidate's `key` identifies it: the same finding in several sessions is one lesson. Words of a

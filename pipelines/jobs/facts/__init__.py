@@ -46,7 +46,7 @@ Value = tuple[str | None, str]  # a project and a key
 def propose(context: Context) -> Proposal:
     """Return the facts of what was not looked at yet, oldest first."""
     looked = last_watermark(context.log, context.project)
-    changed = _revised_since(context.log, looked) | _successors(context)
+    changed = _changes_since(context.log, looked) | _successors(context)
     turns = list(_memories_to_read(context, changed, looked))
     by_rules = [FactSource(one, fact, Made(job="facts")) for one in turns for fact in facts_in(one)]
     more, notes = facts_from_model(context, turns, by_rules)
@@ -66,14 +66,14 @@ def _memories_to_read(context: Context, touched: Collection[str], looked: int) -
     wanted = known.codes("seq") > looked
     wanted[[row for id_ in touched if (row := known.row(id_)) is not None]] = True
     wanted &= known.equal("kind", KINDS)
-    rows = context.living
+    rows = context.live_rows
     for memory in context.memories(rows[wanted[rows]]):
         is_said = memory.job is None and memory.key is None
         if is_said and (memory.trust in _TRUSTED or LABEL in memory.tags):
             yield memory
 
 
-def _revised_since(log: EventLog, after: int) -> set[str]:
+def _changes_since(log: EventLog, after: int) -> set[str]:
     """Return the memories whose words changed, or that are current again, after an event."""
     return {
         event.subject
@@ -298,7 +298,7 @@ def facts_from_model(
         except ModelError as error:
             notes.append(f"by patterns alone for {len(batch)} turns: {error}")
             continue
-        for read in _grounded_facts(batch, answer.value, answer.made("facts")):
+        for read in _grounded_facts(batch, answer.value, answer.lineage("facts")):
             if (about := (read.memory.id, read.fact.key)) not in there:
                 there.add(about)
                 found.append(read)

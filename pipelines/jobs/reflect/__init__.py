@@ -65,11 +65,11 @@ class ExistingInsights:
     def new(self, findings: Iterable[Finding]) -> Iterator[New]:
         """Yield those findings, given the strongest first, that are not known yet."""
         for one in findings:
-            if (found := self._judged(one)) is not None:
+            if (found := self._judge(one)) is not None:
                 self.chosen.append(one)
                 yield found
 
-    def _judged(self, finding: Finding) -> New | None:
+    def _judge(self, finding: Finding) -> New | None:
         mine = finding.ids
         if any(_covers(one.ids, mine) for one in self.chosen if _is_like(one, finding)):
             return None
@@ -128,7 +128,7 @@ def propose(context: Context) -> Proposal:
     with_texts = _Texts(context.model)
     made = chain.from_iterable(_steps(context, one, with_texts) for one in new[:MOST_INSIGHTS])
     planned = tuple(made)
-    return Proposal(planned, looked_at, (*notes, *with_texts.told()))
+    return Proposal(planned, looked_at, (*notes, *with_texts.notes()))
 
 
 def _findings(context: Context, material: Inputs) -> Iterator[Finding]:
@@ -169,9 +169,9 @@ class _Texts:
             self._unborne += 1
             return plain
         self._by_model += 1
-        return text, answer.made("reflect")
+        return text, answer.lineage("reflect")
 
-    def told(self) -> Iterator[str]:
+    def notes(self) -> Iterator[str]:
         """Yield what a person should know of how the texts were made."""
         if self._by_model:
             yield f"a model wrote {self._by_model} texts"

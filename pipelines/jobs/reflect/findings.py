@@ -225,7 +225,7 @@ def recurring_errors(material: Inputs) -> Iterator[Finding]:
 def _error_memories(material: Inputs) -> Iterator[tuple[Name, list[Memory]]]:
     """Yield what may come back and the memories that tell of it, of equal texts only the first."""
     count = len(material.memories)
-    for number, places in material.naming().items():
+    for number, places in material.places_by_name().items():
         name = material.names[number]
         if name.kind != "error" or (count >= _AT_LEAST and len(places) > _EVERYWHERE * count):
             continue
@@ -340,7 +340,11 @@ def failures_with_fixes(material: Inputs) -> Iterator[Finding]:
     """Yield each fix with the failure that it followed."""
     common = max(len(material.memories) * _COMMON, 3.0)
     is_few = len(material.memories) < _FEW
-    rare = {number for number, some in material.naming().items() if is_few or len(some) <= common}
+    rare = {
+        number
+        for number, some in material.places_by_name().items()
+        if is_few or len(some) <= common
+    }
     failures = [
         place
         for place, one in enumerate(material.memories)

@@ -51,7 +51,7 @@ class Inputs:
     names: tuple[Name, ...]
     named: tuple[frozenset[int], ...]
 
-    def naming(self) -> dict[int, list[int]]:
+    def places_by_name(self) -> dict[int, list[int]]:
         """Return the places of the memories that mention each name."""
         found: dict[int, list[int]] = {}
         for place, names in enumerate(self.named):
@@ -62,7 +62,7 @@ class Inputs:
 
 def inputs_by_project(context: Context) -> Iterator[Inputs]:
     """Yield what there is of each project, and of none."""
-    living, rows = context.living, context.rows
+    living, rows = context.live_rows, context.rows
     codes = rows.codes("project")[living]
     index = EntityIndex.open(context.tables("entities"))
     for code in np.unique(codes).tolist():
