@@ -88,7 +88,7 @@ def _quick(settings: Settings, name: str, *, full: bool, wait_s: float) -> Manif
 
 
 def _json(manifest: Manifest, seconds: float) -> bytes:
-    """Return what `--json` prints of a manifest."""
+    """Return a manifest as `--json` prints it."""
     shown: dict[str, Any] = {
         "manifest": manifest.number,
         "watermark": manifest.watermark,

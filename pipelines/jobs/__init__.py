@@ -55,30 +55,30 @@ _ROWS = (
     Job(
         "archive",
         "pipelines.jobs.archive:propose",
-        "put away what is cold or past its time",
+        "archives cold and expired memories",
         is_careful=True,
         asks_model=False,
     ),
     Job(
         "consolidate",
         "pipelines.jobs.consolidate:propose",
-        "makes one of memories that say the same, lets corrections hold, marks what is over",
+        "merges duplicates, applies corrections, marks outdated memories",
         is_careful=True,
     ),
     Job(
         "distill",
         "pipelines.jobs.distill:propose",
-        "sessions become lessons, failures and decisions",
+        "turns sessions into lessons, failures and decisions",
     ),
     Job(
         "facts",
         "pipelines.jobs.facts:propose",
-        "facts of entities, read out of turns and notes",
+        "reads facts of entities out of turns and notes",
     ),
     Job(
         "importance",
         "pipelines.jobs.importance:propose",
-        "revises how much memories matter, by what became of them",
+        "revises the importance of memories by what became of them",
     ),
     Job(
         "judge",
@@ -88,7 +88,7 @@ _ROWS = (
     Job(
         "reflect",
         "pipelines.jobs.reflect:propose",
-        "insights of what several memories say together",
+        "finds insights that several memories give together",
         is_careful=True,
     ),
     Job(

@@ -155,7 +155,7 @@ class ModelScore:
 
 
 def model_scores(context: Context, memories: Sequence[Memory]) -> dict[str, ModelScore]:
-    """Return what the model says of memories, by id; those it says nothing of are left out.
+    """Return the model's opinions by memory id; memories it does not mention are left out.
 
     Memories are in the order of their recording. None is asked about without a model.
     """

@@ -8,7 +8,7 @@ waits.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -212,7 +212,7 @@ def _judgment(
 def _opinions(
     context: Context, body: Recalled, memories: Sequence[Memory], after: Sequence[Event]
 ) -> tuple[dict[str, Signal], Made | None, bool]:
-    """Return what a model says, its lineage, and whether it may be asked again."""
+    """Return a model's opinions, their lineage, and whether it may be asked again."""
     trusted = [one for one in memories if one.trust in MAY_RULE]
     acted = [one for one in after if isinstance(one.body, Acted) and one.trust in MAY_RULE]
     if context.model is None or not trusted or not acted:
@@ -302,7 +302,7 @@ def model_opinions(
     done: Sequence[Event],
     tier: ModelTier,
 ) -> tuple[dict[str, Signal], Answer[Opinions]]:
-    """Return what the model says by memory, and its answer; raise as `LanguageModel.ask` does."""
+    """Return the model's opinions by memory, and its answer; raise as `LanguageModel.ask` does."""
     answer = model.ask("judge", INSTRUCTIONS, _data(query, memories, done), Opinions, tier=tier)
     found = {
         memories[one.memory - 1].id: Signal(max(-MOST, min(MOST, one.verdict)), one.why[:_LINE])

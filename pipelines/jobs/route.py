@@ -59,7 +59,7 @@ def propose(context: Context) -> Proposal:
 
 
 def propose_policy(routes: Routes) -> Proposal:
-    """Return what `propose` does, of what a build knew of the router."""
+    """Return the proposal for a router as a build knew it."""
     served, recalls = routes.policy(), routes.recalls
     candidates = changes(served, routes.action_values, recalls)
     notes = [f"{one}: refused, {one.objection}" for one in candidates if one.objection]

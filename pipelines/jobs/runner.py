@@ -152,7 +152,7 @@ def open_memory(
 
 
 def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | None:
-    """Return what is served, if it is of the whole log and of all this version builds."""
+    """Return the published manifest if it covers the whole log and every projection."""
     try:
         manifest = manifests.current(tenant)
     except SnapshotError:  # nothing was built yet, or what was is damaged: a build mends it
@@ -195,7 +195,7 @@ def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
 
 
 def _calls(context: Context, after: int) -> list[Called]:
-    """Return what this run asked of models; no other job of the tenant is at work meanwhile."""
+    """Return this run's model calls; no other job of the tenant runs meanwhile."""
     if context.model is None:
         return []
     bodies = (event.body for event in context.log.job_events(("called",), after))
@@ -203,7 +203,7 @@ def _calls(context: Context, after: int) -> list[Called]:
 
 
 def _failures(calls: list[Called]) -> list[str]:
-    """Return what is said of the calls that brought no answer."""
+    """Return a note on the calls that brought no answer."""
     errors = [one.error for one in calls if one.error]
     return [f"{len(errors)} of {len(calls)} calls failed: {errors[-1]}"] if errors else []
 

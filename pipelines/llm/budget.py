@@ -84,7 +84,7 @@ class Budget:
         self._run = self._run.with_(called)
 
     def room(self) -> dict[str, float | None]:
-        """Return what each limit leaves; None where there is no limit."""
+        """Return how much of each limit is left; None where there is no limit."""
         today = self.today()
         limits = self._limits
         of = {
@@ -100,7 +100,7 @@ class Budget:
         }
 
     def today(self) -> Spent:
-        """Return what all tenants of the home spent since midnight, UTC."""
+        """Return the spending of all tenants of the home since midnight, UTC."""
         day = self._clock() // _DAY
         if day != self._day:
             self._day, self._today, self._seen = day, Spent(), {}

@@ -130,7 +130,7 @@ def _texts(messages: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _usage(result: dict[str, Any]) -> Usage:
-    """Return what all models of a run used; the dollars are at list price, plan or none."""
+    """Return the usage of all models of a run; the dollars are at list price, plan or none."""
     by_model = result.get("modelUsage")
     found = by_model.values() if isinstance(by_model, dict) else ()
     asked = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")

@@ -230,7 +230,7 @@ def reply(model: str, end: Exit) -> Reply:
 
 
 def _usage(of: object) -> Usage:
-    """Return what a turn used; Codex names no price."""
+    """Return the tokens of a turn; Codex names no price."""
     return Usage(_count(of, "input_tokens"), _count(of, "output_tokens"))
 
 

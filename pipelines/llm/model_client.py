@@ -251,7 +251,7 @@ def dialect_of(asked: ModelProgram) -> program.Dialect:
 
 
 def price_of(model: str) -> Price | None:
-    """Return what a model costs; None where it is not known before it is asked."""
+    """Return a model's price; None where it is not known before it is asked."""
     return None if program_of(model) else provider.price(model)
 
 
@@ -264,7 +264,7 @@ def most_of(model: str, question: Prompt, price: Price | None) -> Most:
 
 
 def price_note(model: str) -> str:
-    """Return what is said of a model that no price is known of."""
+    """Return the note on a model of unknown price."""
     found = program_of(model)
     if found is not None and found.has_cost:
         return (

@@ -113,7 +113,7 @@ def complete(
 
 
 def price(model: str) -> Price | None:
-    """Return what a model costs by litellm's own list; None for one that is not on it."""
+    """Return a model's price on litellm's own list; None for one that is not on it."""
     prices = _litellm().model_cost
     known = prices.get(model) or prices.get(model.partition("/")[2]) or {}
     prompt, answer = known.get("input_cost_per_token"), known.get("output_cost_per_token")

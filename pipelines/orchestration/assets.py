@@ -49,7 +49,7 @@ _FRESH = dg.FreshnessPolicy.time_window(
 
 
 class BuildConfig(dg.Config):
-    full: bool = Field(False, description="Build from the log alone; take nothing over.")
+    full: bool = Field(False, description="Build from the log alone; reuse nothing.")
 
 
 def build_assets(projections: Sequence[Projection]) -> list[dg.AssetsDefinition]:
@@ -69,7 +69,7 @@ def build_assets(projections: Sequence[Projection]) -> list[dg.AssetsDefinition]
     kinds={"sqlite"},
     owners=OWNERS,
     tags={"layer": "truth"},
-    description="The append-only log up to its head: the one truth, and the build's watermark.",
+    description="The append-only log, source of every projection; its head is the watermark.",
 )
 def event_log(
     context: dg.AssetExecutionContext, config: BuildConfig, tenant_store: TenantStore
@@ -158,7 +158,7 @@ def _manifest_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         owners=OWNERS,
         tags={"layer": "served"},
         freshness_policy=_FRESH,
-        description="What is served: the snapshots that belong together and passed every check.",
+        description="The published manifest: snapshots that belong together and passed all checks.",
     )
     def published_manifest(
         context: dg.AssetExecutionContext, tenant_store: TenantStore
@@ -223,10 +223,10 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
                 CANARIES,
                 asset=CANARIES,
                 blocking=True,
-                description="Memories come back when asked for by their own words.",
+                description="Recall finds memories by their own words.",
             )
         ],
-        description="Memories asked for by their own words: does recall work over the candidate?",
+        description="Asks for memories by their own words: does recall work over the candidate?",
     )
     def ask(
         context: dg.AssetExecutionContext,
@@ -259,7 +259,7 @@ def _canary_severity(found: Outcome) -> dg.AssetCheckSeverity:
 
 
 def _canary_metadata(found: Outcome, trend: Sequence[Point], *, quotes: bool) -> Metadata:
-    """Return what to show of the canaries; a question is made of its memory's own words."""
+    """Return the metadata of the canaries; a question is made of its memory's own words."""
     lines = (f"- {one.id}: {one.question}" if quotes else f"- {one.id}" for one in found.missed)
     missed = "\n".join(lines)
     return {
@@ -281,7 +281,7 @@ def _canary_metadata(found: Outcome, trend: Sequence[Point], *, quotes: bool) ->
 
 
 class VectorTableConfig(dg.Config):
-    make: bool = Field(False, description="Make the table where it is not there yet.")
+    make: bool = Field(False, description="Create the table if it is missing.")
 
 
 @dg.asset(
@@ -291,7 +291,7 @@ class VectorTableConfig(dg.Config):
     kinds={"lance"},
     owners=OWNERS,
     tags={"layer": "jobs"},
-    description="The published vectors in Lance, for jobs; made when one first asks for it.",
+    description="The published vectors in Lance, for jobs; created when a job first needs it.",
 )
 def vector_table(
     context: dg.AssetExecutionContext, config: VectorTableConfig, tenant_store: TenantStore
@@ -330,7 +330,7 @@ CHECK = "above_the_floor"
         dg.AssetCheckSpec(
             CHECK,
             asset="recall_quality",
-            description="Recall of the check set, in every language, and its silence.",
+            description="Recall on the check set in every language, and silence without a fit.",
         )
     ],
     description="How recall answers the check set under the settings in use.",
@@ -362,7 +362,7 @@ check_recall = dg.define_asset_job(
     "check_recall",
     selection=dg.AssetSelection.assets(recall_quality),
     hooks=HOOKS,
-    description="Ask the check set and compare with the floors.",
+    description="Run the check set and compare with the floors.",
 )
 
 nightly_quality = dg.ScheduleDefinition(
@@ -370,7 +370,7 @@ nightly_quality = dg.ScheduleDefinition(
     job=check_recall,
     cron_schedule="15 3 * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Asks the check set every night: what changed with an update or a setting?",
+    description="Runs the check set every night, to show what an update or a setting changed.",
 )
 
 

@@ -76,7 +76,7 @@ def job_schedules(
 
 
 def dagster_name(name: str) -> str:
-    """Return what Dagster calls a job of ours: a projection may have the name alone."""
+    """Return Dagster's name for a job of ours: the bare name may be a projection's."""
     return name if name == LEARN else f"{LEARN}_{name}"
 
 
@@ -134,7 +134,7 @@ def drop_old_runs(context: dg.OpExecutionContext, config: PruneConfig) -> None:
     context.log.info(f"dropped {len(dropped)} runs")
 
 
-@dg.job(description="Drop what Dagster kept of runs that are old and not among the newest.")
+@dg.job(description="Delete the records of runs that are old and not among the newest.")
 def prune_runs() -> None:
     drop_old_runs()
 
@@ -196,7 +196,7 @@ build_memory = dg.define_asset_job(
     job=build_memory,
     minimum_interval_seconds=LOOK_EVERY_S,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Asks for a build where the log holds more than what is served.",
+    description="Requests a build when the log has events that no published manifest covers.",
 )
 def log_head(
     context: dg.SensorEvaluationContext, memory_home: dg.ResourceParam[Path]
@@ -228,7 +228,7 @@ def log_head(
     job=build_memory,
     cron_schedule="30 3 * * *",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Builds every tenant by night, so that recalls are counted without any change.",
+    description="Builds every tenant each night, so that recalls count without a new memory.",
 )
 def nightly(
     context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
@@ -245,7 +245,7 @@ weekly_prune = dg.ScheduleDefinition(
     job=prune_runs,
     cron_schedule="0 4 * * 0",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Drops what Dagster kept of old runs; nothing else ever does.",
+    description="Deletes the records of old runs; nothing else does.",
 )
 
 

@@ -169,7 +169,7 @@ def execute(
 
 
 def failure_reason(result: dg.ExecuteInProcessResult) -> MnemologError:
-    """Return what to tell the caller of a run that failed.
+    """Return the error that explains a failed run.
 
     Raise KeyboardInterrupt where it was stopped.
     """
@@ -267,7 +267,7 @@ def learn(
 
 
 def _job_result(result: dg.ExecuteInProcessResult, job: str) -> JobResult | None:
-    """Return what became of a job's step; None where it never began."""
+    """Return the result of a job's step; None where it never began."""
     step = f"{LEARNING_GROUP}__{job}"
     events = [one for one in result.all_events if one.step_key == step]
     for event in events:

@@ -59,7 +59,7 @@ class Outcome:
 def outcome(
     home: Path, tenant: Tenant, log: EventLog, plan: Plan | None, began: int, now: int
 ) -> Outcome:
-    """Return what became of a job that began at a moment, in microseconds UTC."""
+    """Return the outcome of a job that began at a moment, in microseconds UTC."""
     rows = _memory_rows(tenant)
     before = _by_kind(rows)
     after, gone = (before, 0) if plan is None else _after(rows, before, plan, now)
@@ -217,12 +217,12 @@ CHECKS = {
 
 
 def check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
-    """Return what Dagster is told of the checks of an asset before it runs."""
+    """Return the check specs of an asset."""
     return [dg.AssetCheckSpec(name, asset=asset, description=what) for name, what in CHECKS.items()]
 
 
 def check_results(found: Outcome, limits: Llm) -> list[dg.AssetCheckResult]:
-    """Return what every check says; a failing one warns."""
+    """Return every check's result; a failing one warns."""
     return [
         _check_result("plan_within_bounds", *plan_within_bounds(found)),
         _check_result("budget_kept", *budget_kept(found, limits)),
@@ -287,7 +287,7 @@ Past = Sequence[tuple[int, float]]
 def outcome_metadata(
     found: Outcome, plan: Plan | None, now: int, steps: Past, costs: Past, *, quotes: bool
 ) -> Metadata:
-    """Return what to show of an outcome, and of what became of its plan.
+    """Return the metadata of an outcome and its plan.
 
     `steps` and `costs` are what earlier runs said, by time. `quotes`: with the beginnings of the
     texts, and the reasons, which may quote them.

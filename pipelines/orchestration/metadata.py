@@ -36,7 +36,7 @@ _DAYS = 60  # bars of the plot of events; older days are summed in the first
 
 
 def log_metadata(days: Mapping[tuple[str, int], int]) -> Metadata:
-    """Return what to show of the events a build looks at, counted by kind and day since 1970."""
+    """Return the metadata of the log: its events, counted by kind and day since 1970."""
     kinds: Counter[str] = Counter()
     for (kind, _), count in days.items():
         kinds[kind] += count
@@ -56,7 +56,7 @@ def projection_metadata(
     reused: bool,
     quotes: bool,
 ) -> Metadata:
-    """Return what to show of one projection of a candidate; its step took `seconds`.
+    """Return the metadata of one projection of a candidate; its step took `seconds`.
 
     `quotes`: with the beginnings of some memories.
     """
@@ -89,7 +89,7 @@ def projection_metadata(
 def manifest_metadata(
     made: build.Build, manifest: Manifest, before: Sequence[tuple[int, float]]
 ) -> Metadata:
-    """Return what to show of a published manifest; `before` has past ones' times and rows."""
+    """Return the metadata of a published manifest; `before` has past ones' times and rows."""
     rows = manifest.projections["memories"].rows["memories"]
     history = [*before, (manifest.at, rows)]
     held = quarantine.held(made.log)

@@ -242,7 +242,7 @@ async def _subscribe(
 
 
 def _with_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
-    """Return what sends an answer of Dagster's with the headers that protect our own pages."""
+    """Return a sender that adds the headers of our own pages to Dagster's answers."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":

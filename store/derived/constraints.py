@@ -81,7 +81,7 @@ def _codes(values: tuple[str, ...], *, least: int = 0) -> Numbers:
 
 
 def _index(of: str, documents: str) -> dict[str, dict[str, Rule]]:
-    """Return what holds of the tables of an index (`lexical.segments`)."""
+    """Return the constraints on an index's tables (`store.index.segments`)."""
     return {
         "terms": {
             "hash": _RISING,
@@ -408,7 +408,7 @@ def _of_segments(ref: SnapshotRef, table: pa.Table) -> Iterator[str]:
 
 
 def _of_numbers(array: pa.Array, rule: Numbers, limit: int | None) -> str:
-    """Return what is wrong with integers, or lists of them; empty where nothing is."""
+    """Return the faults of integers, or lists of them; empty where there are none."""
     if array.null_count and not rule.may_lack:
         return "lacks a value"
     if pa.types.is_list(array.type):

@@ -73,7 +73,7 @@ def statement_text(memory: Memory) -> str:
 
 
 def scope(memory: Memory, *, is_relative: bool) -> tuple[object, ...]:
-    """Return what two memories that say the same must share to be one thing said twice.
+    """Return the scope in which two memories that say the same are one thing said twice.
 
     The project and the person; of an episode its moment; of words that mean a day, the day; of
     words about oneself, whose they are.
@@ -126,7 +126,7 @@ def _texts(part: Part, rows: npt.NDArray[np.int64]) -> pa.Buffer:
 
 
 def _read(data: pa.Buffer) -> pa.Buffer:
-    """Return what packed texts say, without their marks."""
+    """Return packed texts without their marks."""
     columns = list(zip(*_numbers(unpack_table(data)), strict=True))
     fields = [STATEMENTS.field(name) for name in ("says", "frame", "is_relative")]
     arrays = [pa.array(one, field.type) for one, field in zip(columns, fields, strict=True)]

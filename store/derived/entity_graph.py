@@ -139,7 +139,7 @@ def pairs(entity: Numbers, document: Numbers) -> Iterator[tuple[Numbers, int]]:
 
 
 def _aliases(entities: "pl.DataFrame") -> tuple["pl.DataFrame", "pl.DataFrame"]:
-    """Return what each entity may be called, in lower case, by alias and then by entity.
+    """Return each entity's aliases in lower case, by alias and then by entity.
 
     The second frame is how many entities share each short alias.
     """
@@ -181,7 +181,7 @@ def _short_names(names: "pl.DataFrame") -> "pl.DataFrame":
 
 
 def short_names(kind: str, name: str) -> list[str]:
-    """Return what else an entity may be called: a path's last parts, a symbol's last part."""
+    """Return an entity's short aliases: a path's last parts, a symbol's last part."""
     if kind == "file":
         parts = name.split("/")
         return ["/".join(parts[-n:]) for n in range(1, min(MAX_SUFFIX_PARTS, len(parts)) + 1)]

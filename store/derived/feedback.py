@@ -223,7 +223,7 @@ class Tally:
 
     @classmethod
     def of(cls, tables: Tables) -> "Tally":
-        """Return what a build counted."""
+        """Return the tally of a build."""
         tally = cls()
         for row in tables["lessons"].to_pylist():
             tally.lessons[row.pop("id")] = Counts(row)
@@ -314,7 +314,7 @@ class Lessons:
     tables: Tables
 
     def of(self, id_: str) -> Counts:
-        """Return what was counted of one lesson."""
+        """Return the counts of one lesson."""
         return self._counts.get(id_, Counts())
 
     @cached_property

@@ -103,7 +103,7 @@ def _trait_fingerprints(table: pa.Table, marks: Fingerprints) -> Fingerprints:
 def _traits(
     inputs: Inputs, table: pa.Table, read: Fingerprints, old: Built | None
 ) -> npt.NDArray[np.int8]:
-    """Return what each memory's text shows, [memories, traits]; a forgotten one shows nothing."""
+    """Return the traits of each memory's text, [memories, traits]; a forgotten one has none."""
     shown = np.zeros((len(read), len(Traits._fields)), np.int8)
     changed = read != 0
     if old is not None and (known := old.rows["read"]) <= len(read):

@@ -117,7 +117,7 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
 
 
 def _request(line: Line) -> str:
-    """Return what a person typed in this line; empty where a machine wrote it."""
+    """Return the text a person typed in this line; empty where a machine wrote it."""
     if line.type != "user":
         return ""
     prompts = (human_text(text[:_LOOKED_AT]) for text in texts(line)[:_MOST_BLOCKS])

@@ -251,7 +251,7 @@ class _Rollout:
 
 
 def _request(item: Mapping[str, Any]) -> str:
-    """Return what a person typed of a message in the user's name."""
+    """Return the part of a user message that a person typed."""
     content = item.get("content")
     pieces = content if isinstance(content, list) else []
     of_item = mapping(item, "internal_chat_message_metadata_passthrough")
@@ -275,7 +275,7 @@ def _is_machine(piece: str) -> bool:
 
 
 def _difference(changes: Mapping[str, Any]) -> str:
-    """Return what was changed in some files."""
+    """Return the changes of some files."""
     told = (one for one in changes.values() if isinstance(one, dict))
     return "\n".join(text(one, "unified_diff", "content") for one in told)
 
@@ -288,7 +288,7 @@ def _patch(told: str) -> dict[str, Any]:
 
 
 def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a tool was given: JSON in a text, or a plain text of its own."""
+    """Return a tool's input: JSON in a text, or a plain text of its own."""
     if said := text(item, "input", most=_LONG):
         return {"input": said}
     try:

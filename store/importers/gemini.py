@@ -182,7 +182,7 @@ def _add_call(turn: OpenTurn, call: Mapping[str, Any], message: str) -> None:
 
 
 def _output(wrote: str) -> str:
-    """Return what a tool wrote, without what a shell's output stands between."""
+    """Return a tool's output without the frame of a shell's."""
     wrote = wrote.removeprefix("<untrusted_context>\n")
     if wrote.startswith("Command: "):  # before 2026
         wrote = wrote.partition("\nOutput: ")[2]
@@ -190,7 +190,7 @@ def _output(wrote: str) -> str:
 
 
 def _came(result: object) -> Mapping[str, Any]:
-    """Return what a tool answered, of a result that is a text, a part or a list of parts."""
+    """Return a tool's answer from a result that is a text, a part or a list of parts."""
     for part in result[:10] if isinstance(result, list) else [result]:
         if isinstance(part, dict):
             return mapping(mapping(part, "functionResponse"), "response") or part
@@ -198,7 +198,7 @@ def _came(result: object) -> Mapping[str, Any]:
 
 
 def _request(message: Mapping[str, Any]) -> str:
-    """Return what a person typed of a message; what Gemini CLI adds to it is no part of it."""
+    """Return the part of a message that a person typed, without what Gemini CLI adds to it."""
     said = message.get("displayContent") or message.get("content")
     asked = human_text(_words(said)[:64_000])
     return "" if _COMMAND.match(asked) else asked

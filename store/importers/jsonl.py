@@ -109,7 +109,7 @@ def import_file(log: EventLog, source: Path, now: int, *, project: str | None) -
 
 
 def survey(log: EventLog | None, source: Path, now: int, *, project: str | None) -> Counts:
-    """Return what `import_file` would count, and write nothing; None is a log yet to be made."""
+    """Return the counts of a dry run of `import_file`; a log of None is yet to be made."""
     seen: set[str] = set()
     added = known = refused = 0
     for draft in drafts(source, project=project):

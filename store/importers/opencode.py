@@ -211,7 +211,7 @@ def _first(parts: Iterator[Record]) -> Iterator[Record]:
 
 
 def _request(parts: list[Record]) -> str:
-    """Return what a person typed of a message; files that he named are added as synthetic texts."""
+    """Return the part of a message that a person typed; named files are texts beside it."""
     texts = (human_text(_words(part)[:64_000]) for _, part in parts)
     return "\n\n".join(one for one in texts if one)
 

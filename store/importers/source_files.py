@@ -68,7 +68,7 @@ T = TypeVar("T")
 
 
 def decode_json(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-    """Return what a line of JSON says; raise one of UNREADABLE."""
+    """Return the value of a line of JSON; raise one of UNREADABLE."""
     try:
         return decoder.decode(raw)
     except msgspec.DecodeError:

@@ -234,7 +234,7 @@ class Share:
 
 
 def survey(turns: Iterable[TranscriptTurn], log: EventLog | None) -> dict[str | None, Share]:
-    """Return what turns there are by project, the one with most turns first; none is kept."""
+    """Return the number of turns by project, most turns first; nothing is recorded."""
     shares: dict[str | None, Share] = {}
     waiting: dict[str, Share] = {}
     for turn in turns:

@@ -161,7 +161,7 @@ def _step(call: _Call) -> Step:
 
 
 def _short(given: object, depth: int = 3) -> object:
-    """Return what a tool was given, its long texts cut."""
+    """Return a tool's input, its long texts cut."""
     if isinstance(given, str):
         return given[:_LONGEST_INPUT]
     if isinstance(given, dict) and depth:
@@ -226,7 +226,7 @@ _EDITOR = re.compile(
 
 
 def human_text(text: str) -> str:
-    """Return what a person typed of a prompt; nothing where a machine wrote all of it."""
+    """Return the part of a prompt that a person typed; empty where a machine wrote all of it."""
     text = _REMEMBER.sub("", _TAGGED.sub("", text)).strip()
     text = _EDITOR.sub("", _APPENDED.sub("", text)).strip()
     while marker := _MARKER.match(text):

@@ -94,7 +94,7 @@ class Queue:
         return job_from_row(self._one(COLUMNS, id_))
 
     def outcome(self, id_: str) -> Outcome:
-        """Return what became of a job's items, as far as that is known; raise NotFound."""
+        """Return the outcome of a job's items, as far as it is known; raise NotFound."""
         ids, refused = self._one("ids, refused", id_)
         return Outcome(_ids.decode(ids), _refused.decode(refused))
 
@@ -359,7 +359,7 @@ def new_owner() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Return whether the process of a name that `new_owner` gave is no more."""
+    """Tell whether an owner's process has ended; `new_owner` gave its name."""
     return not lives(int(owner.partition("-")[0]))
 
 

@@ -19,7 +19,7 @@ from store.log import log_file
 from store.log.events import Event
 from store.log.log_file import Row
 
-# Job: an accepted batch, what became of it, and when it is tried again.
+# A job: an accepted batch, its outcome, and when it is tried again.
 
 State = Literal["queued", "running", "done", "dead"]
 STATES: tuple[State, ...] = get_args(State)
@@ -97,6 +97,23 @@ COLUMNS = (
 def job_from_row(row: Sequence[Any]) -> Job:
     """Return the job that a row of `COLUMNS` tells."""
     return Job(**dict(zip(Job.__struct_fields__, row, strict=True)))
+
+
+def job_fields(job: Job) -> dict[str, Any]:
+    """Return a job's fields as they are sent."""
+    return {
+        "id": job.id,
+        "at": isoformat(job.at),
+        "state": job.state,
+        "attempts": job.attempts,
+        "next_at": isoformat(job.next_at) if job.state == "queued" else None,
+        "ended_at": isoformat(job.ended_at) if job.ended_at is not None else None,
+        "items": job.items,
+        "turns": job.turns,
+        "done": job.done,
+        "refused": job.refused,
+        "error": job.error,
+    }
 
 
 class QueueFile:
@@ -178,7 +195,7 @@ class QueueFile:
 
 
 def read_rows(connection: apsw.Connection, sql: str, *values: Value) -> list[Row]:
-    """Return what a statement gives, run to its end."""
+    """Return all rows of a statement."""
     found: list[Row] = connection.execute(sql, values).fetchall()
     return found
 
@@ -225,23 +242,3 @@ def _prepare(connection: apsw.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     # what was recorded may be erased from the log later: nothing of it is to stay here
     connection.pragma("secure_delete", True)
-
-
-# Taken.
-
-
-def job_fields(job: Job) -> dict[str, Any]:
-    """Return a job's fields as they are sent."""
-    return {
-        "id": job.id,
-        "at": isoformat(job.at),
-        "state": job.state,
-        "attempts": job.attempts,
-        "next_at": isoformat(job.next_at) if job.state == "queued" else None,
-        "ended_at": isoformat(job.ended_at) if job.ended_at is not None else None,
-        "items": job.items,
-        "turns": job.turns,
-        "done": job.done,
-        "refused": job.refused,
-        "error": job.error,
-    }

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def propose(context: Context) -> Proposal:
-    """Return what would make one of many, let corrections hold, and mark what is over."""
+    """Return steps that merge duplicates, apply corrections, and mark what is outdated."""
     standing = LiveMemory(context)
     merged = find_merges(standing)
     found: list[Step] = [step for merge in merged for step in merge_steps(standing, merge)]
@@ -112,7 +112,7 @@ def stale_steps(standing: LiveMemory) -> Iterator[Step]:
 
 
 def orphans(standing: LiveMemory) -> tuple[str, ...]:
-    """Return what a person should know of memories whose parent or other end is forgotten."""
+    """Return notes on memories whose parent or other end was forgotten."""
     rows = standing.context.rows
     parents = sum(
         one.parent_id is not None and _is_gone(standing, one.parent_id)

@@ -121,7 +121,7 @@ class Merge(msgspec.Struct, frozen=True):
 
 
 def find_merges(standing: LiveMemory) -> list[Merge]:
-    """Return what may be merged, by strict evidence, in the order of the memories."""
+    """Return the merges that strict evidence allows, in the order of the memories."""
     between = _updates(standing)
     found = []
     for group in _groups(standing):
@@ -148,7 +148,7 @@ def merge_steps(standing: LiveMemory, merge: Merge) -> Iterator[Step]:
 
 
 def gain(stands: Memory, others: Sequence[Memory]) -> Revised | None:
-    """Return what a memory gains of others; None where their metadata contradict.
+    """Return the revision that takes over others' fields; None where their metadata contradict.
 
     Of those less trusted it gains nothing: a web page does not say how much a user's word matters.
     """

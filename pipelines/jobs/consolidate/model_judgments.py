@@ -315,7 +315,7 @@ def _marks_differ(one: str, other: str) -> bool:
 
 
 def reject_reason(successor: str, one: str, other: str) -> str | None:
-    """Return what is wrong with a text in the place of two that say the same; None for nothing."""
+    """Return why a text cannot replace two that say the same; None where it can."""
     if len(successor) > len(one) + len(other):
         return "it is longer than both"
     if _marks_differ(successor, one) or _marks_differ(successor, other):

@@ -37,7 +37,7 @@ from store.text.text_features import RULE_KINDS
 
 
 def propose(context: Context) -> Proposal:
-    """Return what the sessions of some three months taught, and what is stale."""
+    """Return lessons of the sessions of some three months, and which lessons are stale."""
     past, more = recent_sessions(context)
     root = project_files.work_tree(context.root)
     memories = agent_memories(context)
@@ -79,7 +79,7 @@ def _stale(context: Context, root: Path | None) -> Iterator[Step]:
 
 
 def _current_lessons(context: Context) -> list[Memory]:
-    """Return what jobs made that holds now."""
+    """Return the active memories that jobs made."""
     rows = np.intersect1d(context.rows.sources.documents, context.live_rows)
     return [one for one in context.memories(rows) if one.state == ACTIVE]
 

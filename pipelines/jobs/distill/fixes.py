@@ -172,7 +172,7 @@ def _fix_candidate(
 
 
 def _after_last_revert(deeds: Deeds) -> Deeds:
-    """Return what was done after the last time that changes were taken back."""
+    """Return the actions since changes were last reverted."""
     backs = [at for at, (_, deed) in enumerate(deeds) if _REVERT.search(deed.command or "")]
     return deeds[backs[-1] + 1 :] if backs else deeds
 

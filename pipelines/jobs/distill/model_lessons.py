@@ -69,7 +69,7 @@ class Line:
 
 
 def lines(past: PastSession, after: int) -> list[Line]:
-    """Return what a session says after an event of the log, in order; nothing where it is little.
+    """Return a session's lines after an event of the log, in order; none where they are few.
 
     What jobs made of it is left out: a model is not to learn from itself.
     """

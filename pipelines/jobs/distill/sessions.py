@@ -153,7 +153,7 @@ class Candidate:
 
 
 def candidate_key(*parts: str | None) -> str:
-    """Return what stands for the same thing wherever it is found; 16 letters of hex."""
+    """Return a finding's key, the same wherever it is found; 16 letters of hex."""
     plain = "\x00".join(" ".join((part or "").casefold().split()) for part in parts)
     return sha256(plain.encode()).hexdigest()[:16]
 

@@ -143,7 +143,7 @@ class _KnownFacts:
 
 
 def fold_value(value: str) -> str:
-    """Return what two spellings of a value share: "v5.3" and "5.3" are one version."""
+    """Return a value as spellings of it are compared: "v5.3" and "5.3" are one version."""
     folded = " ".join(value.casefold().split())
     return folded[1:] if folded[:1] == "v" and folded[1:2].isdigit() else folded
 
@@ -276,7 +276,7 @@ class Statings(msgspec.Struct, frozen=True):
 def facts_from_model(
     context: Context, turns: Sequence[Memory], known: Sequence[FactSource]
 ) -> tuple[list[FactSource], tuple[str, ...]]:
-    """Return what a model reads beyond what is known, and what a person should know of it.
+    """Return the facts that only a model finds, and notes for a person.
 
     Turns that it was asked about before, and those that assert nothing, are left out.
     """
@@ -341,7 +341,7 @@ def _sentence(memory: Memory, one: Stating) -> str | None:
 
 
 def _holds_words(words: str, said: str) -> bool:
-    """Return whether words stand in a sentence, whole."""
+    """Tell whether a sentence contains the words whole."""
     return re.search(rf"(?<!\w){re.escape(_fold_sentence(words))}(?!\w)", said) is not None
 
 
@@ -373,7 +373,7 @@ def _batches(turns: Iterable[Memory]) -> Iterator[list[Memory]]:
 
 
 def _purpose(seq: int, project: str | None) -> str:
-    """Return what a question is for; the log tells by it which turns were asked about."""
+    """Return a question's purpose; by it the log tells which turns were asked about."""
     return f"facts up to {seq}" + (f" of {project}"[:150] if project else "")
 
 

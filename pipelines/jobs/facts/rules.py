@@ -23,12 +23,12 @@ def compile_form(written: str) -> re.Pattern[str]:
 
 
 def any_case(words: str) -> str:
-    """Return what matches words in capitals too."""
+    """Return a pattern that ignores case."""
     return f"(?i:{words})"
 
 
 def one_of(words: str) -> str:
-    """Return what matches any of some words, in capitals too; the longer one wins."""
+    """Return a pattern for any of some words, ignoring case; the longer one wins."""
     return any_case("|".join(sorted(words.split(), key=len, reverse=True)))
 
 

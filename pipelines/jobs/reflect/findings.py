@@ -85,7 +85,7 @@ def _overlap(material: Inputs, places: Places) -> Vectors:
 def _cluster(
     material: Inputs, places: Places, alike: Vectors, usual: generated_text.DocumentFrequencies
 ) -> Finding | None:
-    """Return what a group is about; None where it is too small, of one sitting, or about nothing.
+    """Return a group as a finding; None where it is too small, of one sitting, or about nothing.
 
     The member that is most like the others comes first.
     """
@@ -311,7 +311,7 @@ def causal_chains(material: Inputs, edges: Sequence[Edge]) -> Iterator[Finding]:
 def _followers(
     material: Inputs, known: Mapping[str, Memory], edges: Sequence[Edge]
 ) -> dict[str, list[str]]:
-    """Return what directly came of each memory, in order of time."""
+    """Return each memory's direct consequences, in order of time."""
     pairs = [(one.parent_id, one.id) for one in material.memories if one.parent_id in known]
     pairs += [
         (one.source, one.target) if one.relation == "derived" else (one.target, one.source)

@@ -202,12 +202,12 @@ class Written(msgspec.Struct, frozen=True):
 
 
 def ask_for_text(model: LanguageModel, finding: Finding) -> Answer[Written]:
-    """Return what a model makes of a finding's sources; raise ModelError or BudgetSpent."""
+    """Return a model's text for a finding; raise ModelError or BudgetSpent."""
     return model.ask(PURPOSE, INSTRUCTIONS, model_input(finding), Written, tier="balanced")
 
 
 def model_input(finding: Finding) -> str:
-    """Return what a model is shown of a finding."""
+    """Return a finding as a model is shown it."""
     notes = (
         f"{date(one)}: {' '.join(_memory_text(one)[:_LONGEST].split())}" for one in finding.sources
     )
