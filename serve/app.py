@@ -56,11 +56,11 @@ def create_app(
     owners = signer(token, tenants.settings)
     request_guard.guard(app, caller_of, shell.login_of(owners, clock), Rates(seconds).wait_s)
     _count(app, tenants.requests)
-    app.register_error_handler(MnemologError, _refused)
+    app.register_error_handler(MnemologError, _error_response)
     app.register_error_handler(OSError, _system_failed)
     app.register_error_handler(msgspec.MsgspecError, _unreadable)
     app.register_error_handler(HTTPException, _http_error)
-    app.register_error_handler(Exception, _unexpected)
+    app.register_error_handler(Exception, _internal_error)
     app.register_blueprint(api_blueprint(tenants, clock))
     app.register_blueprint(mcp_endpoint.blueprint(mnemolog_registry(tenants, clock, version)))
     app.register_blueprint(hook_endpoint.blueprint(Hooks(tenants, clock, hook_deadline_s)))
@@ -71,7 +71,7 @@ def create_app(
 def _count(app: Flask, requests: RequestsInFlight) -> None:
     """Let it be known which requests are being answered, a stream until it was sent."""
 
-    def ended(answer: Response) -> Response:
+    def end_request(answer: Response) -> Response:
         if answer.is_streamed and not answer.direct_passthrough:
             answer.call_on_close(partial(requests.end, threading.get_ident()))
         else:
@@ -79,10 +79,10 @@ def _count(app: Flask, requests: RequestsInFlight) -> None:
         return answer
 
     app.before_request(requests.begin)
-    app.after_request(ended)
+    app.after_request(end_request)
 
 
-def _refused(failure: MnemologError) -> Response:
+def _error_response(failure: MnemologError) -> Response:
     status = status_of(failure)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.warning("%s: %s", type(failure).__name__, failure)
@@ -91,7 +91,7 @@ def _refused(failure: MnemologError) -> Response:
 
 def _system_failed(failure: OSError) -> Response:
     known = files.disk_error(failure)
-    return _unexpected(failure) if known is None else _refused(known)
+    return _internal_error(failure) if known is None else _error_response(known)
 
 
 def _unreadable(failure: msgspec.MsgspecError) -> Response:
@@ -108,7 +108,7 @@ def _http_error(failure: HTTPException) -> Response:
     return answer
 
 
-def _unexpected(failure: Exception) -> Response:
+def _internal_error(failure: Exception) -> Response:
     # the outermost edge: the traceback goes to the log, and the caller learns no inside of ours
     log.error("unexpected failure", exc_info=failure)
     return problem("internal", "a defect of mnemolog: see the server's log")

@@ -34,7 +34,7 @@ CRLF = "\r\n"
 
 def main(arguments: "list[str]") -> None:
     """Answer one event."""
-    host, home, tenant = _asked(arguments)
+    host, home, tenant = _parse_arguments(arguments)
     event = _stdin()
     if not host or not event:
         return
@@ -87,7 +87,7 @@ def ask(home: str, host: str, tenant: str, event: bytes, patience_s: float = 0.0
     deadline = time.monotonic() + patience_s
     connection = None
     try:
-        connection = _connected(home, patience_s)
+        connection = _connect(home, patience_s)
         if connection is None:
             return None
         with open(os.path.join(home, "token"), encoding="utf-8") as file:
@@ -102,11 +102,11 @@ def ask(home: str, host: str, tenant: str, event: bytes, patience_s: float = 0.0
             f"Content-Length: {len(event)}\r\n"
             "Connection: close\r\n\r\n"
         )
-        _left(connection, deadline)
+        _set_timeout(connection, deadline)
         connection.sendall(head.encode() + event)
         answer = b""
         while len(answer) < MAX_BYTES:
-            _left(connection, deadline)
+            _set_timeout(connection, deadline)
             if not (part := connection.recv(1 << 16)):
                 break
             answer += part
@@ -121,7 +121,7 @@ def ask(home: str, host: str, tenant: str, event: bytes, patience_s: float = 0.0
             connection.close()
 
 
-def _connected(home: str, patience_s: float) -> "socket | None":
+def _connect(home: str, patience_s: float) -> "socket | None":
     """Return a connection to the server that the home's registry names; None where none runs.
 
     Raise TimeoutError where one listens and takes no connection any more.
@@ -154,7 +154,7 @@ def _number(registry: bytes, key: bytes) -> int:
     return int(digits)
 
 
-def _left(connection: socket, deadline: float) -> None:
+def _set_timeout(connection: socket, deadline: float) -> None:
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError
@@ -174,7 +174,7 @@ def _body(answer: bytes) -> bytes:
     return b""
 
 
-def _asked(arguments: "list[str]") -> "tuple[str, str, str]":
+def _parse_arguments(arguments: "list[str]") -> "tuple[str, str, str]":
     """Return the host, the home and the tenant (empty: the settings')."""
     words = list(arguments)
     given = {"--home": "", "--tenant": ""}

@@ -63,7 +63,7 @@ class Bridge:
             self._fail(message, FAILED, f"mnemolog does not answer: {error}")
 
     def _post(self, line: bytes, message: Any) -> None:
-        connection = self._connected()
+        connection = self._connect()
         try:
             connection.request("POST", "/mcp", line, self._headers(message))
             answer = connection.getresponse()
@@ -104,7 +104,7 @@ class Bridge:
         said = {
             "MCP-Protocol-Version": _plain(_inner(params, "_meta").get(VERSION)) or self._version,
             "Mcp-Method": method,
-            "Mcp-Name": _encoded(name) if isinstance(name, str) else "",
+            "Mcp-Name": _encode_header(name) if isinstance(name, str) else "",
             "User-Agent": self._client,
             "X-Mnemolog-Cwd": self._cwd,
             "X-Mnemolog-Tenant": self._tenant,
@@ -118,15 +118,15 @@ class Bridge:
             "Accept": "application/json, text/event-stream",
         }
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         """Return a connection, a new one for each message: none is ever sent twice."""
         found = _connection(self._home)
         if found is not None:
             return found
         with self._starting:  # one of us starts it, the others find it
-            return _connection(self._home) or self._started()
+            return _connection(self._home) or self._start_server()
 
-    def _started(self) -> Connection:
+    def _start_server(self) -> Connection:
         starting = _start(self._home, self._tenant)
         deadline = time.monotonic() + START_S
         while (found := _connection(self._home)) is None:
@@ -222,7 +222,7 @@ def _plain(value: Any) -> str:
     return value if is_fit and len(value) <= 200 else ""
 
 
-def _encoded(value: str) -> str:
+def _encode_header(value: str) -> str:
     """Return a name as a header says it: in base64 where it would not come through as it is."""
     if value.isascii() and value.isprintable() and value == value.strip() and value[:2] != "=?":
         return value

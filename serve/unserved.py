@@ -70,7 +70,7 @@ def answer(
     else:
         said = _from_disk(home, host, tenant, event)
     # a server that came up deleted `server.try`: it answers the next
-    return said if said is not None or os.path.exists(_tried(home)) else b""
+    return said if said is not None or os.path.exists(_try_file(home)) else b""
 
 
 def _from_server(
@@ -129,7 +129,7 @@ def _note(home: str, host: str, tenant: str, event: bytes) -> None:
 
 def _is_our_turn(home: str) -> bool:
     """Whether no hook tried to start the server in the last seconds; the next are then told no."""
-    path = _tried(home)
+    path = _try_file(home)
     try:
         os.makedirs(home, 0o700, exist_ok=True)
         if os.path.exists(path) and not 0 <= _age_s(home) < TRY_EVERY_S:
@@ -143,12 +143,12 @@ def _is_our_turn(home: str) -> bool:
 def _age_s(home: str) -> float:
     """Return for how many seconds a server is being started; endless where it is not."""
     try:
-        return time.time() - os.stat(_tried(home)).st_mtime
+        return time.time() - os.stat(_try_file(home)).st_mtime
     except OSError:
         return float("inf")
 
 
-def _tried(home: str) -> str:
+def _try_file(home: str) -> str:
     return os.path.join(home, "server.try")
 
 

@@ -250,7 +250,7 @@ def test_moves_are_places_won_and_lost():
     assert list(rows) == ["a", "b", "d", "c"]
     assert (rows["b"].move, rows["a"].move) == (1, -2)
     assert (rows["c"].is_only, rows["d"].is_only, rows["a"].is_only) == ("A", "B", "")
-    assert (found.count("A"), found.count("B"), found.count(""), found.moved) == (1, 1, 2, 2)
+    assert (found.count("A"), found.count("B"), found.count(""), found.moves) == (1, 1, 2, 2)
 
 
 def test_nothing_compared_with_nothing_is_nothing():

@@ -128,7 +128,7 @@ def test_growth_counts_every_event_once(log: EventLog):
     commands.record(log, Draft(content="The last thing we learned"), NOW)
     found = growth(log, NOW)
     assert found.memories == (1, 0, 0, 1)
-    assert found.held == (1, 1, 1, 2)
+    assert found.totals == (1, 1, 1, 2)
     assert found.recalls == (0, 0, 1, 0)
     assert found.others == (0, 0, 1, 0)
 

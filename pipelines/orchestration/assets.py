@@ -264,7 +264,7 @@ def _canary_metadata(found: Outcome, trend: Sequence[Point], *, quotes: bool) ->
     missed = "\n".join(lines)
     return {
         "asked": dg.MetadataValue.int(found.asked),
-        "came back": dg.MetadataValue.int(found.found),
+        "came back": dg.MetadataValue.int(found.hits),
         "missed": dg.MetadataValue.md(missed or "none"),
         "plot": metadata.line_plot(
             "% of the canaries that came back",

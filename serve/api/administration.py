@@ -218,7 +218,7 @@ def _readiness_problems(tenants: OpenTenants) -> Iterator[str]:
     if shutil.disk_usage(settings.home).free < LEAST_SPACE:
         yield "the disk is full"
     default = next(
-        (one for one in tenants.opened if one.tenant.name == settings.choices.tenant), None
+        (one for one in tenants.all_open if one.tenant.name == settings.choices.tenant), None
     )
     if default is None:
         yield "the default tenant is not open"
@@ -233,7 +233,7 @@ def _readiness_problems(tenants: OpenTenants) -> Iterator[str]:
 
 def metrics(call: Call[Nothing, Nothing]) -> Reply:
     caller, tenants = call.caller, call.service.tenants
-    shown = tenants.opened if caller.is_owner else [call.tenant]
+    shown = tenants.all_open if caller.is_owner else [call.tenant]
     text = exposition(tenants, shown, call.now, whole_server=caller.is_owner)
     return Reply(chunks=iter([text.encode()]), mimetype=MIMETYPE)
 

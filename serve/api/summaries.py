@@ -55,7 +55,7 @@ def list_facts(call: Call[OfFacts, Nothing]) -> Reply:
     project = named_project(query.project)
     asked = parse_moment("as_of", query.as_of, now)
     at = None if query.all else asked or now
-    found = call.tenant.reader.answer(lambda view: conflicts.known_facts(view, project))
+    found = call.tenant.reader.answer(lambda view: conflicts.all_facts(view, project))
     held = conflicts.facts_held_at(found, at, query.entity)
     first = [conflicts.fact_payload(one) for one in held[: query.limit]]
     return Reply({"facts": first, "more": len(held) - len(first)})

@@ -275,7 +275,7 @@ def hook(env: Environment, /, host: str, as_json: bool) -> None:
     format, or nothing if there is no answer (with --json: null).
     """
     settings = env.settings()
-    environment.chosen_tenant(
+    environment.current_tenant(
         settings
     )  # a new user has none: that is said before half a second of imports
     answer = _answer_event(settings, host, sys.stdin.buffer.read(MOST_EVENT_BYTES + 1))
@@ -402,7 +402,7 @@ def _statistics(settings: "Settings", log: "EventLog", project: str | None) -> "
     from store.embedders.embedder import make_embedder
 
     chosen = make_embedder(settings.choices.embedder, settings.home)
-    reader = Reader(environment.chosen_tenant(settings), log, chosen)
+    reader = Reader(environment.current_tenant(settings), log, chosen)
     asked = Filter(environment.now(), project)
     return reader.answer(lambda view: statistics(view, log, asked))
 

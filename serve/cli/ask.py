@@ -205,7 +205,7 @@ def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
     from store.embedders.embedder import make_embedder
 
     model = QueryEmbedder(make_embedder(settings.choices.embedder, settings.home, while_asked=True))
-    return Reader(environment.chosen_tenant(settings), log, model), model
+    return Reader(environment.current_tenant(settings), log, model), model
 
 
 def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> None:
@@ -316,7 +316,7 @@ def pending(env: Environment, /, days: int, as_json: bool) -> None:
     with environment.open_log(env.settings()) as log:
         found = waiting(log, now - days * DAY_US, now + 1)
         if as_json:
-            output.emit({"recalls": [_waiting_recall(one) for one in found]})
+            output.emit({"recalls": [_recall_fields(one) for one in found]})
             return
         for one in found:
             _print_waiting(log, one)
@@ -326,7 +326,7 @@ def pending(env: Environment, /, days: int, as_json: bool) -> None:
         output.say("no recall is waiting for a rating")
 
 
-def _waiting_recall(event: Event) -> dict[str, object]:
+def _recall_fields(event: Event) -> dict[str, object]:
     body = event.body
     assert isinstance(body, Recalled)
     return {

@@ -237,7 +237,7 @@ def _texts(settings: Settings, model: "Embedder") -> list[str]:
     from store.snapshots.projection import Inputs, build_checked
 
     try:
-        tenant = environment.chosen_tenant(settings)
+        tenant = environment.current_tenant(settings)
     except NotFound:
         return []
     with EventLog(tenant.log) as log:

@@ -39,7 +39,7 @@ class Environment:
         """Return the settings as seen from here, and say so if a project's name is ignored; raise
         ConfigError.
         """
-        found = self._loaded(Path.cwd())
+        found = self._load(Path.cwd())
         if found.ignored_project:
             from serve.cli import output
 
@@ -52,11 +52,11 @@ class Environment:
         Raise ConfigError where the user's own cannot be read.
         """
         try:
-            return self._loaded(Path.cwd()), ""
+            return self._load(Path.cwd()), ""
         except ConfigError as error:
-            return self._loaded(None), str(error)
+            return self._load(None), str(error)
 
-    def _loaded(self, cwd: Path | None) -> Settings:
+    def _load(self, cwd: Path | None) -> Settings:
         given = {"MNEMOLOG_HOME": self.home, "MNEMOLOG_TENANT": self.tenant}
         said = {name: value for name, value in given.items() if value}
         return config.load(cwd, os.environ | said)
@@ -92,7 +92,7 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def chosen_tenant(settings: Settings) -> Tenant:
+def current_tenant(settings: Settings) -> Tenant:
     """Return the tenant asked for; raise InvalidName or NotFound."""
     return tenants.find_tenant(settings.home, settings.choices.tenant)
 
@@ -117,7 +117,7 @@ def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
 
     With `waits` it may be one that cannot be opened: see EventLog.
     """
-    return EventLog(chosen_tenant(settings).log, waits=waits)
+    return EventLog(current_tenant(settings).log, waits=waits)
 
 
 def open_or_make(settings: Settings) -> EventLog:

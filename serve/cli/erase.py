@@ -89,7 +89,7 @@ def erase(
     from store.maintenance import erase, erase_receipt
 
     settings = env.settings()
-    tenant = environment.chosen_tenant(settings)
+    tenant = environment.current_tenant(settings)
     with environment.open_log(settings) as log:
         asked = _select(log, ids, texts, sessions, with_derived, also_quotes)
         if not dry_run and not yes:
@@ -206,7 +206,7 @@ def _build_anew(settings: "Settings", name: str) -> None:
     child = processes.start_job(settings, *words, stdout=subprocess.PIPE)
     child.communicate()
     if child.returncode:
-        tenant = environment.chosen_tenant(settings)
+        tenant = environment.current_tenant(settings)
         erase.drop_served(tenant)
         erase.drop_derived_files(tenant)
         output.note("note: the rebuild failed, so nothing is served: run `mnemolog build`")

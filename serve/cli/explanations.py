@@ -108,7 +108,7 @@ def hit_reason(why: Mapping[str, Any]) -> str:
     )
     parts.append(
         ", ".join(
-            f"{name} {value:.2f}{_fading_note(why, name)}"
+            f"{name} {value:.2f}{_fade_note(why, name)}"
             for name, value in why["signals"].items()
             if value
         )
@@ -123,7 +123,7 @@ def hit_reason(why: Mapping[str, Any]) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _fading_note(why: Mapping[str, Any], signal: str) -> str:
+def _fade_note(why: Mapping[str, Any], signal: str) -> str:
     """Return what an importance was before it faded, where it did."""
     told = why["importance_told"]
     is_faded = signal == "importance" and round(told, 2) > round(why["signals"][signal], 2)

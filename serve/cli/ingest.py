@@ -131,7 +131,7 @@ def requeue(env: Environment, /, job: str, as_json: bool) -> None:
 def _queue(settings: Settings) -> "Queue":
     from store.ingest.job_queue import Queue
 
-    return Queue(environment.chosen_tenant(settings).ingest)
+    return Queue(environment.current_tenant(settings).ingest)
 
 
 def _parts(drafts: "Iterable[Draft]") -> "Iterator[list[Draft]]":

@@ -53,9 +53,9 @@ def list_facts(
         from store.embedders.embedder import make_embedder
 
         model = make_embedder(settings.choices.embedder, settings.home)
-        reader = Reader(environment.chosen_tenant(settings), log, model)
+        reader = Reader(environment.current_tenant(settings), log, model)
         at = moment_of(reader, then)
-        found = reader.answer(lambda view: conflict_report.known_facts(view, project))
+        found = reader.answer(lambda view: conflict_report.all_facts(view, project))
         moment = None if is_all else now if at is None else at
         wanted = conflict_report.facts_held_at(found, moment, entity)
         shown = [conflict_report.fact_payload(one) for one in wanted]
@@ -125,7 +125,7 @@ def _routes(settings: "Settings") -> "Routes":
 
     with environment.open_log(settings) as log:
         model = make_embedder(settings.choices.embedder, settings.home)
-        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+        with Reader(environment.current_tenant(settings), log, model).view() as view:
             empty = {name: one.empty_table() for name, one in ROUTES_PROJECTION.schemas.items()}
             return view.snapshots.routes or Routes(empty)
 
@@ -214,7 +214,7 @@ def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:
         from store.embedders.embedder import make_embedder
 
         model = make_embedder(settings.choices.embedder, settings.home)
-        reader = Reader(environment.chosen_tenant(settings), log, model)
+        reader = Reader(environment.current_tenant(settings), log, model)
         found, is_all = reader.answer(
             lambda view: conflict_report.conflicts(view, log, now, project)
         )

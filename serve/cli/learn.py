@@ -42,7 +42,7 @@ def run_job(
     `own` are options of this job alone, passed on under their names.
     """
     settings = env.settings()
-    tenant = environment.chosen_tenant(settings)
+    tenant = environment.current_tenant(settings)
     given = {"--no-model": no_model, "--estimate": estimate, "--apply": not dry_run}
     words = [word for name, value in own.items() if value for word in (f"--{name}", value)]
     words += [word for word, is_given in given.items() if is_given]
@@ -134,7 +134,7 @@ def _run_archive(
 def write_archive(env: Environment, *words: str) -> dict[str, Any]:
     """Have the files below `cold/` written by a process of its own; return what it says."""
     settings = env.settings()
-    name = environment.chosen_tenant(settings).name
+    name = environment.current_tenant(settings).name
     child = processes.start_job(settings, "cold", "--tenant", name, *words, stdout=subprocess.PIPE)
     said, _ = child.communicate()
     if child.returncode:

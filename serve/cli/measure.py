@@ -103,7 +103,7 @@ def evaluate(
         )
     if each and not compare:
         raise click.UsageError("--each needs --compare A B: it names the queries that differ")
-    choices = _changed_choices(env.settings().choices, changes, profile)
+    choices = _apply_changes(env.settings().choices, changes, profile)
     if file is not None:
         output.check_writable(file)  # before minutes of work, not after
     workspaces = dataset.read_workspaces(folder or dataset.CHECK_SET, only)
@@ -136,7 +136,7 @@ def evaluate(
             output.note(f"note: {notice}")
 
 
-def _changed_choices(choices: Choices, changes: tuple[str, ...], profile: str | None) -> Choices:
+def _apply_changes(choices: Choices, changes: tuple[str, ...], profile: str | None) -> Choices:
     """Return the settings with those of `--set` and `--profile`; raise ConfigError."""
     given: dict[str, str] = {}
     for change in changes:
@@ -308,7 +308,7 @@ def canaries_command(context: click.Context, as_json: bool) -> None:
 
     env: Environment = context.obj
     settings = env.settings()
-    tenant = environment.chosen_tenant(settings)
+    tenant = environment.current_tenant(settings)
     manifest = manifests.current(tenant)
     model = make_embedder(settings.choices.embedder, settings.home, while_asked=True)
     found = canaries.over(tenant, manifest, model, settings.choices, environment.now())
@@ -319,7 +319,7 @@ def canaries_command(context: click.Context, as_json: bool) -> None:
             {
                 "ok": not found.is_doubted,
                 "asked": found.asked,
-                "came_back": found.found,
+                "came_back": found.hits,
                 "missed": found.missed,
                 "trend": trend,
             }
@@ -330,7 +330,7 @@ def canaries_command(context: click.Context, as_json: bool) -> None:
 
 
 def _print_canaries(found: "Outcome", trend: "Sequence[Point]") -> None:
-    output.say(f"{found.found} of {found.asked} canaries came back")
+    output.say(f"{found.hits} of {found.asked} canaries came back")
     for one in found.missed:
         output.say(f"missed  {one.id}  {output.one_line(one.question)}")
     for at, back, asked in trend[-_TREND_SHOWN:]:
@@ -359,7 +359,7 @@ def selftest(context: click.Context, as_json: bool) -> None:
 
     env: Environment = context.obj
     settings = env.settings()
-    tenant = environment.chosen_tenant(settings)
+    tenant = environment.current_tenant(settings)
     manifest = manifests.current(tenant)
     model = make_embedder(settings.choices.embedder, settings.home, while_asked=True)
     with environment.open_log(settings) as log:

@@ -53,7 +53,7 @@ def overview(
             output.encodable(" ".join(topic)), asked, settings.choices
         )
         model = make_embedder(settings.choices.embedder)
-        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+        with Reader(environment.current_tenant(settings), log, model).view() as view:
             found = overviews.overview_payload(overviews.overview(view, question, model))
         if as_json:
             output.emit(found)
@@ -120,7 +120,7 @@ def timeline(
 
         asked = Filter(at, belongs, since=start, until=end)
         model = make_embedder(settings.choices.embedder)
-        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+        with Reader(environment.current_tenant(settings), log, model).view() as view:
             if topic:
                 words = output.encodable(" ".join(topic))
                 question = overviews.overview_question(words, asked, settings.choices, limit)
@@ -179,7 +179,7 @@ def digest(
 
         asked = Filter(at, belongs, since=start, until=end)
         model = make_embedder(settings.choices.embedder)
-        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+        with Reader(environment.current_tenant(settings), log, model).view() as view:
             found = digests.digest_payload(digests.digest(view, log, asked), at)
         if as_json:
             output.emit(found)
@@ -238,7 +238,7 @@ def brief(env: Environment, /, project: str | None, as_json: bool) -> None:
 
         asked = Filter(environment.now(), belongs or "")
         model = make_embedder(settings.choices.embedder)
-        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+        with Reader(environment.current_tenant(settings), log, model).view() as view:
             said = render_parts(briefs.brief(view, asked), briefs.BYTES)
         if as_json:
             output.emit({"text": said.text, "notes": said.notes})
@@ -264,7 +264,7 @@ def goals(env: Environment, /, project: str | None, all_projects: bool, as_json:
 
         asked = Filter(at, belongs)
         model = make_embedder(settings.choices.embedder)
-        with Reader(environment.chosen_tenant(settings), log, model).view() as view:
+        with Reader(environment.current_tenant(settings), log, model).view() as view:
             open_ = wanted.goals_payload(wanted.open_goals(view, asked), moment(at).date())
             chains = wanted.milestone_chains(view, asked)
         if as_json:

@@ -291,7 +291,7 @@ def _refresh(env: Environment, project: str | None, *, dry_run: bool) -> list[di
     from serve.server import processes
 
     settings = env.settings()
-    words = ["--tenant", environment.chosen_tenant(settings).name]
+    words = ["--tenant", environment.current_tenant(settings).name]
     words += ["--project", project] if project else []
     words += ["--dry-run"] if dry_run else []
     child = processes.start_job(settings, "recommend", *words, stdout=subprocess.PIPE)
@@ -330,7 +330,7 @@ def _print_recommendations(
             one["at"][:10],
             output.short_id(log, one["source_ids"][0]),
             output.one_line(one["because"], 80),
-            output.one_line(_affected_text(one), 200),
+            output.one_line(_subject_text(one), 200),
         )
         for one in found
     ]
@@ -338,7 +338,7 @@ def _print_recommendations(
     output.note("next: `mnemolog recommendations show ID`, then `accept ID` or `reject ID`")
 
 
-def _affected_text(one: dict[str, Any]) -> str:
+def _subject_text(one: dict[str, Any]) -> str:
     """Return the words a change is about: those of the memory that goes, or is changed."""
     said = (step.get("before", {}).get("content") for step in one["steps"])
     return next((words for words in said if words), "")

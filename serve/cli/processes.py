@@ -24,7 +24,7 @@ from store.home.registry import HOST, Server
 
 def build(settings: Settings, *words: str, quiet: bool = False) -> int:
     """Build the chosen tenant; return the exit code. `quiet` keeps standard output free."""
-    tenant = environment.chosen_tenant(settings)
+    tenant = environment.current_tenant(settings)
     return _run_jobs(settings, "build", "--tenant", tenant.name, *words, quiet=quiet)
 
 

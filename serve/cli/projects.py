@@ -44,7 +44,7 @@ def allow(env: Environment, /, yes: bool, as_json: bool) -> None:
     Agents in it then see that project's notes, and write to it. This applies to this copy of the
     repository; your consent is stored in the home, not in the repository.
     """
-    settings, name = _claimed_project(env)
+    settings, name = _nearest_project(env)
     if not yes:
         asked = f"Show notes of {name} in this repository, and write to {name}?"
         if not click.confirm(asked, err=True):
@@ -58,12 +58,12 @@ def allow(env: Environment, /, yes: bool, as_json: bool) -> None:
 @click.pass_obj
 def refuse(env: Environment, /, as_json: bool) -> None:
     """Withdraw the consent given with `mnemolog project allow`."""
-    settings, name = _claimed_project(env)
+    settings, name = _nearest_project(env)
     projects.refuse_name(settings.home, Path.cwd(), name)
     _print_project(env.settings(), as_json=as_json)
 
 
-def _claimed_project(env: Environment) -> tuple[Settings, str]:
+def _nearest_project(env: Environment) -> tuple[Settings, str]:
     """Return the settings, and the project that the nearest file names; raise NotFound."""
     settings, name = env.settings(), config.named_by_files(Path.cwd())
     if name is None:

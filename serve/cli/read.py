@@ -34,7 +34,7 @@ def show(env: Environment, /, id_: str, as_json: bool) -> None:
 
         wanted = resolve(log, id_)
         reader = Reader(
-            environment.chosen_tenant(settings),
+            environment.current_tenant(settings),
             log,
             make_embedder(settings.choices.embedder, settings.home),
         )
@@ -144,7 +144,7 @@ def list_(
         from store.embedders.embedder import make_embedder
 
         reader = Reader(
-            environment.chosen_tenant(settings),
+            environment.current_tenant(settings),
             log,
             make_embedder(settings.choices.embedder, settings.home),
         )
@@ -196,7 +196,7 @@ def history(
         from store.embedders.embedder import make_embedder
 
         reader = Reader(
-            environment.chosen_tenant(settings), log, make_embedder(settings.choices.embedder)
+            environment.current_tenant(settings), log, make_embedder(settings.choices.embedder)
         )
         with reader.view() as view:
             found = memory_detail.history_of_key(view, name, belongs)

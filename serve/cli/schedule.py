@@ -33,7 +33,7 @@ def jobs(context: click.Context, as_json: bool) -> None:
     if context.invoked_subcommand is not None:
         return
     settings: Settings = context.obj.settings()
-    tenant = environment.chosen_tenant(settings)
+    tenant = environment.current_tenant(settings)
     with EventLog(tenant.log) as log:
         found = _jobs_listing(settings, tenant, log)
     if as_json:
@@ -75,7 +75,7 @@ def run_scheduled(context: click.Context, name: str, as_json: bool) -> None:
     from serve.server import processes
 
     settings: Settings = context.obj.settings()
-    tenant = environment.chosen_tenant(settings)
+    tenant = environment.current_tenant(settings)
     words = ("learn", name, "--tenant", tenant.name)
     child = processes.start_job(settings, *words, stdout=subprocess.PIPE)
     said, _ = child.communicate()
@@ -91,7 +91,7 @@ def run_scheduled(context: click.Context, name: str, as_json: bool) -> None:
 def _switch(env: Environment, names: tuple[str, ...], *, on: bool, as_json: bool) -> None:
     from store.plans import job_catalog
 
-    tenant = environment.chosen_tenant(env.settings())
+    tenant = environment.current_tenant(env.settings())
     found = job_catalog.set_switches(tenant, names, on=on)
     listed = [name for name in job_catalog.NAMES if name in found.on]
     if as_json:

@@ -36,7 +36,7 @@ def status(env: Environment, /, as_json: bool) -> None:
     from store.home.project_context import recording_status
 
     settings, fault = env.settings_and_fault()
-    tenant = environment.chosen_tenant(settings)
+    tenant = environment.current_tenant(settings)
     with EventLog(tenant.log) as log:
         found = _status(settings, tenant, log)
         found["episodes"] = _episodes(settings, tenant, log)
@@ -165,7 +165,7 @@ def _print_status(found: dict[str, Any]) -> None:
             output.say(line)
     output.say(f"embedder  {found['embedder']}")
     output.say(f"server    {_server_line(server) if server else '-'}")
-    for line in _recording_lines(found["recording"]):
+    for line in _record_lines(found["recording"]):
         output.say(line)
     for reason in found["refused"]:
         output.say(f"refused   {reason}")
@@ -192,7 +192,7 @@ def _episode_lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"          kept for {found['days']} days: {over}"
 
 
-def _recording_lines(found: dict[str, Any]) -> Iterator[str]:
+def _record_lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield what is recorded here, and all that is paused with the command that ends it."""
     if found["off"]:
         yield f"record    nothing here: {output.clean(found['off'])}"
@@ -234,7 +234,7 @@ def stats(env: Environment, /, plot: Path | None, as_json: bool) -> None:
     if plot is not None:
         _check_plots(plot)
     settings = env.settings()
-    tenant, now = environment.chosen_tenant(settings), environment.now()
+    tenant, now = environment.current_tenant(settings), environment.now()
     with environment.open_log(settings) as log:
         from serve.lessons import lesson_stats
         from serve.reader.filters import Filter

@@ -317,7 +317,7 @@ def _progress(
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=total, found="")
 
-        def watched(turns: "Turns") -> "Turns":
+        def watch(turns: "Turns") -> "Turns":
             def read(transcript: "Transcript", on_skip: "Skip") -> "Iterator[Turn]":
                 for turn in turns(transcript, on_skip):
                     yield turn
@@ -326,14 +326,14 @@ def _progress(
 
             return read
 
-        yield watched
+        yield watch
 
 
 def _with_lines(sessions: "Sessions", total: int) -> "Callable[[Turns], Turns]":
     """Return a wrapper of a reader that notes its progress every `_NOTED_EVERY_S`."""
     done, noted = 0, time.monotonic()
 
-    def watched(turns: "Turns") -> "Turns":
+    def watch(turns: "Turns") -> "Turns":
         def read(transcript: "Transcript", on_skip: "Skip") -> "Iterator[Turn]":
             nonlocal done, noted
             for turn in turns(transcript, on_skip):
@@ -345,7 +345,7 @@ def _with_lines(sessions: "Sessions", total: int) -> "Callable[[Turns], Turns]":
 
         return read
 
-    return watched
+    return watch
 
 
 def _import(
@@ -447,7 +447,7 @@ def export(
 
     belongs = checked_project(project) if project is not None else None
     settings = env.settings()
-    tenant, now = environment.chosen_tenant(settings), environment.now()
+    tenant, now = environment.current_tenant(settings), environment.now()
     with environment.open_log(settings) as log:
         shown = None
         lines: Iterable[bytes]

@@ -51,7 +51,7 @@ def verify(context: click.Context, as_json: bool) -> None:
     from store.maintenance.verify import verify as verified
 
     settings = context.obj.settings()
-    tenant = environment.chosen_tenant(settings)
+    tenant = environment.current_tenant(settings)
     with environment.open_log(settings) as log:
         progress = (lambda what: None) if as_json else (lambda what: output.note(f"... {what}"))
         model = make_embedder(settings.choices.embedder, settings.home)
@@ -195,7 +195,7 @@ def _retention(settings: Settings) -> "Iterator[Finding]":
     try:
         with environment.open_log(settings) as log:
             over = retention.count_waiting(
-                environment.chosen_tenant(settings), log, days, environment.now()
+                environment.current_tenant(settings), log, days, environment.now()
             )
     except MnemologError:  # said by the finding about the log
         return
@@ -251,7 +251,7 @@ def make_backup(env: Environment, /, file: Path, as_json: bool) -> None:
     from store.maintenance import backup
 
     output.check_writable(file)
-    tenant, now = environment.chosen_tenant(env.settings()), environment.now()
+    tenant, now = environment.current_tenant(env.settings()), environment.now()
     made = backup.make_backup(tenant, file, version(), now)
     environment.note_copy(tenant, "backup", str(file.absolute()), now)
     if as_json:

@@ -12,7 +12,7 @@ The operator's pages: the memory in a browser, to look at, correct and trust. To
    `{{ static("<name>.css") }}`.
 3. The function in `BLUEPRINTS` of `serve.dashboard.shell`.
 
-A form is a POST with `{{ csrf() }}` in it. Its view does one thing through the function the command
-line and the API use, and returns `site.done(back(tenant_url(...)), "what was done")`. A GET writes
-nothing. Text of memories goes through `|clean`, or `|line` where one line is wanted.
+A form is a POST with `{{ csrf() }}` in it. Its view does one thing through the function that the
+command line and the API use, and returns `site.redirect(back(tenant_url(...)), "what was done")`. A
+GET writes nothing. Text of memories goes through `|clean`, or `|line` where one line is wanted.
 """

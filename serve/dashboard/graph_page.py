@@ -49,7 +49,7 @@ def graph_blueprint(site: Site) -> Blueprint:
         )
 
     @pages.get("/t/<tenant>/graph/picture")
-    def drawn(tenant: str) -> Response:
+    def picture(tenant: str) -> Response:
         opened = site.tenant(tenant)
         with opened.reader.view() as view:
             manifest, found = view.snapshots.manifest, view.snapshots.entities

@@ -78,8 +78,8 @@ def memories_blueprint(site: Site) -> Blueprint:
         try:
             done = changes.carry_out(opened, request.form.getlist("id"), does, site.clock(), tag)
         except InvalidInput as wrong:
-            return site.done(page, str(wrong), "warn")
-        return site.done(page, _summary(done, does), undo=_undo(done))
+            return site.redirect(page, str(wrong), "warn")
+        return site.redirect(page, _summary(done, does), undo=_undo(done))
 
     @pages.post("/t/<tenant>/memories/undo")
     def undo(tenant: str) -> Response:
@@ -89,8 +89,8 @@ def memories_blueprint(site: Site) -> Blueprint:
         try:
             count = changes.take_back(opened, request.form.getlist("was"), site.clock())
         except ChangedSince as wrong:
-            return site.done(page, f"not taken back: {wrong}", "warn")
-        return site.done(page, f"taken back: {_memories(count)}")
+            return site.redirect(page, f"not taken back: {wrong}", "warn")
+        return site.redirect(page, f"taken back: {_memories(count)}")
 
     memory_page.add_memory_pages(pages, site)
     recall_pages.add_recall_pages(pages, site)

@@ -77,7 +77,7 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
         undo = Undo(
             tenant_url("memories.change"), (("do", "forget"), ("id", done.event.id)), "Forget it"
         )
-        return site.done(_address(done.event.id), said, undo=undo)
+        return site.redirect(_address(done.event.id), said, undo=undo)
 
     @pages.get("/t/<tenant>/memory/<id_>/edit")
     def edit(tenant: str, id_: str) -> str:
@@ -106,11 +106,11 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
         undone = opened.log.undone_ids(opened.log.head())
         change = revision_before(opened.log.events_for(id_), step, undone)
         if change is None:
-            return site.done(_address(id_), "there is nothing to put back", "warn")
+            return site.redirect(_address(id_), "there is nothing to put back", "warn")
         try:
             return _append_revision(site, opened, memory, change, "put back")
         except ChangedSince as wrong:
-            return site.done(_address(id_), f"not put back: {wrong}", "warn")
+            return site.redirect(_address(id_), f"not put back: {wrong}", "warn")
 
     @pages.post("/t/<tenant>/memory/<id_>/link")
     def link(tenant: str, id_: str) -> Response:
@@ -122,8 +122,8 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
             change = Linked(target=target, relation=relation)  # type: ignore[arg-type]
             opened.log.append([commands.told(opened.log, id_, change, site.clock())])
         except (InvalidInput, NotFound) as wrong:
-            return site.done(_address(id_), str(wrong), "warn")
-        return site.done(_address(id_), "linked")
+            return site.redirect(_address(id_), str(wrong), "warn")
+        return site.redirect(_address(id_), "linked")
 
     @pages.post("/t/<tenant>/memory/<id_>/supersede")
     def supersede(tenant: str, id_: str) -> Response:
@@ -134,10 +134,10 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
             event = commands.told(opened.log, id_, Superseded(by=by), site.clock())
             [done] = opened.log.append([event])
         except (InvalidInput, NotFound) as wrong:
-            return site.done(_address(id_), str(wrong), "warn")
+            return site.redirect(_address(id_), str(wrong), "warn")
         fields = (("was", encode_state(memory, done.event.seq)), ("back", _address(id_)))
         undo = Undo(tenant_url("memories.undo"), fields)
-        return site.done(_address(id_), "replaced", undo=undo)
+        return site.redirect(_address(id_), "replaced", undo=undo)
 
 
 def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def _append_revision(
     [done] = opened.log.append([event], [unchanged(memory.id, {_form_seq()})])
     fields = (("step", str(done.event.seq)), ("seen", str(done.event.seq)))
     undo = Undo(tenant_url("memories.put_back", id_=memory.id), fields)
-    return site.done(_address(memory.id), said, undo=undo)
+    return site.redirect(_address(memory.id), said, undo=undo)
 
 
 def _form_seq() -> int:

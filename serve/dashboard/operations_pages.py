@@ -48,8 +48,8 @@ def jobs_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         if site.tenants.build_now(opened):
             said = "A build has begun; it is served as soon as its checks have passed."
-            return site.done(tenant_url("jobs.index"), said)
-        return site.done(tenant_url("jobs.index"), "A build is running already.", "warn")
+            return site.redirect(tenant_url("jobs.index"), said)
+        return site.redirect(tenant_url("jobs.index"), "A build is running already.", "warn")
 
     @pages.post("/t/<tenant>/jobs/switch")
     def switch(tenant: str) -> Response:
@@ -57,7 +57,7 @@ def jobs_blueprint(site: Site) -> Blueprint:
         name, on = request.form.get("job", ""), request.form.get("on") == "1"
         job_catalog.set_switches(opened.tenant, [name], on=on)
         said = f"{name} runs by itself {'from now on' if on else 'no longer'}."
-        return site.done(back(tenant_url("jobs.index")), said)
+        return site.redirect(back(tenant_url("jobs.index")), said)
 
     @pages.post("/t/<tenant>/jobs/run")
     def run(tenant: str) -> Response:
@@ -68,8 +68,8 @@ def jobs_blueprint(site: Site) -> Blueprint:
             raise InvalidInput(f"unknown job {name!r}: choose from {known}")
         if site.tenants.learn_now(opened, name):
             said = f"{name} has begun: what it proposes is among the proposals in a while."
-            return site.done(tenant_url("jobs.index"), said)
-        return site.done(tenant_url("jobs.index"), "A job is running already.", "warn")
+            return site.redirect(tenant_url("jobs.index"), said)
+        return site.redirect(tenant_url("jobs.index"), "A job is running already.", "warn")
 
     return pages
 
@@ -83,7 +83,7 @@ LIVES = (("", "never"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in 
 def access_blueprint(site: Site) -> Blueprint:
     pages = Blueprint("access", __name__)
 
-    def shown(tenant: str, made: NewToken | None = None) -> str:
+    def render_page(tenant: str, made: NewToken | None = None) -> str:
         now = site.clock()
         return render_template(
             "access.html",
@@ -97,7 +97,7 @@ def access_blueprint(site: Site) -> Blueprint:
 
     @pages.get("/t/<tenant>/access")
     def index(tenant: str) -> str:
-        return shown(tenant)
+        return render_page(tenant)
 
     @pages.post("/t/<tenant>/access/tenants")
     def make_tenant(tenant: str) -> Response:
@@ -105,7 +105,7 @@ def access_blueprint(site: Site) -> Blueprint:
         name = request.form.get("name", "").strip()
         is_new = site.tenants.make(name)
         said = f"{name} was made." if is_new else f"{name} was there already."
-        return site.done(url_for("access.index", tenant=name), said)
+        return site.redirect(url_for("access.index", tenant=name), said)
 
     @pages.post("/t/<tenant>/access/delete")
     def delete(tenant: str) -> Response:
@@ -118,7 +118,7 @@ def access_blueprint(site: Site) -> Blueprint:
             f"{tenant} was put away to {folder}: nothing of it is destroyed. "
             f"{tokens} of its tokens ended."
         )
-        return site.done(url_for("access.index", tenant=default), said)
+        return site.redirect(url_for("access.index", tenant=default), said)
 
     @pages.post("/t/<tenant>/access/tokens")
     def make_token(tenant: str) -> Response:
@@ -127,7 +127,7 @@ def access_blueprint(site: Site) -> Blueprint:
             site.settings, g.caller, opened.tenant, _token_form(), site.clock()
         )
         # shown in the answer itself: a redirect would have to keep it somewhere
-        return make_response(shown(tenant, made))
+        return make_response(render_page(tenant, made))
 
     @pages.post("/t/<tenant>/access/tokens/<id_>/revoke")
     def revoke(tenant: str, id_: str) -> Response:
@@ -135,7 +135,7 @@ def access_blueprint(site: Site) -> Blueprint:
         token = access.revoke_token(site.settings, opened.tenant, id_, site.clock())
         descendants = access.describe_descendants(site.settings, id_)
         said = f"Token {token.name or token.id} is revoked{descendants}."
-        return site.done(tenant_url("access.index"), said)
+        return site.redirect(tenant_url("access.index"), said)
 
     return pages
 
@@ -175,7 +175,7 @@ def errors_blueprint(site: Site) -> Blueprint:
             failures=sorted(kept, key=lambda pair: -pair[1].at),
             notices=notices,
             refusal=manifests.last_refusal(opened.tenant),
-            held=_quarantined(opened.log),
+            held=_quarantine_entries(opened.log),
             cure=quarantine.CURE,
             damage=_damage(opened.tenant),
             log_file=site.settings.server_log,
@@ -184,7 +184,7 @@ def errors_blueprint(site: Site) -> Blueprint:
     return pages
 
 
-def _quarantined(log: EventLog) -> list[quarantine.Held]:
+def _quarantine_entries(log: EventLog) -> list[quarantine.Held]:
     """Return the memories that builds leave out; none where the log cannot be read."""
     try:
         return quarantine.held(log)

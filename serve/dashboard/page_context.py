@@ -98,7 +98,9 @@ class Site:
         """Return the names of the home's tenants, in order."""
         return [one.name for one in tenants.list_tenants(self.settings.home)]
 
-    def done(self, url: str, text: str, tone: Tone = "ok", undo: Undo | None = None) -> Response:
+    def redirect(
+        self, url: str, text: str, tone: Tone = "ok", undo: Undo | None = None
+    ) -> Response:
         """Return what a form that was carried out is answered with: the page at `url` says `text`.
 
         `undo` is a form that page offers beside it.

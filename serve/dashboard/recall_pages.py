@@ -68,7 +68,7 @@ def add_recall_pages(pages: Blueprint, site: Site) -> None:
             raise InvalidInput(f"a recall {' or '.join(VERDICTS)}, not {said!r}")
         receipts.find(opened.log, id_)
         commands.rate(opened.log, id_, VERDICTS[said], site.clock())
-        return site.done(tenant_url("memories.recall", id_=id_), f"noted that it {said}")
+        return site.redirect(tenant_url("memories.recall", id_=id_), f"noted that it {said}")
 
 
 def recalls_of_memory(

@@ -76,15 +76,15 @@ def lessons_blueprint(site: Site) -> Blueprint:
         here = back(tenant_url("lessons.index"))
         if word == "accept":
             lesson_proposals.accept(opened.log, id_, site.clock())
-            return site.done(here, "Accepted: it is a rule now.")
+            return site.redirect(here, "Accepted: it is a rule now.")
         if word != "forget":
             raise InvalidInput(f"answer accept or forget, not {word!r}")
         forgotten = lesson_proposals.reject(opened.log, id_, site.clock())
         if not isinstance(forgotten.body, Forgotten):
-            return site.done(here, "Rejected: it is not proposed again.")
+            return site.redirect(here, "Rejected: it is not proposed again.")
         fields = (("do", "restore"), ("id", id_), ("back", here))
         undo = Undo(tenant_url("memories.change"), fields)
-        return site.done(here, "Forgotten: it is told no more.", undo=undo)
+        return site.redirect(here, "Forgotten: it is told no more.", undo=undo)
 
     return pages
 
@@ -151,7 +151,7 @@ def goals_blueprint(site: Site) -> Blueprint:
         change_goal(opened.log, id_, given, site.clock(), day)
         fields = (("status", before.status or "open"), ("percent", _percent(before)))
         undo = Undo(tenant_url("goals.change", id_=id_), tuple(one for one in fields if one[1]))
-        return site.done(back(tenant_url("goals.index")), "The goal is changed.", undo=undo)
+        return site.redirect(back(tenant_url("goals.index")), "The goal is changed.", undo=undo)
 
     return pages
 
@@ -262,7 +262,7 @@ def proposals_blueprint(site: Site) -> Blueprint:
         here = tenant_url("proposals.show", id_=id_)
         action = tenant_url("proposals.answer", id_=id_)
         undo = Undo(action, (("answer", "undo"),)) if word == "accept" else None
-        return site.done(back(here), _SAID[word], undo=undo)
+        return site.redirect(back(here), _SAID[word], undo=undo)
 
     return pages
 
@@ -278,10 +278,10 @@ def _trusts(opened: OpenTenant, one: Proposal, shown: Sequence[Changed]) -> dict
         step.subject: step.trust for step in one.made if step.event == "recorded"
     }
 
-    def known(view: View) -> list[Memory]:
+    def find_all(view: View) -> list[Memory]:
         return [memory for id_ in ids if (memory := view.tail.find(id_)) is not None]
 
-    return trusts | {memory.id: memory.trust for memory in opened.reader.answer(known)}
+    return trusts | {memory.id: memory.trust for memory in opened.reader.answer(find_all)}
 
 
 def _words(value: Any) -> str:

@@ -175,7 +175,7 @@ def _doors(site: Site, files: Mapping[str, Asset]) -> Blueprint:
     @doors.get("/t/<tenant>/")
     def first(tenant: str) -> Any:
         site.tenant(tenant)
-        return redirect(tenant_url(_known_places()[0].endpoint), HTTPStatus.SEE_OTHER)
+        return redirect(tenant_url(_available_places()[0].endpoint), HTTPStatus.SEE_OTHER)
 
     @doors.get("/static/<digest>/<name>")
     def static(digest: str, name: str) -> Response:
@@ -213,7 +213,7 @@ def _around(site: Site) -> dict[str, Any]:
         "version": version(),
         "is_in": "login" in g,
         "tenant": opened.tenant.name if opened else None,
-        "places": _known_places() if opened else (),
+        "places": _available_places() if opened else (),
         "place": request.blueprint,
         "tenants": site.names,
         "place_url": _place_url,
@@ -223,13 +223,13 @@ def _around(site: Site) -> dict[str, Any]:
     }
 
 
-def _known_places() -> list[Place]:
+def _available_places() -> list[Place]:
     return [one for one in PLACES if one.endpoint in current_app.view_functions]
 
 
 def _place_url(tenant: str) -> str:
     """Return where another tenant's page of the present sort is."""
-    known = {one.name: one.endpoint for one in _known_places()}
+    known = {one.name: one.endpoint for one in _available_places()}
     return url_for(known.get(request.blueprint or "", "doors.first"), tenant=tenant)
 
 

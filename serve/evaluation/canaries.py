@@ -58,13 +58,13 @@ class Outcome(msgspec.Struct, frozen=True):
     missed: tuple[Canary, ...]
 
     @property
-    def found(self) -> int:
+    def hits(self) -> int:
         return self.asked - len(self.missed)
 
     @property
     def share(self) -> float:
         """The share that came back; 1 where none was asked for."""
-        return self.found / self.asked if self.asked else 1.0
+        return self.hits / self.asked if self.asked else 1.0
 
     @property
     def is_refused(self) -> bool:
@@ -98,8 +98,8 @@ def result(found: Outcome, now: int, earlier: Manifest | None, unread: str = "")
     `unread` says why that one cannot be read.
     """
     before = earlier and check_of(earlier)
-    points = [*(trend(before) if before else ()), (now, found.found, found.asked)][-_TREND:]
-    detail = f"{found.found} of {found.asked} canaries came back"
+    points = [*(trend(before) if before else ()), (now, found.hits, found.asked)][-_TREND:]
+    detail = f"{found.hits} of {found.asked} canaries came back"
     if found.missed:
         detail += f"; missed: {', '.join(one.id for one in found.missed[:3])}"
     if unread:
@@ -135,7 +135,7 @@ def has_fallen(found: Outcome, before: Sequence[Point]) -> bool:
     share = (back + 1) / (asked + 2)
     chance = sum(
         comb(found.asked, hits) * share**hits * (1 - share) ** (found.asked - hits)
-        for hits in range(found.found + 1)
+        for hits in range(found.hits + 1)
     )
     return chance < _CHANCE
 

@@ -86,22 +86,22 @@ class LabQuestion:
 def parse_parameters(sent: Parameters, choices: Choices) -> LabQuestion:
     """Return what an address asks for; raise InvalidInput naming what is wrong with it."""
 
-    def said(name: str) -> str:
+    def text_of(name: str) -> str:
         return (sent.get(name) or "").strip()
 
     return LabQuestion(
-        query=said("q"),
-        project=said("project"),
+        query=text_of("q"),
+        project=text_of("project"),
         kinds=_side_parameters("kind", sent.getlist("kind"), MEMORY_KINDS),
         tiers=_side_parameters("tier", sent.getlist("tier"), TIERS),
-        tags=said("tags"),
-        since=said("since"),
-        until=said("until"),
-        as_of=said("as_of"),
-        min_score=said("min_score"),
-        states=_side_parameters("states", [said("states") or "current"], STATES)[0],
+        tags=text_of("tags"),
+        since=text_of("since"),
+        until=text_of("until"),
+        as_of=text_of("as_of"),
+        min_score=text_of("min_score"),
+        states=_side_parameters("states", [text_of("states") or "current"], STATES)[0],
         a=_parse_side("A", sent, choices),
-        b=_parse_side("B", sent, choices) if said("compare") else None,
+        b=_parse_side("B", sent, choices) if text_of("compare") else None,
     )
 
 
@@ -398,7 +398,7 @@ class HitComparison:
         return sum(row.is_only == only for row in self.rows)
 
     @property
-    def moved(self) -> int:
+    def moves(self) -> int:
         return sum(row.move != 0 for row in self.rows)
 
 

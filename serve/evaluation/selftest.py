@@ -76,7 +76,7 @@ def selftest(
     check = canaries.check_of(manifest)
     before = canaries.trend(check) if check else ()
     found = canaries.over(tenant, manifest, embedder, choices, now)
-    came_back = f"{found.found} of {found.asked} canaries came back"
+    came_back = f"{found.hits} of {found.asked} canaries came back"
     probes = (
         _log(log),
         Probe("recall", not found.is_doubted, came_back),

@@ -126,7 +126,7 @@ def recent(here: ToolContext, asked: Recent) -> ToolResult:
     since = _micros(asked.since, here.now)
     wanted = replace(here.filter(asked.project, asked.kinds or ()), since=since)
     found = _newest(here, wanted, asked.limit or 20)
-    said = _said(here, f"{_count(len(found))}, the newest first.")
+    said = _with_damage(here, f"{_count(len(found))}, the newest first.")
     return ToolResult(said, groups={"memories": _notes(found)})
 
 
@@ -137,13 +137,13 @@ def project_overview(here: ToolContext, asked: ProjectOverview) -> ToolResult:
     project = here.scope(asked.project)
     where = f"the project {project}" if project else "no project in particular"
     count = sum(len(those) for those in found.values())
-    return ToolResult(_said(here, f"{_count(count)} of {where}."), groups=found)
+    return ToolResult(_with_damage(here, f"{_count(count)} of {where}."), groups=found)
 
 
 def _of_topic(here: ToolContext, asked: ProjectOverview) -> dict[str, Sequence[Memory]]:
     wanted = here.filter(asked.project)
     question = overviews.overview_question(asked.topic or "", wanted, here.choices)
-    found = _answered(here, lambda view: overviews.overview(view, question, here.embedder))
+    found = _answer(here, lambda view: overviews.overview(view, question, here.embedder))
     names = ("rules", "now", "goals", "background", "replaced")
     return {name: getattr(found, name) for name in names}
 
@@ -155,7 +155,7 @@ def of_project(here: ToolContext, project: str | None = None) -> dict[str, Seque
         return _newest(here, here.filter(project, kinds), _BRIEF)
 
     wanted = here.filter(project)
-    goals = _answered(here, lambda view: open_goals(view, wanted))
+    goals = _answer(here, lambda view: open_goals(view, wanted))
     groups: dict[str, Sequence[Memory]] = {
         "rules": [one for one in newest_of(*sorted(RULE_KINDS)) if role(one) == "rule"],
         "now": newest_of("decision"),
@@ -167,16 +167,16 @@ def of_project(here: ToolContext, project: str | None = None) -> dict[str, Seque
 
 
 def _newest(here: ToolContext, wanted: Filter, limit: int) -> list[Memory]:
-    return _answered(here, lambda view: newest(view, wanted, limit))
+    return _answer(here, lambda view: newest(view, wanted, limit))
 
 
-def _answered(here: ToolContext, ask: Callable[[View], T]) -> T:
+def _answer(here: ToolContext, ask: Callable[[View], T]) -> T:
     """Return what the memory answers, also without its log; `_said` says what that lacks."""
     return here.tenant.reader.answer(ask, without_log=True)
 
 
-def _said(here: ToolContext, sentence: str) -> str:
-    return " ".join([sentence, *_answered(here, lambda view: view.damage)])
+def _with_damage(here: ToolContext, sentence: str) -> str:
+    return " ".join([sentence, *_answer(here, lambda view: view.damage)])
 
 
 def _notes(memories: Sequence[Memory]) -> list[Note]:

@@ -191,7 +191,7 @@ class ToolSpec:
     is_loaded: bool = False
 
     @property
-    def listed(self) -> Result:
+    def listing(self) -> Result:
         hints = {"title": self.title, **self.hints, "openWorldHint": False}
         told: Result = {
             "name": self.name,
@@ -315,7 +315,7 @@ TOOLS = (
 
 def tools(place: Callable[[Call], ToolContext]) -> tuple[Tool, ...]:
     """Return our tools, working on the memory that a call is about."""
-    return tuple(Tool(one.listed, _runner(one, place), _scopes(one)) for one in TOOLS)
+    return tuple(Tool(one.listing, _runner(one, place), _scopes(one)) for one in TOOLS)
 
 
 def _scopes(tool: ToolSpec) -> tuple[Scope, ...]:

@@ -30,7 +30,7 @@ from store.text.strict_duplicates import Statement, statement
 KnownFact = tuple[Fact, Memory]
 
 
-def known_facts(view: View, project: str | None = None) -> list[KnownFact]:
+def all_facts(view: View, project: str | None = None) -> list[KnownFact]:
     """Return all facts, those that are over too, of a project and of none, by entity and relation.
 
     Without a project of every one. The newest state of the log counts, built or not.
@@ -109,7 +109,7 @@ def conflicts(
     """Return the conflicts of a project and of none (None: of all), the surest sort first; and
     whether all memories were compared. Two memories disagree once.
     """
-    facts = known_facts(view, project)
+    facts = all_facts(view, project)
     texts, is_all = _memories_to_compare(view, now, project)
     found = [
         *_fact_overrides(facts, now),

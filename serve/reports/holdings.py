@@ -144,7 +144,7 @@ class BuildHistory:
 def build_history(home: Path, tenant: Tenant, log: EventLog, view: View) -> BuildHistory:
     """Return how builds stand, and what failed below the home and the tenant."""
     return BuildHistory(
-        kept=tuple(map(_published_build, manifests.list_manifests(tenant))),
+        kept=tuple(map(_build_figures, manifests.list_manifests(tenant))),
         refusal=manifests.last_refusal(tenant),
         tail=tail_length(log.head(), view),
         changes=view.tail.changes,
@@ -158,7 +158,7 @@ def tail_length(head: int, view: View) -> int:
     return max(0, head - view.snapshots.watermark)
 
 
-def _published_build(one: Manifest) -> Published:
+def _build_figures(one: Manifest) -> Published:
     memories = one.projections.get("memories")
     return Published(
         one.number,

@@ -40,7 +40,7 @@ def overview_charts(found: Statistics) -> list[Chart]:
         latency_histogram(found.answered),
         confidence_histogram(found.answered),
         by_kind(found.memories),
-        spent_by_day(found.spending),
+        cost_by_day(found.spending),
     ]
 
 
@@ -51,10 +51,10 @@ def file_charts(found: Statistics, lessons: Sequence[LessonStats]) -> list[Chart
 
 
 def memories_over_time(found: Growth) -> Chart:
-    total = found.held[-1] if found.held else 0
+    total = found.totals[-1] if found.totals else 0
     said = f"{formatting.count(total)} memories recorded since {formatting.day(found.since)}."
     return charts.area_chart(
-        "Memories recorded", found.starts if total else (), found.held, said=said
+        "Memories recorded", found.starts if total else (), found.totals, said=said
     )
 
 
@@ -124,7 +124,7 @@ def by_state(found: MemoryCounts) -> Chart:
     return charts.row_chart("Memories by state", _nonzero_counts(of), unit="memories")
 
 
-def spent_by_day(found: Spending) -> Chart:
+def cost_by_day(found: Spending) -> Chart:
     days = [found.first_day + place * DAY for place in range(len(found.days))]
     month = found.month
     said = (

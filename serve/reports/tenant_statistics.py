@@ -59,7 +59,7 @@ class Growth:
         return tuple(self.since + place * self.step for place in range(len(self.memories)))
 
     @property
-    def held(self) -> tuple[int, ...]:
+    def totals(self) -> tuple[int, ...]:
         """How many memories were recorded up to the end of each step."""
         return tuple(accumulate(self.memories))
 

@@ -145,24 +145,24 @@ class IngestWorker:
             if lease is None:
                 return False
             one = self._opened(tenant.name)
-            record_lease(queue, one.log, lease, self._clock, on_step=lambda: self._stepped(one))
-            self._stepped(one)
+            record_lease(queue, one.log, lease, self._clock, on_step=lambda: self._follow_step(one))
+            self._follow_step(one)
             failures.forget(tenant.root, INGEST)
             return True
         except Exception as error:
             # the outermost edge of this thread: the next job, or the next attempt, may go right
             log.exception("ingest of tenant %s failed", tenant.name)
-            self._failed(tenant, lease, f"{type(error).__name__}: {error}")
+            self._record_failure(tenant, lease, f"{type(error).__name__}: {error}")
             return False
 
-    def _stepped(self, one: "OpenTenant") -> bool:
+    def _follow_step(self, one: "OpenTenant") -> bool:
         """Take over in recall what a step wrote, so that no question waits for more than one."""
         # what a reader cannot do is told by whoever asks it; it holds up no write
         with suppress(MnemologError, OSError):
             one.reader.keep_up()
         return not (self._closing.is_set() or one.tenant.name in self._leaving)
 
-    def _failed(self, tenant: Tenant, lease: Lease | None, said: str) -> None:
+    def _record_failure(self, tenant: Tenant, lease: Lease | None, said: str) -> None:
         now = self._clock()
         # what fails here is cured by the lease's end
         with suppress(MnemologError):

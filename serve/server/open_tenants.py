@@ -103,7 +103,7 @@ class OpenTenants:
         self._learning: dict[str, subprocess.Popen[bytes]] = {}
         self._due_since: dict[str, float] = {}
         self.ingest = IngestWorker(
-            settings.home, self._opened, lambda: self.idle_s() >= IDLE_S, read_facts
+            settings.home, self._get_or_open, lambda: self.idle_s() >= IDLE_S, read_facts
         )
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mnemolog-upkeep", daemon=True)
@@ -119,7 +119,7 @@ class OpenTenants:
         return self._thread.is_alive() and self.ingest.is_alive
 
     @property
-    def opened(self) -> list[OpenTenant]:
+    def all_open(self) -> list[OpenTenant]:
         """The tenants that are open, by name."""
         return sorted(self._open.values(), key=lambda one: one.tenant.name)
 
@@ -129,9 +129,9 @@ class OpenTenants:
         Raise LogError where its log cannot be opened and nothing was published to answer from.
         """
         self._asked_at = self._clock()
-        return self._opened(name)
+        return self._get_or_open(name)
 
-    def _opened(self, name: str) -> OpenTenant:
+    def _get_or_open(self, name: str) -> OpenTenant:
         found = self._open.get(name)
         if found is not None:
             return found
@@ -180,11 +180,11 @@ class OpenTenants:
             tenants.check_not_default(self.settings, tenant)
             if _is_running(self._building.get(name)):
                 raise BuildBusy(f"{name} is being built: delete it when that is done")
-            with tenants.lock_jobs(tenant), self._taken_out(name):
+            with tenants.lock_jobs(tenant), self._without(name):
                 return tenants.delete_locked(self.settings.home, tenant, now)
 
     @contextmanager
-    def _taken_out(self, name: str) -> Iterator[None]:
+    def _without(self, name: str) -> Iterator[None]:
         """Close a tenant, and let nobody open it as long as the block lasts."""
         with self._alone(name):
             self._deleting.add(name)

@@ -65,11 +65,11 @@ def reject_late_requests(app: Flask, is_late: Callable[[], bool]) -> None:
 def notify_known_callers(app: Flask, tell: Callable[[], None]) -> None:
     """Call `tell` for each request whose sender passed the gate with a token or a login."""
 
-    def known() -> None:
+    def tell_if_known() -> None:
         if "caller" in g:
             tell()
 
-    app.before_request(known)
+    app.before_request(tell_if_known)
 
 
 def owner_only() -> Response | None:

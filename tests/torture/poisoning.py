@@ -30,7 +30,7 @@ from serve.hooks import speaking
 from serve.reader.view import View
 from serve.recall.context_block import FACTS as BACKGROUND
 from serve.recall.context_block import RULES, block, note, short_id
-from serve.reports.conflicts import known_facts
+from serve.reports.conflicts import all_facts
 from store.home.config import Settings
 from store.log import commands
 from store.log.commands import Draft
@@ -283,7 +283,7 @@ def _worked_over(here: Place) -> Outcome:
         for one in memories.values()
         if one.job is not None and rises(one, memories)
     ]
-    facts = here.tenant.reader.answer(known_facts)
+    facts = here.tenant.reader.answer(all_facts)
     held = {(fact.key, fact.value) for fact, _ in facts if fact.holds_at(NOW + 20_000 * MINUTE)}
     told = {("deploy.region", "eu-west-1"), ("api.port", "7437")}
     wrong += [f"{key} is no more {value}" for key, value in told - held]

@@ -97,7 +97,7 @@ class Connection:
         for left in range(tries - 1, -1, -1):
             wait_s = _backoff(tries - 1 - left)
             try:
-                with self._sent(method, path, query, data, headers) as response:
+                with self._send(method, path, query, data, headers) as response:
                     return Answer(response.status, _lower(response), response.read())
             except Unreachable:
                 if not left:
@@ -111,7 +111,7 @@ class Connection:
 
     def lines(self, path: str, query: Mapping[str, Json] | None = None) -> Iterator[bytes]:
         """Yield the lines of a streamed answer as they come; raise as `ask` does."""
-        with self._sent("GET", path, query, None, None) as response:
+        with self._send("GET", path, query, None, None) as response:
             rest = b""
             while part := response.read(_LINES):
                 *whole, rest = (rest + part).split(b"\n")
@@ -127,7 +127,7 @@ class Connection:
             one.close()
 
     @contextmanager
-    def _sent(
+    def _send(
         self,
         method: str,
         path: str,
@@ -136,7 +136,7 @@ class Connection:
         headers: Mapping[str, str] | None,
     ) -> Iterator[http.client.HTTPResponse]:
         """Give the response of a 2xx; the connection is kept where all of it was read."""
-        connection, response = self._taken(), None
+        connection, response = self._take_connection(), None
         fields = self._headers | ({"Content-Type": "application/json"} if data is not None else {})
         try:
             connection.request(method, self._url(path, query), data, fields | dict(headers or {}))
@@ -159,7 +159,7 @@ class Connection:
         )
         return self._prefix + path + (f"?{said}" if said else "")
 
-    def _taken(self) -> http.client.HTTPConnection:
+    def _take_connection(self) -> http.client.HTTPConnection:
         """Return a connection that waits, or a new one."""
         with self._lock:
             kept, used_at = self._idle.pop() if self._idle else (None, 0.0)
