@@ -263,7 +263,7 @@ def test_a_server_that_was_ended_is_started_again_at_the_next_prompt(home: Path)
     for _ in range(2):
         run()
         until(lambda: running(Settings(home)))
-        assert not tried(home)
+        until(lambda: not tried(home))
         said("stop")
 
 

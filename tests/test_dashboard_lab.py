@@ -286,7 +286,7 @@ def test_the_page_links_to_itself(owner: Browser):
 
 def test_small_talk_and_an_unknown_word_are_answered_by_silence(owner: Browser):
     assert "which asks for no memory" in owner.get(f"{PAGE}?q=thanks").text
-    assert "Nothing was sure enough" in owner.get(f"{PAGE}?q=zzyzx").text
+    assert "Nothing reached the confidence threshold" in owner.get(f"{PAGE}?q=zzyzx").text
 
 
 @pytest.mark.parametrize("asked", ["", "&compare=1&b_mode=lexical&b_min_confidence=0"])

@@ -166,14 +166,14 @@ def test_statements_wait_with_their_words_day_session_and_project(owner: Browser
 def test_an_accepted_statement_is_a_rule_and_waits_no_more(owner: Browser, log: EventLog):
     statement(log)
     page = owner.follow(owner.post(f"{LESSONS}/said", answer="accept")).text
-    assert "Accepted: it is a rule now." in page and waiting(owner) == ""
+    assert "Accepted: it is now a rule." in page and waiting(owner) == ""
     assert STATED in page[page.index("Never shown") :]
 
 
 def test_a_forgotten_statement_is_brought_back_by_the_flash(owner: Browser, log: EventLog):
     statement(log)
     page = owner.follow(owner.post(f"{LESSONS}/said", answer="forget")).text
-    assert "Forgotten: it is told no more." in page and waiting(owner) == ""
+    assert "Forgotten: it is no longer recalled." in page and waiting(owner) == ""
     flash = page[page.index('class="flash') :].partition("</div>")[0]
     assert 'action="/t/default/memories/' in flash
     owner.post(flash.partition('action="')[2].partition('"')[0], do="restore", id="said")
@@ -186,7 +186,7 @@ def test_a_draft_of_an_earlier_version_waits_beside_statements(owner: Browser, l
     log.append([Event("old", NOW, body, "old")])
     assert "Write tests." in waiting(owner)
     page = owner.follow(owner.post(f"{LESSONS}/old", answer="forget")).text
-    assert "Rejected: it is not proposed again." in page
+    assert "Rejected: it will not be proposed again." in page
     assert "Write tests." not in waiting(owner)
 
 
@@ -216,7 +216,7 @@ def test_a_statement_is_accepted_in_a_browser_without_scripts(app: Flask, log: E
     with tab(app, scripts=False) as page:
         page.goto(LESSONS)
         page.get_by_role("button", name="Accept").click()
-        page.get_by_text("Accepted: it is a rule now.").wait_for()
+        page.get_by_text("Accepted: it is now a rule.").wait_for()
         assert page.get_by_role("button", name="Accept").count() == 0
 
 
@@ -241,7 +241,7 @@ def test_milestones_are_told_by_chain_in_their_order(owner: Browser, log: EventL
 def test_a_form_changes_a_goal_and_takes_it_back(owner: Browser, log: EventLog):
     seed_goals(log)
     changed = owner.post(f"{GOALS}/late", status="done", percent="100", due="2027-01-01")
-    assert "The goal is changed." in owner.follow(changed).text
+    assert "The goal was changed." in owner.follow(changed).text
     body = log.events_for("late")[-1].body
     assert (body.status, body.progress) == ("done", 1.0)
     assert body.metadata == {"due": "2027-01-01"}
@@ -297,7 +297,7 @@ def test_a_goal_is_changed_in_a_browser_without_scripts(app: Flask, log: EventLo
         page.get_by_text("Change", exact=True).first.click()
         page.get_by_label("Progress, %").first.fill("75")
         page.get_by_role("button", name="Save").first.click()
-        page.get_by_text("The goal is changed.").wait_for()
+        page.get_by_text("The goal was changed.").wait_for()
         assert page.get_by_text("75 %").count() == 1
 
 

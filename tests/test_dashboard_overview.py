@@ -56,7 +56,7 @@ def test_it_shows_what_there_is(owner: Browser, built: Built):
     recall(built, 3)
     page = owner.get(PAGE)
     assert page.status_code == 200
-    for said in ("36</a>", "39 held", "50 %", "4.0 ms", " passed</span>", "No model was asked"):
+    for said in ("36</a>", "39 held", "50 %", "4.0 ms", " passed</span>", "No model was called"):
         assert said in page.text
     assert page.text.count('role="img"') == 7  # a spark and six pictures
     assert "style=" not in page.text and "<script>" not in page.text

@@ -80,7 +80,7 @@ def test_a_proposal_is_a_diff_that_is_accepted_and_taken_back(owner, opened):
 
 def test_a_rejected_proposal_does_nothing(owner, opened):
     page = f"/t/default/proposals/{proposed(opened)}"
-    assert "not proposed again" in owner.follow(owner.post(page, answer="reject")).text
+    assert "will not be proposed again" in owner.follow(owner.post(page, answer="reject")).text
     assert state_of(opened, "n1") == "active"
     assert owner.post(page, answer="accept").status_code == 409
 
@@ -201,7 +201,7 @@ def test_a_tenant_is_made_and_put_away(owner, opened):
     assert owner.post("/t/team/access/delete", name="tea").status_code == 400
     assert tenant.find_tenant(home, "team")
     done = owner.follow(owner.post("/t/team/access/delete", name="team"))
-    assert "nothing of it is destroyed" in done.text
+    assert "nothing is destroyed" in done.text
     assert not tenant.tenant(home, "team").exists
     assert owner.get("/t/team/access").status_code == 404
     assert owner.post("/t/default/access/delete", name="default").status_code == 409
@@ -254,13 +254,13 @@ def test_a_build_and_a_job_are_begun_once_at_a_time(opened, monkeypatch):
     monkeypatch.setattr("serve.server.open_tenants.processes.start_job", started)
     tenants = OpenTenants(Settings(opened.tenant.root.parents[1]), built)
     owner = browser(application(tenants))
-    assert "A build has begun" in owner.follow(owner.post("/t/default/jobs/build")).text
-    assert "running already" in owner.follow(owner.post("/t/default/jobs/build")).text
+    assert "A build has started" in owner.follow(owner.post("/t/default/jobs/build")).text
+    assert "already running" in owner.follow(owner.post("/t/default/jobs/build")).text
     assert tenants.idle_s() == 0.0  # the server does not end meanwhile
     builds[0].code = 0
-    assert "A build has begun" in owner.follow(owner.post("/t/default/jobs/build")).text
+    assert "A build has started" in owner.follow(owner.post("/t/default/jobs/build")).text
     run = "/t/default/jobs/run"
-    assert "distill has begun" in owner.follow(owner.post(run, job="distill")).text
-    assert "running already" in owner.follow(owner.post(run, job="judge")).text
+    assert "distill has started" in owner.follow(owner.post(run, job="distill")).text
+    assert "already running" in owner.follow(owner.post(run, job="judge")).text
     assert learns == [("learn", "distill", "--tenant", "default")]
     tenants.close()

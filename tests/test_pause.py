@@ -202,10 +202,10 @@ def test_outside_a_repository_a_folder_must_be_named(tmp_path: Path, monkeypatch
 
 def test_the_front_page_says_what_is_paused_and_how_to_go_on(agent: Agent):
     owner = browser(application(agent.tenants))
-    assert "Not everything is recorded" not in owner.get("/t/default/overview").text
+    assert "Recording is limited" not in owner.get("/t/default/overview").text
     run("pause", "--session", "s1")
     shown = owner.get("/t/default/overview").text
-    assert "Not everything is recorded" in shown
+    assert "Recording is limited" in shown
     assert "mnemolog resume --session s1" in shown
 
 

@@ -517,7 +517,7 @@ def test_recall_below_its_floor_is_a_warning_and_says_which(settings, tmp_path):
     assert result.success
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert "mrr@10 of the project is" in found.description
-    assert "deserve silence bring something back" in found.description
+    assert "should return nothing return something" in found.description
     assert not settings.home.exists()
 
 

@@ -102,7 +102,9 @@ def test_what_is_forgotten_and_still_comes_back_is_noticed(built, monkeypatch):
         "apply",
         lambda self, event: () if isinstance(event.body, Forgotten) else apply(self, event),
     )
-    assert failed(tried(built))["round trip"] == "a memory just forgotten still comes back"
+    assert (
+        failed(tried(built))["round trip"] == "a memory that was just forgotten is still recalled"
+    )
 
 
 def test_a_hook_that_answers_small_talk_is_noticed(built, monkeypatch):
@@ -142,7 +144,9 @@ def test_doctor_and_status_tell_of_a_fall(built, home):
 def test_the_command_says_what_was_tried_without_a_server(built):
     result = CliRunner().invoke(main, ["selftest"])
     assert result.exit_code == 0, result.output
-    assert "ok      round trip: written, recalled, forgotten, and recalled no more" in result.stdout
+    assert (
+        "ok      round trip: written, recalled, forgotten, and no longer recalled" in result.stdout
+    )
     told = json.loads(CliRunner().invoke(main, ["selftest", "--json"]).stdout)
     assert told["ok"] and {one["name"] for one in told["probes"]} == ALL
 

@@ -137,7 +137,7 @@ def draft(sent: Sent) -> Draft:
     if sent.get("created_at"):
         given["created_at"] = formatting.parse_time(sent["created_at"], 0)
     if "content" not in given:
-        raise InvalidInput("there is no text to remember")
+        raise InvalidInput("the text is empty")
     found: Draft = _convert(
         given | {"tags": tuple(_parts(sent.get("tags", ""))), "pinned": bool(sent.get("pinned"))},
         Draft,
@@ -201,7 +201,7 @@ def _numbers(sent: Sent) -> dict[str, float]:
             try:
                 found[name] = float(text)
             except ValueError as error:
-                raise InvalidInput(f"{name} is a number from 0 to 1, not {text!r}") from error
+                raise InvalidInput(f"{name} must be a number from 0 to 1, not {text!r}") from error
     return found
 
 
@@ -214,9 +214,9 @@ def _metadata(text: str) -> dict[str, Any]:
     try:
         found = json.decode(text.strip() or "{}")
     except msgspec.MsgspecError as error:
-        raise InvalidInput(f"metadata is no JSON: {error}") from error
+        raise InvalidInput(f"metadata is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise InvalidInput("metadata is a JSON object: {…}")
+        raise InvalidInput("metadata must be a JSON object: {…}")
     return found
 
 

@@ -74,7 +74,7 @@ def memories_blueprint(site: Site) -> Blueprint:
         page = back(tenant_url("memories.index"))
         does, tag = request.form.get("do", ""), request.form.get("tag", "")[:100]
         if does not in DOES:
-            raise InvalidInput(f"{does!r} is nothing that can be done to a memory")
+            raise InvalidInput(f"{does!r} is not an action for memories")
         try:
             done = changes.carry_out(opened, request.form.getlist("id"), does, site.clock(), tag)
         except InvalidInput as wrong:

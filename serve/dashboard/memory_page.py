@@ -69,11 +69,11 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
         try:
             done = commands.record(opened.log, forms.draft(sent), site.clock())
         except IdConflict:
-            error = "this form was remembered already: send it again to make another memory"
+            error = "this form was already saved: send it again to create another memory"
             return _new(site, sent, error), HTTPStatus.CONFLICT
         except InvalidInput as wrong:
             return _new(site, sent, str(wrong)), HTTPStatus.BAD_REQUEST
-        said = "remembered" + ("; a secret was taken out first" if _is_redacted(sent, done) else "")
+        said = "remembered" + ("; a secret was redacted first" if _is_redacted(sent, done) else "")
         undo = Undo(
             tenant_url("memories.change"), (("do", "forget"), ("id", done.event.id)), "Forget it"
         )
@@ -92,7 +92,7 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
         try:
             return _append_revision(site, opened, memory, forms.revision(sent, memory))
         except ChangedSince:
-            error = "it was changed while you wrote: compare, then send again"
+            error = "it changed while you were editing: compare, then send again"
             return _form(memory, newest, sent, error), HTTPStatus.PRECONDITION_FAILED
         except InvalidInput as wrong:
             return _form(memory, _form_seq(), sent, str(wrong)), HTTPStatus.BAD_REQUEST

@@ -47,9 +47,9 @@ def jobs_blueprint(site: Site) -> Blueprint:
     def build(tenant: str) -> Response:
         opened = site.tenant(tenant)
         if site.tenants.build_now(opened):
-            said = "A build has begun; it is served as soon as its checks have passed."
+            said = "A build has started. It is served as soon as its checks pass."
             return site.redirect(tenant_url("jobs.index"), said)
-        return site.redirect(tenant_url("jobs.index"), "A build is running already.", "warn")
+        return site.redirect(tenant_url("jobs.index"), "A build is already running.", "warn")
 
     @pages.post("/t/<tenant>/jobs/switch")
     def switch(tenant: str) -> Response:
@@ -67,9 +67,9 @@ def jobs_blueprint(site: Site) -> Blueprint:
             known = ", ".join(job_catalog.NAMES)
             raise InvalidInput(f"unknown job {name!r}: choose from {known}")
         if site.tenants.learn_now(opened, name):
-            said = f"{name} has begun: what it proposes is among the proposals in a while."
+            said = f"{name} has started. Its proposals will appear under Proposals."
             return site.redirect(tenant_url("jobs.index"), said)
-        return site.redirect(tenant_url("jobs.index"), "A job is running already.", "warn")
+        return site.redirect(tenant_url("jobs.index"), "A job is already running.", "warn")
 
     return pages
 
@@ -104,19 +104,19 @@ def access_blueprint(site: Site) -> Blueprint:
         site.tenant(tenant)
         name = request.form.get("name", "").strip()
         is_new = site.tenants.make(name)
-        said = f"{name} was made." if is_new else f"{name} was there already."
+        said = f"{name} was created." if is_new else f"{name} already exists."
         return site.redirect(url_for("access.index", tenant=name), said)
 
     @pages.post("/t/<tenant>/access/delete")
     def delete(tenant: str) -> Response:
         site.tenant(tenant)
         if request.form.get("name", "") != tenant:
-            raise InvalidInput(f"nothing was deleted: write the tenant's name, {tenant}")
+            raise InvalidInput(f"nothing was deleted: type the tenant's name, {tenant}")
         folder, tokens = site.tenants.delete(tenant, site.clock())
         default = site.settings.choices.tenant
         said = (
-            f"{tenant} was put away to {folder}: nothing of it is destroyed. "
-            f"{tokens} of its tokens ended."
+            f"{tenant} was moved to {folder}: nothing is destroyed. "
+            f"{tokens} of its tokens were revoked."
         )
         return site.redirect(url_for("access.index", tenant=default), said)
 

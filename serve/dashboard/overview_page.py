@@ -158,7 +158,7 @@ def _tiles(found: Statistics) -> list[Tile]:
             name="memories",
         ),
         Tile(
-            "Events not built in",
+            "Events not built yet",
             moving["tail"],
             f"{formatting.count(builds.changes)} change a memory",
             url=_url("jobs.index"),
@@ -174,7 +174,7 @@ def _tiles(found: Statistics) -> list[Tile]:
         Tile(
             "Errors",
             formatting.count(failed),
-            "that did not go right since",
+            "not resolved yet",
             tone="bad" if failed else "",
             url=_url("errors.index"),
         ),

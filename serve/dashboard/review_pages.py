@@ -76,15 +76,15 @@ def lessons_blueprint(site: Site) -> Blueprint:
         here = back(tenant_url("lessons.index"))
         if word == "accept":
             lesson_proposals.accept(opened.log, id_, site.clock())
-            return site.redirect(here, "Accepted: it is a rule now.")
+            return site.redirect(here, "Accepted: it is now a rule.")
         if word != "forget":
             raise InvalidInput(f"answer accept or forget, not {word!r}")
         forgotten = lesson_proposals.reject(opened.log, id_, site.clock())
         if not isinstance(forgotten.body, Forgotten):
-            return site.redirect(here, "Rejected: it is not proposed again.")
+            return site.redirect(here, "Rejected: it will not be proposed again.")
         fields = (("do", "restore"), ("id", id_), ("back", here))
         undo = Undo(tenant_url("memories.change"), fields)
-        return site.redirect(here, "Forgotten: it is told no more.", undo=undo)
+        return site.redirect(here, "Forgotten: it is no longer recalled.", undo=undo)
 
     return pages
 
@@ -151,7 +151,7 @@ def goals_blueprint(site: Site) -> Blueprint:
         change_goal(opened.log, id_, given, site.clock(), day)
         fields = (("status", before.status or "open"), ("percent", _percent(before)))
         undo = Undo(tenant_url("goals.change", id_=id_), tuple(one for one in fields if one[1]))
-        return site.redirect(back(tenant_url("goals.index")), "The goal is changed.", undo=undo)
+        return site.redirect(back(tenant_url("goals.index")), "The goal was changed.", undo=undo)
 
     return pages
 
@@ -190,9 +190,9 @@ def _goal_form() -> tuple[Revised, date | None]:
         progress = float(percent) / 100 if percent else None
         due = date.fromisoformat(day) if day else None
     except ValueError as error:
-        raise InvalidInput(f"a number of percent, and a day like 2026-12-01: {error}") from error
+        raise InvalidInput(f"give a percentage, and a day like 2026-12-01: {error}") from error
     if progress is not None and not math.isfinite(progress):
-        raise InvalidInput(f"{percent} is no number of percent")
+        raise InvalidInput(f"{percent} is not a percentage")
     try:
         given = {"status": request.form.get("status") or None, "progress": progress}
         return msgspec.convert(given, Revised), due
@@ -207,7 +207,7 @@ STATES: tuple[State, ...] = get_args(State)
 _ANSWERS = {"accept": proposals.accept, "reject": proposals.reject, "undo": proposals.undo}
 _SAID = {
     "accept": "Accepted: it is done.",
-    "reject": "Rejected: the same is not proposed again.",
+    "reject": "Rejected: it will not be proposed again.",
     "undo": "Taken back.",
 }
 

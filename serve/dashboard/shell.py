@@ -181,7 +181,7 @@ def _doors(site: Site, files: Mapping[str, Asset]) -> Blueprint:
     def static(digest: str, name: str) -> Response:
         found = files.get(name)
         if found is None or found.digest != digest:
-            raise NotFound(f"no file {name!r} of this version: load the page again")
+            raise NotFound(f"no file {name!r} in this version: reload the page")
         answer = Response(found.data, mimetype=found.mimetype)
         answer.headers["Cache-Control"] = _FOR_EVER
         return answer

@@ -102,7 +102,7 @@ def _log(log: EventLog) -> Probe:
     missing = head - first - read - lost
     if missing:
         return Probe("log", False, f"{missing} of the newest {head - first:,} events are missing")
-    return Probe("log", True, f"the newest {read:,} of {head:,} events are as they were written")
+    return Probe("log", True, f"the newest {read:,} of {head:,} events are intact")
 
 
 def _history(before: Sequence[Point]) -> str:
@@ -126,8 +126,8 @@ def _vectors(manifest: Manifest, embedder: Embedder) -> Probe:
         said = f"{len(vector)} numbers of length {length:.3f}, not {manifest.dimension} of length 1"
         return Probe("vectors", False, said)
     if missing := manifest.missing_vectors:
-        return Probe("vectors", False, f"{missing:,} texts wait for a vector")
-    return Probe("vectors", True, f"{embedder.model} answers, and no text waits for a vector")
+        return Probe("vectors", False, f"{missing:,} texts are waiting for a vector")
+    return Probe("vectors", True, f"{embedder.model} answers, and no text is waiting for a vector")
 
 
 def _round_trip(
@@ -152,10 +152,10 @@ def _round_trip(
         return id_ in [hit.memory.id for hit in recall(view, asked, embedder).hits]
 
     if not comes_back(written):
-        return Probe("round trip", False, "a memory just written does not come back")
+        return Probe("round trip", False, "a memory that was just written is not recalled")
     if comes_back(forgotten):
-        return Probe("round trip", False, "a memory just forgotten still comes back")
-    return Probe("round trip", True, "written, recalled, forgotten, and recalled no more")
+        return Probe("round trip", False, "a memory that was just forgotten is still recalled")
+    return Probe("round trip", True, "written, recalled, forgotten, and no longer recalled")
 
 
 def _silence(
@@ -171,8 +171,8 @@ def _silence(
         if answer_prompt(Call(event, one, embedder, choices, "", now)).context:
             broken.append(prompt)
     if broken:
-        return Probe("silence", False, f"small talk brings something back: {broken[0]!r}")
-    return Probe("silence", True, f"{len(said)} prompts of small talk bring nothing back")
+        return Probe("silence", False, f"small talk returns memories: {broken[0]!r}")
+    return Probe("silence", True, f"{len(said)} prompts of small talk return nothing")
 
 
 def _small_talk() -> Iterator[str]:
@@ -249,4 +249,4 @@ def _shortfalls(found: Quality) -> Iterator[str]:
             yield f"recall@5 in {language} is {value:.2f}, below {LEAST_OF_A_LANGUAGE:.2f}"
     injected = found.silence.injected_all if found.silence else 0.0
     if injected > MOST_INJECTED:
-        yield f"{injected:.0%} of the prompts that deserve silence bring something back"
+        yield f"{injected:.0%} of the prompts that should return nothing return something"
