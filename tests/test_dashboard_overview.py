@@ -69,7 +69,7 @@ def test_a_tenant_of_nothing_has_an_overview(owner: Browser, tenants: OpenTenant
     EventLog(of.tenant(tenants.settings.home, "empty").log, create=True).close()
     page = owner.get("/t/empty/overview")
     assert page.status_code == 200
-    assert "Nothing was built yet" in page.text and "nothing yet" in page.text
+    assert "Nothing has been built yet" in page.text and "nothing yet" in page.text
 
 
 def test_a_refused_build_and_a_failure_are_said_first_and_harmless(owner: Browser, built: Built):

@@ -196,7 +196,7 @@ def test_a_token_that_cannot_be_made_says_why(owner, opened, form):
 def test_a_tenant_is_made_and_put_away(owner, opened):
     home = opened.tenant.root.parents[1]
     page = owner.follow(owner.post("/t/default/access/tenants", name="team"))
-    assert "team was made" in page.text and "/t/team/access" in page.text
+    assert "team was created" in page.text and "/t/team/access" in page.text
     assert owner.post("/t/default/access/tenants", name="../x").status_code == 400
     assert owner.post("/t/team/access/delete", name="tea").status_code == 400
     assert tenant.find_tenant(home, "team")
