@@ -95,7 +95,7 @@ def test_a_client_that_was_moved_is_told_of(name: str, user: Path, look: Look):
     for script in made.code.iterdir():
         script.unlink()
     found = checkup(machine(user), made, None, LATER)
-    gone = [what for what in said(found, "error") if "not there any more" in what]
+    gone = [what for what in said(found, "error") if "no longer exists" in what]
     files = [what.split(",")[0].rpartition("/")[2] for what in gone]
     is_served = "mcp_bridge.py" in str(entries)
     assert is_served or name not in OUTCOMES
@@ -106,12 +106,12 @@ def test_entries_of_another_version_are_told_of(user: Path, look: Look):
     connect("cursor", user)
     path = user / ".cursor/hooks.json"
     path.write_text(path.read_text().replace('"timeout": 5', '"timeout": 9', 1))
-    assert "what Cursor was told of us is not up to date" in said(look(), "warn")
+    assert "the hooks or MCP server of Cursor are not up to date" in said(look(), "warn")
 
 
 def test_codex_that_trusts_none_of_our_hooks_is_told_of(user: Path, look: Look):
     connect("codex", user)
-    untrusted = "Codex has been told to trust none of our hooks"
+    untrusted = "Codex trusts none of the hooks of mnemolog yet"
     assert untrusted in said(look(), "warn")
     settings = user / ".codex/config.toml"
     key = f"{user / '.codex/hooks.json'}:session_start:0:0"

@@ -60,7 +60,7 @@ def _settings(
     for problem in problems:
         yield Finding("error", f"{host.title} {problem}", again)
     if not problems and not connecting.is_current(host, machine, install):
-        yield Finding("warn", f"what {host.title} was told of us is not up to date", again)
+        yield Finding("warn", f"the hooks or MCP server of {host.title} are not up to date", again)
     for path in find_exposed_files(connecting.documents(host, machine, install)):
         what = f"other users can read {path} and the key of {host.title} in it"
         yield Finding("warn", what, f"chmod go= {path}")
@@ -96,7 +96,7 @@ def _missing_files(entries: list[Any], platform: str) -> Iterator[str]:
     files = {word for entry in entries for word in _words(entry, platform) if _is_file(word)}
     for file in sorted(files):
         if not Path(file).exists():
-            yield f"starts {file}, which is not there any more"
+            yield f"starts {file}, which no longer exists"
 
 
 def _is_file(word: str) -> bool:
@@ -147,7 +147,7 @@ def _codex_trust(host: Host, machine: Machine, install: Install) -> Iterator[Fin
         return
     state = _at(settings_values(settings), ("hooks", "state")) or {}
     if not any(str(key).startswith(str(hooks.path)) for key in state):
-        yield Finding("warn", "Codex has been told to trust none of our hooks", host.note)
+        yield Finding("warn", "Codex trusts none of the hooks of mnemolog yet", host.note)
 
 
 # Hooks that the user's own settings switch off

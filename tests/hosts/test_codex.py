@@ -8,7 +8,7 @@ from hosts.terminal import Terminal
 from serve.hosts import HOSTS
 from store.log.event_kinds import SessionTold
 
-UNTRUSTED = "Codex has been told to trust none of our hooks"
+UNTRUSTED = "Codex trusts none of the hooks of mnemolog yet"
 
 
 def ask(desk: Desk) -> list[str]:
