@@ -61,7 +61,7 @@ def test_a_question_is_made_of_words_in_any_script(built):
     snapshots = view_of(built, built.rebuild()).snapshots
     questions = {one.id: one.question for one in canaries.choose(snapshots, NOW)}
     mine = questions.get("ja") or canaries._question(
-        snapshots, snapshots.rows.living(NOW), "検索の索引は毎週作り直す。"
+        snapshots, snapshots.rows.active_at(NOW), "検索の索引は毎週作り直す。"
     )
     assert mine is not None
     assert len(mine.split()) == canaries.WORDS

@@ -47,9 +47,9 @@ def test_states_are_what_the_commands_left(rows: MemoryRows):
 def test_masks_tell_what_rows_hold(built, rows: MemoryRows):
     goals = rows.equal("kind", ["goal", "no such kind"])
     assert [one.id for one in rows.take(goals.nonzero()[0])] == ["g1", "g2"]
-    assert rows.missing("project").sum() == len(rows) - 1
-    assert rows.tagged([]).all() and not rows.tagged(["team", "nobody"]).any()
-    assert rows.tagged(["team"]).sum() == sum(
+    assert rows.lacks("project").sum() == len(rows) - 1
+    assert rows.with_tags([]).all() and not rows.with_tags(["team", "nobody"]).any()
+    assert rows.with_tags(["team"]).sum() == sum(
         "team" in memory.tags for memory in read_memories(tables(built)["memories"])
     )
 
@@ -73,8 +73,8 @@ def test_a_link_is_an_edge(built):
 def test_empty_rows_answer_everything():
     empty = MemoryRows.empty()
     assert len(empty) == 0 and empty.find("a") is None and empty.take([]) == []
-    assert not empty.equal("kind", ["fact"]).size and not empty.tagged(["a"]).size
-    assert not empty.missing("project").size and not empty.expires_at.size
+    assert not empty.equal("kind", ["fact"]).size and not empty.with_tags(["a"]).size
+    assert not empty.lacks("project").size and not empty.expires_at.size
 
 
 def test_the_indexed_text_is_the_fields_one_a_line_and_tags_last():

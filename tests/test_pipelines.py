@@ -301,7 +301,7 @@ def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default
     published = in_process.build(settings, "default", lambda event: None)
     with EventLog(default.log) as log:
         assert published.watermark == log.head()
-        assert [one.id for one in quarantine.held(log)] == ["planted"]
+        assert [one.id for one in quarantine.entries(log)] == ["planted"]
     with dagster_home.instance(settings) as instance:
         runs = instance.get_runs()
         assert [one.status for one in runs] == [

@@ -192,11 +192,11 @@ def test_rows_in_parts_are_what_the_events_left(events: list[Event], data: st.Da
     assert rows.take(range(len(rows))) == memory
     for number, one in enumerate(memory):
         assert rows.row(one.id) == number
-        assert rows.named("state", np.array([number])) == [one.state]
-        assert rows.named("project", np.array([number])) == [one.project]
+        assert rows.column_values("state", np.array([number])) == [one.state]
+        assert rows.column_values("project", np.array([number])) == [one.project]
         assert rows.text_hash(number) == one.text_hash
         replaced = [at for at, other in enumerate(memory) if other.superseded_by == one.id]
-        assert rows.replaced(one.id) == replaced
+        assert rows.predecessor_rows(one.id) == replaced
     assert rows.created_at.tolist() == [one.created_at for one in memory]
     assert rows.expires_at.tolist() == [one.expires_at or NEVER for one in memory]
     for key, project in product(("a.b", "c.d"), (None, "p", "q")):
@@ -204,9 +204,9 @@ def test_rows_in_parts_are_what_the_events_left(events: list[Event], data: st.Da
         assert rows.values(project, key) == [one.id for one in of_key]
         current = [one.id for one in of_key if one.state == ACTIVE]
         assert rows.holder(project, key) == (current[-1] if current else None)
-        assert rows.keyed(key).tolist() == [one.key == key for one in memory]
+        assert rows.with_key(key).tolist() == [one.key == key for one in memory]
     for tag in ("a", "b"):
-        assert rows.tagged([tag]).tolist() == [tag in one.tags for one in memory]
+        assert rows.with_tags([tag]).tolist() == [tag in one.tags for one in memory]
 
 
 @pytest.mark.parametrize("projection", ALL, ids=lambda projection: projection.name)

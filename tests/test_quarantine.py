@@ -38,7 +38,7 @@ def test_a_build_goes_on_without_a_memory_that_fails_alone(built, plant):
     made = build.rebuild(built.tenant, built.log, built.embedder, NOW, on_progress=said.append)
     assert made.number > built.manifest.number and made.watermark == built.log.head()
     assert states(built)["bad"] == "forgotten" and states(built)["good"] == "active"
-    (one,) = quarantine.held(built.log)
+    (one,) = quarantine.entries(built.log)
     assert (one.id, one.check, one.at) == ("bad", "no_self_injection", NOW)
     assert "our own block" in one.reason
     assert any(line.startswith("quarantined bad: no_self_injection") for line in said)
@@ -53,7 +53,7 @@ def test_however_many_memories_fail_by_what_they_say_the_others_are_built(built,
     for number in range(60):
         plant_block(built, plant, f"bad{number:02}")
     assert built.rebuild().watermark == built.log.head()
-    assert len(quarantine.held(built.log)) == 60
+    assert len(quarantine.entries(built.log)) == 60
 
 
 def test_where_many_numbers_are_wrong_the_build_is_refused_and_none_is_left_out(built):
@@ -61,7 +61,7 @@ def test_where_many_numbers_are_wrong_the_build_is_refused_and_none_is_left_out(
     commands.record_batch(built.log, drafts, NOW)
     with pytest.raises(BuildRefused, match="21 not of length 1"):
         build.rebuild(built.tenant, built.log, HalvedOnce(built.embedder), NOW)
-    assert quarantine.held(built.log) == []
+    assert quarantine.entries(built.log) == []
 
 
 def test_a_text_that_was_released_is_taken_as_it_is(built, plant):
@@ -69,7 +69,7 @@ def test_a_text_that_was_released_is_taken_as_it_is(built, plant):
     built.rebuild()
     quarantine.release(built.log, ["bad"], NOW)
     built.rebuild()
-    assert quarantine.held(built.log) == [] and states(built)["bad"] == "active"
+    assert quarantine.entries(built.log) == [] and states(built)["bad"] == "active"
 
 
 def test_a_forgotten_one_stays_out_and_is_listed_no_more(built, plant):
@@ -77,7 +77,7 @@ def test_a_forgotten_one_stays_out_and_is_listed_no_more(built, plant):
     built.rebuild()
     quarantine.forget(built.log, ["bad"], NOW)
     built.rebuild()
-    assert quarantine.held(built.log) == [] and states(built)["bad"] == "forgotten"
+    assert quarantine.entries(built.log) == [] and states(built)["bad"] == "forgotten"
 
 
 def test_only_what_is_in_quarantine_is_released_and_all_or_none(built, plant):
@@ -85,7 +85,7 @@ def test_only_what_is_in_quarantine_is_released_and_all_or_none(built, plant):
     built.rebuild()
     with pytest.raises(Conflict, match="'m01' is not in quarantine"):
         quarantine.release(built.log, ["bad", "m01"], NOW)
-    assert [one.id for one in quarantine.held(built.log)] == ["bad"]
+    assert [one.id for one in quarantine.entries(built.log)] == ["bad"]
 
 
 class HalvedOnce:
@@ -109,11 +109,11 @@ def test_a_vector_that_a_model_spoils_holds_up_no_other(built):
     commands.record(built.log, Draft(id="spoilt", content="the lamp is of tungsten"), NOW)
     made = build.rebuild(built.tenant, built.log, HalvedOnce(built.embedder), NOW)
     assert made.watermark == built.log.head()
-    (one,) = quarantine.held(built.log)
+    (one,) = quarantine.entries(built.log)
     assert (one.id, one.check) == ("spoilt", "vectors_are_unit")
     quarantine.release(built.log, ["spoilt"], NOW)
     build.rebuild(built.tenant, built.log, HalvedOnce(built.embedder), NOW)
-    assert [one.id for one in quarantine.held(built.log)] == ["spoilt"]  # it was tried again
+    assert [one.id for one in quarantine.entries(built.log)] == ["spoilt"]  # it was tried again
 
 
 def test_what_was_made_of_it_stays_and_releasing_brings_it_back():
@@ -159,7 +159,7 @@ def test_a_released_memory_is_again_what_it_was(built, plant):
     built.log.append([Event("e1", NOW + 1, Archived(), "put-away")])
     built.log.append([Event("e2", NOW + 2, Superseded(by="m01"), "replaced")])
     built.rebuild()
-    assert {one.was for one in quarantine.held(built.log)} == {"archived", "superseded"}
+    assert {one.was for one in quarantine.entries(built.log)} == {"archived", "superseded"}
     quarantine.release(built.log, ["put-away", "replaced"], NOW)
     built.rebuild()
     table = build.digests(built.log, built.embedder, built.log.head())["memories"]["memories"]

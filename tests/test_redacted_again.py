@@ -45,7 +45,7 @@ def test_an_old_home_of_many_secrets_is_built_whole_and_redacted(built, plant):
     for number in range(500):
         plant(built.log, f"old{number}", Recorded(content=f"{SAYS} of service {number}"))
     full = built.rebuild(full=True)
-    assert full.watermark == built.log.head() and quarantine.held(built.log) == []
+    assert full.watermark == built.log.head() and quarantine.entries(built.log) == []
     assert TOKEN not in content(built, "old499")
     assert "of service 499" in content(built, "old499")
     assert not any(TOKEN.encode() in one.read_bytes() for one in parts(built))
@@ -82,7 +82,7 @@ def test_a_secret_that_is_released_from_quarantine_is_built_redacted(built, plan
     built.rebuild()
     quarantine.release(built.log, ["old"], NOW)
     built.rebuild()
-    assert quarantine.held(built.log) == [] and TOKEN not in content(built, "old")
+    assert quarantine.entries(built.log) == [] and TOKEN not in content(built, "old")
 
 
 def test_a_turn_of_an_agent_and_a_draft_are_redacted_too(built, plant):

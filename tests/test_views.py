@@ -59,7 +59,7 @@ def told(tail: Tail) -> list[object]:
         tail.entity_scores(ASKED).tolist(),
         Filter(now=NOW, project="shop").mask(columns).tolist(),
         Filter(now=NOW, as_of=NOW).mask(columns).tolist(),
-        columns.named("state", np.arange(len(tail))),
+        columns.column_values("state", np.arange(len(tail))),
     ]
 
 

@@ -161,9 +161,9 @@ class Context:
 
         Episodes are none of them: they are the record that jobs read, not what is upkept.
         """
-        mask = self.rows.living(self.now) & ~self.rows.equal("kind", (EPISODE,))
+        mask = self.rows.active_at(self.now) & ~self.rows.equal("kind", (EPISODE,))
         if self.project is not None:
-            mask &= self.rows.equal("project", (self.project,)) | self.rows.missing("project")
+            mask &= self.rows.equal("project", (self.project,)) | self.rows.lacks("project")
         return np.flatnonzero(mask)
 
     def memories(self, rows: npt.NDArray[np.int64]) -> list[Memory]:

@@ -79,7 +79,7 @@ def _expired_rows(context: Context) -> Rows:
     mask = rows.equal("state", (ACTIVE,)) & (rows.expires_at <= context.now)
     mask &= rows.codes("pinned") == 0
     if context.project is not None:
-        mask &= rows.equal("project", (context.project,)) | rows.missing("project")
+        mask &= rows.equal("project", (context.project,)) | rows.lacks("project")
     found = np.flatnonzero(mask)
     return found[np.argsort(rows.expires_at[found], kind="stable")]
 

@@ -82,7 +82,7 @@ def _memory_rows(tenant: Tenant) -> MemoryRows:
 
 def _by_kind(rows: MemoryRows) -> Counter[str]:
     active = rows.equal("state", (ACTIVE,)).nonzero()[0]
-    return Counter(str(kind) for kind in rows.named("kind", active))
+    return Counter(str(kind) for kind in rows.column_values("kind", active))
 
 
 def _after(

@@ -92,7 +92,7 @@ def manifest_metadata(
     """Return the metadata of a published manifest; `before` has past ones' times and rows."""
     rows = manifest.projections["memories"].rows["memories"]
     history = [*before, (manifest.at, rows)]
-    held = quarantine.held(made.log)
+    held = quarantine.entries(made.log)
     checks = "\n".join(f"- {one.projection}: {one.name}: {one.detail}" for one in manifest.checks)
     return {
         ROWS: dg.MetadataValue.int(rows),

@@ -287,7 +287,7 @@ def quarantine_command(
     if does is not None and bool(ids) == are_all:
         raise click.UsageError("give the memories' ids, or --all")
     with environment.open_log(env.settings()) as log:
-        held = quarantine.held(log)
+        held = quarantine.entries(log)
         if does is None:
             _print_quarantine(held, as_json=as_json)
             return

@@ -75,7 +75,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         ],
         "quarantined": [
             {"id": one.id, "since": isoformat(one.at), "check": one.check, "reason": one.reason}
-            for one in quarantine.held(log)
+            for one in quarantine.entries(log)
         ],
         "alarms": [],
         "damage": [str(gone)] if gone else [],

@@ -187,7 +187,7 @@ def errors_blueprint(site: Site) -> Blueprint:
 def _quarantine_entries(log: EventLog) -> list[quarantine.Held]:
     """Return the memories that builds leave out; none where the log cannot be read."""
     try:
-        return quarantine.held(log)
+        return quarantine.entries(log)
     except LogError:  # a notice of recall says so
         return []
 

@@ -238,7 +238,7 @@ def _alarms(found: Statistics, log: EventLog) -> list[str]:
         if (alarm := alarm_text(check))
     ]
     with suppress(LogError):  # said as a notice
-        if out := len(quarantine.held(log)):
+        if out := len(quarantine.entries(log)):
             alarms.append(f"builds leave out {out} memories: see Errors")
     return alarms
 

@@ -146,7 +146,7 @@ def choose(snapshots: Snapshots, now: int, most: int = MOST) -> tuple[Canary, ..
     An insight of a job is none: what it was made of comes back in its place; nor is an episode:
     what was distilled from it does.
     """
-    living = snapshots.rows.living(now)
+    living = snapshots.rows.active_at(now)
     living &= ~snapshots.rows.equal("kind", (EPISODE,))
     if snapshots.insights is not None:
         living[snapshots.insights.documents] = False

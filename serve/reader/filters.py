@@ -77,12 +77,12 @@ class Filter:
     def narrow(self, mask: Mask, rows: MemoryRows | Columns) -> Mask:
         """Return a mask, changed, without what is not asked for whatever its state, [rows]."""
         if self.project is not None:
-            mask &= rows.equal("project", (self.project,)) | rows.missing("project")
+            mask &= rows.equal("project", (self.project,)) | rows.lacks("project")
         for name, field in _ANY_OF.items():
             if wanted := getattr(self, name):
                 mask &= rows.equal(field, wanted)
         if self.tags:
-            mask &= rows.tagged(self.tags)
+            mask &= rows.with_tags(self.tags)
         if self.since is not None:
             mask &= rows.created_at >= np.int64(self.since)
         if self.until is not None:
@@ -94,7 +94,7 @@ class Filter:
             return ~rows.equal("state", UNSEEN)
         if self.cold:
             return rows.equal("state", (ACTIVE, ARCHIVED))
-        return rows.living(self.now) if self.as_of is None else rows.held(self.as_of)
+        return rows.active_at(self.now) if self.as_of is None else rows.holds_at(self.as_of)
 
     def accepts(self, memory: Memory) -> bool:
         """Return whether one memory passes."""

@@ -257,11 +257,11 @@ class Columns:
     def created_at(self) -> Places:
         return self["created_at"]
 
-    def living(self, now: int) -> Mask:
+    def active_at(self, now: int) -> Mask:
         """Return which are active and not expired at a moment."""
         return self.equal("state", (ACTIVE,)) & (self["expires_at"] > now)
 
-    def held(self, at: int) -> Mask:
+    def holds_at(self, at: int) -> Mask:
         """Return which held at a moment; one that nobody finds never did."""
         ends = np.minimum(self["ended_at"], self["expires_at"])
         mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", UNSEEN)
@@ -272,17 +272,17 @@ class Columns:
         known = self.codes[name]
         return np.isin(self[name], [known[one] for one in wanted if one in known])
 
-    def missing(self, name: str) -> Mask:
+    def lacks(self, name: str) -> Mask:
         """Return where a column of codes stands for nothing."""
         mask: Mask = self[name] < 0
         return mask
 
-    def named(self, name: str, slots: Places) -> list[str | None]:
+    def column_values(self, name: str, slots: Places) -> list[str | None]:
         """Return what the codes of some slots stand for."""
         values = [*self.codes[name], None]  # -1 stands for nothing
         return [values[code] for code in self[name][slots].tolist()]
 
-    def tagged(self, tags: Sequence[str]) -> Mask:
+    def with_tags(self, tags: Sequence[str]) -> Mask:
         """Return which carry every tag."""
         mask = np.ones(len(self.records), np.bool_)
         for tag in dict.fromkeys(tags):

@@ -141,7 +141,7 @@ class Superseded:
     def directly(self, id_: str) -> list[Memory]:
         """Return what a memory itself took the place of, in whatever state, newest first."""
         tail, built = self.view.tail, self.view.snapshots.rows
-        rows = [row for row in built.replaced(id_) if not tail.is_hidden(row)]
+        rows = [row for row in built.predecessor_rows(id_) if not tail.is_hidden(row)]
         found = [*tail.predecessors(id_), *(built.take(rows) if rows else ())]
         return sorted(found, key=lambda memory: (memory.created_at, memory.seq), reverse=True)
 

@@ -231,10 +231,10 @@ def _route_fit(view: View, found: Evidence, fit: Mapping[str, float] | None) -> 
     if fit is None:
         return np.full(len(found.docs), scoring.NEUTRAL)
     rows = view.snapshots.rows
-    kinds = rows.named("kind", found.docs[found.docs < len(rows)])
+    kinds = rows.column_values("kind", found.docs[found.docs < len(rows)])
     fits = np.zeros(len(found.docs))
     fits[found.docs < len(rows)] = [fit.get(str(kind), 0.0) for kind in kinds]
-    kinds = view.tail.columns.named("kind", _fresh(view, found))
+    kinds = view.tail.columns.column_values("kind", _fresh(view, found))
     fits[found.docs >= len(rows)] = [fit.get(str(kind), 0.0) for kind in kinds]
     return fits
 

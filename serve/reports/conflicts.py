@@ -224,9 +224,9 @@ def _stale_conflicts(view: View, log: EventLog, project: str | None) -> Iterator
 def _memories_to_compare(view: View, now: int, project: str | None) -> tuple[list[Memory], bool]:
     """Return the newest memories whose words are compared, and whether these are all."""
     rows = view.snapshots.rows
-    mask = rows.living(now) & ~rows.equal("kind", _HAPPENED)
+    mask = rows.active_at(now) & ~rows.equal("kind", _HAPPENED)
     if project is not None:
-        mask &= rows.equal("project", (project,)) | rows.missing("project")
+        mask &= rows.equal("project", (project,)) | rows.lacks("project")
     places = np.flatnonzero(mask)
     if is_cut := len(places) > MOST_COMPARED:
         mask[places[:-MOST_COMPARED]] = False

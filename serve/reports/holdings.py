@@ -61,7 +61,7 @@ def _count(
     source: MemoryRows | Columns, standing: Mask, now: int, found: dict[str, dict[str, int]]
 ) -> None:
     masks = {state: standing & source.equal("state", (state,)) for state in STATES}
-    living = masks[ACTIVE] & source.living(now)
+    living = masks[ACTIVE] & source.active_at(now)
     masks |= {ACTIVE: living, EXPIRED: masks[ACTIVE] & ~living}
     for kind in MEMORY_KINDS:
         of_kind = source.equal("kind", (kind,))

@@ -112,7 +112,7 @@ def _mask(view: View, asked: Listing) -> Mask:
     if asked.words:
         mask &= _with_words(view, asked.words)
     if asked.key is not None:
-        mask[: len(rows)] &= rows.keyed(asked.key)
+        mask[: len(rows)] &= rows.with_key(asked.key)
         slots = np.flatnonzero(mask[len(rows) :])
         others = [one.key != asked.key for one in tail.take(slots.tolist())]
         mask[len(rows) + slots[others]] = False
@@ -122,11 +122,11 @@ def _mask(view: View, asked: Listing) -> Mask:
 def _own(of: MemoryRows | Columns, asked: Listing) -> Mask:
     """Return where a memory's columns pass, [rows] or [slots]."""
     if asked.state == "active":
-        mask = of.living(asked.those.now)
+        mask = of.active_at(asked.those.now)
     elif asked.state == "any":
         mask = np.ones(len(of.created_at), np.bool_)
     elif asked.state == "expired":
-        mask = of.equal("state", (ACTIVE,)) & ~of.living(asked.those.now)
+        mask = of.equal("state", (ACTIVE,)) & ~of.active_at(asked.those.now)
     else:
         mask = of.equal("state", (asked.state,))
     if asked.words:  # of what was forgotten nobody learns a word

@@ -167,7 +167,7 @@ def history_of_key(view: View, key: str, project: str | None) -> list[Memory]:
     With a project, its values and those that belong to no project: two chains, as each has its
     own; without, those of every project.
     """
-    found = view.select(view.snapshots.rows.keyed(key), lambda memory: memory.key == key)
+    found = view.select(view.snapshots.rows.with_key(key), lambda memory: memory.key == key)
     return _newest_first(one for one in found if project is None or one.project in (None, project))
 
 

@@ -285,5 +285,5 @@ def _count_new(
 ) -> int:
     mask = standing & source.equal("kind", (kind,)) & (source.created_at >= np.int64(since))
     if kind == EPISODE:
-        mask &= source.living(now)
+        mask &= source.active_at(now)
     return int(np.count_nonzero(mask))

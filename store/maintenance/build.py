@@ -307,7 +307,7 @@ def take_out(build: Build, results: Sequence[CheckResult], now: int) -> list[Hel
     if not (failed := quarantine.alone(results)):
         return []
     memories = load(build, candidates.load_refs(build.tenant, build.names)["memories"])
-    return quarantine.put(build.log, failed, MemoryParts.open(memories), now)
+    return quarantine.isolate(build.log, failed, MemoryParts.open(memories), now)
 
 
 def digests(

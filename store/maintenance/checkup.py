@@ -377,7 +377,7 @@ def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
 def _check_quarantine(log: EventLog) -> Iterator[Finding]:
     """Say which memories builds leave out; nothing where there are none."""
     try:
-        held = quarantine.held(log)
+        held = quarantine.entries(log)
     except LogError:  # said by `_log`
         return
     for one in held[:_SHOWN]:

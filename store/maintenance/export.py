@@ -91,7 +91,7 @@ def _memories_to_export(
 
 def _quarantine_states(log: EventLog) -> dict[str, str]:
     """Return the states that memories in quarantine had before, by their ids."""
-    return {one.id: one.was for one in quarantine.held(log)}
+    return {one.id: one.was for one in quarantine.entries(log)}
 
 
 def _is_expired(memory: Memory, now: int) -> bool:

@@ -49,10 +49,10 @@ def write(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: 
     another process writes it, or rewrites the log.
     """
     with alone(tenant.log):
-        return _written(tenant, log, rows, watermark, now)
+        return _replace(tenant, log, rows, watermark, now)
 
 
-def _written(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: int) -> ColdFile:
+def _replace(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, now: int) -> ColdFile:
     from pyarrow import parquet
 
     folder = folder_of(tenant)
@@ -60,7 +60,7 @@ def _written(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, no
     gone = log_queries.erased_ids(
         log, log.head(), watermark
     )  # what was built before still tells of it
-    found = [_shown(log, one, now) for one in _cold(rows, now) if one.id not in gone]
+    found = [_row_of(log, one, now) for one in _cold(rows, now) if one.id not in gone]
     temporary = passing_name(folder / "new")
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -104,7 +104,7 @@ def _cold(rows: MemoryRows, now: int) -> Iterator[Memory]:
         yield rows.take([row])[0]
 
 
-def _shown(log: EventLog, memory: Memory, now: int) -> dict[str, Any]:
+def _row_of(log: EventLog, memory: Memory, now: int) -> dict[str, Any]:
     """Return a memory as a row: its fields, when it went and why."""
     shown = msgspec.structs.asdict(memory)
     if memory.state == ACTIVE:

@@ -300,7 +300,7 @@ def no_self_injection(audited: AuditInput) -> AuditResult:
     for ids, texts in (*_texts(audited), *_metadata(audited)):
         holds = pc.match_substring(texts, frame.OPENING).to_numpy(zero_copy_only=False)
         found |= dict.fromkeys(str(ids[place]) for place in np.flatnonzero(holds).tolist())
-    vouched = quarantine.released(audited.log, audited.watermark)
+    vouched = quarantine.releases(audited.log, audited.watermark)
     wrong = [id_ for id_ in _answerable(audited, found) if id_ not in vouched]
     if not wrong:
         return AuditResult(True, "no memory is a block of ours")

@@ -47,7 +47,7 @@ def alone(results: Iterable[CheckResult]) -> dict[str, CheckResult]:
     return {id_: one for one in reversed(failed) for id_ in one.alone}
 
 
-def put(
+def isolate(
     log: EventLog, failed: Mapping[str, CheckResult], memories: MemoryParts, now: int
 ) -> list[Held]:
     """Take out memories that a check failed on; return them.
@@ -62,7 +62,7 @@ def put(
     return found
 
 
-def held(log: EventLog) -> list[Held]:
+def entries(log: EventLog) -> list[Held]:
     """Return the memories that are in quarantine now, the first one first."""
     found = []
     for id_ in _ever(log):
@@ -73,7 +73,7 @@ def held(log: EventLog) -> list[Held]:
     return sorted(found, key=lambda one: (one.at, one.id))
 
 
-def released(log: EventLog, until: int) -> frozenset[str]:
+def releases(log: EventLog, until: int) -> frozenset[str]:
     """Return the ids of memories that were taken out and then released, up to a seq."""
     ids = _ever(log)
     return frozenset(id_ for id_ in ids if isinstance(_newest(log, id_, until).body, Restored))
@@ -85,18 +85,18 @@ def release(log: EventLog, ids: Sequence[str], now: int) -> list[Event]:
     Raise NotFound, or Conflict for one that is not held.
     """
 
-    def restored(held_by: Quarantined) -> Restored:
+    def restoration(held_by: Quarantined) -> Restored:
         return Restored(reason="released from quarantine", state=held_by.was)
 
-    return _settled(log, ids, restored, now)
+    return _settle(log, ids, restoration, now)
 
 
 def forget(log: EventLog, ids: Sequence[str], now: int) -> list[Event]:
     """Leave memories out for good, all or none; raise as `release` does."""
-    return _settled(log, ids, lambda held_by: Forgotten(reason="quarantined"), now)
+    return _settle(log, ids, lambda held_by: Forgotten(reason="quarantined"), now)
 
 
-def _settled(
+def _settle(
     log: EventLog,
     ids: Sequence[str],
     change: Callable[[Quarantined], Restored | Forgotten],

@@ -136,15 +136,19 @@ class Growth:
         parts.append(self._part("memories", table))
         self._columns.append(columns_of(table, self._projects))
         documents = np.arange(start, start + len(rows), dtype=np.int32)
-        ids = self._memories.ids.added([row.id for row in rows], documents)
+        ids = self._memories.ids.with_names([row.id for row in rows], documents)
         keyed = [row.key is not None for row in rows]
         names = [key_name(row.project, row.key) for row in rows if row.key is not None]
-        keys = self._memories.keys.added(names, documents[keyed]) if names else self._memories.keys
+        keys = (
+            self._memories.keys.with_names(names, documents[keyed])
+            if names
+            else self._memories.keys
+        )
         turns = [row.kind == EPISODE and row.session is not None for row in rows]
         sessions = [row.session or "" for row, is_one in zip(rows, turns, strict=True) if is_one]
         episodes = self._memories.episodes
         if sessions:
-            episodes = episodes.added(sessions, documents[turns])
+            episodes = episodes.with_names(sessions, documents[turns])
         self._memories = MemoryParts(parts, ids, keys, episodes)
         self._note_replaced(rows, documents)
         self._note_sources(rows, documents)
@@ -210,7 +214,7 @@ class Growth:
         found = [number for number, row in enumerate(rows) if row.superseded_by is not None]
         if found:
             names = (str(rows[number].superseded_by) for number in found)
-            self._replaced = self._replaced.added(names, documents[found]).sorted()
+            self._replaced = self._replaced.with_names(names, documents[found]).in_order()
 
     def _note_sources(self, rows: Sequence[Memory], documents: Documents) -> None:
         found = [
@@ -221,4 +225,4 @@ class Growth:
         ]
         if found:
             places = documents[[number for _, number in found]]
-            self._made_of = self._made_of.added((source for source, _ in found), places)
+            self._made_of = self._made_of.with_names((source for source, _ in found), places)

@@ -135,7 +135,7 @@ class Places:
         found: list[int] = self.documents[start:end].tolist()
         return found
 
-    def added(self, names: Iterable[str], documents: Documents) -> "Places":
+    def with_names(self, names: Iterable[str], documents: Documents) -> "Places":
         """Return these places and more, [names]; no row before one that is here already."""
         hashes = np.fromiter(map(filing_hash, names), np.uint64, len(documents))
         order = np.lexsort((documents, hashes))
@@ -148,7 +148,7 @@ class Places:
         kept = ~np.isin(self.documents, documents)
         return self if kept.all() else Places(self.hashes[kept], self.documents[kept])
 
-    def sorted(self) -> "Places":
+    def in_order(self) -> "Places":
         """Return the pairs in their order, whatever order rows were added in."""
         order = np.lexsort((self.documents, self.hashes))
         return Places(self.hashes[order], self.documents[order])

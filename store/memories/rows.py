@@ -85,7 +85,7 @@ class MemoryRows:
         """Return the memories of some rows, in the order asked."""
         return [self.memories.memory(int(row)) for row in rows]
 
-    def replaced(self, id_: str) -> list[int]:
+    def predecessor_rows(self, id_: str) -> list[int]:
         """Return the rows that a memory took the place of, ascending."""
         of = self.memories
         rows = self.superseded.of(id_)
@@ -119,14 +119,14 @@ class MemoryRows:
         """When each row's ttl runs out, [rows]; NEVER where it has none."""
         return self._numbers("expires_at")
 
-    def living(self, now: int) -> Mask:
+    def active_at(self, now: int) -> Mask:
         """Return which rows are active and not expired at a moment, [rows]; yours to change."""
         if not self._is_expiring:
             return self._active.copy()
         mask: Mask = self._active & (self.expires_at > now)
         return mask
 
-    def held(self, at: int) -> Mask:
+    def holds_at(self, at: int) -> Mask:
         """Return which rows held at a moment, [rows]; forgotten ones never did."""
         ends = np.minimum(self._numbers("ended_at"), self.expires_at)
         mask: Mask = (self.created_at <= at) & (ends > at) & ~self.equal("state", UNSEEN)
@@ -155,17 +155,17 @@ class MemoryRows:
                 mask |= codes == code
         return mask
 
-    def missing(self, name: str) -> Mask:
+    def lacks(self, name: str) -> Mask:
         """Return where a column of `codes` has none, [rows]."""
         mask: Mask = self._numbers(name) < 0
         return mask
 
-    def named(self, name: str, rows: Rows) -> list[str | None]:
+    def column_values(self, name: str, rows: Rows) -> list[str | None]:
         """Return the values of a column of `codes` for some rows."""
         values = [*self._values_of(name), None]
         return [values[code] for code in self._numbers(name)[rows].tolist()]
 
-    def tagged(self, tags: Sequence[str]) -> Mask:
+    def with_tags(self, tags: Sequence[str]) -> Mask:
         """Return which rows carry every tag, [rows]."""
         mask = np.ones(len(self), np.bool_)
         if not tags:
@@ -187,7 +187,7 @@ class MemoryRows:
                     break
         return mask
 
-    def keyed(self, key: str) -> Mask:
+    def with_key(self, key: str) -> Mask:
         """Return which rows are values of a key, of whatever project, [rows]."""
         import pyarrow.compute as pc
 

@@ -94,7 +94,7 @@ def stale_steps(standing: LiveMemory) -> Iterator[Step]:
     context, rows = standing.context, standing.context.rows
     mask = rows.equal("state", (ACTIVE,)) & (rows.expires_at <= context.now)
     if context.project is not None:
-        mask &= rows.equal("project", (context.project,)) | rows.missing("project")
+        mask &= rows.equal("project", (context.project,)) | rows.lacks("project")
     for one in rows.take(np.flatnonzero(mask).tolist()):
         if not one.pinned:
             yield steps.stale(one, f"its time ran out at {isoformat(one.expires_at or 0)}")
@@ -152,7 +152,7 @@ def _rows_with_hints(standing: LiveMemory) -> Iterator[int]:
     pattern = r"(?i)^\s*([\[(]?(obsolete|outdated|no longer)|~~)"
     hints = _mask(pc.match_substring_regex(table.column("content"), pattern))
     for tag in sorted(_OVER):
-        hints |= standing.context.rows.tagged([tag])
+        hints |= standing.context.rows.with_tags([tag])
     yield from (int(row) for row in np.flatnonzero(hints) if int(row) in standing.live_rows)
 
 
