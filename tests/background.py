@@ -12,7 +12,7 @@ from typing import Any
 
 from serve.server import processes
 from store.home.config import Settings
-from store.home.registry import is_held, registered
+from store.home.registry import is_held, read_registry
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,7 +40,7 @@ def said(*words: str, **environ: str) -> Any:
 def end(home: Path) -> None:
     """End the server of a test's home, whatever state it is in."""
     settings = Settings(home)
-    server = registered(settings)
+    server = read_registry(settings)
     processes.stop_server(settings)
     if server is not None and is_held(settings):
         os.kill(server.pid, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)

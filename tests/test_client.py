@@ -22,7 +22,7 @@ from serve import client, unserved
 from store.home import config
 from store.home.config import Settings
 from store.home.files import replace_file
-from store.home.registry import Server, is_held, running
+from store.home.registry import Server, is_held, live_server
 from store.home.tenant import tenant
 from store.log.event_log import EventLog
 
@@ -262,7 +262,7 @@ def test_a_server_that_was_ended_is_started_again_at_the_next_prompt(home: Path)
     mnemolog("record", "The tides come at noon", "--no-project")
     for _ in range(2):
         run()
-        until(lambda: running(Settings(home)))
+        until(lambda: live_server(Settings(home)))
         until(lambda: not tried(home))
         said("stop")
 
@@ -347,7 +347,7 @@ def test_what_is_answered_from_the_disk_is_what_the_server_answers(
 def test_with_no_server_one_is_started_for_the_next_prompt(home: Path):
     mnemolog("record", "The tides come at noon", "--no-project")
     run(event(prompt="when do the tides come?"))
-    until(lambda: running(Settings(home)))
+    until(lambda: live_server(Settings(home)))
 
 
 def test_while_a_server_is_being_started_it_is_waited_for(home: Path):
@@ -396,7 +396,7 @@ def test_four_sessions_at_once_start_one_server(home: Path):
 
 def test_the_use_of_a_tool_starts_a_server_and_nothing_else(home: Path):
     run(event("PostToolUse", tool_name="Bash"))
-    until(lambda: running(Settings(home)))
+    until(lambda: live_server(Settings(home)))
     assert kinds(home) == []
 
 
@@ -413,7 +413,7 @@ def test_what_was_tried_a_moment_ago_is_not_tried_again(home: Path):
     long_ago = time.time() - unserved.TRY_EVERY_S - 1
     os.utime(home / "server.try", (long_ago, long_ago))
     run(event("PostToolUse"))
-    until(lambda: running(Settings(home)))
+    until(lambda: live_server(Settings(home)))
 
 
 @pytest.mark.parametrize("sent", [b"{", b"[]", b"null", b"\xff", b"[" * 100_000])
@@ -428,4 +428,4 @@ def test_between_a_kill_and_the_next_start_nothing_fails(home: Path):
     os.kill(pid, signal.SIGKILL)
     until(lambda: not is_held(Settings(home)))
     run(event("PostToolUse"))
-    until(lambda: running(Settings(home)))
+    until(lambda: live_server(Settings(home)))

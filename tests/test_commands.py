@@ -75,7 +75,7 @@ def test_junk_is_refused_with_the_reason(log: EventLog, text: str, reason: str):
 
 @pytest.mark.parametrize("text", ["Use tabs", "не пушить в main", "本物を使う", "x = 1"])
 def test_a_short_text_with_a_word_is_no_junk(text: str):
-    assert commands.checked_text(text) == text
+    assert commands.check_text(text) == text
 
 
 def test_our_own_block_is_taken_out_of_every_text(log: EventLog):
@@ -138,7 +138,7 @@ def test_a_limit_is_named_with_what_was_sent_and_the_cure(log: EventLog):
         commands.forget(log, "a", NOW, "r" * 9_000)
     with pytest.raises(InvalidInput, match="reason may have 8192 bytes"):
         commands.rate(log, "a", 1.0, NOW, "r" * 9_000)
-    assert commands.bounded_tags(tags) == tags[:100]
+    assert commands.limit_tags(tags) == tags[:100]
 
 
 def test_a_project_that_is_no_name_is_refused(log: EventLog):

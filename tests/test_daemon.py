@@ -24,7 +24,7 @@ from serve import __main__
 from serve.server import processes
 from store.home.config import Settings
 from store.home.files import replace_file
-from store.home.registry import Server, is_held, registered, running
+from store.home.registry import Server, is_held, live_server, read_registry
 from store.home.tenant import tenant
 from store.log.event_log import EventLog
 
@@ -38,7 +38,7 @@ def _ended(home: Path) -> Iterator[None]:
 
 
 def ask(home: Path, path: str, body: object) -> tuple[int, Any]:
-    server = running(Settings(home))
+    server = live_server(Settings(home))
     assert server is not None
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     token = (home / "token").read_text()
@@ -89,12 +89,12 @@ def test_what_was_gathered_is_written_before_it_stops(home: Path):
 @posix
 def test_the_registry_is_the_owners_and_every_start_has_its_own_instance(home: Path):
     said("start")
-    first = registered(Settings(home))
+    first = read_registry(Settings(home))
     assert stat.S_IMODE((home / "server.json").stat().st_mode) == 0o600
     assert stat.S_IMODE((home / "server.log").stat().st_mode) == 0o600
     said("stop")
     said("start")
-    second = registered(Settings(home))
+    second = read_registry(Settings(home))
     assert first is not None and second is not None
     assert len(first.instance) == 32
     assert first.instance != second.instance
@@ -116,7 +116,7 @@ def test_stop_ends_no_process_that_was_given_the_pid_of_a_dead_server(home: Path
 @posix
 def test_a_server_that_answers_no_more_is_told_by_a_signal(home: Path):
     said("start")
-    server = registered(Settings(home))
+    server = read_registry(Settings(home))
     assert server is not None
     with socket.socket() as mute:  # as if it hung: what listens at the named port says nothing
         mute.bind(("127.0.0.1", 0))
@@ -200,7 +200,7 @@ def test_servers_of_two_homes_live_side_by_side(home: Path, tmp_path: Path):
         first, second = said("start"), said("--home", str(other), "start")
         assert first["port"] != second["port"]
         said("--home", str(other), "stop")
-        assert running(Settings(home)).pid == first["pid"]
+        assert live_server(Settings(home)).pid == first["pid"]
     finally:
         end(other)
 
@@ -225,7 +225,7 @@ def test_starting_at_once_from_four_places_gives_one_server(home: Path):
     for thread in threads:
         thread.join()
     assert len(found) == 4
-    assert set(found) == {running(Settings(home)).pid}
+    assert set(found) == {live_server(Settings(home)).pid}
     processes.stop_server(Settings(home))
     time.sleep(1)  # time enough for a late one to take the place of the one that ended
     assert not is_held(Settings(home))

@@ -291,7 +291,7 @@ def test_a_token_is_made_shown_once_and_revoked(app, paths, opened):
         shown.get_by_role("button", name="Make the token").click()
         secret = shown.get_by_label("The token").text_content() or ""
         (made,) = tokens.every(home, "default")
-        assert tokens.opened_by(secret.strip(), [made], NOW) == made
+        assert tokens.find_active(secret.strip(), [made], NOW) == made
         open_page(shown, paths["access"])
         assert secret not in shown.content()  # never again
         shown.get_by_text("Revoke", exact=True).first.click()

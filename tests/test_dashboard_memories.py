@@ -255,7 +255,7 @@ def test_nothing_is_changed_where_one_is_unknown_or_none_is_chosen(owner, tenant
 
 def test_a_change_of_another_in_between_is_not_overwritten(owner, tenants, remember, monkeypatch):
     id_ = remember("a memory with tags", tags=("first",))
-    opened, told = tenants.get("default"), commands.told
+    opened, told = tenants.get("default"), commands.change_event
 
     def meanwhile(log: EventLog, *about: Any) -> Event:
         event = told(log, *about)
@@ -263,7 +263,7 @@ def test_a_change_of_another_in_between_is_not_overwritten(owner, tenants, remem
         commands.revise(log, id_, Revised(tags=("first", "theirs")), NOW)
         return event
 
-    monkeypatch.setattr(commands, "told", meanwhile)
+    monkeypatch.setattr(commands, "change_event", meanwhile)
     assert "has changed" in change(owner, "tag", id_, tag="ours").text
     with opened.reader.view() as view:
         assert view.tail.find(id_).tags == ("first", "theirs")

@@ -176,7 +176,7 @@ def test_a_token_is_shown_once_and_revoked(owner, opened):
     assert (made.name, made.scopes) == ("ci", ("read", "write"))
     assert made.expires_at == NOW + 30 * 86_400_000_000
     found = re.search(r"mnemo_\w+_[\w-]+", shown.text)
-    assert found is not None and tokens.opened_by(found[0], [made], NOW) == made
+    assert found is not None and tokens.find_active(found[0], [made], NOW) == made
     assert shown.headers["Cache-Control"] == "no-store"
     assert found[0] not in owner.get(page).text
     assert "is revoked" in owner.follow(owner.post(f"{page}/tokens/{made.id}/revoke")).text

@@ -121,7 +121,7 @@ def test_a_table_says_it_by_project(start: Start):
         ({elsewhere: "deny", "*": "ask"}, "ask"),
         ({elsewhere: "deny"}, "advise"),
     ):
-        assert Choices(enforce=enforce).enforced(here) == wanted  # type: ignore[arg-type]
+        assert Choices(enforce=enforce).enforcement(here) == wanted  # type: ignore[arg-type]
     agent = start({here: "deny"})
     learn(agent)
     assert before(agent)["permissionDecision"] == "deny"
@@ -136,11 +136,11 @@ def test_a_repositorys_file_cannot_enforce(tmp_path: Path):
 
 def test_config_toml_enforces_from_when_it_is_written(tmp_path: Path):
     settings = Settings(tmp_path)
-    assert config.seen_from(settings, None).enforced("a/b") == "advise"
+    assert config.choices_in(settings, None).enforcement("a/b") == "advise"
     (tmp_path / "config.toml").write_text('[enforce]\n"a/b" = "ask"\n"*" = "deny"\n')
-    assert config.seen_from(settings, None).enforced("a/b") == "ask"
-    assert config.seen_from(settings, None).enforced("") == "deny"
-    assert config.load(None, {"MNEMOLOG_HOME": str(tmp_path)}).choices.enforced("a/b") == "ask"
+    assert config.choices_in(settings, None).enforcement("a/b") == "ask"
+    assert config.choices_in(settings, None).enforcement("") == "deny"
+    assert config.load(None, {"MNEMOLOG_HOME": str(tmp_path)}).choices.enforcement("a/b") == "ask"
 
 
 @pytest.mark.parametrize("line", ['enforce = "always"', 'enforce = {"a/b" = "never"}'])

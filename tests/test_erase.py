@@ -169,7 +169,9 @@ def test_what_was_made_of_it_is_stale_in_the_same_build(built, clock: Clock):
 
 def test_what_was_made_of_it_is_not_restored_as_valid(built, clock: Clock):
     told(built, clock)
-    late = commands.told(built.log, "l1", Restored(), clock())  # by who read it before the erasing
+    late = commands.change_event(
+        built.log, "l1", Restored(), clock()
+    )  # by who read it before the erasing
     deeper = Draft(id="l2", content="Ask, then move data at night", source_ids=("l1",))
     built.log.append(
         plans.events_of(
@@ -213,11 +215,11 @@ def test_an_erased_memory_takes_no_more_words_of_who_read_it_before(built, clock
     made = steps.record(lesson, Made(job="distill"), clock(), f"of {SECRET}")
     plan = Planned(job="distill", watermark=log.head(), steps=(made,))
     late = [
-        commands.told(log, "e1", Revised(content=f"The {SECRET} data is here"), clock()),
-        commands.told(log, "e1", Forgotten(reason=SECRET), clock()),
-        commands.told(log, "m01", Superseded(by="e1", reason=SECRET), clock()),
-        commands.told(log, "m01", Linked(target="e1", relation="support"), clock()),
-        commands.rated(log, "e1", 1.0, clock(), SECRET),
+        commands.change_event(log, "e1", Revised(content=f"The {SECRET} data is here"), clock()),
+        commands.change_event(log, "e1", Forgotten(reason=SECRET), clock()),
+        commands.change_event(log, "m01", Superseded(by="e1", reason=SECRET), clock()),
+        commands.change_event(log, "m01", Linked(target="e1", relation="support"), clock()),
+        commands.rating_event(log, "e1", 1.0, clock(), SECRET),
         Event("f2", clock(), Followed(verdict="followed", evidence=SECRET), "e1"),
         Event("j2", clock(), Judged(verdicts={"e1": 1.0}, evidence={"e1": SECRET}), "r2"),
         Event("p2", clock(), Proposed(what="lesson", draft={}, source_ids=("e1",)), "p2"),
@@ -228,15 +230,15 @@ def test_an_erased_memory_takes_no_more_words_of_who_read_it_before(built, clock
     head = log.head()
     for event in late:
         with pytest.raises(NotFound, match="memory 'e1' was erased"):
-            log.append([commands.told(log, "m02", Pinned(), clock()), event])
+            log.append([commands.change_event(log, "m02", Pinned(), clock()), event])
     assert log.head() == head
     assert not [name for name in holding(built) if name.startswith("log.sqlite")]
-    log.append([commands.told(log, "m01", Forgotten(reason="it is another's"), clock())])
+    log.append([commands.change_event(log, "m01", Forgotten(reason="it is another's"), clock())])
 
 
 def test_what_was_written_before_the_erasing_can_be_sent_again(built, clock: Clock):
     told(built, clock)
-    event = commands.told(built.log, "e1", Revised(importance=0.5), clock())
+    event = commands.change_event(built.log, "e1", Revised(importance=0.5), clock())
     built.log.append([event])
     erasing.erase(built.log, ["e1"], clock())
     assert [one.is_new for one in built.log.append([event])] == [False]

@@ -423,7 +423,7 @@ def test_what_was_made_of_what_was_made_is_made_of_it(built, clock: Clock):
     commands.record(built.log, Draft(id="e1", content=TEXT), clock())
     record("i1", "e1")
     record("i2", "m01", "i1")
-    assert set(erasing.made_of(built.log, ["e1"])) == {"i1", "i2"}
+    assert set(erasing.derivatives(built.log, ["e1"])) == {"i1", "i2"}
     found = erased("e1", "--with-derived")
     assert set(found["ids"]) == {"e1", "i1", "i2"} and found["made"] == []
 

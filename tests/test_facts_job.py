@@ -44,7 +44,7 @@ def memories(log: EventLog) -> dict[str, Memory]:
 
 def of_turn(text: str, **fields: Any) -> Memory:
     """Return a memory as it is recorded of a turn."""
-    event = commands.recorded(Draft(id="t", content=text, kind="raw_turn", **fields), NOW)
+    event = commands.memory_event(Draft(id="t", content=text, kind="raw_turn", **fields), NOW)
     fold = Fold()
     fold.apply(event)
     return fold.rows["t"]

@@ -74,7 +74,7 @@ def test_events_come_back_in_order_numbered_from_one(log: EventLog):
 def test_an_event_comes_back_as_it_went_in(log: EventLog):
     event = Event("e", NOW, Pinned(pinned=False), "m", "acme/web", "s1", "codex", "tool")
     appended = log.append([event])[0]
-    assert list(log.read()) == [appended.event] == [event.numbered(1)]
+    assert list(log.read()) == [appended.event] == [event.with_seq(1)]
 
 
 def test_read_gives_what_lies_between_two_numbers(log: EventLog):
@@ -271,7 +271,7 @@ def test_about_gives_the_events_of_one_memory(log: EventLog):
 
 def test_known_and_matching_look_ids_up(log: EventLog):
     log.append([memory("ab1"), memory("ab2"), Event("ab3", NOW, Forgotten(), "ab1")])
-    assert log.known_ids(["ab1", "ab3", "zz"]) == {"ab1", "ab3"}
+    assert log.present_ids(["ab1", "ab3", "zz"]) == {"ab1", "ab3"}
     assert log.ids_with_prefix("ab") == ["ab1", "ab2"]  # ab3 is no memory
     assert log.ids_with_prefix("%") == []
 
@@ -372,10 +372,10 @@ def test_events_whose_check_objects_are_not_written(log: EventLog):
     log.append([Event("m1", NOW, Recorded(content="Use uv, never pip"), "m1")])
     change = Event("r1", NOW, Revised(importance=0.5), "m1")
     with pytest.raises(ChangedSince, match="m1"):
-        log.append([change], [checks.unchanged("m1", {2})])
+        log.append([change], [checks.require_unchanged("m1", {2})])
     assert log.head() == 1
-    assert log.append([change], [checks.unchanged("m1", {1})])[0].is_new
-    assert not log.append([change], [checks.unchanged("m1", {1}, "r1")])[0].is_new
+    assert log.append([change], [checks.require_unchanged("m1", {1})])[0].is_new
+    assert not log.append([change], [checks.require_unchanged("m1", {1}, "r1")])[0].is_new
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_an_id_that_is_to_be_alone_has_no_other_that_begins_so(
     else:
         with pytest.raises(IdempotencyMismatch):
             log.append([event], [checks.alone(id_, beginning)])
-    assert (id_ in log.known_ids([id_])) is fits
+    assert (id_ in log.present_ids([id_])) is fits
 
 
 def test_the_newest_change_of_a_memory_is_none_of_what_was_told_of_it(log: EventLog):

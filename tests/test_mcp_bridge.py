@@ -17,7 +17,7 @@ from mcp_client import ENVELOPE, META, MODERN, message
 
 from store.home.config import Settings
 from store.home.files import replace_file
-from store.home.registry import Server, running
+from store.home.registry import Server, live_server
 
 BRIDGE = ROOT / "serve" / "mcp_bridge.py"
 LATEST_S = 60.0
@@ -117,12 +117,12 @@ def test_it_starts_the_server_and_finds_the_one_that_takes_its_place(home: Path)
     pipe = Pipe(home)
     assert pipe.ask("initialize", INITIALIZE["params"])["result"]["serverInfo"]
     pipe.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-    first = running(Settings(home))
+    first = live_server(Settings(home))
     assert first is not None
     id_ = pipe.call("remember", content="We deploy to eu-west-1")["id"]
     said("stop")
     assert pipe.call("recall", query="where do we deploy?")["memories"][0]["id"] == id_
-    second = running(Settings(home))
+    second = live_server(Settings(home))
     assert second is not None and second.pid != first.pid
     assert pipe.end() == []
 

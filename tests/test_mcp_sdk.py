@@ -13,7 +13,7 @@ import pytest
 from background import ROOT, end, said
 
 from store.home.config import Settings
-from store.home.registry import HOST, running
+from store.home.registry import HOST, live_server
 
 pytest.importorskip("mcp", reason="the MCP SDK is not installed: `pip install mcp`")
 from mcp import Client, MCPError
@@ -49,7 +49,7 @@ async def connected(home: Path, way: str, era: str) -> AsyncIterator[Client]:
         async with Client(stdio_client(command), mode=era) as client:
             yield client
         return
-    found = running(Settings(home))
+    found = live_server(Settings(home))
     assert found is not None
     token = {"Authorization": f"Bearer {(home / 'token').read_text()}"}
     url = f"http://{HOST}:{found.port}/mcp"

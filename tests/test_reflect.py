@@ -298,7 +298,7 @@ def test_no_group_is_larger_than_allowed():
 
 
 def finding(*texts: str) -> Finding:
-    drafts = [commands.recorded(Draft(content=said), NOW) for said in texts]
+    drafts = [commands.memory_event(Draft(content=said), NOW) for said in texts]
     nothing = dict.fromkeys(Memory.__struct_fields__)
     sources = tuple(
         Memory(**nothing | {"id": one.id, "content": said, "created_at": NOW})

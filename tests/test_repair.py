@@ -89,7 +89,7 @@ def test_every_event_with_a_true_hash_is_saved_and_the_rest_is_named(wrecked: Pa
         assert first <= 47 + 30 <= last and log_queries.row_count(log) == log.head() - (
             last - first + 1
         )
-        assert log.known_ids(["m00", "n0", "n59"]) == {"m00", "n0", "n59"}
+        assert log.present_ids(["m00", "n0", "n59"]) == {"m00", "n0", "n59"}
         (appended,) = log.append([Event("next", NOW, Recorded(content="x"), "next")])
         assert appended.event.seq == log.head()
     kept = [path.read_bytes() for path in salvage.folder_of(wrecked).glob("log.sqlite-*")]
@@ -121,7 +121,9 @@ def test_events_behind_a_damaged_frame_are_saved(built, tmp_path: Path, home: Pa
     (done,) = repair(Settings(home), NOW, may_touch_log=True)
     assert done.how.endswith("lost: none")
     with EventLog(built.log.path) as log:
-        assert log.known_ids([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
+        assert log.present_ids([f"n{number}" for number in range(20)]) == {
+            f"n{n}" for n in range(20)
+        }
         assert integrity.problems(log) == [] and integrity.gaps(log) == []
 
 
@@ -138,7 +140,9 @@ def test_events_in_the_write_ahead_file_of_an_emptied_log_are_saved(built, home:
         EventLog(built.log.path)
     assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
     with EventLog(built.log.path) as log:
-        assert log.known_ids([f"n{number}" for number in range(20)]) == {f"n{n}" for n in range(20)}
+        assert log.present_ids([f"n{number}" for number in range(20)]) == {
+            f"n{n}" for n in range(20)
+        }
 
 
 @pytest.mark.parametrize("column", ["id", "at", "sha256"])

@@ -95,7 +95,7 @@ def recalled(
 
 
 def folded(events: list[Event], until: int | None = None, previous: Previous | None = None) -> Any:
-    numbered = [one.numbered(seq) for seq, one in enumerate(events, 1)]
+    numbered = [one.with_seq(seq) for seq, one in enumerate(events, 1)]
     end = len(events) if until is None else until
     inputs = Inputs(end, lambda after: iter(numbered[after:end]))
     return build_checked(ROUTES_PROJECTION, inputs, previous)

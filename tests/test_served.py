@@ -11,7 +11,7 @@ import pytest
 from test_server import ROOT, Server, Start, start
 
 from store.home.config import Choices, Settings
-from store.home.registry import registered
+from store.home.registry import read_registry
 
 __all__ = ["start"]  # the fixture of test_server
 
@@ -97,7 +97,7 @@ def test_a_server_under_other_settings_is_not_asked(server: Server):
 
 
 def test_what_decides_an_answer_is_known_of_a_server(server: Server):
-    assert registered(Settings(server.home)).answers_by == Choices().answers_by
+    assert read_registry(Settings(server.home)).answers_by == Choices().answers_by
     for name, value in (("top_k", 9), ("embedder", "x"), ("layers", ("parts",))):
         assert Choices(**{name: value}).answers_by != Choices().answers_by
     assert Choices(port=1, tenant="other", project="x").answers_by == Choices().answers_by

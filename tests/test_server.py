@@ -21,7 +21,7 @@ import pytest
 
 from serve.app import MAX_BODY
 from store.home.config import Settings
-from store.home.registry import running
+from store.home.registry import live_server
 from store.home.tenant import tenant
 from store.log import commands
 from store.log.commands import Draft
@@ -151,17 +151,17 @@ def test_the_registry_tells_where_it_is_and_goes_with_it(start: Start, number: i
     server = start().ready()
     registered = json.loads((server.home / "server.json").read_bytes())
     assert (registered["pid"], registered["port"]) == (server.process.pid, server.port)
-    assert running(Settings(server.home)).port == server.port
+    assert live_server(Settings(server.home)).port == server.port
     assert server.end(number) == 0
     assert not (server.home / "server.json").exists()
-    assert running(Settings(server.home)) is None
+    assert live_server(Settings(server.home)) is None
 
 
 def test_a_second_server_of_a_home_is_refused_and_harms_nothing(start: Start):
     server, second = start().ready(), start()
     assert second.process.wait(timeout=20) != 0
     assert f"already runs on port {server.port}" in second.said()
-    assert running(Settings(server.home)).pid == server.process.pid
+    assert live_server(Settings(server.home)).pid == server.process.pid
     assert server.ask("/health")[0] == 200
 
 
@@ -191,7 +191,7 @@ def test_a_port_another_program_took_over_is_not_mistaken_for_a_server(start: St
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind(("127.0.0.1", killed.port))
         other.listen()
-        assert running(Settings(killed.home)) is None
+        assert live_server(Settings(killed.home)) is None
 
 
 @posix

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from store.home import tenant as tenants
 from store.home.errors import InvalidName, NotFound
-from store.home.projects import checked_project, git_root, project_of
+from store.home.projects import check_project, git_root, project_of
 from store.home.tenant import Tenant
 from store.log.event_log import EventLog
 
@@ -94,13 +94,13 @@ def test_two_tenants_share_no_file(tenant: Tenant, home: Path):
 
 @pytest.mark.parametrize("name", ["github.com/pallets/flask", "web@0a1b2c3d", "~me/x", "c++"])
 def test_a_projects_name_is_kept_as_given(name: str):
-    assert checked_project(name) == name
+    assert check_project(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/../b", "/abs", ".git", "a b", "a\x00b", "a" * 201])
 def test_a_projects_name_is_no_path_out(name: str):
     with pytest.raises(InvalidName, match="no project's name"):
-        checked_project(name)
+        check_project(name)
 
 
 REMOTES = [
@@ -163,7 +163,7 @@ def test_without_a_remote_it_is_the_folder_and_a_digest_of_its_path(tmp_path: Pa
     name, digest = project_of(one).split("@")
     assert name == "my-web" and len(digest) == 8
     assert project_of(one) != project_of(other)
-    assert checked_project(project_of(one)) == project_of(one)
+    assert check_project(project_of(one)) == project_of(one)
 
 
 @needs_git

@@ -78,7 +78,7 @@ def test_a_token_is_printed_alone_and_once(home: Path):
     done = run(*words, "--name", "ci")
     text = done.stdout.strip()
     (kept,) = tokens.every(home)
-    assert tokens.opened_by(text, (kept,), kept.created_at) == kept
+    assert tokens.find_active(text, (kept,), kept.created_at) == kept
     assert kept.expires_at is not None
     assert kept.expires_at - kept.created_at == 90 * 86_400_000_000
     listed = run("tokens", "list").stdout
@@ -90,7 +90,7 @@ def test_a_token_is_revoked_twice_alike(home: Path):
     first, again = (told("tokens", "revoke", made["id"]) for _ in range(2))
     assert first == again and first["state"] == "revoked"
     assert told("tokens", "list", "--tenant", "default") == {"tokens": []}
-    assert tokens.opened_by(made["token"], tokens.every(home), 0) is None
+    assert tokens.find_active(made["token"], tokens.every(home), 0) is None
 
 
 @pytest.mark.parametrize(

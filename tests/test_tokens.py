@@ -99,7 +99,7 @@ def test_many_who_make_and_revoke_at_once_lose_nothing(home: Path):
             gone, _ = made(home)
             tokens.revoke(home, gone.id, NOW)
             texts.append(text)
-            assert tokens.opened_by(text, tokens.every(home), NOW) == kept
+            assert tokens.find_active(text, tokens.every(home), NOW) == kept
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for one in threads:
@@ -109,7 +109,7 @@ def test_many_who_make_and_revoke_at_once_lose_nothing(home: Path):
     every = tokens.every(home)
     assert len(every) == 40
     assert len([one for one in every if one.state(NOW) == "active"]) == len(texts) == 20
-    assert all(tokens.opened_by(one, every, NOW) for one in texts)
+    assert all(tokens.find_active(one, every, NOW) for one in texts)
 
 
 def test_another_process_may_change_the_file(
@@ -227,7 +227,7 @@ def test_what_an_earlier_version_left_open_of_a_revoked_maker_is_ended(home: Pat
     kept[0]["revoked_at"] = NOW
     left = kept if is_listed else kept[1:]
     replace_file(home / "tokens.json", msgspec.json.encode({"tokens": left}))
-    assert tokens.opened_by(text, tokens.every(home), NOW) is None
+    assert tokens.find_active(text, tokens.every(home), NOW) is None
 
 
 def test_all_of_a_tenant_are_revoked_together(home: Path):

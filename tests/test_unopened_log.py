@@ -144,7 +144,7 @@ def test_recall_answers_says_so_and_recovers_by_itself(
     assert notice.startswith("the log cannot be read: answers know events up to 46, the last build")
     assert str(closed.log) in notice and "`mnemolog doctor --repair`" in notice
     with pytest.raises(LogError):
-        opened.get("default").log.append(commands.recorded_all([Draft(content="new")], NOW))
+        opened.get("default").log.append(commands.memory_events([Draft(content="new")], NOW))
     mend(closed.log, whole)
     one = opened.get("default")
     assert one.reader.poll()
@@ -220,7 +220,7 @@ def test_while_an_erasing_is_not_ended_nothing_comes_from_what_was_published_bef
     served: Callable[[], OpenTenants], closed: Tenant
 ):
     with EventLog(closed.log) as log:
-        replace_file(closed.erasing, b"{}")
+        replace_file(closed.erasure_file, b"{}")
         erasing.erase(log, ["m00"], NOW)
     whole = closed.log.read_bytes()
     _no_database(closed.log)

@@ -21,7 +21,7 @@ from store.home.errors import InvalidInput
 from store.home.instants import moment
 from store.home.tenant import find_tenant
 from store.log import event_kinds
-from store.log.commands import Draft, bounded_tags
+from store.log.commands import Draft, limit_tags
 from store.log.event_kinds import Made, MemoryKind, Revised, Step, What
 from store.log.events import Event
 from store.memories.memory import Memory
@@ -72,7 +72,7 @@ def refresh(
 def new_proposals(context: Context) -> list[Event]:
     """Return the proposals that are new and that nobody said no to, one of a memory at a time."""
     known = recommendations.every(context.log)
-    declined = recommendations.rejected_before(known)
+    declined = recommendations.rejections(known)
     busy = {id_ for one in known if one.state == "pending" for id_ in one.source_ids}
     found: list[Event] = []
     for search in (find_unused, find_near_duplicates, find_helpful, find_unclear):
@@ -284,7 +284,7 @@ def _part_step(context: Context, memory: Memory, point: str, lead: str) -> Step:
         content=point,
         context=" ".join(filter(None, (lead, memory.context))) or None,
         kind=msgspec.convert(memory.kind, MemoryKind),
-        tags=bounded_tags(memory.tags),
+        tags=limit_tags(memory.tags),
         source="recommend",
         source_ids=(memory.id,),
         created_by=memory.created_by,

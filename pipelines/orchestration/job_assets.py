@@ -111,7 +111,7 @@ def _unknown(log: EventLog, plan: Plan) -> dict[str, tuple[str, ...]]:
     made = {one.subject: one for one in plan.body.steps if one.event == "recorded"}
     sources = {id_: tuple(one.body.get("source_ids", ())) for id_, one in made.items()}
     asked = {source for some in sources.values() for source in some}
-    known = log.known_ids(sorted(asked)) | made.keys()
+    known = log.present_ids(sorted(asked)) | made.keys()
     return {
         id_: missing
         for id_, some in sources.items()

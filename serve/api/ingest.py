@@ -15,7 +15,7 @@ from serve.api.preconditions import IDEMPOTENCY_KEY, MARK, idempotency_key
 from serve.reader.request_fields import ProjectName, TenantName
 from serve.reports.listing import Position
 from store.home.instants import new_id
-from store.home.projects import named_project
+from store.home.projects import optional_project
 from store.ingest.batch import MAX_ITEMS, Batch, Turn, make_batch, turn_drafts
 from store.ingest.job_queue import Queue
 from store.ingest.queue_file import Job, Outcome, State, job_fields
@@ -139,7 +139,7 @@ def ingest(call: Call[Nothing, NewJob]) -> Reply:
 
 
 def _batch(id_: str, now: int, asked: NewJob) -> Batch:
-    project = named_project(asked.project)
+    project = optional_project(asked.project)
     whose = {"project": project, "session": asked.session, "agent": asked.agent}
     drafts = [_whose(draft, whose) for draft in asked.memories]
     return make_batch(id_, now, drafts, turn_drafts(asked.turns, **whose))

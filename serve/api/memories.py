@@ -25,7 +25,7 @@ from serve.reports import memory_detail
 from serve.reports.memory_detail import full_json_by_id
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import ChangedSince, InvalidInput, NotFound
-from store.home.projects import named_project
+from store.home.projects import optional_project
 from store.log import commands, log_queries
 from store.log.commands import Change
 from store.log.event_kinds import (
@@ -61,7 +61,7 @@ def record(call: Call[Nothing, NewMemory]) -> Reply:
     if draft.id is None:
         draft = structs.replace(draft, id=own)
     log = call.tenant.log
-    [appended] = log.append([commands.recorded(draft, call.now)], first_use_check(own))
+    [appended] = log.append([commands.memory_event(draft, call.now)], first_use_check(own))
     event = appended.event
     seq = event.seq if appended.is_new else log_queries.newest_change(log, event.id)
     return Reply(
@@ -77,7 +77,7 @@ def record_batch(call: Call[Nothing, NewMemories]) -> Reply:
     for number in unnamed:
         drafts[number] = structs.replace(drafts[number], id=key and key.id(f"memories/{number}"))
     own = drafts[unnamed[0]].id if unnamed else None
-    done = call.tenant.log.append(commands.recorded_all(drafts, call.now), first_use_check(own))
+    done = call.tenant.log.append(commands.memory_events(drafts, call.now), first_use_check(own))
     said = AllAcknowledged(memories=tuple(map(_acknowledge, done)))
     return Reply(said, HTTPStatus.CREATED, replay_header(own, done))
 
@@ -109,7 +109,7 @@ def show_history(call: Call[InTenant, Nothing]) -> Reply:
 
 
 def show_key_history(call: Call[InProject, Nothing]) -> Reply:
-    key, project = call.path["key"], named_project(call.query.project)
+    key, project = call.path["key"], optional_project(call.query.project)
     found = call.tenant.reader.answer(lambda view: memory_detail.history_of_key(view, key, project))
     if not found:
         raise NotFound(f"no memory has the key {key!r}")
@@ -230,7 +230,7 @@ def revise(call: Call[Nothing, ChangedMemory]) -> Reply:
         changes.append(Pinned(pinned=asked.pinned))
     if not changes:
         raise InvalidInput("give at least one change: one field of the memory, or `pinned`")
-    events = [commands.told(log, call.path["id"], one, call.now) for one in changes]
+    events = [commands.change_event(log, call.path["id"], one, call.now) for one in changes]
     done = log.append(events, preconditions.unchanged_check(call))
     return memory_reply(call.tenant, call.path["id"], done[-1].event.seq)
 
@@ -241,7 +241,9 @@ def forget(call: Call[OfForgetting, Nothing]) -> Reply:
     if memory is None:
         raise NotFound(f"no memory {id_!r}")
     if memory.state != FORGOTTEN:
-        event = commands.told(tenant.log, id_, Forgotten(reason=call.query.reason), call.now)
+        event = commands.change_event(
+            tenant.log, id_, Forgotten(reason=call.query.reason), call.now
+        )
         tenant.log.append([event], preconditions.unchanged_check(call))
     else:
         seqs = preconditions.expected_seqs(call)
@@ -289,7 +291,7 @@ def _append_change(
 ) -> tuple[Appended, dict[str, str]]:
     """Append one change, once for each idempotency key; return it and the headers to send."""
     log, own = call.tenant.log, derive_id(call, place)
-    event = commands.told(log, call.path["id"], change, call.now, own)
+    event = commands.change_event(log, call.path["id"], change, call.now, own)
     [done] = log.append([event], (*first_use_check(own), *preconditions.unchanged_check(call, own)))
     return done, replay_header(own, [done])
 

@@ -26,7 +26,7 @@ from serve.reader.filters import Filter
 from serve.reader.request_fields import ProjectName
 from serve.reports.listing import Listing, Sort, State, all_memory_fields, page
 from store.home.errors import NotReady
-from store.home.projects import checked_project, named_project
+from store.home.projects import check_project, optional_project
 from store.importers.jsonl import Exported
 from store.log.event_kinds import Key, MemoryKind, Tag, Tier
 from store.maintenance.export import export
@@ -81,7 +81,7 @@ def _listing(query: OfMemories, now: int) -> Listing:
     since, until = period(query.since, query.until, now)
     those = Filter(
         now=now,
-        project=checked_project(query.project) if query.project else query.project,
+        project=check_project(query.project) if query.project else query.project,
         since=since,
         until=until,
         **{name: getattr(query, name.removesuffix("s")) for name in FILTERS},
@@ -126,7 +126,7 @@ class OfExport(InTenant, frozen=True, kw_only=True):
 
 def export_memories(call: Call[OfExport, Nothing]) -> Reply:
     query = call.query
-    project = named_project(query.project)
+    project = optional_project(query.project)
     lines = export(call.tenant.log, call.now, all_states=query.all_states, project=project)
     chunks, exports = _chunks(lines), call.service.exports
     if not exports.acquire(blocking=False):

@@ -56,7 +56,7 @@ def unchanged_check(call: Call[Any, Any], event_id: str | None = None) -> tuple[
     `event_id` is that of a keyed request, which is carried out once.
     """
     seqs = expected_seqs(call)
-    return () if seqs is None else (checks.unchanged(call.path["id"], seqs, event_id),)
+    return () if seqs is None else (checks.require_unchanged(call.path["id"], seqs, event_id),)
 
 
 def is_cached(call: Call[Any, Any], current: str) -> bool:

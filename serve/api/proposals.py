@@ -13,7 +13,7 @@ from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.parameters import InProject, InTenant
 from serve.reader.request_fields import Reason, TenantName
 from serve.reports import proposal_rendering
-from store.home.projects import named_project
+from store.home.projects import optional_project
 from store.plans import proposals
 from store.plans.proposals import Sort, State
 
@@ -41,7 +41,7 @@ class Rejection(Answered, frozen=True, kw_only=True):
 
 def list_proposals(call: Call[OfProposals, Nothing]) -> Reply:
     query = call.query
-    project = named_project(query.project)
+    project = optional_project(query.project)
     category = query.category or query.sort
     found = [
         one

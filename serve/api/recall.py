@@ -29,7 +29,7 @@ from serve.api.preconditions import derive_id, first_use_check, replay_header
 from serve.recall.request import RateRequest, RecallRequest, answer
 from serve.reports.listing import Position
 from serve.reports.receipts import receipt_fields, receipt_summary
-from store.home.projects import named_project
+from store.home.projects import optional_project
 from store.log import commands, receipts
 from store.log.event_kinds import Id
 from store.log.receipts import Wanted
@@ -49,7 +49,7 @@ def rate(call: Call[Nothing, RateRequest]) -> Reply:
     tenant, asked = call.tenant, call.body
     own = derive_id(call, "rated")
     tenant.notes.write()  # the recall that is rated may be the one just answered
-    event = commands.rated(
+    event = commands.rating_event(
         tenant.log, asked.id, asked.verdict, call.now, asked.reason, event_id=own
     )
     done = tenant.log.append([event], first_use_check(own))
@@ -126,7 +126,7 @@ def list_receipts(call: Call[OfReceipts, Nothing]) -> Reply:
     wanted = Wanted(
         since=since,
         until=until,
-        project=named_project(query.project),
+        project=optional_project(query.project),
         session=query.session,
         memory=query.memory,
         silent=query.silent,

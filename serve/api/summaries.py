@@ -27,7 +27,7 @@ from serve.reader.view import View
 from serve.reports import conflicts, graph_views, overviews
 from serve.reports.overviews import memory_item
 from store.home.instants import moment
-from store.home.projects import named_project
+from store.home.projects import optional_project
 from store.log.event_kinds import GoalStatus
 
 # Facts: what is known of each entity, from when until when; and what cannot hold together.
@@ -52,7 +52,7 @@ class OfConflicts(InProject, frozen=True, kw_only=True):
 
 def list_facts(call: Call[OfFacts, Nothing]) -> Reply:
     query, now = call.query, call.now
-    project = named_project(query.project)
+    project = optional_project(query.project)
     asked = parse_moment("as_of", query.as_of, now)
     at = None if query.all else asked or now
     found = call.tenant.reader.answer(lambda view: conflicts.all_facts(view, project))
@@ -63,7 +63,7 @@ def list_facts(call: Call[OfFacts, Nothing]) -> Reply:
 
 def list_conflicts(call: Call[OfConflicts, Nothing]) -> Reply:
     query, now, tenant = call.query, call.now, call.tenant
-    project = named_project(query.project)
+    project = optional_project(query.project)
     found, is_all = tenant.reader.answer(
         lambda view: conflicts.conflicts(view, tenant.log, now, project)
     )
@@ -117,7 +117,7 @@ class OfGoals(InProject, frozen=True, kw_only=True):
 
 def list_goals(call: Call[OfGoals, Nothing]) -> Reply:
     query, now = call.query, call.now
-    asked = Filter(now, named_project(query.project))
+    asked = Filter(now, optional_project(query.project))
 
     def of(view: View) -> dict[str, object]:
         chains = goals.milestone_chains(view, asked)
@@ -190,7 +190,7 @@ def show_digest(call: Call[OfPeriod, Nothing]) -> Reply:
     since, until = period(query.since, query.until, now)
     asked = Filter(
         now,
-        named_project(query.project),
+        optional_project(query.project),
         since=now - DIGEST_US if since is None else since,
         until=now if until is None else until,
     )
@@ -199,7 +199,7 @@ def show_digest(call: Call[OfPeriod, Nothing]) -> Reply:
 
 
 def _filter(call: Call[Any, Nothing]) -> Filter:
-    return Filter(call.now, named_project(call.query.project))
+    return Filter(call.now, optional_project(call.query.project))
 
 
 OPERATIONS = (

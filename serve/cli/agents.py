@@ -18,7 +18,7 @@ from serve.cli.environment import Environment
 from serve.formatting import size
 from store.home.config import is_off
 from store.home.errors import InvalidInput, MnemologError, NotFound
-from store.home.projects import checked_project
+from store.home.projects import check_project
 from store.log.event_kinds import Recorded
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
 
     settings = context.obj.settings()
     if project is not None:
-        checked_project(project)
+        check_project(project)
     with environment.open_log(settings) as log:
         found = _statistics(settings, log, project)
         if as_json:
@@ -419,7 +419,7 @@ def _draft_id(log: "EventLog", waiting: list[str], prefix: str) -> str:
         return found[0]
     if found:
         raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more letters of the id")
-    if log.known_ids([prefix]):
+    if log.present_ids([prefix]):
         return prefix  # answered before: saying it again says how
     raise NotFound(f"no statement or draft {prefix!r}: `mnemolog lessons` lists them")
 

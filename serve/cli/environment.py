@@ -19,7 +19,7 @@ from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import ConfigError, InvalidInput, LogReadOnly
 from store.home.files import make_folder
-from store.home.projects import checked_project, project_of
+from store.home.projects import check_project, project_of
 from store.home.tenant import Tenant
 from store.log.event_log import EventLog
 
@@ -137,7 +137,7 @@ def project_or_default(settings: Settings, given: str | None, *, none: bool) -> 
     if none:
         return None
     name = given or settings.choices.project
-    return checked_project(name) if name else project_of(Path.cwd())
+    return check_project(name) if name else project_of(Path.cwd())
 
 
 def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
@@ -160,9 +160,9 @@ _PATIENCE_S = 10.0
 
 def recall_from_server(settings: Settings, question: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return what a server recalls that was started under these settings; None where none does."""
-    from store.home.registry import registered
+    from store.home.registry import read_registry
 
-    server = registered(settings)
+    server = read_registry(settings)
     if server is None or server.answers_by != settings.choices.answers_by:
         return None
     return _ask_server(settings, "POST", "/v1/recall", question)

@@ -147,7 +147,7 @@ def _select(
         log, erase.EraseRequest(tuple(dict.fromkeys(memories)), texts=texts)
     )
     if with_derived:
-        wanted += erasing.made_of(log, wanted)
+        wanted += erasing.derivatives(log, wanted)
     return erase.EraseRequest(
         tuple(dict.fromkeys(wanted)), tuple(dict.fromkeys(events)), texts, also_quotes
     )

@@ -13,7 +13,7 @@ from serve.cli.environment import Environment
 from store.home.config import Settings
 from store.home.errors import LogError, QueueFull
 from store.home.instants import isoformat
-from store.home.projects import checked_project
+from store.home.projects import check_project
 from store.ingest.queue_file import STATES, job_fields
 from store.log.event_log import EventLog
 
@@ -70,7 +70,7 @@ def add(env: Environment, /, file: Path, project: str | None, as_json: bool) -> 
     from store.importers.jsonl import drafts
 
     settings = env.settings()
-    belongs = checked_project(project) if project is not None else None
+    belongs = check_project(project) if project is not None else None
     source = standard_input() if str(file) == "-" else file
     with environment.open_or_make(settings) as log:
         queue = _queue(settings)

@@ -10,7 +10,7 @@ from serve import formatting
 from serve.cli import environment, learn, output
 from serve.cli.environment import Environment
 from store.home.instants import isoformat
-from store.home.projects import checked_project
+from store.home.projects import check_project
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def list_facts(
     if as_of is not None and is_all:
         raise click.UsageError("--as-of lists what was true then: omit --all")
     if project is not None:
-        checked_project(project)
+        check_project(project)
     settings = env.settings()
     now = environment.now()
     then = formatting.parse_time_point(as_of, now) if as_of else None
@@ -205,7 +205,7 @@ def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:
     links, texts that differ in one value only, and memories about a file that has changed.
     """
     if project is not None:
-        checked_project(project)
+        check_project(project)
     settings = env.settings()
     now = environment.now()
     with environment.open_log(settings) as log:

@@ -144,7 +144,7 @@ def _apply_changes(choices: Choices, changes: tuple[str, ...], profile: str | No
         if not equals:
             raise click.UsageError(f"--set {change}: write KEY=VALUE, as in fusion=rrf")
         given[name] = value
-    return config.changed(choices, given | ({"profile": profile} if profile else {}))
+    return config.change_choices(choices, given | ({"profile": profile} if profile else {}))
 
 
 def _run(

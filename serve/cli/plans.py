@@ -11,7 +11,7 @@ from serve.cli import environment, output
 from serve.cli.environment import Environment
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
-from store.home.projects import checked_project
+from store.home.projects import check_project
 from store.log.event_kinds import Job
 from store.log.event_log import EventLog
 from store.plans.recommendations import Recommendation
@@ -196,7 +196,7 @@ def recommendations(
     if dry_run and not refresh:
         raise click.UsageError("--dry-run requires --refresh")
     if project is not None:
-        checked_project(project)
+        check_project(project)
     new = _refresh(context.obj, project, dry_run=dry_run) if refresh else []
     if dry_run:
         _print_new(new, as_json=as_json)

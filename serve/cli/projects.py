@@ -14,7 +14,7 @@ from store.home.config import Settings
 from store.home.errors import InvalidInput, NotFound
 from store.home.instants import isoformat
 from store.home.pauses import Pause, Scope
-from store.home.projects import checked_project, project_of
+from store.home.projects import check_project, project_of
 
 
 @click.group(
@@ -65,10 +65,10 @@ def refuse(env: Environment, /, as_json: bool) -> None:
 
 def _nearest_project(env: Environment) -> tuple[Settings, str]:
     """Return the settings, and the project that the nearest file names; raise NotFound."""
-    settings, name = env.settings(), config.named_by_files(Path.cwd())
+    settings, name = env.settings(), config.project_in_files(Path.cwd())
     if name is None:
         raise NotFound("no .mnemolog.toml in this repository names a project")
-    return settings, checked_project(name)
+    return settings, check_project(name)
 
 
 def _print_project(settings: Settings, *, as_json: bool) -> None:
@@ -131,7 +131,7 @@ def pause(
     until = at + formatting.parse_span(span) * 1_000_000 if span else None
     made = pauses.pause(settings.home, scope, name, at, until)
     if as_json:
-        output.emit(pauses.shown(made))
+        output.emit(pauses.pause_fields(made))
         return
     ends = f" until {isoformat(until)}" if until else ""
     output.say(f"paused {output.clean(made.what)}{ends}: nothing is recorded")
@@ -167,7 +167,7 @@ def resume(
     left = [one for one in pauses.read(settings.home) if one.holds(at)]
     if as_json:
         output.emit(
-            {"resumed": [pauses.shown(one) for one in ended], "paused": _print_pauses(left)}
+            {"resumed": [pauses.pause_fields(one) for one in ended], "paused": _print_pauses(left)}
         )
         return
     for one in ended:
@@ -179,7 +179,7 @@ def resume(
 
 
 def _print_pauses(found: list[Pause]) -> list[dict[str, object]]:
-    return [pauses.shown(one) for one in found]
+    return [pauses.pause_fields(one) for one in found]
 
 
 def _pause_target(
@@ -195,7 +195,7 @@ def _pause_target(
             raise InvalidInput("--session is empty: give the id that the host shows")
         return "session", session
     name = project or settings.choices.project
-    found = checked_project(name) if name else project_of(Path.cwd())
+    found = check_project(name) if name else project_of(Path.cwd())
     if found is None:
         raise InvalidInput(
             "this folder is not in a repository: use --directory . or --project NAME"

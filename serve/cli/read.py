@@ -9,7 +9,7 @@ from serve import formatting
 from serve.cli import environment, output
 from serve.cli.environment import Environment
 from store.home.errors import NotFound
-from store.home.projects import checked_project
+from store.home.projects import check_project
 from store.log.event_kinds import MEMORY_KINDS
 from store.log.event_log import EventLog
 
@@ -130,7 +130,7 @@ def list_(
     """List memories, newest first."""
     settings = env.settings()
     if project is not None:
-        checked_project(project)
+        check_project(project)
     if as_of is not None and state != "active":
         raise click.UsageError("--as-of lists what was active then: omit --state")
     at = environment.now()

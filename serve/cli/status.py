@@ -50,13 +50,13 @@ def status(env: Environment, /, as_json: bool) -> None:
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
     from store.home import failures
     from store.home.errors import NoManifest, SnapshotDamaged
-    from store.home.registry import running
+    from store.home.registry import live_server
     from store.maintenance import checkup, quarantine
     from store.snapshots import manifest as manifests
 
     gone = integrity.head_gap(log)
     head = log.head()
-    server = running(settings)
+    server = live_server(settings)
     refusal = manifests.last_refusal(tenant)
     found: dict[str, Any] = {
         "tenant": tenant.name,

@@ -168,7 +168,7 @@ def _delete_over_http(settings: Settings, name: str) -> "Deleted":
     """Delete a tenant; a running server of the home does it itself, as it has the tenant open."""
     from store.home import registry
 
-    if (server := registry.running(settings)) is not None:
+    if (server := registry.live_server(settings)) is not None:
         return _delete_by_server(settings, server, name)
     with registry.sole(settings):  # and none starts meanwhile
         place, tokens = tenants_.delete_tenant(settings, name, environment.now())

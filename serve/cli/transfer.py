@@ -15,7 +15,7 @@ from serve.cli import environment, output, processes
 from serve.cli.environment import Environment
 from store.home.errors import SourceError
 from store.home.instants import isoformat
-from store.home.projects import checked_project
+from store.home.projects import check_project
 from store.importers.transcript_hosts import TRANSCRIPT_HOSTS
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def jsonl(
 
     settings, now = env.settings(), environment.now()
     source = standard_input() if str(file) == "-" else file
-    belongs = checked_project(project) if project is not None else None
+    belongs = check_project(project) if project is not None else None
     if dry_run:
         has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
         with environment.open_log(settings) if has_log else nullcontext() as log:
@@ -169,7 +169,7 @@ def _transcripts(host: "TranscriptHost") -> click.Command:
         as_json: bool,
     ) -> None:
         source = host.place(environment.machine().folder) if path is None else path.expanduser()
-        belongs = checked_project(project) if project is not None else None
+        belongs = check_project(project) if project is not None else None
         if dry_run:
             _survey(env, host, source, belongs, as_json=as_json)
         else:
@@ -355,7 +355,7 @@ def _import(
 
     settings = env.settings()
     skips = _Skips()
-    belongs = checked_project(project) if project is not None else None
+    belongs = check_project(project) if project is not None else None
     with environment.open_or_make(settings) as log:
         drafts = _count_progress(read(belongs, skips.add), quiet=as_json)
         counts = commands.import_drafts(log, drafts, environment.now())
@@ -445,7 +445,7 @@ def export(
     from store.maintenance.export import export as exported
     from store.maintenance.export import memories
 
-    belongs = checked_project(project) if project is not None else None
+    belongs = check_project(project) if project is not None else None
     settings = env.settings()
     tenant, now = environment.current_tenant(settings), environment.now()
     with environment.open_log(settings) as log:

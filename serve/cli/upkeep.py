@@ -207,10 +207,10 @@ def _host_findings(settings: Settings) -> "list[Finding]":
     from dataclasses import replace
 
     from serve.connect.checkup import checkup
-    from store.home.registry import running
+    from store.home.registry import live_server
 
     machine, install = environment.machine(), environment.install(settings)
-    if (server := running(settings)) is not None:
+    if (server := live_server(settings)) is not None:
         install = replace(install, port=server.port)
     try:
         log = environment.open_log(settings)

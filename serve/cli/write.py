@@ -110,10 +110,10 @@ def record(
     content = output.stdin_text() if text == "-" else text
     draft = _draft(fields | {"content": content, "project": belongs})
     at = environment.now()
-    commands.recorded(draft, at)  # refused before anything is made
+    commands.memory_event(draft, at)  # refused before anything is made
     with environment.open_or_make(settings) as log:
         appended = commands.record(log, draft, at)
-        hidden = commands.recorded(draft, at).body != appended.event.body
+        hidden = commands.memory_event(draft, at).body != appended.event.body
         if as_json:
             output.emit(_acknowledgement(appended) | {"redacted": hidden})
         else:
@@ -151,7 +151,7 @@ def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> Non
     with environment.open_or_make(settings) as log:
         done = commands.record_batch(log, drafts, at)
     hidden = [
-        commands.recorded(draft, at).body != one.event.body
+        commands.memory_event(draft, at).body != one.event.body
         for draft, one in zip(drafts, done, strict=True)
     ]
     if as_json:

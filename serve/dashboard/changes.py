@@ -15,7 +15,7 @@ from serve.reader.view import View
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import InvalidInput, NotFound
 from store.log import commands, log_queries
-from store.log.checks import unchanged
+from store.log.checks import require_unchanged
 from store.log.commands import Change
 from store.log.event_kinds import Archived, Forgotten, Id, Pinned, Restored, Revised, Superseded
 from store.log.events import Event
@@ -76,9 +76,9 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
     for memory in before:
         change = _change(memory, does, tag.strip())
         if change is not None:
-            events.append(commands.told(opened.log, memory.id, change, now))
+            events.append(commands.change_event(opened.log, memory.id, change, now))
             changed.append(memory)
-    checks = [unchanged(memory.id, {seen[memory.id]}) for memory in changed]
+    checks = [require_unchanged(memory.id, {seen[memory.id]}) for memory in changed]
     done = opened.log.append(events, checks)
     was = tuple(
         encode_state(memory, appended.event.seq)
@@ -101,11 +101,11 @@ def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
         raise InvalidInput("there is nothing to undo")
     present = opened.reader.answer(lambda view: _find_memories(view, [one.id for one in before]))
     events = [
-        commands.told(opened.log, memory.id, change, now)
+        commands.change_event(opened.log, memory.id, change, now)
         for memory, was in zip(present, before, strict=True)
         for change in _back(memory, was, now)
     ]
-    opened.log.append(events, [unchanged(one.id, {one.seq}) for one in before])
+    opened.log.append(events, [require_unchanged(one.id, {one.seq}) for one in before])
     return len(before)
 
 

@@ -17,7 +17,7 @@ from serve.recall.request import RecallRequest
 from serve.reports.listing import Listing, Sort, State
 from store.home.errors import InvalidInput
 from store.home.instants import micros
-from store.home.projects import named_project
+from store.home.projects import optional_project
 from store.log.commands import Draft
 from store.log.event_kinds import MEMORY_KINDS, TIERS, Revised
 from store.memories.memory import ACTIVE, Memory
@@ -95,7 +95,7 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
         return Filter(
             now=now,
-            project=named_project(self.project),
+            project=optional_project(self.project),
             kinds=(self.kind,) if self.kind else (),
             tiers=(self.tier,) if self.tier else (),
             tags=tuple(_parts(self.tag)),

@@ -21,7 +21,7 @@ from serve.server.open_tenants import OpenTenant
 from store.home.errors import ChangedSince, IdConflict, InvalidInput, NotFound
 from store.home.instants import new_id
 from store.log import commands, log_queries
-from store.log.checks import unchanged
+from store.log.checks import require_unchanged
 from store.log.event_kinds import (
     GOAL_STATUSES,
     MEMORY_KINDS,
@@ -120,7 +120,7 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
         try:
             target = commands.resolve(opened.log, request.form.get("target", "").strip())
             change = Linked(target=target, relation=relation)  # type: ignore[arg-type]
-            opened.log.append([commands.told(opened.log, id_, change, site.clock())])
+            opened.log.append([commands.change_event(opened.log, id_, change, site.clock())])
         except (InvalidInput, NotFound) as wrong:
             return site.redirect(_address(id_), str(wrong), "warn")
         return site.redirect(_address(id_), "linked")
@@ -131,7 +131,7 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
         try:
             by = commands.resolve(opened.log, request.form.get("by", "").strip())
             memory, _ = _to_edit(opened, id_)
-            event = commands.told(opened.log, id_, Superseded(by=by), site.clock())
+            event = commands.change_event(opened.log, id_, Superseded(by=by), site.clock())
             [done] = opened.log.append([event])
         except (InvalidInput, NotFound) as wrong:
             return site.redirect(_address(id_), str(wrong), "warn")
@@ -208,8 +208,8 @@ def _append_revision(
     site: Site, opened: OpenTenant, memory: Memory, change: Revised, said: str = "changed"
 ) -> Response:
     """Append a revision of what the form was made from; raise ChangedSince, InvalidInput."""
-    event = commands.told(opened.log, memory.id, change, site.clock())
-    [done] = opened.log.append([event], [unchanged(memory.id, {_form_seq()})])
+    event = commands.change_event(opened.log, memory.id, change, site.clock())
+    [done] = opened.log.append([event], [require_unchanged(memory.id, {_form_seq()})])
     fields = (("step", str(done.event.seq)), ("seen", str(done.event.seq)))
     undo = Undo(tenant_url("memories.put_back", id_=memory.id), fields)
     return site.redirect(_address(memory.id), said, undo=undo)
@@ -234,7 +234,7 @@ def _form(memory: Memory, newest: int, sent: dict[str, str], error: str = "") ->
 
 
 def _is_redacted(sent: dict[str, str], done: Appended) -> bool:
-    body, said = done.event.body, commands.checked_text(sent["content"].replace("\r\n", "\n"))
+    body, said = done.event.body, commands.check_text(sent["content"].replace("\r\n", "\n"))
     return isinstance(body, Recorded) and body.content != said
 
 

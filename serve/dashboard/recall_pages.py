@@ -18,7 +18,7 @@ from serve.reports.receipts import receipt_fields, receipt_summary
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
-from store.home.projects import named_project
+from store.home.projects import optional_project
 from store.log import commands, log_queries, receipts
 from store.log.event_kinds import MEMORY_KINDS, TIERS, Recalled
 from store.log.event_log import EventLog
@@ -95,7 +95,7 @@ def _receipt_filter(asked: dict[str, str]) -> Wanted:
         raise InvalidInput("`silent` is silent or told")
     return Wanted(
         memory=asked["memory"] or None,
-        project=named_project(asked["project"]),
+        project=optional_project(asked["project"]),
         session=asked["session"] or None,
         silent=_SILENT[asked["silent"]],
     )

@@ -27,7 +27,7 @@ from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_classifier import read_intent
 from store.agents.prompt_statements import PromptStatement, find_statements
 from store.embedders.embedder import Embedder
-from store.home.config import Choices, Layer, Profile, changed
+from store.home.config import Choices, Layer, Profile, change_choices
 from store.home.errors import ConfigError, InvalidInput
 from store.log.event_kinds import MEMORY_KINDS, TIERS, Intent
 from store.memories.memory import Memory
@@ -116,7 +116,7 @@ def _parse_side(name: Literal["A", "B"], sent: Parameters, choices: Choices) -> 
         changes["layers"] = ",".join(sent.getlist(f"{prefix}layers"))
     mode = _side_parameters("mode", [sent.get(f"{prefix}mode") or "auto"], MODES)[0]
     try:
-        return Side(name, mode, changed(choices, changes))
+        return Side(name, mode, change_choices(choices, changes))
     except ConfigError as error:
         raise InvalidInput(f"setting {name}: {error}") from error
 

@@ -65,7 +65,7 @@ def answer_before_tool(call: Call) -> Reply:
 
 def _decide(call: Call, found: list[RuleMatch]) -> tuple[Decision | None, list[RuleMatch]]:
     """Return what becomes of the tool, and the rules of the user's that it would break."""
-    wanted = call.choices.enforced(call.project)
+    wanted = call.choices.enforcement(call.project)
     if wanted == "advise" or wanted not in call.event.decides:
         return None, []
     against = [one for one in found if one.is_forbidden and _is_users(one.memory)][:MOST]

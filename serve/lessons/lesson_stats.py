@@ -19,7 +19,7 @@ from store.home.instants import isoformat
 from store.log.event_kinds import STATEMENT
 from store.log.event_log import EventLog
 from store.memories.memory import Memory
-from store.plans.lesson_proposals import becomes
+from store.plans.lesson_proposals import rule_kind
 
 _MOST_STATED = 200
 SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
@@ -118,7 +118,7 @@ def _statement_draft(stated: Memory) -> dict[str, Any]:
         "session": stated.session,
         "because": None,
         "is_statement": True,
-        "draft": {"kind": becomes(stated.insight_type), "content": stated.content},
+        "draft": {"kind": rule_kind(stated.insight_type), "content": stated.content},
     }
 
 

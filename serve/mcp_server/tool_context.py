@@ -14,7 +14,7 @@ from serve.server.open_tenants import OpenTenant
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import InvalidInput
-from store.home.projects import checked_project
+from store.home.projects import check_project
 from store.memories.memory import ACTIVE, Memory
 from store.text.frame import CLOSING, OPENING
 
@@ -124,7 +124,7 @@ class ToolContext:
 
     def scope(self, named: str | None) -> str:
         """Return the project that is meant: the one named, else the one we are in."""
-        return checked_project(named) if named else self.project
+        return check_project(named) if named else self.project
 
     def must_record(self) -> None:
         """Raise InvalidInput where nothing of this session is recorded."""

@@ -141,7 +141,7 @@ def draft_memory(here: ToolContext, asked: NewMemory, project: str | None, **mor
 
 def _redaction_notice(here: ToolContext, drafts: Sequence[Draft], done: Sequence[Appended]) -> str:
     pairs = zip(drafts, done, strict=True)
-    if any(commands.recorded(draft, here.now).body != one.event.body for draft, one in pairs):
+    if any(commands.memory_event(draft, here.now).body != one.event.body for draft, one in pairs):
         return " A secret in it was redacted before anything was written."
     return ""
 

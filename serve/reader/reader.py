@@ -159,7 +159,7 @@ class Reader:
         if self._head != self._stamp():  # what is open may be older than an erasing
             with self._swapping:
                 self._swap()
-        if self._tenant.erasing.exists():
+        if self._tenant.erasure_file.exists():
             raise error
         with self._growing:
             if (said := self._unread(error)) not in self._view.damage:
@@ -265,7 +265,7 @@ class Reader:
         except _BROKEN:
             return  # a damaged file: it is hashed soon, and named then
         # one that says it lost events does not know what was built from them
-        if ids and not self._log.known_ids(ids) and not integrity.gaps(self._log):
+        if ids and not self._log.present_ids(ids) and not integrity.gaps(self._log):
             raise SnapshotDamaged(
                 f"manifest {_number(found)} is of another log: run `mnemolog build`"
             )

@@ -21,7 +21,7 @@ from store.embedders.embedder import Embedder
 from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat, micros, new_id
-from store.home.projects import checked_project
+from store.home.projects import check_project
 from store.log.event_kinds import Hit as ReceiptHit
 from store.log.event_kinds import Id, Instant, Recalled, Verdict
 from store.log.events import Event
@@ -94,7 +94,7 @@ def answer(
         raise InvalidInput("`cold` covers the current archive: omit `as_of`")
     those = Filter(
         now=now,
-        project=checked_project(asked.project) if asked.project else asked.project,
+        project=check_project(asked.project) if asked.project else asked.project,
         since=since,
         until=until,
         active_only=asked.active_only,

@@ -96,7 +96,7 @@ class Callers:
         """
         if is_owner(sent, self._owners):
             return OWNER
-        if (token := tokens.opened_by(sent, self._known.tokens(), self._clock())) is not None:
+        if (token := tokens.find_active(sent, self._known.tokens(), self._clock())) is not None:
             return caller_of_token(token)
         if opens_hook(path, tenant, sent, self._owners):
             return Caller("hook", tenant or self._default, frozenset({"read", "write"}))

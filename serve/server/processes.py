@@ -19,7 +19,7 @@ from typing import IO
 from store.home.config import Settings
 from store.home.errors import ConfigError
 from store.home.files import make_folder
-from store.home.registry import HOST, Server, is_held, registered, running
+from store.home.registry import HOST, Server, is_held, live_server, read_registry
 
 Output = int | IO[bytes] | None
 
@@ -52,14 +52,16 @@ def start_server(settings: Settings) -> tuple[Server, bool]:
 
     Raise ConfigError with what it said where it does not come up.
     """
-    if (found := running(settings)) is not None:
+    if (found := live_server(settings)) is not None:
         return found, False
     make_folder(settings.home)
     with open(settings.server_log, "ab", opener=_private) as output:
         said_before = output.tell()
         process = _spawn_server(settings, output)
-    _wait_until(lambda: running(settings) or (process.poll() is not None and not is_held(settings)))
-    if (found := running(settings)) is None:
+    _wait_until(
+        lambda: live_server(settings) or (process.poll() is not None and not is_held(settings))
+    )
+    if (found := live_server(settings)) is None:
         raise ConfigError(
             f"the server did not start: {_last_line(settings.server_log, said_before)}"
         )
@@ -76,7 +78,7 @@ def stop_server(settings: Settings) -> Server | None:
     Only the very server that the registry names is told: it must know the instance, or, where it
     does not answer any more, hold the home's lock. Raise ConfigError where it does not end.
     """
-    server = registered(settings)
+    server = read_registry(settings)
     if server is None or not is_held(settings):
         return None
     if not _request_stop(settings, server) and os.name == "posix":

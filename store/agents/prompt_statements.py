@@ -149,7 +149,7 @@ def _new_statement_events(
         agent=prompted.agent,
     )
     try:
-        event = commands.recorded(draft, prompted.at)
+        event = commands.memory_event(draft, prompted.at)
     except InvalidInput:  # its words make no memory
         return
     yield event

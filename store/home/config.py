@@ -159,7 +159,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # a server that was started in the background ends after so long unasked; 0: never
     idle_exit_s: Annotated[int, msgspec.Meta(ge=0)] = 7_200
 
-    def enforced(self, project: str) -> Enforce:
+    def enforcement(self, project: str) -> Enforce:
         """Return what a rule does in a project ("" is none) to a tool that it forbids."""
         if isinstance(self.enforce, str):
             return self.enforce
@@ -241,7 +241,7 @@ class Settings:
         return self.dagster_home / "ui.lock"
 
 
-def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
+def change_choices(choices: Choices, changes: Mapping[str, str]) -> Choices:
     """Return the settings with some changed by hand; raise ConfigError naming what is wrong.
 
     `profiles.wal.recency` names a key of a table.
@@ -258,7 +258,7 @@ def changed(choices: Choices, changes: Mapping[str, str]) -> Choices:
             if not isinstance(table.get(one), dict):
                 raise ConfigError(f"unknown setting {key}: {one} is not a table")
             table = table[one]
-        table[name] = _written(key, value)
+        table[name] = _parse_text(key, value)
     try:
         return msgspec.convert(values, Choices, strict=False)
     except msgspec.ValidationError as error:
@@ -289,7 +289,7 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
         merged |= values
         origin |= dict.fromkeys(values, name)
     users = (user | own).get("record", RECORD_KINDS)
-    merged["record"] = _recorded(users, *(values for _, values in projects))
+    merged["record"] = _record_kinds(users, *(values for _, values in projects))
     narrowing = [name for name, values in projects if "record" in values]
     if len(merged["record"]) < len(users):
         origin["record"] = narrowing[-1]
@@ -298,7 +298,7 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
     return Settings(home, choices, origin, own_record, ignored)
 
 
-def seen_from(settings: Settings, cwd: Path | None) -> Choices:
+def choices_in(settings: Settings, cwd: Path | None) -> Choices:
     """Return the choices as seen from another directory, or from none: not our own project's.
 
     What `config.toml` says of recording and of rules is read again, as it holds from when it is
@@ -320,18 +320,18 @@ def seen_from(settings: Settings, cwd: Path | None) -> Choices:
     projects, _ = _projects(settings.home, cwd)
     for _, values in projects:
         kept |= {name: one for name, one in values.items() if origin.get(name) != "environment"}
-    kept["record"] = _recorded(users, *(values for _, values in projects))
+    kept["record"] = _record_kinds(users, *(values for _, values in projects))
     return msgspec.convert(kept, Choices, strict=False)
 
 
-def ignored_project(home: Path, cwd: Path | None) -> str:
+def ignore_reason(home: Path, cwd: Path | None) -> str:
     """Return why the project that a repository's file names is not taken in a directory; "" where
     none is ignored.
     """
     return _projects(home, cwd)[1]
 
 
-def named_by_files(cwd: Path) -> str | None:
+def project_in_files(cwd: Path) -> str | None:
     """Return the project that the nearest file of a repository names, taken or not."""
     named = [_project_file(path).get("project") for path in project_files(cwd)]
     return next((name for name in reversed(named) if name), None)
@@ -385,7 +385,7 @@ def _may_be(path: Path) -> bool:
     return True
 
 
-def _recorded(users: Sequence[str], *projects: Mapping[str, Any]) -> list[str]:
+def _record_kinds(users: Sequence[str], *projects: Mapping[str, Any]) -> list[str]:
     """Return the kinds that the user wants recorded and no project's file takes away."""
     said = [set(values["record"]) for values in projects if "record" in values]
     return [one for one in RECORD_KINDS if one in users and all(one in some for some in said)]
@@ -471,7 +471,7 @@ def _project_file(path: Path) -> dict[str, Any]:
 def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     names = Choices.__struct_fields__
     values = {
-        name: _written(name, value)
+        name: _parse_text(name, value)
         for name in names
         if (value := environ.get(f"MNEMOLOG_{name.upper()}")) is not None
     }
@@ -499,7 +499,7 @@ def _with_kinds(name: str, values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _written(name: str, value: str) -> str | list[str]:
+def _parse_text(name: str, value: str) -> str | list[str]:
     """Return a setting's value as a variable or an option has it: a list is split at commas."""
     if not isinstance(getattr(Choices(), name, None), tuple):
         return value

@@ -34,7 +34,7 @@ def make_folder(folder: Path) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Write a small file so that a reader sees the old bytes or the new ones, never a part."""
     make_folder(path.parent)
-    temporary = passing_name(path)
+    temporary = temporary_name(path)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -97,7 +97,7 @@ def file_lock(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def passing_name(path: Path) -> Path:
+def temporary_name(path: Path) -> Path:
     """Return a name beside a path for a file that is not whole yet; no other file has it."""
     return path.with_name(f".{path.name}-{uuid4().hex[:8]}")
 

@@ -241,10 +241,10 @@ def signer(token: str, settings: Settings) -> Signer:
     key = hmac.digest(token.encode(), b"dashboard/session", hashlib.sha256)
     name = hmac.digest(token.encode(), b"dashboard/cookie", hashlib.sha256).hex()[:8]
     ended = EndedSessions(settings.sessions_file)
-    return Signer(f"mnemolog_{name}", partial(_signed, key), ended)
+    return Signer(f"mnemolog_{name}", partial(_digest, key), ended)
 
 
-def _signed(key: bytes, said: str) -> str:
+def _digest(key: bytes, said: str) -> str:
     digest = hmac.digest(key, said.encode("utf-8", "replace"), hashlib.sha256)
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 

@@ -140,7 +140,7 @@ def folder_name(path: str | Path) -> str:
     return os.path.realpath(path)
 
 
-def shown(one: Pause) -> dict[str, object]:
+def pause_fields(one: Pause) -> dict[str, object]:
     """Return a pause as programs read it."""
     return {
         "scope": one.scope,

@@ -77,8 +77,8 @@ class ProjectContexts:
     def _look_up(self, cwd: str | None, period: int, marks: tuple[object, ...]) -> ProjectContext:
         folder = Path(cwd) if cwd is not None else None
         try:
-            choices = config.seen_from(self._settings, folder)
-            ignored = config.ignored_project(self._settings.home, folder)
+            choices = config.choices_in(self._settings, folder)
+            ignored = config.ignore_reason(self._settings.home, folder)
         except ConfigError as error:
             return self._faulty(folder, str(error))
         except (OSError, ValueError) as error:  # a path that is none, or not ours to read
@@ -169,5 +169,5 @@ def recording_status(settings: Settings, fault: str, cwd: Path, now: int) -> dic
         "kinds": [] if off else list(kinds),
         "left_out": [one for one in RECORD_KINDS if off or one not in kinds],
         "off": off or None,
-        "paused": [pauses.shown(one) for one in found],
+        "paused": [pauses.pause_fields(one) for one in found],
     }

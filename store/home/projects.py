@@ -21,7 +21,7 @@ from store.home.files import file_lock, read_rows, replace_file
 _PROJECT = re.compile(r"[A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199}")
 
 
-def checked_project(name: str) -> str:
+def check_project(name: str) -> str:
     """Return a project's name as given; raise InvalidName where it is none."""
     if not _PROJECT.fullmatch(name) or ".." in name.split("/"):
         raise InvalidName(
@@ -30,9 +30,9 @@ def checked_project(name: str) -> str:
     return name
 
 
-def named_project(name: str | None) -> str | None:
+def optional_project(name: str | None) -> str | None:
     """Return a project's name as given, None where none is named; raise InvalidName."""
-    return checked_project(name) if name else None
+    return check_project(name) if name else None
 
 
 def project_of(directory: Path) -> str | None:
@@ -79,8 +79,8 @@ def branch_of(directory: str | None) -> str | None:
     git = root / ".git"
     try:
         if git.is_file():
-            git = (root / _beginning(git).strip().removeprefix("gitdir:").strip()).resolve()
-        head = _beginning(git / "HEAD").strip()
+            git = (root / _read_beginning(git).strip().removeprefix("gitdir:").strip()).resolve()
+        head = _read_beginning(git / "HEAD").strip()
     except (OSError, ValueError, RuntimeError):  # as in `_git_folder`
         return None
     name = head.removeprefix("ref: refs/heads/")
@@ -105,17 +105,17 @@ def _git_folder(path: Path) -> Path | None:
             return path.resolve()
         if not path.is_file():
             return None
-        target = _beginning(path).strip().removeprefix("gitdir:").strip()
+        target = _read_beginning(path).strip().removeprefix("gitdir:").strip()
         worktree = (path.parent / target).resolve()
         common = worktree / "commondir"
         if common.is_file():
-            return (worktree / _beginning(common).strip()).resolve()
+            return (worktree / _read_beginning(common).strip()).resolve()
         return worktree if worktree.is_dir() else None
     except (OSError, ValueError, RuntimeError):  # the last: a ring, before Python 3.13
         return None
 
 
-def _beginning(path: Path) -> str:
+def _read_beginning(path: Path) -> str:
     """Return what a file of git's says; it may be anybody's, and of any length."""
     with path.open("rb") as file:
         return file.read(_MOST_READ).decode(errors="replace")
@@ -133,7 +133,7 @@ _MOST_READ = 1 << 20  # bytes
 def _remotes(config: Path) -> dict[str, str]:
     """Return the projects that the remotes of a repository name, by remote."""
     try:
-        sections = _REMOTE.findall(_beginning(config)) if config.is_file() else []
+        sections = _REMOTE.findall(_read_beginning(config)) if config.is_file() else []
     except OSError:
         return {}
     found: dict[str, str] = {}

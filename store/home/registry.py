@@ -62,7 +62,7 @@ _decoder = msgspec.json.Decoder(Server)
 _ui_decoder = msgspec.json.Decoder(DagsterUi)
 
 
-def registered(settings: Settings) -> Server | None:
+def read_registry(settings: Settings) -> Server | None:
     """Return what the registry file says, whether or not that server still lives."""
     try:
         return _decoder.decode(settings.server_file.read_bytes())
@@ -70,9 +70,9 @@ def registered(settings: Settings) -> Server | None:
         return None
 
 
-def running(settings: Settings) -> Server | None:
+def live_server(settings: Settings) -> Server | None:
     """Return the server of this home, if its process lives and its port is open."""
-    found = registered(settings)
+    found = read_registry(settings)
     return found if found and lives(found.pid) and listens(found.port) else None
 
 
@@ -92,8 +92,8 @@ def register_ui(settings: Settings, port: int) -> Iterator[None]:
     they are already.
     """
     make_folder(settings.dagster_home)
-    with _opened(settings.dagster_lock, os.O_RDWR | os.O_CREAT) as descriptor:
-        if not _locked(descriptor):
+    with _open_descriptor(settings.dagster_lock, os.O_RDWR | os.O_CREAT) as descriptor:
+        if not _take_lock(descriptor):
             raise ConfigError("Dagster's pages of this home are served already: `mnemolog ui`")
         replace_file(settings.dagster_file, msgspec.json.encode(DagsterUi(os.getpid(), port)))
         try:
@@ -111,10 +111,10 @@ def sole(settings: Settings) -> Iterator[None]:
     """
     with files.translate_disk_errors(settings.home):
         make_folder(settings.home)
-    with _opened(settings.server_lock, os.O_RDWR | os.O_CREAT) as descriptor:
-        if not _locked(descriptor):
+    with _open_descriptor(settings.server_lock, os.O_RDWR | os.O_CREAT) as descriptor:
+        if not _take_lock(descriptor):
             time.sleep(_A_LOOK_S)  # somebody may only have looked whether it is held
-            if not _locked(descriptor):
+            if not _take_lock(descriptor):
                 raise ConfigError(_already(settings))
         settings.server_file.unlink(missing_ok=True)  # of a server that was killed
         yield
@@ -159,14 +159,14 @@ def listens(port: int) -> bool:
 
 
 def _already(settings: Settings) -> str:
-    server = registered(settings)
+    server = read_registry(settings)
     if server is None:
         return "a server of this home is just starting"
     return f"a server already runs on port {server.port} (process {server.pid}): stop it first"
 
 
 @contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
+def _open_descriptor(path: Path, flags: int) -> Iterator[int]:
     with files.translate_disk_errors(path):
         descriptor = os.open(path, flags, 0o600)
     try:
@@ -179,11 +179,11 @@ def _is_locked(path: Path) -> bool:
     """Return whether a process that lives holds a lock file."""
     if not path.exists():
         return False
-    with _opened(path, os.O_RDONLY) as descriptor:
-        return not _locked(descriptor)
+    with _open_descriptor(path, os.O_RDONLY) as descriptor:
+        return not _take_lock(descriptor)
 
 
-def _locked(descriptor: int) -> bool:
+def _take_lock(descriptor: int) -> bool:
     """Take the lock, to be held until the file is closed; return whether nobody else has it.
 
     The package filelock would do it too, but costs a tenth of the server's start.

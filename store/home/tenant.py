@@ -63,7 +63,7 @@ class Tenant:
         return self.root / "cold"
 
     @property
-    def refused(self) -> Path:
+    def refusals(self) -> Path:
         return self.root / "refused.json"
 
     @property
@@ -75,7 +75,7 @@ class Tenant:
         return self.root / "build.lock"
 
     @property
-    def erasing(self) -> Path:
+    def erasure_file(self) -> Path:
         """What is there from when an erasing is begun until nothing is left of what it destroys."""
         return self.root / "erasing.json"
 
@@ -90,7 +90,7 @@ class Tenant:
 
         Where a successor waits for its empty place, it takes it now.
         """
-        return self.log.exists() or self.log_head.exists() or _succeeded(self)
+        return self.log.exists() or self.log_head.exists() or _install_successor(self)
 
 
 def tenant(home: Path, name: str = DEFAULT_TENANT) -> Tenant:
@@ -112,7 +112,7 @@ def find_tenant(home: Path, name: str = DEFAULT_TENANT) -> Tenant:
     return found
 
 
-def _succeeded(tenant: Tenant) -> bool:
+def _install_successor(tenant: Tenant) -> bool:
     """Let a tenant's successor take its place, for whoever put the old one away and was killed."""
     with suppress(OSError):  # there is none, which is usual, or another process was first
         os.rename(tenant.successor, tenant.root)

@@ -97,12 +97,12 @@ def make(
         scopes=tuple(one for one in SCOPES if one in wanted.scopes),
         created_at=now,
         per_minute=wanted.per_minute or PER_MINUTE,
-        sha256=_hashed(text),
+        sha256=_hash(text),
         expires_at=None if wanted.ttl_s is None else now + wanted.ttl_s * 1_000_000,
         made_by=made_by,
     )
     # checked where the file is written: who is revoked meanwhile makes no more
-    kept = _change(home, now, lambda tokens: (*tokens, _allowed(token, tokens)))
+    kept = _change(home, now, lambda tokens: (*tokens, _limit_to_maker(token, tokens)))
     return kept[-1], text
 
 
@@ -111,33 +111,31 @@ def revoke(home: Path, id_: str, now: int, tenant: str | None = None) -> Token:
 
     Raise NotFound for an id that is no token's, or of another tenant than the one given.
     """
-    if (token := _named(every(home, tenant), id_)) is None:
+    if (token := _find(every(home, tenant), id_)) is None:
         raise NotFound(f"no token {id_!r}: `mnemolog tokens list` names them")
     if token.revoked_at is not None:
         return token
-    _change(home, now, lambda tokens: [_ended(one, now, one.id == id_) for one in tokens])
-    return _named(every(home), id_) or token
+    _change(home, now, lambda tokens: [_end(one, now, one.id == id_) for one in tokens])
+    return _find(every(home), id_) or token
 
 
 def revoke_all(home: Path, tenant: str, now: int) -> int:
     """End every token of a tenant; return how many there were."""
     ended = [one for one in every(home, tenant) if one.state(now) == "active"]
     if ended:
-        _change(
-            home, now, lambda tokens: [_ended(one, now, one.tenant == tenant) for one in tokens]
-        )
+        _change(home, now, lambda tokens: [_end(one, now, one.tenant == tenant) for one in tokens])
     return len(ended)
 
 
-def opened_by(sent: str, tokens: Sequence[Token], now: int) -> Token | None:
+def find_active(sent: str, tokens: Sequence[Token], now: int) -> Token | None:
     """Return the token that was sent, if it still opens anything.
 
     Hashes are compared whole, and one is where no token has the id: the time taken tells nothing.
     """
     prefix, _, rest = sent.partition("_")
     id_ = rest.partition("_")[0]
-    named = _named(tokens, id_)
-    is_it = compare_digest(_hashed(sent), named.sha256 if named else _NOBODY)
+    named = _find(tokens, id_)
+    is_it = compare_digest(_hash(sent), named.sha256 if named else _NOBODY)
     if named is None or not is_it or prefix != PREFIX or named.state(now) != "active":
         return None
     return named
@@ -148,7 +146,7 @@ def stamp(home: Path) -> FileStamp | None:
     return file_stamp(_path(home))
 
 
-def _named(tokens: Iterable[Token], id_: str) -> Token | None:
+def _find(tokens: Iterable[Token], id_: str) -> Token | None:
     return next((one for one in tokens if one.id == id_), None)
 
 
@@ -156,15 +154,15 @@ def _path(home: Path) -> Path:
     return home / "tokens.json"
 
 
-def _hashed(text: str) -> str:
+def _hash(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def _allowed(token: Token, others: Sequence[Token]) -> Token:
+def _limit_to_maker(token: Token, others: Sequence[Token]) -> Token:
     """Return a new token as it may be: one that a token makes ends when its maker does."""
     if token.made_by is None:
         return token
-    maker = _named(others, token.made_by)
+    maker = _find(others, token.made_by)
     if maker is None or maker.state(token.created_at) != "active":
         raise Conflict("the token that asks for another has ended")
     if sum(one.tenant == token.tenant for one in others) >= MOST_OF_TOKENS:
@@ -177,7 +175,7 @@ def _allowed(token: Token, others: Sequence[Token]) -> Token:
     return msgspec.structs.replace(token, expires_at=ends)
 
 
-def _ended(token: Token, now: int, is_meant: bool) -> Token:
+def _end(token: Token, now: int, is_meant: bool) -> Token:
     if not is_meant or token.revoked_at is not None:
         return token
     return msgspec.structs.replace(token, revoked_at=now)
@@ -193,7 +191,7 @@ def descendants(id_: str, tokens: Iterable[Token]) -> tuple[Token, ...]:
     return tuple(found)
 
 
-def _ended_with_makers(tokens: Iterable[Token]) -> tuple[Token, ...]:
+def _revoke_with_makers(tokens: Iterable[Token]) -> tuple[Token, ...]:
     """Return the tokens, those revoked whose maker was; makers are listed before what they made.
 
     A maker that is listed no more was revoked: what it made would have expired with it.
@@ -219,7 +217,7 @@ def _read(path: Path) -> tuple[Token, ...]:
         if os.name == "posix" and path.stat().st_mode & 0o077:
             raise ConfigError(f"{path} can be read by others: run `chmod 600 {path}`")
         # also what an earlier version left open when it revoked a maker
-        return _ended_with_makers(_decoder.decode(path.read_bytes()).tokens)
+        return _revoke_with_makers(_decoder.decode(path.read_bytes()).tokens)
     except FileNotFoundError:
         return ()
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError) as error:
@@ -233,7 +231,7 @@ def _change(
 ) -> tuple[Token, ...]:
     """Replace the file; return what it holds now."""
     with file_lock(_path(home)):
-        tokens = _ended_with_makers(change(_read(_path(home))))
+        tokens = _revoke_with_makers(change(_read(_path(home))))
         kept = tuple(one for one in tokens if _is_listed(one, now))
         try:
             replace_file(_path(home), msgspec.json.encode(_File(kept)))

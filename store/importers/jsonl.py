@@ -16,7 +16,7 @@ import msgspec
 from store.home.errors import InvalidInput, SourceError
 from store.home.instants import derived_id, micros
 from store.importers.source_files import is_crowded, read_lines
-from store.log.commands import Counts, Draft, checked_text, import_drafts, recorded
+from store.log.commands import Counts, Draft, check_text, import_drafts, memory_event
 from store.log.event_kinds import (
     Archived,
     Body,
@@ -114,11 +114,11 @@ def survey(log: EventLog | None, source: Path, now: int, *, project: str | None)
     added = known = refused = 0
     for draft in drafts(source, project=project):
         try:
-            id_ = recorded(draft, now).id
+            id_ = memory_event(draft, now).id
         except InvalidInput:
             refused += 1
             continue
-        is_known = id_ in seen or (log is not None and bool(log.known_ids([id_])))
+        is_known = id_ in seen or (log is not None and bool(log.present_ids([id_])))
         added, known = added + (not is_known), known + is_known
         seen.add(id_)
     return Counts(added, known, refused)
@@ -127,7 +127,7 @@ def survey(log: EventLog | None, source: Path, now: int, *, project: str | None)
 def _line_events(log: EventLog, draft: Draft, line: Exported, now: int) -> Iterator[Event]:
     """Yield what a line says of its memory beside the draft; others must be there to be named."""
     by = line.superseded_by
-    known = log.known_ids([*(one.target for one in line.links), *([by] if by else [])])
+    known = log.present_ids([*(one.target for one in line.links), *([by] if by else [])])
     for rating in line.ratings:
         body = Rated(verdict=rating.verdict, reason=rating.reason)
         yield _event(draft, body, micros(rating.at), rating.trust, str(rating.at))
@@ -153,7 +153,7 @@ def _is_of_this_file(log: EventLog, draft: Draft, ids: set[str]) -> bool:
     events = log.events_for(draft.id)
     if not events or not isinstance(events[0].body, Recorded):
         return False
-    is_same = events[0].body.content == checked_text(draft.content)
+    is_same = events[0].body.content == check_text(draft.content)
     return is_same and all(one.id in ids for one in events[1:])
 
 

@@ -197,7 +197,7 @@ class Sessions:
         )
 
     def _is_known(self, event: Event) -> bool:
-        return self._log is not None and bool(self._log.known_ids([event.id]))
+        return self._log is not None and bool(self._log.present_ids([event.id]))
 
     def _was_heard(self, prompt: Event) -> bool:
         """Return whether a hook told of a prompt: in its session, or in that it was copied from."""
@@ -253,7 +253,7 @@ def survey(turns: Iterable[TranscriptTurn], log: EventLog | None) -> dict[str | 
 
 
 def _count_new(waiting: dict[str, Share], log: EventLog | None) -> None:
-    known = log.known_ids(list(waiting)) if log is not None and waiting else set()
+    known = log.present_ids(list(waiting)) if log is not None and waiting else set()
     for id_, share in waiting.items():
         share.new += id_ not in known
     waiting.clear()

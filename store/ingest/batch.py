@@ -14,7 +14,7 @@ import msgspec
 
 from store.home.errors import InvalidInput, JunkText
 from store.home.instants import derived_id
-from store.log.commands import Draft, recorded
+from store.log.commands import Draft, memory_event
 from store.log.event_kinds import Instant, Name, Recorded, Trust
 from store.log.events import Event
 from store.log.rows import encode_row
@@ -92,7 +92,7 @@ def make_batch(job: str, at: int, memories: Sequence[Draft], turns: Sequence[Dra
     refused: list[Refused] = []
     for place, draft in enumerate((*memories, *turns)):
         try:
-            event, _ = encode_row(recorded(draft, at))
+            event, _ = encode_row(memory_event(draft, at))
         except JunkText as error:
             refused.append(Refused(place, redact.redact(str(error))))  # it may quote the text
         except InvalidInput as error:

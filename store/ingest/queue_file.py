@@ -174,7 +174,7 @@ class QueueFile:
         if not self._lock.acquire(timeout=log_file.BUSY_TIMEOUT_MS / 1_000):
             raise LogBusy(f"{self.path} is being written by others: try again")
         try:
-            with log_file.translated(self.path):
+            with log_file.translate_errors(self.path):
                 yield
         finally:
             self._lock.release()

@@ -2,7 +2,7 @@
 Checks: what must hold of the log when events are appended to it, asked in their transaction.
 
 Nobody else can write between a check and the events it lets in, so of two that rest on the same
-state one is refused. Who appends brings the checks it needs; `unerased` is asked of every event.
+state one is refused. The caller passes the checks it needs; `refuse_erased` runs for every append.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -31,7 +31,7 @@ _NO_CHANGES = sorted(RECEIPTS | {"rated"})
 CHANGES = f"subject = ? AND kind NOT IN ({', '.join(map(repr, _NO_CHANGES))})"
 
 
-def unchanged(subject: str, seen: Collection[int], event: str | None = None) -> Check:
+def require_unchanged(subject: str, seen: Collection[int], event: str | None = None) -> Check:
     """Let events in while the newest change of a memory is one of those `seen`, by their seq.
 
     The `event` of that id is let in always where it is in the log already: it was carried out.
@@ -61,12 +61,12 @@ def alone(id_: str, beginning: str) -> Check:
     return check
 
 
-def unerased(connection: apsw.Connection, events: Sequence[Event]) -> None:
+def refuse_erased(connection: apsw.Connection, events: Sequence[Event]) -> None:
     """Raise NotFound where one of some new events tells of a memory that was erased.
 
     It takes no more words, of those either who read it before its erasing and write after.
     """
-    ids = {id_ for event in events for id_ in _told_of(event.id, event.subject, event.body)}
+    ids = {id_ for event in events for id_ in _reference_ids(event.id, event.subject, event.body)}
     if not ids:
         return
     # an erased memory has no text, and no other is recorded without one
@@ -76,15 +76,15 @@ def unerased(connection: apsw.Connection, events: Sequence[Event]) -> None:
         (msgspec.json.encode(sorted(ids)).decode(),),
     ).fetchall()
     if found:
-        raise NotFound(erased(found[0][0]))
+        raise NotFound(erasure_message(found[0][0]))
 
 
-def erased(id_: str) -> str:
+def erasure_message(id_: str) -> str:
     """Return what whoever asks for an erased memory is told."""
     return f"memory {id_!r} was erased: nothing brings it back"
 
 
-def _told_of(id_: str, subject: str, body: Body) -> Iterator[str]:
+def _reference_ids(id_: str, subject: str, body: Body) -> Iterator[str]:
     """Yield the ids of what an event tells of, but its own."""
     if isinstance(body, Erased):
         return
@@ -104,7 +104,7 @@ def _told_of(id_: str, subject: str, body: Body) -> Iterator[str]:
         case Planned(steps=steps):
             for step in steps:
                 would = decode(step.event, msgspec.json.encode(step.body).decode())
-                yield from _told_of(id_, step.subject, would)
+                yield from _reference_ids(id_, step.subject, would)
 
 
 def _has(connection: apsw.Connection, where: str, *values: str) -> bool:

@@ -17,8 +17,8 @@ from msgspec import structs
 
 from store.home.errors import Conflict, InvalidInput, JunkText, NotFound
 from store.home.instants import EARLIEST, LATEST, micros, new_id
-from store.home.projects import checked_project
-from store.log.checks import erased
+from store.home.projects import check_project
+from store.log.checks import erasure_message
 from store.log.event_kinds import (
     Archived,
     Forgotten,
@@ -80,7 +80,7 @@ class Counts:
     refused: int = 0
 
 
-def recorded(draft: Draft, now: int) -> Event:
+def memory_event(draft: Draft, now: int) -> Event:
     """Return the event that records a draft, without writing it.
 
     Raise JunkText for a text that is worth no memory, InvalidName for a project's name, and
@@ -88,7 +88,7 @@ def recorded(draft: Draft, now: int) -> Event:
     """
     if draft.made is not None:
         raise InvalidInput("`made` is for jobs to say: leave it out")
-    content = checked_text(draft.content)
+    content = check_text(draft.content)
     _check_metadata(draft.metadata)
     if draft.created_at is not None and not EARLIEST <= micros(draft.created_at) <= LATEST:
         raise InvalidInput(f"created_at {draft.created_at} lies outside the years 1 to 9999 UTC")
@@ -102,7 +102,7 @@ def recorded(draft: Draft, now: int) -> Event:
         fields[name] = _side_text(name, fields[name]) or None
     if draft.id is not None and redact.find(draft.id):
         raise InvalidInput("the id holds a secret: send another, or none")
-    project = checked_project(draft.project) if draft.project is not None else None
+    project = check_project(draft.project) if draft.project is not None else None
     id_ = draft.id or new_id(now)
     body = Recorded(**(fields | {"content": content}))
     try:
@@ -125,7 +125,7 @@ def _check_bytes(name: str, text: str | None, most: int) -> None:
         raise InvalidInput(f"{name} may have {most} bytes, not {size}: shorten it")
 
 
-def bounded_tags(tags: Iterable[str]) -> tuple[str, ...]:
+def limit_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the first of some tags, each once: as many as a memory may have."""
     found: list[str] = []
     size = 0
@@ -177,7 +177,7 @@ def _values(value: object) -> int:
     return sum(map(_values, value.values() if isinstance(value, dict) else value))
 
 
-def checked_text(text: str) -> str:
+def check_text(text: str) -> str:
     """Return the text as it will be stored; raise JunkText or InvalidInput with the reason."""
     clean = frame.strip(text.replace("\x00", "")).strip()
     if not clean:
@@ -196,20 +196,20 @@ def checked_text(text: str) -> str:
 
 def record(log: EventLog, draft: Draft, now: int) -> Appended:
     """Record one memory; the same id and text again is the same memory, not a second one."""
-    return log.append([recorded(draft, now)])[0]
+    return log.append([memory_event(draft, now)])[0]
 
 
 def record_batch(log: EventLog, drafts: Sequence[Draft], now: int) -> list[Appended]:
     """Record all or none, in order; an error names the draft it is about."""
-    return log.append(recorded_all(drafts, now))
+    return log.append(memory_events(drafts, now))
 
 
-def recorded_all(drafts: Sequence[Draft], now: int) -> list[Event]:
-    """Return the events that record drafts, without writing them; raise as `recorded` does."""
+def memory_events(drafts: Sequence[Draft], now: int) -> list[Event]:
+    """Return the events that record drafts, without writing them; raise as `memory_event` does."""
     events = []
     for number, draft in enumerate(drafts):
         try:
-            events.append(recorded(draft, now))
+            events.append(memory_event(draft, now))
         except InvalidInput as error:
             raise type(error)(f"memories[{number}]: {error}") from error
     return events
@@ -234,13 +234,13 @@ def import_drafts(
         events: dict[str, Event] = {}
         for draft in batch:
             try:
-                event = draft if isinstance(draft, Event) else recorded(draft, now)
+                event = draft if isinstance(draft, Event) else memory_event(draft, now)
             except InvalidInput as error:
                 refused += 1
                 on_refused(str(error))
             else:
                 events.setdefault(event.id, event)  # the first counts, as across batches
-        there = log.known_ids(list(events))
+        there = log.present_ids(list(events))
         appended = log.append([event for id_, event in events.items() if id_ not in there])
         added += sum(one.is_new for one in appended)
         done += len(batch)
@@ -293,7 +293,7 @@ def link(log: EventLog, id_: str, target: str, relation: Relation, now: int) -> 
     return _tell(log, id_, Linked(target=target, relation=relation), now)
 
 
-def told(
+def change_event(
     log: EventLog,
     id_: str,
     change: Change,
@@ -306,7 +306,7 @@ def told(
     Raise NotFound where the memory, or another that the change names, is unknown or was erased,
     Conflict where a plan recorded it that was undone, since nothing can be said of what counts no
     more, and for a `Restored` of what a job made of an erased one, InvalidInput for a revision of
-    an episode, and it or JunkText for one that `recorded` would not take either.
+    an episode, and it or JunkText for one that `memory_event` would not take either.
     """
     first = _must_know(log, id_)
     if not isinstance(change, Pinned | Linked):
@@ -316,25 +316,25 @@ def told(
             raise InvalidInput(
                 f"{id_} is an episode, a record of what happened: record a new memory instead"
             )
-        change = _checked_revision(change)
+        change = _check_revision(change)
     elif isinstance(change, Superseded):
         if change.by == id_:
             raise InvalidInput(f"memory {id_!r} cannot replace itself: give another")
         _must_know(log, change.by)
     elif isinstance(change, Linked):
         _must_know(log, change.target)
-    elif isinstance(change, Restored) and (source := _erased_source(log, first)) is not None:
+    elif isinstance(change, Restored) and (source := _find_erased_source(log, first)) is not None:
         raise Conflict(f"memory {id_!r} was made of {source!r}, which was erased: record it again")
     return Event(event_id or new_id(now), now, change, id_, first.project, trust=trust)
 
 
 def _tell(log: EventLog, id_: str, change: Change, now: int, trust: Trust = "user") -> Event:
-    return log.append([told(log, id_, change, now, trust=trust)])[0].event
+    return log.append([change_event(log, id_, change, now, trust=trust)])[0].event
 
 
-def _checked_revision(changes: Revised) -> Revised:
+def _check_revision(changes: Revised) -> Revised:
     if changes.content is not None:
-        changes = msgspec.structs.replace(changes, content=checked_text(changes.content))
+        changes = msgspec.structs.replace(changes, content=check_text(changes.content))
     side = {name: _side_text(name, getattr(changes, name)) for name in _SIDE_TEXTS}
     changes = msgspec.structs.replace(changes, **side)
     if changes.tags is not None:
@@ -357,10 +357,10 @@ def rate(
     The verdict goes from -1 (harmful) to 1 (decisive). Only a person or an agent says so: what a
     tool or the web said rates nothing. Raise NotFound for an id that is neither.
     """
-    return log.append([rated(log, id_, verdict, now, reason, trust)])[0].event
+    return log.append([rating_event(log, id_, verdict, now, reason, trust)])[0].event
 
 
-def rated(
+def rating_event(
     log: EventLog,
     id_: str,
     verdict: float,
@@ -385,7 +385,7 @@ def resolve(log: EventLog, prefix: str) -> str:
 
     Raise NotFound where none does, InvalidInput where several do.
     """
-    return _resolved(prefix, log.ids_with_prefix(prefix) if prefix else [], "memory", "list")
+    return _only_match(prefix, log.ids_with_prefix(prefix) if prefix else [], "memory", "list")
 
 
 def resolve_rated(log: EventLog, prefix: str) -> str:
@@ -396,7 +396,7 @@ def resolve_rated(log: EventLog, prefix: str) -> str:
     found = (
         log.ids_with_prefix(prefix, kinds=("recorded", "prompted", "recalled")) if prefix else []
     )
-    return _resolved(prefix, found, "memory or recall", "pending")
+    return _only_match(prefix, found, "memory or recall", "pending")
 
 
 def resolve_event(log: EventLog, prefix: str) -> tuple[str, bool]:
@@ -407,10 +407,10 @@ def resolve_event(log: EventLog, prefix: str) -> tuple[str, bool]:
     """
     memories = log.ids_with_prefix(prefix) if prefix else []
     found = memories or (log.ids_with_prefix(prefix, kinds=tuple(KINDS)) if prefix else [])
-    return _resolved(prefix, found, "memory or event", "list"), bool(memories)
+    return _only_match(prefix, found, "memory or event", "list"), bool(memories)
 
 
-def _resolved(prefix: str, found: Sequence[str], what: str, command: str) -> str:
+def _only_match(prefix: str, found: Sequence[str], what: str, command: str) -> str:
     if prefix in found or len(found) == 1:
         return prefix if prefix in found else found[0]
     if not found:
@@ -423,7 +423,7 @@ def _must_know(log: EventLog, id_: str) -> Event:
     if not events or not isinstance(events[0].body, Recorded | Prompted):
         raise NotFound(f"no memory {id_!r}: `mnemolog list` shows what there is")
     if is_erased(events[0].body):
-        raise NotFound(erased(id_))
+        raise NotFound(erasure_message(id_))
     made = events[0].body.made if isinstance(events[0].body, Recorded) else None
     if made is not None and (plan := _undone(log, id_)) is not None:
         raise Conflict(
@@ -440,7 +440,7 @@ def _undone(log: EventLog, id_: str) -> str | None:
     return None
 
 
-def _erased_source(log: EventLog, recorded: Event) -> str | None:
+def _find_erased_source(log: EventLog, recorded: Event) -> str | None:
     """Return an erased memory that jobs made one of, or made of what they made of it; else None."""
     waiting, seen = [recorded], {recorded.id}
     while waiting:

@@ -50,11 +50,11 @@ class Connections:
         if self._why_not is not None:
             raise type(self._why_not)(*self._why_not.args)
         self._open_writable()
-        with self._reading, log_file.translated(self.path):
+        with self._reading, log_file.translate_errors(self.path):
             return self._reader.execute(sql, values).fetchall()
 
     @contextmanager
-    def writing(self) -> Iterator[apsw.Connection]:
+    def lock_writer(self) -> Iterator[apsw.Connection]:
         """Be the one thread that writes; raise LogBusy where others do for too long.
 
         Each of them may wait for a lock of another process as long: who comes after many would wait
@@ -65,7 +65,7 @@ class Connections:
         if not self._writing.acquire(timeout=log_file.BUSY_TIMEOUT_MS / 1_000):
             raise LogBusy(f"{self.path} is being written by others: try again")
         try:
-            with log_file.translated(self.path):
+            with log_file.translate_errors(self.path):
                 yield self.writer
         finally:
             self._writing.release()
@@ -81,12 +81,12 @@ class Connections:
                 self._open_or_keep_why()
 
     def close(self) -> None:
-        with self._writing, self._reading, log_file.translated(self.path):
+        with self._writing, self._reading, log_file.translate_errors(self.path):
             if self._why_not is None:
                 self._reader.close()
                 self.writer.close()
             self._is_only_read = False
-            self._why_not = log_file.closed(self.path)
+            self._why_not = log_file.close_error(self.path)
 
     def _open(self, *, create: bool = False) -> None:
         try:
@@ -99,12 +99,12 @@ class Connections:
 
     def _connect(self, *, create: bool) -> None:
         path = self.path
-        with log_file.translated(path):
+        with log_file.translate_errors(path):
             salvage.finish(path)
             if create:
                 log_file.create_file(path)
             elif not path.exists():
-                raise _missing(path)
+                raise _absence_error(path)
             salvage.keep_orphaned(path)
             is_only_read = files.is_read_only(path)
             with ExitStack() as opened:  # whatever happens, what was opened is closed
@@ -113,7 +113,7 @@ class Connections:
                 reader = opened.enter_context(closing(log_file.connect(path)))
 
                 def ask(sql: str, values: tuple[object, ...]) -> list[Row]:
-                    with log_file.translated(path):
+                    with log_file.translate_errors(path):
                         return reader.execute(sql, values).fetchall()
 
                 salvage.keep_dropped(path, ask)
@@ -136,14 +136,14 @@ class Connections:
         """
         if not self._is_only_read or files.is_read_only(self.path):
             return
-        with self._writing, self._reading, log_file.translated(self.path):
+        with self._writing, self._reading, log_file.translate_errors(self.path):
             if self._is_only_read:  # else another thread was first
                 self._reader.close()
                 self.writer.close()
                 self._open_or_keep_why()
 
 
-def _missing(path: Path) -> NotFound | LogCorrupt:
+def _absence_error(path: Path) -> NotFound | LogCorrupt:
     """Return what to say of a log that is not there: whether one was there, its head tells."""
     if log_head.path_of(path).exists():
         return LogCorrupt(f"{path} is missing: restore a backup")

@@ -114,7 +114,7 @@ class Change:
 def reach(log: EventLog, ids: Sequence[str]) -> Erasure:
     """Return what erasing some memories would rewrite, and nothing done."""
     changed = changes(log, ids)
-    return Erasure(tuple(ids), len(changed), made_of(log, ids), is_settled=True)
+    return Erasure(tuple(ids), len(changed), derivatives(log, ids), is_settled=True)
 
 
 def erase(log: EventLog, ids: Sequence[str], now: int) -> Erasure:
@@ -124,19 +124,19 @@ def erase(log: EventLog, ids: Sequence[str], now: int) -> Erasure:
     the log, LogCorrupt where a segment with receipts about them is missing.
     """
     with compaction.alone(log.path):
-        made = made_of(log, ids)
+        made = derivatives(log, ids)
         count = 0
         while changed := changes(log, ids):  # somebody may have told of one meanwhile
-            rewrite(log, changed, _told(log, ids, len(changed), now))
+            rewrite(log, changed, _erasure_events(log, ids, len(changed), now))
             count += len(changed)
-        if events := _told(log, ids, 0, now):  # what said nothing is erased all the same
+        if events := _erasure_events(log, ids, 0, now):  # what said nothing is erased all the same
             log.rewrite(events=events)
-        return Erasure(tuple(ids), count, made, settled(log))
+        return Erasure(tuple(ids), count, made, purge_old_bytes(log))
 
 
 def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
     """Return the rows that say something of some memories, and what they are to say instead."""
-    wanted = frozenset(ids) | _bearing_a_key(log, frozenset(ids))
+    wanted = frozenset(ids) | _ids_erased_with_key(log, frozenset(ids))
     kinds = ", ".join(f"'{kind}'" for kind in _QUOTING)
     found = {
         row[0]: row
@@ -151,7 +151,7 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
         Change(
             row,
             whole[BODY],
-            encode(kept(decode(row[3], whole[BODY])))
+            encode(strip_texts(decode(row[3], whole[BODY])))
             if row[0] in turns
             else _without_texts(log, whole, wanted),
         )
@@ -187,7 +187,7 @@ def event_changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
                 f"event {row[1]} ({row[3]}) cannot be erased by id: give the memory's, or --text"
             )
     made = (
-        Change(row, whole[BODY], encode(kept(decode(row[3], whole[BODY]))))
+        Change(row, whole[BODY], encode(strip_texts(decode(row[3], whole[BODY]))))
         for row, whole in zip(rows, log.whole(rows), strict=True)
     )
     return [one for one in made if one.left != one.said]
@@ -219,7 +219,7 @@ def rewrite(log: EventLog, changed: Sequence[Change], events: Sequence[Event] = 
     segments.sweep(segments.folder_of(log.path), log.segments())
 
 
-def settled(log: EventLog) -> bool:
+def purge_old_bytes(log: EventLog) -> bool:
     """Leave none of the old bytes in the log's files; return whether that could be done.
 
     The whole file is written anew: SQLite overwrites what it deletes, but not what it once moved.
@@ -228,21 +228,21 @@ def settled(log: EventLog) -> bool:
     return log.settle(shrink=True)
 
 
-def made_of(log: EventLog, ids: Sequence[str]) -> tuple[str, ...]:
+def derivatives(log: EventLog, ids: Sequence[str]) -> tuple[str, ...]:
     """Return the ids of the memories that jobs made of some, and of what they made of these, that
     still say something.
     """
     found: dict[str, bool] = {}
     waiting = list(ids)
     while waiting:
-        for id_, says in _made_of(log, waiting.pop()):
+        for id_, says in _direct_derivatives(log, waiting.pop()):
             if id_ not in found and id_ not in ids:
                 found[id_] = says
                 waiting.append(id_)
     return tuple(id_ for id_, says in found.items() if says)
 
 
-def _made_of(log: EventLog, id_: str) -> Iterator[tuple[str, bool]]:
+def _direct_derivatives(log: EventLog, id_: str) -> Iterator[tuple[str, bool]]:
     """Yield the memories that jobs made of one, and whether each still says something."""
     for row in log.select_rows("kind = 'recorded' AND instr(body, ?) > 0", (id_,)):
         body = decode("recorded", row[BODY])
@@ -250,7 +250,7 @@ def _made_of(log: EventLog, id_: str) -> Iterator[tuple[str, bool]]:
             yield row[1], not is_erased(body)
 
 
-def _told(log: EventLog, ids: Sequence[str], events: int, now: int) -> list[Event]:
+def _erasure_events(log: EventLog, ids: Sequence[str], events: int, now: int) -> list[Event]:
     """Return the events that tell of an erasing, of those memories of which none does yet."""
     already = log_queries.erased_ids(log, log.head())
     return [
@@ -269,7 +269,7 @@ def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
         case Planned():
             return encode(_plan(body, ids))
         case Judged():
-            return encode(_judged(body, ids))
+            return encode(_strip_evidence(body, ids))
         case Proposed() if _names(text, ids):
             draft = {"content": "", "kind": body.draft.get("kind", "lesson")}
             return encode(replace(body, draft=draft, because=None))
@@ -278,15 +278,15 @@ def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
         case _ if subject not in ids:
             return str(text)
         case Recorded():
-            blank = kept(body)
+            blank = strip_texts(body)
             if body.key is not None and _is_shared(log, ids, project, body.key):
                 blank = replace(blank, key=body.key)  # the values before it gave way to it
             return encode(blank)
         case _:
-            return encode(kept(body))
+            return encode(strip_texts(body))
 
 
-def kept(body: Body) -> Body:
+def strip_texts(body: Body) -> Body:
     """Return what is left of a body when its texts are gone."""
     of = type(body)
     if of not in _KEPT:
@@ -305,13 +305,13 @@ def _step(step: Step, ids: Ids) -> Step:
         return step
     body = decode(step.event, msgspec.json.encode(step.body).decode())
     # what was drafted from it may quote it; what it was about says so itself
-    left = _judged(body, ids) if isinstance(body, Judged) else kept(body)
+    left = _strip_evidence(body, ids) if isinstance(body, Judged) else strip_texts(body)
     fields: dict[str, Any] = msgspec.json.decode(encode(left))
     before = {} if step.subject in ids else step.before
     return replace(step, body=fields, why="", before=before, evidence={})
 
 
-def _judged(body: Judged, ids: Ids) -> Judged:
+def _strip_evidence(body: Judged, ids: Ids) -> Judged:
     return replace(
         body, evidence={id_: said for id_, said in body.evidence.items() if id_ not in ids}
     )
@@ -327,7 +327,7 @@ def _is_shared(log: EventLog, ids: Ids, project: str | None, key: str) -> bool:
     return any(id_ not in ids and not is_erased(body) for id_, body in _of_key(log, project, key))
 
 
-def _bearing_a_key(log: EventLog, ids: Ids) -> Ids:
+def _ids_erased_with_key(log: EventLog, ids: Ids) -> Ids:
     """Return the memories that were erased before and kept their key for the sake of some."""
     keys = {
         (row[5], body.key)

@@ -19,7 +19,7 @@ import msgspec
 
 from store.log import log_file, log_head, segments
 from store.log import rows as log_rows
-from store.log.checks import Check, unerased
+from store.log.checks import Check, refuse_erased
 from store.log.connections import Connections
 from store.log.event_kinds import Body, Undone
 from store.log.events import Event, decode
@@ -144,7 +144,7 @@ class EventLog:
             "AND seq > ? AND seq <= ? ORDER BY seq",
             (*kinds, after, until),
         )
-        return self._redacted(rows)
+        return self._redact_rows(rows)
 
     def bodies(
         self, after: int, until: int, *, cold: bool = True
@@ -169,7 +169,7 @@ class EventLog:
     def events_for(self, subject: str) -> list[Event]:
         """Return every event about one memory, oldest first; empty where the id is unknown."""
         rows = self.sql(f"SELECT {COLUMNS} FROM events WHERE subject = ? ORDER BY seq", (subject,))
-        return self._redacted(rows)
+        return self._redact_rows(rows)
 
     def session_events(self, session: str, after: int = 0) -> list[Event]:
         """Return the events of one session with a seq above `after`, in order."""
@@ -177,7 +177,7 @@ class EventLog:
             f"SELECT {COLUMNS} FROM events WHERE session = ? AND seq > ? ORDER BY seq",
             (redact.redact(session), after),  # as it was kept
         )
-        return self._redacted(rows)
+        return self._redact_rows(rows)
 
     def events_between(self, kinds: Sequence[str], since: int, until: int) -> list[Event]:
         """Return the events of some kinds with `since` <= at < `until`, in the order of the log."""
@@ -187,9 +187,9 @@ class EventLog:
             "ORDER BY seq",
             (since, until, *kinds),
         )
-        return self._redacted(rows)
+        return self._redact_rows(rows)
 
-    def known_ids(self, ids: Sequence[str]) -> set[str]:
+    def present_ids(self, ids: Sequence[str]) -> set[str]:
         """Return those of `ids` that are in the log."""
         sql = "SELECT id FROM events WHERE id IN (SELECT value FROM json_each(?))"
         return {row[0] for row in self.sql(sql, (msgspec.json.encode(list(ids)).decode(),))}
@@ -232,7 +232,7 @@ class EventLog:
 
         Raise LogBusy if others hold it too long.
         """
-        with self._connections.writing() as connection:
+        with self._connections.lock_writer() as connection:
             yield connection
         self._writes += 1
 
@@ -278,20 +278,20 @@ class EventLog:
         def change_rows(connection: apsw.Connection) -> None:
             log_rows.rewrite_rows(connection, bodies, adding, dropping)
 
-        return [one.event for one in self._write(log_file.rewriting, change_rows, new)]
+        return [one.event for one in self._write(log_file.rewrite_transaction, change_rows, new)]
 
     def settle(self, *, shrink: bool = False) -> bool:
         """Leave nothing in the write-ahead log; with `shrink`, give back what the file need not.
 
         Return whether it could be done: while others read or write it cannot. Nothing is lost.
         """
-        with self._connections.writing() as connection:
+        with self._connections.lock_writer() as connection:
             return log_file.settle(connection, shrink=shrink)
 
     def _events(self, rows: Sequence[Row]) -> list[Event]:
         return [decode_row(row) for row in self.whole(rows)]
 
-    def _redacted(self, rows: Sequence[Row]) -> list[Event]:
+    def _redact_rows(self, rows: Sequence[Row]) -> list[Event]:
         """Return what may be shown; who folds all events (`read`) redacts what it takes of them."""
         return [redact_event(event) for event in self._events(rows)]
 
@@ -310,7 +310,7 @@ class EventLog:
                     log_head.state_gap(connection, gap, rows[0][0].at)
                 appended = [log_rows.insert_row(connection, *row) for row in rows]
                 new = [one.event for one in appended if one.is_new]
-                unerased(connection, new)
+                refuse_erased(connection, new)
                 self._head_file.check(connection, new)
             self._head_file.move(new)
             return appended

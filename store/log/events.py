@@ -110,7 +110,7 @@ class Event:
     def kind(self) -> str:
         return self.body.kind if isinstance(self.body, Unknown) else _kind_of[type(self.body)]
 
-    def numbered(self, seq: int) -> "Event":
+    def with_seq(self, seq: int) -> "Event":
         return replace(self, seq=seq)
 
 

@@ -28,7 +28,7 @@ def problems(log: EventLog) -> list[str]:
         found += (f"SQLite: {row[0]}" for row in _sqlite_check(log) if row[0] != "ok")
         found += _segment_problems(log)
         # what was archived and cannot be read was named; the rest is looked at all the same
-        found += _unstated_holes((event.seq for event in log.read(cold=not found)), gaps(log))
+        found += _holes((event.seq for event in log.read(cold=not found)), gaps(log))
         if gone := log_head.compare(head, log.sql):
             found.append(str(gone))
     except LogError as error:
@@ -61,7 +61,7 @@ def gaps(log: EventLog, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int
     """Return the numbers whose events are gone, first and last of each gap, as the log states at a
     seq above `after` and up to `until`. Raise LogCorrupt if that cannot be read.
     """
-    return log_head.stated(log.sql, after, until)
+    return log_head.read_gaps(log.sql, after, until)
 
 
 def event_count(log: EventLog) -> int:
@@ -92,12 +92,12 @@ def make_head(log: EventLog) -> None:
 def _untrue(log: EventLog, stated: Sequence[tuple[int, int]]) -> list[str]:
     """Return which events are not as they were written, those that were put away among them."""
     found, wrong = readable_events(log, 0)
-    away, wrong_away = _archived_numbers(log)
+    away, wrong_away = _check_archived(log)
     numbers = sorted([*(event.seq for event in found), *away])
-    return wrong or wrong_away or _unstated_holes(numbers, stated)
+    return wrong or wrong_away or _holes(numbers, stated)
 
 
-def _archived_numbers(log: EventLog) -> tuple[list[int], list[str]]:
+def _check_archived(log: EventLog) -> tuple[list[int], list[str]]:
     """Return the numbers of what was put away, and what is wrong with their rows.
 
     A segment that cannot be read is not the log's own file, and its rows are taken for true.
@@ -163,7 +163,7 @@ def _sqlite_check(log: EventLog) -> list[Row]:
     return log.sql("PRAGMA integrity_check")
 
 
-def _unstated_holes(numbers: Iterable[int], stated: Sequence[tuple[int, int]]) -> list[str]:
+def _holes(numbers: Iterable[int], stated: Sequence[tuple[int, int]]) -> list[str]:
     missing: list[str] = []
     ends = dict(stated)
     expected = 1

@@ -81,7 +81,7 @@ def immediate(connection: apsw.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def rewriting(connection: apsw.Connection) -> Iterator[None]:
+def rewrite_transaction(connection: apsw.Connection) -> Iterator[None]:
     """Hold the write lock, and let rows be changed: nobody else ever sees the table unguarded.
 
     What a row said is overwritten with zeros. The trigger is part of the transaction: it is back
@@ -117,14 +117,14 @@ def settle(connection: apsw.Connection, *, shrink: bool = False) -> bool:
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite and the file system say into our own errors."""
     try:
         yield
     except (apsw.BusyError, apsw.LockedError) as error:
         raise LogBusy(f"{path} is locked by another process: try again") from error
     except apsw.ConnectionClosedError as error:
-        raise closed(path) from error
+        raise close_error(path) from error
     except apsw.FullError as error:
         raise LogFull(
             f"no space left for {path}: nothing was written; free space and retry"
@@ -151,7 +151,7 @@ def translated(path: Path) -> Iterator[None]:
         raise known or unknown from error
 
 
-def closed(path: Path) -> LogClosed:
+def close_error(path: Path) -> LogClosed:
     """Return what is said of a log whose tenant was deleted, or whose server ends: whoever asks
     again hears which.
     """

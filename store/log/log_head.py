@@ -73,12 +73,12 @@ def path_of(log: Path) -> Path:
     return log.with_suffix(".head")
 
 
-def encoded(head: Head) -> bytes:
+def encode_head(head: Head) -> bytes:
     body = msgspec.json.encode(head)
     return b"%08x %s\n" % (crc32(body), body)
 
 
-def decoded(data: bytes) -> Head | None:
+def decode_head(data: bytes) -> Head | None:
     """Return what a head's file says in its first line; None where that is not what was written."""
     mark, _, body = data.partition(b"\n")[0].partition(b" ")
     if mark != b"%08x" % crc32(body):
@@ -92,7 +92,7 @@ def decoded(data: bytes) -> Head | None:
 def read(log: Path) -> Head | None:
     """Return the head that a log's file tells; None where there is none that can be read."""
     try:
-        return decoded(path_of(log).read_bytes())
+        return decode_head(path_of(log).read_bytes())
     except OSError:
         return None
 
@@ -103,7 +103,7 @@ def make(log: Path, ask: Ask) -> None:
     first = ask("SELECT id FROM events ORDER BY seq LIMIT 1", ())
     if ends:
         seq, id_ = ends[0]
-        replace_file(path_of(log), encoded(Head(seq, id_, first[0][0])))
+        replace_file(path_of(log), encode_head(Head(seq, id_, first[0][0])))
 
 
 def compare(head: Head | None, ask: Ask) -> Gap | OtherLog | None:
@@ -115,7 +115,7 @@ def compare(head: Head | None, ask: Ask) -> Gap | OtherLog | None:
         return None
     first = ask("SELECT id FROM events ORDER BY seq LIMIT 1", ())
     newest = int(ask("SELECT coalesce(max(seq), 0) FROM events", ())[0][0])
-    if first and first[0][0] != head.first and not _is_stated(1, stated(ask)):
+    if first and first[0][0] != head.first and not _is_stated(1, read_gaps(ask)):
         return OtherLog(head.seq)
     if newest < head.seq:
         return Gap(newest + 1, head.seq)
@@ -125,7 +125,7 @@ def compare(head: Head | None, ask: Ask) -> Gap | OtherLog | None:
     return None  # where it is missing, the numbering shows it
 
 
-def stated(ask: Ask, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, int]]:
+def read_gaps(ask: Ask, after: int = 0, until: int = MOST_SEQ) -> list[tuple[int, int]]:
     """Return the numbers that the log says were lost, first and last of each gap, in order.
 
     It says so at a seq above `after` and up to `until`. Raise LogCorrupt where it cannot be read.
@@ -146,7 +146,7 @@ def _is_stated(seq: int, gaps: Sequence[tuple[int, int]]) -> bool:
     return any(first <= seq <= last for first, last in gaps)
 
 
-def lost(gaps: Sequence[tuple[int, int]], at: int, ids: Sequence[str] = ()) -> Event:
+def gap_event(gaps: Sequence[tuple[int, int]], at: int, ids: Sequence[str] = ()) -> Event:
     """Return the event that says which numbers hold none any more, and their ids if known."""
     id_ = new_id(at)
     return Event(id_, at, Lost(gaps=tuple(gaps), ids=tuple(ids)), id_)
@@ -168,7 +168,7 @@ def state_gap(connection: apsw.Connection, gap: Gap, at: int) -> None:
     rows: list[Row] = connection.execute("SELECT max(seq) FROM events").fetchall()
     newest = int(rows[0][0] or 0)
     if newest < gap.last:
-        _, row = encode_row(lost([(newest + 1, gap.last)], at))
+        _, row = encode_row(gap_event([(newest + 1, gap.last)], at))
         connection.execute(
             "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (gap.last + 1, *row),
@@ -196,7 +196,7 @@ class HeadFile:
         def ask(sql: str, values: tuple[object, ...]) -> list[Row]:
             return connection.execute(sql, values).fetchall()
 
-        head = decoded(self._said())
+        head = decode_head(self._read_file())
         self._first = ask("SELECT id FROM events ORDER BY seq LIMIT 1", ())[0][0]
         if head is not None and head.seq >= new[0].seq:
             if self._first == head.first or new[0].seq == 1:
@@ -212,14 +212,14 @@ class HeadFile:
         if self._descriptor is not None and not self._is_anothers:
             with suppress(OSError):
                 os.lseek(self._descriptor, 0, os.SEEK_SET)
-                os.write(self._descriptor, encoded(Head(new[-1].seq, new[-1].id, self._first)))
+                os.write(self._descriptor, encode_head(Head(new[-1].seq, new[-1].id, self._first)))
 
     def close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def _said(self) -> bytes:
+    def _read_file(self) -> bytes:
         """Return what the file says; empty where it cannot be read."""
         with suppress(OSError):
             if self._descriptor is None:

@@ -109,7 +109,7 @@ def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) 
     values += (*after, *last)
     if wanted.project is not None:
         where, values = f"{where} AND project = ?", (*values, redact.redact(wanted.project))
-    said = _said(wanted)
+    said = _text_conditions(wanted)
     if not said:
         return _newest_rows(log, where, values, limit)
     for text, is_in in said:
@@ -138,7 +138,7 @@ def _base(wanted: Wanted) -> tuple[str, tuple[object, ...]]:
     )
 
 
-def _said(wanted: Wanted) -> list[tuple[str, bool]]:
+def _text_conditions(wanted: Wanted) -> list[tuple[str, bool]]:
     """Return the texts that a body must hold, or must not: bodies are JSON of one form."""
     said: list[tuple[str, bool]] = []
     if wanted.memory is not None:

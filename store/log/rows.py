@@ -84,7 +84,7 @@ def _redact_stored(event: Event) -> Event:
 
 
 # Rows change for two reasons only: an old receipt's body was archived in a segment, or a memory
-# was erased. Both within `log_file.rewriting`.
+# was erased. Both within `log_file.rewrite_transaction`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +107,14 @@ def insert_row(connection: apsw.Connection, event: Event, row: Row) -> Appended:
         row,
     ).fetchall()
     if inserted:
-        return Appended(event.numbered(inserted[0][0]), is_new=True)
+        return Appended(event.with_seq(inserted[0][0]), is_new=True)
     found: Row = connection.execute(
         f"SELECT {COLUMNS} FROM events WHERE id = ?", (event.id,)
     ).fetchall()[0]
     # as it reads back: JSON knows no tuple and no NaN
     body = decode(event.kind, encode(event.body))
     if found[BODY] == PUT_AWAY:  # no write waits for a segment: kind, subject and project decide
-        there = event.numbered(found[0])
+        there = event.with_seq(found[0])
         is_same = (found[3], found[4], found[5]) == (event.kind, event.subject, event.project)
     else:
         there = decode_row(found)
@@ -136,7 +136,7 @@ def rewrite_rows(
     adding: Sequence[Segment],
     dropping: Sequence[Segment],
 ) -> None:
-    """Give rows other bodies and change the table of segments; the caller holds `rewriting`.
+    """Give rows other bodies and change the table of segments; the caller holds the transaction.
 
     Raise LogBusy where a row is not any more what the caller read.
     """

@@ -96,7 +96,9 @@ def salvage(log: Path, least: int = 0) -> Salvaged:
     segments, away = _segments(log)
     rows: dict[int, Row] = {}
     unread: dict[int, str] = {}
-    for row in chain(_kept_rows(log), rows_of_database(database), rows_of_wal(ahead, database)):
+    for row in chain(
+        _rows_of_copies(log), rows_of_database(database), rows_of_wal(ahead, database)
+    ):
         if row[0] in away and away[row[0]][-1] == row[-1]:
             rows[row[0]] = _without_body(away[row[0]])  # whose hash is true
         elif _is_true(row):
@@ -108,7 +110,7 @@ def salvage(log: Path, least: int = 0) -> Salvaged:
     known = _once(rows.values())
     head = log_head.read(log)
     newest = max([least, head.seq if head else 0, *known])
-    gaps = tuple(_gaps(sorted(known), newest, _stated(known.values())))
+    gaps = tuple(_gaps(sorted(known), newest, _read_gaps(known.values())))
     lost = {seq for first, last in gaps for seq in range(first, last + 1) if seq in unread}
     ids = tuple(unread[seq] for seq in sorted(lost))
     ordered = tuple(known[seq] for seq in sorted(known))
@@ -121,37 +123,37 @@ def write(log: Path, found: Salvaged, at: int) -> None:
     Where something is missing, its newest event says so. Raise LogBusy where another process has
     the log open, LogFull or LogReadOnly as the disk says.
     """
-    with log_file.translated(log):
+    with log_file.translate_errors(log):
         for path in (log, _ahead(log), log_head.path_of(log)):
             keep(path)
         new = log.with_name(REPAIRING)
-        for left in (new, _ahead(new), _shared(new)):
+        for left in (new, _ahead(new), _shm_file(new)):
             left.unlink(missing_ok=True)
         _fill(new, found, at)
         if found.read_from != _stamps(log) or is_open(log):
             raise LogBusy(f"{log} is open in another process: end it (`mnemolog stop`) first")
-        os.replace(new, _repaired(log))
+        os.replace(new, _new_log(log))
         sync_folder(log.parent)
-        _put_in_place(log)
+        _replace_log(log)
 
 
 def finish(log: Path) -> None:
     """Put a repaired log in its place, where a repair was ended before it did."""
-    if _repaired(log).exists():
+    if _new_log(log).exists():
         import filelock  # repairs are rare, and it costs a tenth of a server's start
 
         with filelock.FileLock(log.with_name("rewrite.lock"), timeout=10.0, mode=0o600):
-            _put_in_place(log)
+            _replace_log(log)
 
 
-def _put_in_place(log: Path) -> None:
-    if not _repaired(log).exists():
+def _replace_log(log: Path) -> None:
+    if not _new_log(log).exists():
         return
     # the write-ahead file first: SQLite would lay that of the old log over the new one
-    for path in (_ahead(log), _shared(log)):
+    for path in (_ahead(log), _shm_file(log)):
         path.unlink(missing_ok=True)
     sync_folder(log.parent)
-    os.replace(_repaired(log), log)
+    os.replace(_new_log(log), log)
     log_head.path_of(log).unlink(missing_ok=True)  # the next append makes it anew
     sync_folder(log.parent)
 
@@ -169,14 +171,14 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
                 values = msgspec.structs.astuple(one)
                 connection.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?)", values)
             if found.gaps:
-                _, row = encode_row(log_head.lost(found.gaps, at, found.ids))
+                _, row = encode_row(log_head.gap_event(found.gaps, at, found.ids))
                 connection.execute(
                     f"INSERT INTO events ({COLUMNS}) VALUES ({marks})", (found.newest + 1, *row)
                 )
         log_file.settle(connection)
     finally:
         connection.close()
-    for left in (_ahead(new), _shared(new)):  # SQLite lets it be where the disk refuses once
+    for left in (_ahead(new), _shm_file(new)):  # SQLite lets it be where the disk refuses once
         left.unlink(missing_ok=True)
 
 
@@ -214,7 +216,7 @@ def _gaps(
         expected = max(expected, seq + 1)
 
 
-def _stated(rows: Iterable[Row]) -> list[tuple[int, int]]:
+def _read_gaps(rows: Iterable[Row]) -> list[tuple[int, int]]:
     bodies = [decode("lost", row[BODY]) for row in rows if row[3] == "lost"]
     return [gap for body in bodies if isinstance(body, Lost) for gap in body.gaps]
 
@@ -224,7 +226,7 @@ def _segments(log: Path) -> tuple[tuple[Segment, ...], dict[int, Row]]:
     folder = segments.folder_of(log)
     found: list[Segment] = []
     rows: dict[int, Row] = {}
-    for one in segments.lying(folder):
+    for one in segments.list_segments(folder):
         with suppress(LogCorrupt):
             there = {row[0]: row for row in segments.read(folder, one)}
             if rows.keys().isdisjoint(there):  # else what an erasure left, not yet swept
@@ -233,7 +235,7 @@ def _segments(log: Path) -> tuple[tuple[Segment, ...], dict[int, Row]]:
     return tuple(found), rows
 
 
-def _kept_rows(log: Path) -> Iterator[Row]:
+def _rows_of_copies(log: Path) -> Iterator[Row]:
     """Yield what lies in the copies of files that were damaged before."""
     folder = folder_of(log)
     for path in sorted(folder.glob(f"{log.name}-*")) if folder.is_dir() else ():
@@ -253,11 +255,11 @@ def _ahead(log: Path) -> Path:
     return log.with_name(f"{log.name}-wal")
 
 
-def _shared(log: Path) -> Path:
+def _shm_file(log: Path) -> Path:
     return log.with_name(f"{log.name}-shm")
 
 
-def _repaired(log: Path) -> Path:
+def _new_log(log: Path) -> Path:
     return log.with_name("log.repaired")
 
 
@@ -348,10 +350,10 @@ def _rows(page: bytes, start: int, fetch: Fetch) -> Iterator[Row]:
         row = _row(page, int.from_bytes(page[place : place + 2], "big"), fetch)
         if row is not None:
             found.append(row)
-    yield from _ascending(found)
+    yield from _longest_ascent(found)
 
 
-def _ascending(rows: list[Row]) -> list[Row]:
+def _longest_ascent(rows: list[Row]) -> list[Row]:
     """Return the most rows whose numbers ascend: one that does not fit has a damaged number."""
     ends: list[int] = []  # the smallest number that a run of each length ends with
     chains: list[list[Row]] = []

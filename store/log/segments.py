@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from store.home.errors import LogCorrupt
-from store.home.files import make_folder, passing_name, remove_files, sync_path
+from store.home.files import make_folder, remove_files, sync_path, temporary_name
 from store.log.log_file import Row
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def write(folder: Path, rows: Sequence[Row]) -> Segment:
     from pyarrow import parquet
 
     make_folder(folder)
-    temporary = passing_name(folder / "new")
+    temporary = temporary_name(folder / "new")
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -79,7 +79,7 @@ def read(folder: Path, segment: Segment) -> list[Row]:
     return [row for group in _groups(folder, segment) for row in group]
 
 
-def lying(folder: Path) -> list[Segment]:
+def list_segments(folder: Path) -> list[Segment]:
     """Return the segments whose files are there and whole by their names, the newest first.
 
     How many events each holds is left at 0.
@@ -105,7 +105,7 @@ def problem(folder: Path, segment: Segment) -> str | None:
         )
     except OSError as error:
         return _unreadable(folder, segment, error)
-    return None if is_whole else _changed(folder, segment)
+    return None if is_whole else _hash_mismatch(folder, segment)
 
 
 def sweep(folder: Path, named: Sequence[Segment]) -> None:
@@ -146,7 +146,7 @@ class Bodies:
         return found
 
     def _in_segment(self, segment: Segment, seqs: set[int]) -> dict[int, str]:
-        file, groups = self._opened(segment)
+        file, groups = self._open_segment(segment)
         first, last = min(seqs), max(seqs)
         found: dict[int, str] = {}
         for group, (low, high) in enumerate(groups):
@@ -155,7 +155,7 @@ class Bodies:
                 found |= {seq: there[seq] for seq in seqs & there.keys()}
         return found
 
-    def _opened(self, segment: Segment) -> "tuple[ParquetFile, list[tuple[int, int]]]":
+    def _open_segment(self, segment: Segment) -> "tuple[ParquetFile, list[tuple[int, int]]]":
         """Return the file, hashed when it was opened, and between which seqs its groups lie."""
         if segment.name not in self._files:
             file = _open(self._folder, segment)
@@ -190,7 +190,7 @@ def _open(folder: Path, segment: Segment) -> "ParquetFile":
     except OSError as error:
         raise LogCorrupt(_unreadable(folder, segment, error)) from error
     if sha256(data).hexdigest() != segment.sha256:
-        raise LogCorrupt(_changed(folder, segment))
+        raise LogCorrupt(_hash_mismatch(folder, segment))
     return ParquetFile(pa.BufferReader(data))
 
 
@@ -199,18 +199,18 @@ def _unreadable(folder: Path, segment: Segment, error: OSError) -> str:
     return f"{what} ({error.strerror}): {_CURE}"
 
 
-def _changed(folder: Path, segment: Segment) -> str:
+def _hash_mismatch(folder: Path, segment: Segment) -> str:
     return f"{folder / segment.name} does not match its hash: {_CURE}"
 
 
 def _groups(folder: Path, segment: Segment) -> Iterator[list[Row]]:
     file = _open(folder, segment)
     for group in range(file.metadata.num_row_groups):
-        columns = [column.to_pylist() for column in _numbered(file.read_row_group(group))]
+        columns = [column.to_pylist() for column in _columns_as_int(file.read_row_group(group))]
         yield list(zip(*columns, strict=True))
 
 
-def _numbered(table: "pa.Table") -> "list[pa.ChunkedArray]":
+def _columns_as_int(table: "pa.Table") -> "list[pa.ChunkedArray]":
     import pyarrow as pa
 
     place = table.column_names.index("at")

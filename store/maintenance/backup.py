@@ -73,7 +73,7 @@ def make_backup(tenant: Tenant, path: Path, version: str, now: int) -> BackupRep
     """
     if path.exists() or path.is_symlink():
         raise Conflict(f"{path} already exists: give a new file")
-    with log_file.translated(path), _temporary_folder(path.absolute().parent) as folder:
+    with log_file.translate_errors(path), _temporary_folder(path.absolute().parent) as folder:
         staged = Tenant(tenant.name, folder)
         with compaction.alone(tenant.log):
             # the queue first: a job that is recorded in between is in both, and recorded once
@@ -121,7 +121,7 @@ def restore_backup(
         raise Conflict(
             f"there is a tenant {tenant.name}: name another (--into), or replace it (--replace)"
         )
-    with log_file.translated(tenant.root), _temporary_folder(tenant.root.parent) as folder:
+    with log_file.translate_errors(tenant.root), _temporary_folder(tenant.root.parent) as folder:
         listing = _unpack_and_prove(path, folder)
         staged = Tenant(tenant.name, folder)
         if not is_there:
@@ -261,7 +261,9 @@ def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
     except (LogCorrupt, LogForeign, NotFound):
         return None
     with EventLog(staged.log) as log:
-        ids = sorted((gone & log.known_ids(sorted(gone))) - log_queries.erased_ids(log, log.head()))
+        ids = sorted(
+            (gone & log.present_ids(sorted(gone))) - log_queries.erased_ids(log, log.head())
+        )
         wiped = erase.wipe(staged, log, erase.EraseRequest(tuple(ids)), now) if ids else None
     Queue(staged.ingest).erase(gone)
     if wiped is not None:
@@ -322,7 +324,7 @@ _UNFINISHED = (
 
 
 def copy_log(path: Path, to: Path) -> None:
-    """Copy a log as it is at one moment; raise what `translated` does."""
+    """Copy a log as it is at one moment; raise as `translate_errors` does."""
     with _copy_database(path, to) as copy:
         copy.execute("VACUUM")  # a page may still hold what was erased from the rows on it
 
@@ -336,7 +338,7 @@ def copy_queue(path: Path, to: Path) -> None:
 
 @contextmanager
 def _copy_database(path: Path, to: Path) -> Iterator[apsw.Connection]:
-    with log_file.translated(path):
+    with log_file.translate_errors(path):
         log_file.create_file(to)
         source = log_file.connect(path)
         try:
@@ -379,7 +381,7 @@ def check_queue(path: Path) -> None:
 
 @contextmanager
 def _check_database(path: Path, owner: int, newest: int, package: str) -> Iterator[apsw.Connection]:
-    with log_file.translated(path):
+    with log_file.translate_errors(path):
         connection = log_file.connect(path)
         try:
             connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)

@@ -25,7 +25,7 @@ import msgspec
 
 from store.home import files
 from store.home.errors import LogFull, SourceError
-from store.home.files import make_folder, passing_name, sync_folder, sync_folders
+from store.home.files import make_folder, sync_folder, sync_folders, temporary_name
 from store.log.segments import hash_of
 
 FORMAT = 1
@@ -93,7 +93,7 @@ def pack(path: Path, folder: Path, listing: Listing) -> None:
 
     Raise OSError as the disk does.
     """
-    temporary = passing_name(path)
+    temporary = temporary_name(path)
     whole = sum(part.bytes for part in listing.parts)
     try:
         for method in reversed(_OURS):

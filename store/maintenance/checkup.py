@@ -27,7 +27,7 @@ from store.home.errors import (
 )
 from store.home.instants import isoformat
 from store.home.model_programs import program_of
-from store.home.registry import is_held, listens, running
+from store.home.registry import is_held, listens, live_server
 from store.home.tenant import Tenant, find_tenant
 from store.log import integrity, log_queries
 from store.log.event_log import EventLog
@@ -164,7 +164,7 @@ def _sqlite() -> Finding:
 
 def server(settings: Settings) -> Finding:
     """Return whether the server is where those that were connected look for it."""
-    found, port = running(settings), settings.choices.port
+    found, port = live_server(settings), settings.choices.port
     if found is not None and found.port == port:
         return Finding("ok", f"the server listens on port {port} (process {found.pid})")
     if found is not None:

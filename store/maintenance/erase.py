@@ -260,7 +260,7 @@ def reach(log: EventLog, asked: EraseRequest) -> Reach:
     rows = {one.row[0] for one in gone}
     cut = [one for one in _cuts(log, asked, found, rows) if one.row[0] not in rows]
     kinds = Counter(one.row[3] for one in cut)
-    made = erasing.made_of(log, ids)
+    made = erasing.derivatives(log, ids)
     return Reach(tuple(ids), len(gone), made, dict(sorted(kinds.items())))
 
 
@@ -304,7 +304,7 @@ def drop_derived_files(tenant: Tenant) -> None:
 def drop_served(tenant: Tenant) -> None:
     """Delete what is served: recall answers from the log until the next build."""
     with build.lock(tenant, wait_s=_WAIT_S):
-        remove_files((tenant.head, tenant.refused))  # first: it names what goes after it
+        remove_files((tenant.head, tenant.refusals))  # first: it names what goes after it
         for folder in (tenant.manifests, tenant.snapshots):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -331,20 +331,20 @@ def drop_start(tenant: Tenant, ids: Collection[str]) -> None:
     """
     found = load_starts(tenant)
     if found is None or set(found.ids) <= set(ids):
-        remove_files([tenant.erasing])
+        remove_files([tenant.erasure_file])
 
 
 def load_starts(tenant: Tenant) -> EraseStart | None:
     """Return the erasing that was begun and not ended, if there is one that can be read."""
     try:
-        return _decoder.decode(tenant.erasing.read_bytes())
+        return _decoder.decode(tenant.erasure_file.read_bytes())
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 
 def has_start(tenant: Tenant) -> bool:
     """Return whether an erasing was begun and not ended."""
-    return tenant.erasing.exists()
+    return tenant.erasure_file.exists()
 
 
 def file_names(tenant: Tenant) -> set[str]:
@@ -369,7 +369,7 @@ def _save_start(tenant: Tenant, log: EventLog, asked: EraseRequest) -> tuple[Mar
         | marks_.of_erase_request(asked.texts, salt)
     )
     both = EraseStart(tuple(dict.fromkeys((*before.ids, *asked.ids))), marks)
-    replace_file(tenant.erasing, msgspec.json.encode(both))
+    replace_file(tenant.erasure_file, msgspec.json.encode(both))
     return marks, asked
 
 
@@ -400,7 +400,7 @@ def _cut(log: EventLog, asked: EraseRequest, looked_for: Marks) -> int:
         changed = _cuts(log, asked, looked_for, ())
         if changed:
             erasing.rewrite(log, changed)
-            erasing.settled(log)
+            erasing.purge_old_bytes(log)
     return len(changed)
 
 

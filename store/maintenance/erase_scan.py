@@ -412,5 +412,5 @@ _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE
 
 @contextmanager
 def _connect(path: Path) -> Iterator[apsw.Connection]:
-    with log_file.translated(path), closing(log_file.connect(path)) as connection:
+    with log_file.translate_errors(path), closing(log_file.connect(path)) as connection:
         yield connection

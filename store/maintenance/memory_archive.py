@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from store.home.files import make_folder, passing_name, remove_files, sweep, sync_folder
+from store.home.files import make_folder, remove_files, sweep, sync_folder, temporary_name
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
 from store.log import log_queries
@@ -61,7 +61,7 @@ def _replace(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, no
         log, log.head(), watermark
     )  # what was built before still tells of it
     found = [_row_of(log, one, now) for one in _cold(rows, now) if one.id not in gone]
-    temporary = passing_name(folder / "new")
+    temporary = temporary_name(folder / "new")
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:

@@ -108,7 +108,7 @@ def _settle(
         if not isinstance(held_by := known.get(id_), Quarantined):
             cure = "`mnemolog quarantine` lists what is"
             raise Conflict(f"memory {id_!r} is not in quarantine: {cure}")
-        events.append(commands.told(log, id_, change(held_by), now))
+        events.append(commands.change_event(log, id_, change(held_by), now))
     return [one.event for one in log.append(events)]
 
 

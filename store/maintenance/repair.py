@@ -178,7 +178,7 @@ def _write(settings: Settings, of: Tenant, now: int) -> None:
         with EventLog(of.log) as log:
             _renew(log)
     with EventLog(of.log) as log:  # a page may have been of before it was erased
-        there = [id_ for id_ in log_queries.erased_ids(log, log.head()) if log.known_ids([id_])]
+        there = [id_ for id_ in log_queries.erased_ids(log, log.head()) if log.present_ids([id_])]
         if there:
             erasing.erase(log, sorted(there), now)
 

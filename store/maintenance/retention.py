@@ -79,7 +79,7 @@ def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
                 erasing.rewrite(log, changes, told)
             count, changed = count + len(told), changed + len(changes)
         if changed:
-            erasing.settled(log)
+            erasing.purge_old_bytes(log)
             shutil.rmtree(tenant.root / "lance", ignore_errors=True)
     replace_file(_file(tenant), msgspec.json.encode(RetentionMark(before)))
     return count
@@ -88,7 +88,7 @@ def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
 def _changes(log: EventLog, rows: list[Row]) -> Iterator[Change]:
     for row, whole in zip(rows, log.whole(rows), strict=True):
         body = decode(row[3], whole[BODY])
-        left = encode(erasing.kept(body)) if isinstance(body, _BODIES) else whole[BODY]
+        left = encode(erasing.strip_texts(body)) if isinstance(body, _BODIES) else whole[BODY]
         if left != whole[BODY]:
             yield Change(row, whole[BODY], left)
 

@@ -71,8 +71,8 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
     Said twice it is the same memory. Raise NotFound for an unknown one, Conflict for a statement
     that was forgotten.
     """
-    first, since = _found(log, id_)
-    memory_id = accepted_as(first)
+    first, since = _find(log, id_)
+    memory_id = rule_id(first)
     if known := log.events_for(memory_id):
         return known[0]
     if isinstance(first.body, Recorded):
@@ -90,7 +90,7 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
         },
         Draft,
     )
-    memory = commands.recorded(draft, now)
+    memory = commands.memory_event(draft, now)
     accepted = Event(new_id(now), now, Accepted(memory=memory.id), id_, first.project)
     return log.append([memory, accepted])[0].event
 
@@ -104,7 +104,7 @@ def _accept_statement(
     draft = Draft(
         id=memory_id,
         content=stated.body.content,
-        kind=becomes(stated.body.insight_type),
+        kind=rule_kind(stated.body.insight_type),
         source=ACCEPTED,
         source_ids=stated.body.source_ids,
         project=stated.project,
@@ -112,7 +112,7 @@ def _accept_statement(
         agent=stated.agent,
         created_at=moment(stated.at),
     )
-    memory = commands.recorded(draft, now)
+    memory = commands.memory_event(draft, now)
     body = Superseded(by=memory.id, reason=MADE_A_RULE)
     given_way = Event(new_id(now), now, body, stated.id, stated.project)
     return log.append([memory, given_way])[0].event
@@ -122,7 +122,7 @@ def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Even
     """Say no: a statement is forgotten, a draft rejected. Raise NotFound for an unknown one,
     Conflict for one that was accepted.
     """
-    first, since = _found(log, id_)
+    first, since = _find(log, id_)
     for event in since:
         if isinstance(event.body, Accepted):
             raise Conflict(f"{id_} was accepted: `mnemolog forget {event.body.memory}`")
@@ -134,14 +134,14 @@ def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Even
     return log.append([rejected])[0].event
 
 
-def accepted_as(first: Event) -> str:
+def rule_id(first: Event) -> str:
     """Return the id of the memory that a statement or draft becomes: the same for two who accept it
     at once.
     """
     return derived_id(first.at, "accepted", first.id)
 
 
-def becomes(said: str | None) -> MemoryKind:
+def rule_kind(said: str | None) -> MemoryKind:
     """Return the kind of memory that a statement is once it is accepted, by what it says."""
     return _KINDS.get(said or "", "lesson")
 
@@ -151,7 +151,7 @@ def is_statement(event: Event) -> bool:
     return isinstance(event.body, Recorded) and event.body.kind == STATEMENT
 
 
-def _found(log: EventLog, id_: str) -> tuple[Event, list[Event]]:
+def _find(log: EventLog, id_: str) -> tuple[Event, list[Event]]:
     events = log.events_for(id_)
     if not events or not (is_draft(events[0]) or is_statement(events[0])):
         raise NotFound(f"no statement or draft {id_!r}: `mnemolog lessons` lists them")

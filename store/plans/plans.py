@@ -19,7 +19,7 @@ from store.log import log_queries
 from store.log.event_kinds import Applied, Planned, Rejected, Step, Undone
 from store.log.event_log import EventLog
 from store.log.events import Event, decode
-from store.plans.staleness import changes_since, touched_ids
+from store.plans.staleness import changes_since, step_memory_ids
 
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]
 
@@ -73,7 +73,9 @@ def _steps_that_fit(steps: Sequence[Step]) -> int:
     fitting = MOST_STEPS
     while True:
         cut = [
-            at for id_ in touched_ids(steps[fitting:]) if (at := made.get(id_, fitting)) < fitting
+            at
+            for id_ in step_memory_ids(steps[fitting:])
+            if (at := made.get(id_, fitting)) < fitting
         ]
         if not cut:
             return fitting
@@ -146,7 +148,7 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
     if plan.state != "applied":
         raise Conflict(f"plan {plan.id} was not applied: there is nothing to undo")
     own = set(plan.events)
-    if because := changes_since(log, [plan.body]).changed(plan.body, own):
+    if because := changes_since(log, [plan.body]).reasons(plan.body, own):
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
     undone = Undone(events=plan.events)
     log.append([Event(derived_id(0, "undone", plan.id), now, undone, plan.id, plan.project)])
@@ -182,12 +184,12 @@ def new_steps(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     kept = [step for step in steps if _mark(step) not in declined]
     gone = {step.subject for step in steps if step.event == "recorded"}
     gone -= {step.subject for step in kept}
-    return [step for step in kept if gone.isdisjoint(touched_ids([step]))]
+    return [step for step in kept if gone.isdisjoint(step_memory_ids([step]))]
 
 
 def changes_since_plan(log: EventLog, planned: Planned) -> tuple[str, ...]:
     """Return what changed since of what a plan rests on; nothing while it can be applied."""
-    return changes_since(log, [planned]).changed(planned)
+    return changes_since(log, [planned]).reasons(planned)
 
 
 def _mark(step: Step) -> tuple[str, str, str | None]:
@@ -229,7 +231,7 @@ def _mark_stale(log: EventLog, found: Sequence[Plan]) -> list[Plan]:
     said = changes_since(log, [one.body for one in found if one.state == "waiting"])
     return [
         replace(one, state="stale", because=because)
-        if one.state == "waiting" and (because := said.changed(one.body))
+        if one.state == "waiting" and (because := said.reasons(one.body))
         else one
         for one in found
     ]

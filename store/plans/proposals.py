@@ -273,11 +273,11 @@ def _of_draft(draft: Draft, forgotten: Set[str]) -> Proposal:
 
 
 def _of_statement(log: EventLog, told: Sequence[Event]) -> Proposal:
-    first, memory = told[0], lesson_proposals.accepted_as(told[0])
+    first, memory = told[0], lesson_proposals.rule_id(told[0])
     assert isinstance(first.body, Recorded)
-    kind = lesson_proposals.becomes(first.body.insight_type)
+    kind = lesson_proposals.rule_kind(first.body.insight_type)
     said = {"content": first.body.content, "kind": kind}
-    is_accepted = bool(log.known_ids([memory]))
+    is_accepted = bool(log.present_ids([memory]))
     return Proposal(
         id=first.id,
         sort="lesson",

@@ -69,7 +69,7 @@ def proposal(
     return Event(id_, now, body, id_, memories[0].project)
 
 
-def rejected_before(known: Iterable[Recommendation]) -> set[About]:
+def rejections(known: Iterable[Recommendation]) -> set[About]:
     """Return what a person said no to, or took back: it is never proposed again."""
     return {
         _about(one.what, one.source_ids) for one in known if one.state in ("rejected", "undone")
@@ -80,7 +80,7 @@ def is_new(log: EventLog, event: Event, declined: Set[About]) -> bool:
     """Return whether a proposal was not made before, and nobody said no to it."""
     body = event.body
     assert isinstance(body, Proposed)
-    return _about(body.what, body.source_ids) not in declined and not log.known_ids([event.id])
+    return _about(body.what, body.source_ids) not in declined and not log.present_ids([event.id])
 
 
 def every(log: EventLog) -> list[Recommendation]:
@@ -151,12 +151,12 @@ def _mark_outdated(log: EventLog, found: Sequence[Recommendation]) -> list[Recom
     """Return recommendations, those that wait and rest on what has changed as outdated ones."""
     said = changes_since(log, [plan_of(one) for one in found if one.state == "pending"])
 
-    def settled(one: Recommendation) -> Recommendation:
-        changed = said.changed(plan_of(one)) if one.state == "pending" else ()
+    def mark(one: Recommendation) -> Recommendation:
+        changed = said.reasons(plan_of(one)) if one.state == "pending" else ()
         is_gone = one.state == "pending" and not one.change.steps
         return replace(one, state="outdated", changed=changed) if changed or is_gone else one
 
-    return list(map(settled, found))
+    return list(map(mark, found))
 
 
 def _read(told: Sequence[Event], undone: Set[str]) -> Recommendation | None:

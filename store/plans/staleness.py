@@ -34,7 +34,7 @@ class Changes:
     keys: Sequence[tuple[int, Key]]
     held: Mapping[str, Key]
 
-    def changed(self, plan: Planned, own: Set[str] = frozenset()) -> tuple[str, ...]:
+    def reasons(self, plan: Planned, own: Set[str] = frozenset()) -> tuple[str, ...]:
         """Return what changed since a plan was made of what it rests on.
 
         With `own`, the events that carried it out, what changed of its memories since then.
@@ -42,7 +42,7 @@ class Changes:
         return tuple(self._changes(plan, own))
 
     def _changes(self, plan: Planned, own: Set[str]) -> Iterator[str]:
-        for id_ in dict.fromkeys(touched_ids(plan.steps)):
+        for id_ in dict.fromkeys(step_memory_ids(plan.steps)):
             said = self.memories.get(id_, ())
             begins = max((one.seq for one in said if one.id in own), default=plan.watermark)
             for one in said:
@@ -61,7 +61,7 @@ def changes_since(log: EventLog, made: Sequence[Planned]) -> Changes:
     if not made:
         return Changes({}, (), {})
     gone = log.undone_ids(log.head())
-    ids = sorted({id_ for plan in made for id_ in touched_ids(plan.steps)})
+    ids = sorted({id_ for plan in made for id_ in step_memory_ids(plan.steps)})
     least = min(plan.watermark for plan in made)
     held = _keys_held_by(log, ids)
     wanted = set[Key]().union(*(_keys(plan, held) for plan in made))
@@ -69,7 +69,7 @@ def changes_since(log: EventLog, made: Sequence[Planned]) -> Changes:
     return Changes(_of_memories(log, ids, least, gone), keys, held)
 
 
-def touched_ids(steps: Sequence[Step]) -> Iterator[str]:
+def step_memory_ids(steps: Sequence[Step]) -> Iterator[str]:
     """Yield the ids of the memories that some steps change, name or are made of."""
     for step in steps:
         yield step.subject
@@ -108,7 +108,7 @@ def _keys(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
     """Return the keys that a plan would give a value, and those of the memories it touches."""
     steps = (one for one in plan.steps if one.event == "recorded")
     given = {(one.project, key) for one in steps if (key := one.body.get("key"))}
-    return given.union(held[id_] for id_ in touched_ids(plan.steps) if id_ in held)
+    return given.union(held[id_] for id_ in step_memory_ids(plan.steps) if id_ in held)
 
 
 # Taken back: memories as they are without a plan that was undone, for who folds event by event.
@@ -127,7 +127,7 @@ def unapply_plan(log: EventLog, undone: Event, fold: Fold) -> list[str]:
     """
     plans = (event.body for event in log.events_for(undone.subject))
     steps = [step for plan in plans if isinstance(plan, Planned) for step in plan.steps]
-    ids = _dependents(fold, touched_ids(steps))
+    ids = _dependents(fold, step_memory_ids(steps))
     return fold.anew(ids, _events_until(log, ids, undone.seq))
 
 

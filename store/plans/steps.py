@@ -57,7 +57,7 @@ def record(draft: Draft, made: Made, now: int, why: str, **evidence: Any) -> Ste
 
     Raise JunkText or InvalidInput for a draft that makes no memory.
     """
-    event = commands.recorded(draft, now)
+    event = commands.memory_event(draft, now)
     assert isinstance(event.body, Recorded)
     body = msgspec.structs.replace(event.body, made=made)
     return Step(

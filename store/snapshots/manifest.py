@@ -142,18 +142,18 @@ def publish(tenant: Tenant, candidate: Manifest) -> Manifest:
     data = msgspec.json.encode(manifest)
     replace_file(_path(tenant, number), data)
     replace_file(tenant.head, msgspec.json.encode(_Head(number, sha256(data).hexdigest())))
-    remove_files([tenant.refused])
+    remove_files([tenant.refusals])
     return manifest
 
 
 def refuse(tenant: Tenant, refusal: Refusal) -> None:
     """Keep the reason beside the last good manifest, for `status` and `doctor`."""
-    replace_file(tenant.refused, msgspec.json.encode(refusal))
+    replace_file(tenant.refusals, msgspec.json.encode(refusal))
 
 
 def last_refusal(tenant: Tenant) -> Refusal | None:
     try:
-        return msgspec.json.decode(tenant.refused.read_bytes(), type=Refusal)
+        return msgspec.json.decode(tenant.refusals.read_bytes(), type=Refusal)
     except (OSError, *_UNREADABLE):
         return None
 

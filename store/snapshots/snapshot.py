@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from store.home.errors import SnapshotDamaged
-from store.home.files import make_folder, passing_name, sync_folder
+from store.home.files import make_folder, sync_folder, temporary_name
 from store.snapshots.projection import Built, Count, Part, PartFile, Projection, digest
 
 _CHUNK = 4 << 20
@@ -99,7 +99,7 @@ def keep(root: Path, projection: Projection, name: str, table: pa.Table) -> Part
     folder = root / projection.name
     make_folder(folder)
     path = _free(folder / f"{name}-{part.digest[:16]}.arrow")
-    temporary = passing_name(folder / "new")
+    temporary = temporary_name(folder / "new")
     try:
         _write(temporary, part.table)
         mark = _hash(temporary)

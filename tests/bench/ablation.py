@@ -49,7 +49,7 @@ def main() -> None:
     )
     asked = parser.parse_args()
     workspaces = dataset.read_workspaces(asked.folder, asked.only)
-    choices = config.changed(Choices(), {"embedder": asked.embedder})
+    choices = config.change_choices(Choices(), {"embedder": asked.embedder})
     names = ["all", *sorted({one.source for one in workspaces})]
     print(f"| layer | {' | '.join(names)} | against | recall@5 | recall@10 |")
     print("|---" * (len(names) + 4) + "|")

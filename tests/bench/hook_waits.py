@@ -24,7 +24,7 @@ from process import COMMAND, environment
 
 from serve import client
 from store.home.config import Settings
-from store.home.registry import is_held, registered
+from store.home.registry import is_held, read_registry
 
 APART_S = 30.0
 SETTLE_S = 2.0  # for a server to start, or to end where it cannot: no two prompts are so near
@@ -82,7 +82,7 @@ def _cold(home: Path) -> None:
 
 def _hung(home: Path) -> None:
     _warm(home)
-    server = registered(Settings(home))
+    server = read_registry(Settings(home))
     assert server is not None
     os.kill(server.pid, signal.SIGSTOP)
 
@@ -122,7 +122,7 @@ def _mnemolog(home: Path, *words: str) -> None:
 
 def _end(home: Path) -> None:
     settings = Settings(home)
-    if (server := registered(settings)) is not None and is_held(settings):
+    if (server := read_registry(settings)) is not None and is_held(settings):
         os.kill(server.pid, signal.SIGCONT)
         os.kill(server.pid, signal.SIGTERM)
     while is_held(settings):

@@ -55,7 +55,7 @@ def main() -> None:
     workspaces = [
         replace(one, silence=()) for one in dataset.read_workspaces(asked.folder, asked.only)
     ]
-    choices = config.changed(Choices(), {"embedder": asked.embedder})
+    choices = config.change_choices(Choices(), {"embedder": asked.embedder})
     names = [name for name in asked.jobs if name in jobs.JOBS]
     with tempfile.TemporaryDirectory() as home:
         settings = Settings(Path(home), choices=choices)

@@ -23,7 +23,7 @@ from hosts.mock_models import JSON, Models, parts
 from serve.client import home_of
 from store.home import tenant
 from store.home.config import Settings
-from store.home.registry import running
+from store.home.registry import live_server
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.text.frame import CLOSING, OPENING
@@ -128,7 +128,7 @@ class Desk:
     @property
     def server(self) -> object:
         """The server that runs here, None where none does."""
-        return running(Settings(self.memory))
+        return live_server(Settings(self.memory))
 
     def end(self) -> None:
         """End the server that the agents started, and one that a last hook starts after it."""

@@ -21,7 +21,7 @@ import msgspec
 from torture.server import PLACES, CutOff, asked, environment
 
 from store.home.config import Settings
-from store.home.registry import registered
+from store.home.registry import read_registry
 
 BATCH, INGESTED = 50, 130  # the second is more than a step of the queue
 PROMPTLY_S = 0.1  # a hook that is answered so soon was written down before: the deadline is 0.2 s
@@ -65,7 +65,7 @@ class Caller:
     def ask(self, method: str, path: str, body: object, **headers: str) -> tuple[int, Any] | None:
         """Return an answer, once a server runs; None where it was cut off, or all is over."""
         while not self.is_over:
-            server = registered(Settings(self.home))
+            server = read_registry(Settings(self.home))
             try:
                 if server is not None:
                     token = (self.home / "token").read_text()

@@ -27,7 +27,7 @@ from torture.outcome import Outcome, Scale
 from torture.traces import traces
 
 from store.home.config import Settings
-from store.home.registry import registered
+from store.home.registry import read_registry
 
 ROOT = Path(__file__).resolve().parents[2]
 START = "from serve.__main__ import main; main()"
@@ -123,7 +123,7 @@ def _under_load(here: Here, seconds: float, *, is_first: bool) -> None:
 def _port(settings: Settings, process: subprocess.Popen[bytes]) -> int:
     until = time.monotonic() + 60
     while time.monotonic() < until and process.poll() is None:
-        found = registered(settings)
+        found = read_registry(settings)
         if found is not None and found.pid == process.pid:
             return found.port
         time.sleep(0.02)

@@ -189,7 +189,7 @@ def _is_moment(said: Any) -> bool:
 
 def _is_junk(text: str) -> bool:
     try:
-        commands.checked_text(text)
+        commands.check_text(text)
     except InvalidInput:
         return True
     return False

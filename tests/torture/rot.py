@@ -148,7 +148,7 @@ def _after(path: Path, there: set[str]) -> Iterator[str]:
     """Yield what is wrong with a log that was repaired; `there` are the ids it said before."""
     with EventLog(path) as log:
         yield from integrity.problems(log)
-        if gone := there - log.known_ids(sorted(there)):
+        if gone := there - log.present_ids(sorted(there)):
             yield f"{len(gone)} events that could be read are gone"
         one = Event("repaired", NOW + 400, Rated(verdict=1.0), "default-m01")
         head = log.head()

@@ -52,7 +52,7 @@ _ASKED: dict[str, Callable[[Settings], object]] = {
     "config.toml": _load,
     "tokens.json": _tokens,
     "token": owner_token,
-    "server.json": registry.running,
+    "server.json": registry.live_server,
     "sessions.json": _sessions,
     "tenants/default/ingest.sqlite": _queue,
     "dagster/dagster.yaml": _dagster,

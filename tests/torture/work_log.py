@@ -160,7 +160,7 @@ def _check_ingest(home: Path, acknowledged: Collection[str]) -> list[str]:
     finally:
         queue.close()
     with log_of(home) as log:
-        done = [id_ for id_ in ids[: job.done] if not log.known_ids([id_])]
+        done = [id_ for id_ in ids[: job.done] if not log.present_ids([id_])]
     return [*wrong, *(f"{id_} was taken off the queue and is lost" for id_ in done)]
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from pipelines.jobs import Context
 from store.derived.duplicates import Duplicates, Link, as_written, statement_text
-from store.log.commands import bounded_tags
+from store.log.commands import limit_tags
 from store.log.event_kinds import TRUSTS, Relation, Revised, Step
 from store.memories.memory import ACTIVE, Edge, Memory
 from store.memories.table import NEVER
@@ -153,7 +153,7 @@ def gain(stands: Memory, others: Sequence[Memory]) -> Revised | None:
     Of those less trusted it gains nothing: a web page does not say how much a user's word matters.
     """
     peers = [stands, *(one for one in others if one.trust == stands.trust)]
-    tags = bounded_tags(tag for one in peers for tag in one.tags)
+    tags = limit_tags(tag for one in peers for tag in one.tags)
     importance = max(one.importance for one in peers)
     metadata = join_metadata(peers)
     if metadata is None:

@@ -34,7 +34,7 @@ from pipelines.llm.model_client import Answer, LanguageModel
 from pipelines.llm.prompt import make_prompt
 from store.derived.duplicates import HAPPENED, scope, statement_text
 from store.home.errors import BudgetSpent, InvalidInput, ModelError
-from store.log.commands import Draft, bounded_tags
+from store.log.commands import Draft, limit_tags
 from store.log.event_kinds import Called, MemoryKind, Planned, Step, Tier
 from store.memories.memory import Memory
 from store.plans import steps as plan_steps
@@ -183,7 +183,7 @@ def _merge_steps(
         id=id_,
         content=text,
         kind=msgspec.convert(older.kind, MemoryKind),
-        tags=bounded_tags((*older.tags, *newer.tags)),
+        tags=limit_tags((*older.tags, *newer.tags)),
         importance=max(older.importance, newer.importance),
         tier=msgspec.convert(older.tier if older.tier == newer.tier else "auto", Tier),
         created_by=older.created_by,

@@ -227,7 +227,7 @@ def _holds(context: Context, step: Step) -> bool:
     """Return whether a step was not done yet, and what it rests on still holds."""
     sources = (context.rows.find(id_) for id_ in step.body.get("source_ids", ()))
     has_fallen = any(one is not None and one.state in FALLEN for one in sources)
-    return not has_fallen and not context.log.known_ids([step.subject])
+    return not has_fallen and not context.log.present_ids([step.subject])
 
 
 def _purpose(past: PastSession) -> str:

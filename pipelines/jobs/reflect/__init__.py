@@ -20,7 +20,7 @@ from pipelines.llm.model_client import LanguageModel
 from store.home.errors import BudgetSpent, ModelError
 from store.home.instants import moment
 from store.index.vector_scan import VectorRows
-from store.log.commands import Draft, bounded_tags
+from store.log.commands import Draft, limit_tags
 from store.log.event_kinds import Made, Step
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, Edge, Memory
 from store.plans import steps
@@ -213,4 +213,4 @@ def _tags(finding: Finding) -> tuple[str, ...]:
     """Return the tags that more than half of the sources bear."""
     every = [tag for one in finding.sources for tag in dict.fromkeys(one.tags)]
     most = len(finding.sources) / 2
-    return bounded_tags(tag for tag in dict.fromkeys(every) if every.count(tag) > most)
+    return limit_tags(tag for tag in dict.fromkeys(every) if every.count(tag) > most)
