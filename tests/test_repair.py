@@ -195,7 +195,7 @@ def test_a_log_that_somebody_has_open_is_left_alone(wrecked: Path, home: Path, c
 
 
 def test_a_repair_that_was_ended_is_finished_by_whoever_opens_the_log(wrecked: Path, monkeypatch):
-    monkeypatch.setattr(salvage, "_put_in_place", lambda log: None)
+    monkeypatch.setattr(salvage, "_replace_log", lambda log: None)
     salvage.write(wrecked, salvage.salvage(wrecked), NOW)
     monkeypatch.undo()
     with EventLog(wrecked) as log:

@@ -45,7 +45,7 @@ waiting, append = [], EventLog.append
 
 def later(log, events, checks=()):
     waiting.append((log, events))
-    return [Appended(event.numbered(1), is_new=True) for event in events]
+    return [Appended(event.with_seq(1), is_new=True) for event in events]
 
 def write():
     while True:
