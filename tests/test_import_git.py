@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store.home.errors import SourceError
-from store.importers import git
+from store.importers import git, git_command, git_message
 from store.log.commands import Draft
 
 DAY = 86_400
@@ -41,6 +41,27 @@ class Repository:
         self.git("add", "-A")
         raw = text.encode() if isinstance(text, str) else text
         self.git("commit", "-q", "--allow-empty", "-F", "-", author=author, stdin=raw)
+
+    def sha(self, name: str = "HEAD") -> str:
+        command = ["git", "-C", str(self.path), "rev-parse", name]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def loose_object(self, name: str) -> Path:
+        sha = self.sha(name)
+        return self.path / ".git" / "objects" / sha[:2] / sha[2:]
+
+    def merge(self, text: str, *messages: str, into: str = "main") -> None:
+        """Commit messages on a branch of its own and merge it."""
+        self.git("checkout", "-qb", "side", into)
+        for number, message in enumerate(messages):
+            self.commit(message, f"side{number}.py")
+        self.git("checkout", "-q", into)
+        self.at += 60
+        self.git("merge", "-q", "--no-ff", "side", "-m", text)
+
+    def draft(self, beginning: str) -> Draft:
+        (found,) = [one for one in self.drafts() if one.content.startswith(beginning)]
+        return found
 
     def drafts(self, **options: object) -> list[Draft]:
         return list(git.drafts(self.path, project="demo", **options))  # type: ignore[arg-type]
@@ -89,7 +110,7 @@ def test_the_author_is_named_without_an_address(repository):
     ],
 )  # fmt: skip
 def test_noise_makes_no_memory(text):
-    assert git.is_noise(git.parse_message(text), "Ada")
+    assert git_message.is_noise(git_message.parse_message(text), "Ada")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +125,22 @@ def test_noise_makes_no_memory(text):
     ],
 )  # fmt: skip
 def test_what_says_something_is_kept(text):
-    assert not git.is_noise(git.parse_message(text), "Ada")
+    assert not git_message.is_noise(git_message.parse_message(text), "Ada")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["chore: drop the old reader", "ci: switch the runners to arm", "chore!: rename the log"],
+)
+def test_a_quiet_type_that_changes_something_is_kept(text):
+    assert not git_message.is_noise(git_message.parse_message(text), "Ada")
+
+
+@pytest.mark.parametrize("author", ["Prow Robot", "release-bot", "renovate[bot]"])
+def test_a_program_is_nobody_to_ask_for(repository, author):
+    text = "Readers take the lock\n\nA writer waited for them."
+    repository.commit(text, "a.py", author=author)
+    assert all(draft.created_by is None for draft in repository.drafts())
 
 
 def test_commits_of_bots_make_no_memory(repository):
@@ -127,11 +163,11 @@ def test_commits_of_bots_make_no_memory(repository):
     ],
 )
 def test_the_kind_follows_from_the_words(text, kind):
-    assert git.kind_of_message(git.parse_message(text)) == kind
+    assert git_message.kind_of_message(git_message.parse_message(text)) == kind
 
 
 def test_trailers_and_generated_lines_go_and_references_stay():
-    read = git.parse_message(
+    read = git_message.parse_message(
         "Fix the order of hits\n\nTies were random.\n> quoted mail\n\n* wip\n\nFixes #12\n"
         "Signed-off-by: A <a@x.org>\nCo-authored-by: B <b@x.org>\nChange-Id: I123\n"
         "Reviewed-by: C <c@x.org>\n(cherry picked from commit abc)\n"
@@ -142,8 +178,8 @@ def test_trailers_and_generated_lines_go_and_references_stay():
 
 def test_a_long_body_is_cut_at_a_paragraph():
     body = "\n\n".join(f"Paragraph {number}. " + "word " * 60 for number in range(9))
-    why = git.parse_message(f"Explain it\n\n{body}").why
-    assert len(why) <= git.MAX_WHY + 4
+    why = git_message.parse_message(f"Explain it\n\n{body}").why
+    assert len(why) <= git_message.MAX_WHY + 4
     assert why.endswith("word ...")
 
 
@@ -166,6 +202,143 @@ def test_a_merged_pull_request_is_known_by_its_title(repository):
     text = "Merge pull request #7 from ada/side\n\nReaders see the tail\n\nNo build is needed."
     repository.git("merge", "-q", "--no-ff", "side", "-m", text)
     assert repository.drafts()[-1].content == "Readers see the tail\n\nNo build is needed."
+
+
+def test_the_only_commit_of_a_pull_request_bears_its_number_branch_and_title(repository):
+    repository.commit("Add the log file", "a.py")
+    repository.merge(
+        "Merge pull request #7 from ada/issue-5/tail\n\nReaders see the tail", "Add the tail reader"
+    )
+    assert len(repository.drafts()) == 2
+    draft = repository.draft("Add the tail reader")
+    assert draft.context == "Pull request #7 from issue-5/tail: Readers see the tail"
+    assert draft.metadata["pull_request"] == "#7"
+
+
+def test_one_of_several_commits_bears_the_number_of_its_pull_request_alone(repository):
+    repository.commit("Add the log file", "a.py")
+    repository.merge(
+        "Merge pull request #7 from ada/tail\n\nReaders see the tail",
+        "Add the tail reader",
+        "Wake readers on a write",
+    )
+    assert repository.draft("Add the tail reader").context == "Pull request #7"
+    assert repository.draft("Wake readers").context == "Pull request #7"
+    assert repository.draft("Readers see the tail").context == "Pull request #7 from tail"
+    assert repository.draft("Add the log file").context is None
+
+
+def test_pull_requests_merged_into_a_branch_are_known(repository):
+    repository.commit("Add the log file", "a.py")
+    repository.git("checkout", "-qb", "develop")
+    repository.merge("Merge pull request #7 from ada/tail", "Add the tail reader", into="develop")
+    repository.commit("Name the tail reader's states", "c.py")
+    repository.git("checkout", "-q", "main")
+    repository.git("merge", "-q", "--no-ff", "develop", "-m", "Merge branch 'develop'")
+    assert repository.draft("Add the tail reader").context == "Pull request #7 from tail"
+    assert repository.draft("Name the tail").context is None
+
+
+@pytest.mark.parametrize(
+    ("text", "context"),
+    [
+        (
+            "Merge branch 'tail' into 'main'\n\nReaders see it\n\nSee merge request ada/log!12",
+            "Merge request !12 from tail: Readers see it",
+        ),
+        ("Merged in tail (pull request #12)", "Pull request #12"),
+        ("Merged PR 12: Readers see it", "Pull request #12"),
+        ("Merge branch 'tail'", None),
+    ],
+)
+def test_hosts_write_their_merges_in_their_own_way(repository, text, context):
+    repository.commit("Add the log file", "a.py")
+    repository.merge(text, "Add the tail reader")
+    assert repository.draft("Add the tail reader").context == context
+
+
+def test_a_commit_bears_the_first_release_that_holds_it(repository):
+    repository.commit("Add the log file", "a.py")
+    repository.git("tag", "v1.0.0-rc.1")
+    repository.commit("Add the tail reader", "b.py")
+    repository.git("tag", "v1.0.0")
+    repository.git("checkout", "-qb", "1.0")
+    repository.commit("Fix the tail reader", "b.py")
+    repository.git("tag", "-a", "v1.0.1", "-m", "1.0.1")
+    repository.git("checkout", "-q", "main")
+    repository.commit("Sort the log by time", "c.py")
+    repository.git("tag", "v1.1.0rc1")
+    repository.commit("Sort the log by name", "c.py")
+    repository.git("tag", "other-2.0", "HEAD~3")
+    repository.git("tag", "nightly")
+    found = {draft.content.split("\n")[0]: draft for draft in repository.drafts()}
+    assert found["Add the log file"].result == "Released in 1.0.0 (1.0)."
+    assert found["Add the log file"].metadata["released"] == "2026-08-29"
+    assert found["Sort the log by time"].metadata["release"] == "1.1.0rc1"
+    assert found["Sort the log by name"].result is None
+    assert [one for one in found if one.startswith("Release")] == [
+        "Release 1.0.0 (1.0) on 29 August 2026: 2 changes.",
+        "Release 1.0.1 (1.0) on 29 August 2026, after 1.0.0: one change.",
+        "Release 1.1.0rc1 (1.1) on 29 August 2026, after 1.0.1: one change.",
+    ]
+    (newest,) = repository.drafts(limit=1)
+    assert newest == found["Sort the log by name"]
+
+
+def test_a_release_is_a_memory_of_its_day(repository):
+    repository.commit("Add the log file", "a.py")
+    repository.git("tag", "v1.0.0")
+    repository.at += DAY
+    repository.commit("Add the tail reader", "b.py")
+    repository.commit("Fix the tail reader", "b.py")
+    repository.git("tag", "v1.1.0")
+    first, second = [one for one in repository.drafts() if one.kind == "milestone"]
+    assert first.content == "Release 1.0.0 (1.0) on 29 August 2026: one change."
+    assert second.content == "Release 1.1.0 (1.1) on 30 August 2026, after 1.0.0: 2 changes."
+    assert second.created_at is not None and second.created_at.timestamp() == repository.at
+    assert second.metadata == {"release": "1.1.0", "changes": 2}
+
+
+def test_releases_in_other_spellings(repository):
+    repository.commit("Add the log file", "a.py")
+    repository.git("tag", "rel_1_4_2")
+    repository.commit("Add the tail reader", "b.py")
+    repository.git("tag", "rel_2_0")
+    assert [d.metadata["release"] for d in repository.drafts()[:2]] == ["1.4.2", "2.0"]
+
+
+def test_a_revert_and_what_it_takes_back_name_each_other(repository):
+    repository.commit("Add the tail reader", "b.py")
+    reverted = repository.sha()
+    repository.at += DAY
+    repository.git("revert", "--no-edit", reverted)
+    revert = repository.sha()
+    old, new = repository.drafts()
+    assert old.result == f"Reverted by {revert[:7]} on 30 August 2026."
+    assert new.result == f"Reverts {reverted[:7]} of 29 August 2026."
+    assert "reverted" in old.tags and "revert" in new.tags
+    assert old.metadata["reverted_by"] == revert[:12]
+    assert new.metadata["reverts"] == reverted[:12]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Revert "Add the tail reader (#7)" (#9)',
+        "revert: add the tail reader (#7)",
+        "revert(log)!: Add the tail reader (#7) (#9)",
+        "Take the tail reader out\n\nReverts ada/log#7",
+        "Take it out\n\nThis reverts commit SHORT: it woke too often.",
+    ],
+)
+def test_what_is_reverted_is_known_by_its_words_its_number_or_its_sha(repository, text):
+    repository.commit("feat: Add the tail reader (#7)", "b.py")
+    reverted = repository.sha()
+    if text.startswith("revert: add"):
+        repository.commit("feat: add the tail reader (#7)", "c.py")
+        reverted = repository.sha()
+    repository.commit(text.replace("SHORT", reverted[:8]), "b.py")
+    assert repository.drafts()[-1].metadata["reverts"] == reverted[:12]
 
 
 def test_a_merge_that_repeats_its_commit_makes_no_memory(repository):
@@ -206,6 +379,7 @@ def test_a_renamed_file_is_known_by_its_new_name(repository):
     repository.commit("Move the log where it belongs")
     assert repository.drafts()[0].metadata["files"] == ["naïve\ttab.py", "old name.py"]
     assert repository.drafts()[1].metadata["files"] == ["new name.py"]
+    assert repository.drafts()[1].content.endswith("Files: new name.py (renamed from old name.py)")
 
 
 def test_files_are_few_and_generated_ones_come_last(repository):
@@ -289,13 +463,31 @@ def test_what_a_partial_clone_lacks_is_not_fetched(tmp_path: Path, url: str, set
         )
         if kind.stdout.strip() == b"blob":
             path.unlink()
-    with pytest.raises(SourceError, match="partial clone"):
-        repository.drafts()
+    assert [draft.metadata["files"] for draft in repository.drafts()] == [["a.py"]]
     assert not ran.exists()
+
+
+def test_commits_after_a_missing_file_keep_the_names_of_their_files(repository):
+    repository.commit("Add the first part of it", "a.py")
+    repository.commit("Add the second part of it", "b.py")
+    repository.git("mv", "b.py", "c.py")
+    repository.commit("Move the second part")
+    repository.loose_object("HEAD:c.py").unlink()
+    first, second, third = repository.drafts()
+    assert first.metadata["insertions"] == 3 and second.metadata["insertions"] == 0
+    assert third.content.endswith("Files: c.py (renamed from b.py)")
+
+
+def test_a_missing_commit_is_named(repository):
+    repository.commit("Add the first part", "a.py")
+    repository.commit("Add the second part", "b.py")
+    repository.loose_object("HEAD~").unlink()
+    with pytest.raises(SourceError):
+        repository.drafts()
 
 
 def test_a_message_of_any_length_is_read_up_to_a_bound(tmp_path: Path):
     repository = Repository(tmp_path / "long")
-    repository.commit(b"Say it at length\n\n" + b"word " * (3 * git.MAX_FIELD // 5))
+    repository.commit(b"Say it at length\n\n" + b"word " * (3 * git_command.MAX_FIELD // 5))
     (found,) = git.commits(repository.path, since=None, limit=None)
-    assert len(found.text) == git.MAX_FIELD
+    assert len(found.text) == git_command.MAX_FIELD

@@ -28,7 +28,7 @@ HAND_THE_ENVIRONMENT_ON = {
     "serve/mcp_bridge.py",  # as this does, and MNEMOLOG_OFF
     "serve/program/mnemolog/connection.py",
     "serve/cli/environment.py",
-    "store/importers/git.py",
+    "store/importers/git_command.py",
     "pipelines/orchestration/dagster_home.py",
     "pipelines/llm/claude_code_model.py",
     "pipelines/llm/codex_model.py",  # and finds the folder of Codex, CODEX_HOME

@@ -1,0 +1,303 @@
+"""
+A repository's history as a whole: what no commit says of itself.
+
+The release that a commit first came with, the pull request that brought it, and what it takes back
+or was taken back by. All is read from the graph of commits, their messages and the tags, before any
+commit becomes a memory.
+"""
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from store.importers.git_command import git_fields
+from store.importers.git_message import MAX_SUBJECT, parse_message, split_merge
+from store.text.excerpt import one_line
+
+LAST_SECOND = 253_402_300_799  # the year 9999; git takes any number
+
+# "2.3.0", "v2.3.0-rc.1", "release-2.3", "rel_1_4_2", "cli@2.3.0". What stands before the number
+# tells the packages of one repository apart.
+_TAG = re.compile(
+    r"(?P<prefix>|.*[^0-9._])[-_]?[vV]?(?P<version>[0-9]+(?:[._][0-9]+)*)"
+    r"(?P<more>[-._+]?[A-Za-z][\w.+-]*)?"
+)
+_UNFINISHED = re.compile(
+    r"[-._+]?(?:a|b|c|m|rc|alpha|beta|pre|preview|dev|milestone)(?![a-z])", re.I
+)
+
+_REVERTED_COMMIT = re.compile(r"\breverts? (?:merge )?commit ([0-9a-f]{7,64})\b", re.I)
+_REVERTED_PULL = re.compile(r"^reverts? (?:[\w.-]+/[\w.-]+)?([#!][0-9]+)\b", re.I | re.M)
+_REVERTED_TITLE = re.compile(r'^revert(?:s|ed)?:? "(.*)"', re.I)
+_NUMBER = re.compile(r"\s*\((#[0-9]+)\)$")  # of the pull request that was squashed
+
+# As GitHub, Bitbucket, Azure DevOps and GitLab write a merge.
+_PULL = re.compile(
+    r"^Merge pull request (?P<github>#[0-9]+)(?: from (?:[^/\s]+/)?(?P<branch>\S+))?"
+    r"|\(pull request (?P<bitbucket>#[0-9]+)\)"
+    r"|^Merged PR (?P<azure>[0-9]+)\b"
+)
+_GITLAB = re.compile(r"^See merge request (?:[\w./-]+)?(![0-9]+)$", re.M)
+_GITLAB_BRANCH = re.compile(r"^Merge branch '([^']+)'")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A tagged version; `at` is when its commit was made, in seconds."""
+
+    version: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseNotes:
+    """A release, the one before it, and how many commits it was the first to hold."""
+
+    release: Release
+    previous: Release | None
+    changes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A pull or merge request: `number` has its sign (#12, !12), `branch` no user's name."""
+
+    number: str
+    title: str
+    branch: str
+    commits: int = 0  # that it brought
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Another commit; `at` is in seconds."""
+
+    sha: str
+    at: int
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the history says of one commit."""
+
+    release: Release | None = None
+    pull: Pull | None = None
+    reverts: Reference | None = None
+    reverted_by: Reference | None = None
+
+
+def day(at: int) -> str:
+    """Return a day as text: 2 June 2024."""
+    when = datetime.fromtimestamp(at, UTC)
+    return f"{when.day} {when:%B} {when.year}"
+
+
+def second(at: str) -> int:
+    """Return a time of git's in seconds, within what a memory can bear."""
+    return min(max(int(at or 0), 0), LAST_SECOND)
+
+
+@dataclass
+class _Graph:
+    """The commits, numbered with parents before their children."""
+
+    places: dict[str, int] = field(default_factory=dict)
+    parents: list[tuple[int, ...]] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    subjects: list[str] = field(default_factory=list)
+    pulls: dict[int, Pull] = field(default_factory=dict)  # by their merge
+    reverts: dict[int, int] = field(default_factory=dict)
+
+
+class History:
+    """What is known of the commits of the branch that is checked out, and of those of the tags."""
+
+    def __init__(self, source: Path) -> None:
+        tags = _tags(source)
+        graph = _read(source, has_tags=bool(tags))
+        head = next(_log(source, 1, "-1", "--format=%H"), [""])[0]
+        merges = _merges(graph, graph.places.get(head))
+        counts = Counter(merges.values())
+        self._places, self._merges, self._reverts = graph.places, merges, graph.reverts
+        self._releases = _releases(graph, tags)
+        self.notes = _notes(graph, self._releases)
+        self._pulls = {
+            place: Pull(one.number, one.title, one.branch, counts[place])
+            for place, one in graph.pulls.items()
+        }
+        self._reverted: dict[int, int] = {}
+        for new, old in sorted(graph.reverts.items()):
+            self._reverted.setdefault(old, new)
+        told = {*graph.reverts, *graph.reverts.values()}
+        self._references = {
+            place: Reference(sha, graph.times[place], graph.subjects[place])
+            for sha, place in graph.places.items()
+            if place in told
+        }
+
+    def of(self, sha: str) -> Origin:
+        """Return what is known of a commit."""
+        place = self._places.get(sha)
+        if place is None:
+            return Origin()
+        return Origin(
+            release=self._releases.get(place),
+            pull=self._pulls.get(self._merges.get(place, place)),
+            reverts=self._references.get(self._reverts.get(place, -1)),
+            reverted_by=self._references.get(self._reverted.get(place, -1)),
+        )
+
+
+def _log(source: Path, fields: int, *options: str) -> Iterator[list[str]]:
+    """Yield the fields of each commit that `git log` lists."""
+    with git_fields(source, ["log", "-z", "--no-color", "--no-show-signature", *options]) as found:
+        while first := next(found, ""):
+            yield [first, *(next(found, "") for _ in range(fields - 1))]
+
+
+def _read(source: Path, *, has_tags: bool) -> _Graph:
+    graph = _Graph()
+    known: dict[str, int] = {}  # the last commit of a subject, or with the number of a pull request
+    shortened: dict[int, str] = {}
+    which = ["HEAD", "--tags"] if has_tags else []
+    commits = _log(source, 4, "--reverse", "--topo-order", "--format=%H%x00%P%x00%ct%x00%B", *which)
+    for place, (sha, parents, at, text) in enumerate(commits):
+        graph.places[sha] = place
+        graph.times.append(second(at))
+        there = (graph.places.get(parent) for parent in parents.split())
+        graph.parents.append(tuple(one for one in there if one is not None))
+        subject, _, body = text.strip().partition("\n")
+        graph.subjects.append(one_line(subject, MAX_SUBJECT))
+        pull = _pull(subject, body.strip()) if " " in parents else None
+        if commit := _REVERTED_COMMIT.search(body):
+            shortened[place] = commit[1].lower()
+        elif (old := _reverted_by_name(subject, body, known)) is not None:
+            graph.reverts[place] = old
+        if pull is not None:
+            graph.pulls[place] = pull
+        number = pull.number if pull else (_NUMBER.search(subject) or ("", ""))[1]
+        known |= dict.fromkeys((number, subject, parse_message(subject).topic), place)
+    shas = sorted(graph.places) if shortened else []
+    for place, short in shortened.items():
+        at_least = bisect_left(shas, short)
+        if at_least < len(shas) and shas[at_least].startswith(short):
+            graph.reverts[place] = graph.places[shas[at_least]]
+    return graph
+
+
+def _reverted_by_name(subject: str, body: str, known: Mapping[str, int]) -> int | None:
+    """Return the commit that is taken back, known by its subject or its pull request."""
+    read = parse_message(subject)
+    named = [found[1] for found in (_REVERTED_TITLE.match(subject),) if found]
+    named += [found[1] for found in (_REVERTED_PULL.search(f"{read.topic}\n{body}"),) if found]
+    if read.type == "revert":
+        named += [read.topic, _NUMBER.sub("", read.topic)]
+    return next((known[one] for one in named if one in known), None)
+
+
+def _pull(subject: str, body: str) -> Pull | None:
+    """Return the pull request that a merge is of, if one."""
+    title = one_line(split_merge(subject, body)[0], MAX_SUBJECT)
+    if found := _PULL.search(subject):
+        number = found["github"] or found["bitbucket"] or f"#{found['azure']}"
+        return Pull(number, title, found["branch"] or "")
+    if found := _GITLAB.search(body):
+        branch = _GITLAB_BRANCH.match(subject)
+        return Pull(found[1], title, branch[1] if branch else "")
+    return None
+
+
+def _merges(graph: _Graph, head: int | None) -> dict[int, int]:
+    """Return the merge of a pull request that brought each commit, for those that one did.
+
+    Lines of first parents are followed, the oldest commit first: what is new with a merge is what
+    it brought. The branch behind a merge that is no pull request's is a line of its own.
+    """
+    found: dict[int, int] = {}
+    seen = bytearray(len(graph.parents))
+    lines = [] if head is None else [_line(graph, head, seen)]
+    while lines:
+        if not lines[-1]:
+            lines.pop()
+            continue
+        place = lines[-1].pop()
+        others = graph.parents[place][1:]
+        if place in graph.pulls:
+            waiting = [one for one in others if not seen[one]]
+            while waiting:
+                one = waiting.pop()
+                if not seen[one]:
+                    seen[one] = 1
+                    found[one] = place
+                    waiting += graph.parents[one]
+        else:
+            lines += [_line(graph, one, seen) for one in others if not seen[one]]
+    return found
+
+
+def _line(graph: _Graph, tip: int, seen: bytearray) -> list[int]:
+    """Return the first parents of a commit that were not seen, itself first, and mark them."""
+    line: list[int] = []
+    while not seen[tip]:
+        seen[tip] = 1
+        line.append(tip)
+        if not graph.parents[tip]:
+            break
+        tip = graph.parents[tip][0]
+    return line
+
+
+def _tags(source: Path) -> list[tuple[str, str]]:
+    """Return the tags, each with the commit it names."""
+    wanted = "%(refname:strip=2)%00%(objectname)%00%(*objectname)%00"
+    with git_fields(source, ["for-each-ref", f"--format={wanted}", "refs/tags"]) as found:
+        read = list(found)
+    return [
+        (name.lstrip("\n"), peeled or own)
+        for name, own, peeled in zip(read[::3], read[1::3], read[2::3], strict=False)
+    ]
+
+
+def _releases(graph: _Graph, tags: Sequence[tuple[str, str]]) -> dict[int, Release]:
+    """Return the first release that holds each commit; one that was no candidate where there is.
+
+    Of a repository that releases several packages, the one with the most releases is followed.
+    """
+    read = [
+        (match, graph.places[sha])
+        for name, sha in tags
+        if sha in graph.places and (match := _TAG.fullmatch(name))
+    ]
+    packages = Counter(match["prefix"].casefold() for match, _ in read)
+    package = packages.most_common(1)[0][0] if packages else ""
+    found: dict[int, Release] = {}
+    releases = []
+    for match, place in read:
+        if match["prefix"].casefold() == package:
+            more = match["more"] or ""
+            version = match["version"].replace("_", ".") + more
+            is_last = not _UNFINISHED.match(more)
+            releases.append((not is_last, graph.times[place], version, place))
+    for _, at, version, place in sorted(releases):
+        release, waiting = Release(version, at), [place]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found[one] = release
+                waiting += graph.parents[one]
+    return found
+
+
+def _notes(graph: _Graph, releases: Mapping[int, Release]) -> list[ReleaseNotes]:
+    """Return the notes of each release, in order of time."""
+    changes = Counter(one for place, one in releases.items() if len(graph.parents[place]) < 2)
+    order = sorted(changes, key=lambda one: one.at)
+    return [
+        ReleaseNotes(one, order[at - 1] if at else None, changes[one])
+        for at, one in enumerate(order)
+    ]
