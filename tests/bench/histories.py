@@ -1,0 +1,213 @@
+"""
+Histories: does an imported git history answer what a developer of the project asks?
+
+    python tests/bench/histories.py CLONE [CLONE ...] [--embedder NAME] [--show]
+
+A clone is a folder whose path or origin holds the name of a set in tests/data/histories (attrs,
+git-cliff, kind); `NAME=CLONE` says which. Its history goes into a throwaway home, and each question
+is asked twice: as a search with the default settings, and as the first prompt of a session.
+
+@1, @3, @5: a commit that answers is among so many hits of the search. near: it is among the five
+nearest, however sure the memory is. kept: one is in the block of
+the prompt. silent: the prompt of a question without an answer brought no block. found: the answer
+is a memory at all.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from serve.hooks.answer import Hooks
+from serve.hosts import HOSTS
+from serve.recall.context_block import short_id
+from serve.recall.request import RecallRequest, answer
+from serve.server.open_tenants import OpenTenants
+from store.embedders.embedder import make_embedder
+from store.home import tenant
+from store.home.config import Choices, Settings
+from store.home.instants import micros
+from store.home.projects import project_of
+from store.importers import git
+from store.log import commands
+from store.log.event_log import EventLog
+from store.maintenance import build
+
+SETS = Path(__file__).parents[1] / "data" / "histories"
+TOP = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one question: the hits of the search, and the notes of the prompt."""
+
+    question: dict[str, Any]
+    hits: Sequence[tuple[str, str, float]]  # commit, text, confidence
+    nearest: Sequence[tuple[str, str, float]]
+    notes: Sequence[tuple[str, str]]  # commit, text
+    is_stored: bool
+
+    @property
+    def rank(self) -> int | None:
+        """The place of the first hit that answers, from 1 on."""
+        answers = self.question["answers"]
+        return next((at for at, one in enumerate(self.hits, 1) if one[0] in answers), None)
+
+    @property
+    def is_near(self) -> bool:
+        """Whether one of the nearest answers, however sure the memory is."""
+        return any(one[0] in self.question["answers"] for one in self.nearest)
+
+    @property
+    def is_kept(self) -> bool:
+        return any(commit in self.question["answers"] for commit, _ in self.notes)
+
+    def within(self, places: int) -> bool:
+        return self.rank is not None and self.rank <= places
+
+
+def ask(clone: Path, questions: Sequence[dict[str, Any]], embedder: str) -> list[Outcome]:
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder, "work")
+        Path(work, ".git").mkdir(parents=True)
+        Path(work, ".git", "HEAD").write_text("ref: refs/heads/main\n")
+        settings = Settings(home=Path(folder, "home"), choices=Choices(embedder=embedder))
+        project = project_of(work)
+        commits = load(settings, clone, project)
+        tenants = OpenTenants(settings)
+        hooks = Hooks(tenants, lambda: micros(datetime.now(UTC)), deadline_s=60.0)
+        try:
+            return [_ask(one, tenants, hooks, work, project, commits) for one in questions]
+        finally:
+            hooks.close()
+            tenants.close()
+
+
+def load(settings: Settings, clone: Path, project: str | None) -> dict[str, str]:
+    """Import a history and build; return the commits of the memories by their id."""
+    now = micros(datetime.now(UTC))
+    began = time.perf_counter()
+    home = tenant.tenant(settings.home)
+    home.log.parent.mkdir(parents=True, exist_ok=True)
+    with EventLog(home.log, create=True) as log:
+        drafts = list(git.drafts(clone, project=project))
+        counts = commands.import_drafts(log, drafts, now)
+        commits = {str(one.id): one.metadata.get("commit", "") for one in drafts}
+        model = make_embedder(settings.choices.embedder, settings.home)
+        build.rebuild(home, log, model, now)
+    seconds = time.perf_counter() - began
+    print(f"{clone.name}: {counts.added} memories in {seconds:.0f} s", file=sys.stderr)
+    return commits
+
+
+def _ask(
+    question: dict[str, Any],
+    tenants: OpenTenants,
+    hooks: Hooks,
+    work: Path,
+    project: str | None,
+    commits: dict[str, str],
+) -> Outcome:
+    hits = _search(question["query"], tenants, project, commits)
+    nearest = _search(question["query"], tenants, project, commits, min_confidence=0.0, top_k=TOP)
+    told = {
+        "session_id": question["id"],
+        "cwd": str(work),
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": question["query"],
+        "prompt_id": question["id"],
+    }
+    said = (hooks.answer(HOSTS["claude-code"], told) or {}).get("hookSpecificOutput", {})
+    lines = str(said.get("additionalContext", "")).splitlines()
+    read = [msgspec.json.decode(line) for line in lines if line.startswith("{")]
+    by_short = {short_id(id_): id_ for id_ in commits}
+    notes = [
+        (commits.get(by_short.get(str(one["id"]), str(one["id"])), ""), str(one.get("text", one)))
+        for one in read
+    ]
+    is_stored = bool(set(question["answers"]) & set(commits.values()))
+    return Outcome(question, hits, nearest, notes, is_stored)
+
+
+def _search(
+    query: str,
+    tenants: OpenTenants,
+    project: str | None,
+    commits: dict[str, str],
+    **settings: Any,
+) -> list[tuple[str, str, float]]:
+    opened, now = tenants.get("default"), micros(datetime.now(UTC))
+    asked = RecallRequest(query=query, project=project, touch=False, **settings)
+    found, _ = answer(opened.reader, tenants.embedder, asked, tenants.settings.choices, now)
+    return [
+        (commits.get(one["id"], ""), one["text"], one["confidence"]) for one in found["hits"][:TOP]
+    ]
+
+
+def row(name: str, outcomes: Sequence[Outcome]) -> str:
+    asked = [one for one in outcomes if one.question["answers"]]
+    none = [one for one in outcomes if not one.question["answers"]]
+    cells = [sum(one.within(places) for one in asked) for places in (1, 3, 5)]
+    cells += [sum(one.is_near for one in asked)]
+    cells += [sum(one.is_kept for one in asked), sum(bool(one.notes) for one in asked)]
+    cells += [sum(not one.notes for one in none), sum(one.is_stored for one in asked)]
+    return f"| {name} | {' | '.join(map(str, cells))} | {len(asked)} + {len(none)} |"
+
+
+def show(outcomes: Sequence[Outcome]) -> None:
+    for one in outcomes:
+        mark = f"@{one.rank}" if one.rank else ("-" if one.question["answers"] else "none")
+        stored = "" if one.is_stored or not one.question["answers"] else " NOT STORED"
+        kept = "kept" if one.is_kept else "spoke" if one.notes else "silent"
+        print(f"{one.question['id']} {mark} {kept}{stored}: {one.question['query']}")
+        if one.rank != 1 or not one.is_kept:
+            for commit, text, confidence in one.nearest:
+                print(f"      {commit} {confidence:.2f} {text.splitlines()[0][:100]}")
+
+
+def find_set(given: str) -> tuple[str, Path]:
+    """Return the name of the set that a clone is for, and its folder."""
+    name, is_named, path = given.partition("=")
+    folder = Path(path if is_named else given)
+    names = [name] if is_named else [one.stem for one in SETS.glob("*.jsonl") if one.stem in given]
+    if len(names) != 1:
+        sys.exit(f"{given}: say which set it is for, as NAME=CLONE")
+    return names[0], folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("clones", nargs="+", metavar="CLONE")
+    parser.add_argument("--embedder", default="lexical")
+    parser.add_argument("--show", action="store_true", help="each question and what came")
+    asked = parser.parse_args()
+    every: list[Outcome] = []
+    rows = []
+    for given in asked.clones:
+        name, clone = find_set(given)
+        lines = (SETS / f"{name}.jsonl").read_text().splitlines()
+        outcomes = ask(clone, [json.loads(line) for line in lines], asked.embedder)
+        if asked.show:
+            show(outcomes)
+        rows.append(row(name, outcomes))
+        every += outcomes
+    print(
+        "| set | @1 | @3 | @5 | near | kept | spoke | silent | stored | asked |\n|---"
+        + "|---" * 9
+        + "|"
+    )
+    print("\n".join([*rows, row("all", every)]))
+
+
+if __name__ == "__main__":
+    main()
