@@ -1,6 +1,6 @@
 """Markdown notes become one memory a section, and one a rule."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -67,6 +67,131 @@ def test_sections_of_a_decision_record_are_decisions(tmp_path):
     (draft,) = read(tmp_path)
     assert draft.kind == "decision"
     assert draft.context == "docs/adr/0001-arrow.md > 1. Use Arrow > Decision"
+
+
+ADR = """# 4. Use Arrow for snapshots
+
+* Status: accepted
+* Date: 2024-02-12
+
+## Context and problem statement
+
+Readers copy every row that they look at.
+
+## Decision drivers
+
+Start-up has to stay under a second.
+
+## Decision outcome
+
+Snapshots are Arrow files, mapped into memory.
+
+## Consequences
+
+Old readers cannot open new snapshots.
+"""
+
+
+@pytest.mark.parametrize("name", ["docs/adr/0004-arrow.md", "notes/arrow.md"])
+def test_a_decision_record_tells_context_from_decision_and_has_its_day(tmp_path, name):
+    note(tmp_path, name, ADR)
+    kinds = {one.context.split(" > ")[-1]: one.kind for one in read(tmp_path) if one.context}
+    assert kinds == {
+        "Context and problem statement": "context",
+        "Decision drivers": "context",
+        "Decision outcome": "decision",
+        "Consequences": "decision",
+    }
+    assert {one.created_at for one in read(tmp_path)} == {datetime(2024, 2, 12, tzinfo=UTC)}
+
+
+CHANGELOG = """# Changelog
+
+What changes for users is told here.
+
+## Unreleased
+
+- Read the tail without a build.
+
+## [1.2.0] - 2024-05-01
+
+### Added
+
+- Readers see the tail
+  at once.
+- `log --since`
+
+### Removed
+
+* The old reader of 0.x logs
+
+### Bug Fixes
+
+1. Sort by time, not by name (#12)
+
+## 1.1.0 (2 March 2024)
+
+A quiet one, without any list.
+
+[1.2.0]: https://example.com/compare/v1.1.0...v1.2.0
+[1.1.0]: https://example.com/releases/v1.1.0
+"""
+
+
+@pytest.mark.parametrize("name", ["CHANGELOG.md", "docs/History.md", "release-notes.md"])
+def test_the_entries_of_a_changelog_are_a_memory_each_of_their_release(tmp_path, name):
+    note(tmp_path, name, CHANGELOG)
+    drafts = read(tmp_path)
+    found = [(one.kind, one.content, one.created_at and one.created_at.date()) for one in drafts]
+    may, march = date(2024, 5, 1), date(2024, 3, 2)
+    assert found == [
+        ("activity", "What changes for users is told here.", None),
+        ("activity", "Read the tail without a build.", None),
+        ("activity", "Readers see the tail\n  at once.", may),
+        ("activity", "`log --since`", may),
+        ("decision", "The old reader of 0.x logs", may),
+        ("bugfix", "Sort by time, not by name (#12)", may),
+        ("activity", "A quiet one, without any list.", march),
+    ]
+    assert drafts[3].context == f"{name} > Changelog > [1.2.0] - 2024-05-01 > Added"
+
+
+@pytest.mark.parametrize(
+    ("heading", "day"),
+    [
+        ("2024-05-01", (2024, 5, 1)),
+        ("2024-05-01 Planning", (2024, 5, 1)),
+        ("v1.2.0 2024-05-01", (2024, 5, 1)),
+        ("1.2.0 / 2024-05-01", (2024, 5, 1)),
+        ("Sprint 12 (1st May 2024)", (2024, 5, 1)),
+        ("[1.2.0](https://example.com/1.2.0) (2024-05-01)", (2024, 5, 1)),
+        ("1.2.0 - May 1, 2024", (2024, 5, 1)),
+        ("1.2.0 - 1. März 2024", (2024, 3, 1)),
+        ("Moving to Postgres by 2027-01-01", None),
+        ("1.2.0 - 2024-02-31", None),
+        ("The year 2024", None),
+        ("Today", None),
+    ],
+)
+def test_the_day_of_a_heading(tmp_path, heading, day):
+    (draft,) = read(note(tmp_path, "notes.md", f"# {heading}\n\nThe tail is read first.\n"))
+    assert draft.created_at == (day and datetime(*day, tzinfo=UTC))
+
+
+def test_the_nearest_day_holds(tmp_path):
+    text = (
+        "---\ndate: 1 March 2024\n---\n# Log\n\nWhat we did and why.\n\n"
+        "## Tail\n\n**Date:** 2024-03-05\n\nThe tail is read first.\n\n"
+        "## 2024-03-07\n\n### Talk\n\nThe head is read last.\n"
+    )
+    drafts = read(note(tmp_path, "notes.md", text))
+    assert [one.created_at and one.created_at.day for one in drafts] == [1, 5, 7]
+
+
+def test_a_line_of_some_section_dates_no_other(tmp_path):
+    text = "# A\n\nThe first part of it.\n\n# B\n\nDate: 2024-03-05\n\nThe second of it.\n"
+    first, second = read(note(tmp_path, "notes.md", text))
+    assert first.created_at is None and second.created_at is not None
 
 
 def test_front_matter_gives_tags_and_date_and_is_left_out(tmp_path):

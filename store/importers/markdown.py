@@ -1,9 +1,11 @@
 """
 Markdown notes read into memories: CLAUDE.md and AGENTS.md, decision records, folders of notes.
 
-One memory for each section, its headings as context; the sentences of a list of rules one memory
-each. Ids come from the project, the file's place in it and the text, never from a clock, so that on
-a second import, from any clone, only sections that changed are new.
+One memory for each section, its headings as context; the sentences of a list of rules, and the
+entries of a changelog, one memory each. A day in the front matter, on a "Date:" line or in a
+heading is the time of what stands under it. Ids come from the project, the file's place in it and
+the text, never from a clock, so that on a second import, from any clone, only sections that changed
+are new.
 
 What lies in a git repository may be anybody's: it is quoted, with a tool's trust, and is no rule,
 unless the user says that the words are theirs.
@@ -22,6 +24,7 @@ from store.home.projects import git_root, project_of
 from store.importers.source_files import is_source_file, printable_name
 from store.log.commands import Draft
 from store.log.event_kinds import MemoryKind
+from store.text.dates import interval
 from store.text.excerpt import one_line
 
 # Section: a Markdown text divided at its headings, and further into paragraphs and list items.
@@ -34,7 +37,24 @@ _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _ITEM = re.compile(r"^( {0,3})(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?(\S.*)$")
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_TAGS = re.compile(r"^tags:[ \t]*(.*(?:\n[ \t]*-[ \t].*)*)", re.MULTILINE | re.IGNORECASE)
-_FRONT_DATE = re.compile(r"^(?:date|created)(?:_at)?:[ \t]*['\"]?(\d{4}-\d\d-\d\d)", re.M | re.I)
+_DAY = (
+    r"(?:[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}"
+    r"|[0-9]{1,2}(?:st|nd|rd|th|\.)? (?:de )?[^\W\d_]{3,10}\.?,? (?:de )?[0-9]{4}"
+    r"|[^\W\d_]{3,10}\.? [0-9]{1,2}(?:st|nd|rd|th)?,? [0-9]{4})"
+)
+_FRONT_DATE = re.compile(rf"^(?:date|created|published)(?:_at)?:[ \t]*['\"]?({_DAY})", re.M | re.I)
+_DATE_LINE = re.compile(
+    rf"^[ \t]*(?:[-*+] )?[*_]{{0,2}}(?:date|created|written|decided|datum|fecha)[*_]{{0,2}}[ \t]*:"
+    rf"[*_]{{0,2}}[ \t]*({_DAY})(?![\w-])",
+    re.M | re.I,
+)
+# At the start of a heading, behind a version, or at the end where a sign parts it from the rest.
+_HEADING_DATE = re.compile(
+    rf"^[\[(]?({_DAY})(?![\w-])"
+    rf"|^\W{{0,3}}[vV]?[0-9]{{1,9}}(?:\.[0-9]{{1,9}}){{1,5}}\S{{0,40}}\W{{0,5}}({_DAY})(?![\w-])"
+    rf"|[-\u2013\u2014:,/|(]\s?({_DAY})\W{{0,3}}$"
+)
+_LANGUAGES = ("en", "de", "fr", "es")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +81,34 @@ def split_front_matter(text: str) -> tuple[Front, str]:
     tags = _FRONT_TAGS.search(found[1])
     words = re.split(r"[,\n\[\]]", tags[1]) if tags else []
     names = (re.sub(r"^[\s\-#'\"]+|[\s'\"]+$", "", word)[:100] for word in words)
-    return Front(tuple(dict.fromkeys(filter(None, names))), _date(found[1])), text[found.end() :]
+    date = _FRONT_DATE.search(found[1])
+    return (
+        Front(tuple(dict.fromkeys(filter(None, names))), _day(date[1]) if date else None),
+        text[found.end() :],
+    )
 
 
-def _date(front_matter: str) -> datetime | None:
-    found = _FRONT_DATE.search(front_matter)
-    try:
-        return datetime.fromisoformat(found[1]).replace(tzinfo=UTC) if found else None
-    except ValueError:  # 2026-02-31
-        return None
+def _day(written: str) -> datetime | None:
+    """Return the day that is written, at its beginning; None for 2026-02-31, or no day at all."""
+    for language in _LANGUAGES:
+        if found := interval(written.replace(".", ""), 0, language):
+            day = datetime.fromtimestamp(found.since / 1e6, UTC)
+            return day if str(day.year) in written else None
+    return None
+
+
+def heading_date(path: Sequence[str]) -> datetime | None:
+    """Return the day that the innermost heading with one names."""
+    for title in reversed(path):
+        if found := _HEADING_DATE.search(title):
+            return _day(found[1] or found[2] or found[3])
+    return None
+
+
+def line_date(text: str) -> datetime | None:
+    """Return the day of the first "Date:" line."""
+    found = _DATE_LINE.search(text)
+    return _day(found[1]) if found else None
 
 
 def split_sections(text: str) -> Iterator[Section]:
@@ -196,7 +235,21 @@ SKIPPED = frozenset({"node_modules", "site-packages", "vendor", "venv", "__pycac
 RULES_FILES = frozenset(
     {"claude.md", "claude.local.md", "agents.md", "gemini.md", "conventions.md"}
 )
+CHANGELOGS = re.compile(
+    r"^(?:change[-_]?log|changes|history|news|releases|release[-_]notes)\b.*\.(?:md|markdown)$"
+)
 DECISIONS = re.compile(r"(?:^|/)(?:adrs?|decisions?|decision-records?)/[^/]+$|(?:^|/)adr-?\d+")
+_DECISION_HEADING = re.compile(r"\bdecision\b(?! drivers?\b)", re.IGNORECASE)
+_CONTEXT_HEADING = re.compile(
+    r"\b(?:context|problem|background|motivation|drivers|options|alternatives|considered)\b",
+    re.IGNORECASE,
+)
+_RECORD_HEADING = re.compile(r"^(?:context|consequences|status)\b", re.IGNORECASE)
+_FIXED = re.compile(r"\b(?:bug ?-?fix(?:es)?|fix(?:es|ed)?|security)\b", re.IGNORECASE)
+_DECIDED = re.compile(
+    r"\b(?:breaking|incompatib\w+|removed|removals?|deprecat\w+|dropped)\b", re.IGNORECASE
+)
+_LINK = re.compile(r" {0,3}\[[^\]]+\]:\s")  # a definition, which has no text of its own
 RULES_HEADING = re.compile(
     r"\b(?:rules?|conventions?|guidelines?|style|preferences?|principles?|always|never|do(?:n't)?s?"
     r"|constraints|requirements|workflow)\b",
@@ -283,9 +336,13 @@ def _file(
 ) -> Iterator[Draft]:
     """Yield the memories of a file; `is_own`: it lies in the work tree of its project."""
     matter, rest = split_front_matter(text)
+    sections = list(split_sections(rest))
+    written = matter.date or (line_date(sections[0].text) if sections else None)
+    kind_of = _kind_of_sections(place, sections)
     seen: set[str] = set()
-    for section in split_sections(rest):
+    for section in sections:
         context = one_line(" > ".join((place, *section.path)), 500)
+        created_at = heading_date(section.path) or line_date(section.text) or written
         for content, is_rule in _memories(section, place):
             # ids of their own: what was quoted once can still be taken for the user's words
             marks = ("mine",) if is_mine else ()
@@ -296,29 +353,62 @@ def _file(
             yield Draft(
                 id=id_,
                 content=content,
-                kind=_kind(content, place, is_rule=is_rule, is_quoted=is_quoted),
+                kind=kind_of(section)
+                or _kind(content, place, is_rule=is_rule, is_quoted=is_quoted),
                 context=context,
                 tags=matter.tags,
                 project=project,
                 source=SOURCE,
                 trust="tool" if is_quoted else "user",
-                created_at=matter.date,
+                created_at=created_at,
                 metadata={"path": place} | ({"in_project": True} if is_own else {}),
             )
 
 
+def _kind_of_sections(
+    place: str, sections: Sequence[Section]
+) -> Callable[[Section], MemoryKind | None]:
+    """Return what tells the kind of a section by its headings: in decision records and changelogs.
+
+    A decision record is known by its folder or by its headings.
+    """
+    titles = [section.path[-1] for section in sections if section.path]
+    is_record = bool(DECISIONS.search(place.lower())) or (
+        any(map(_DECISION_HEADING.match, titles)) and any(map(_RECORD_HEADING.match, titles))
+    )
+    if is_record:
+        return _record_kind
+    return _change_kind if _is_changelog(place) else lambda section: None
+
+
+def _record_kind(section: Section) -> MemoryKind:
+    title = section.path[-1] if len(section.path) > 1 else ""
+    is_context = _CONTEXT_HEADING.search(title) and not _DECISION_HEADING.search(title)
+    return "context" if is_context else "decision"
+
+
+def _change_kind(section: Section) -> MemoryKind:
+    title = section.path[-1] if section.path else ""
+    if _DECIDED.search(title):
+        return "decision"
+    return "bugfix" if _FIXED.search(title) else "activity"
+
+
 def _memories(section: Section, place: str) -> Iterator[tuple[str, bool]]:
     """Yield the texts of a section and whether each came from a list of rules."""
+    is_changelog = _is_changelog(place)
     has_rules = _is_rules_file(place) or bool(
         section.path and RULES_HEADING.search(section.path[-1])
     )
     rest: list[str] = []
     for block in split_blocks(section.text):
-        entries = list_items(block) if has_rules else []
+        entries = list_items(block) if has_rules or is_changelog else []
         sentences = [entry for entry in entries if _is_sentence(entry)]
-        if len(sentences) * 2 > len(entries):
+        if is_changelog and entries:
+            yield from ((entry, False) for entry in entries if len(entry.split()) > 1)
+        elif len(sentences) * 2 > len(entries):
             yield from ((entry, True) for entry in entries if len(entry.split()) > 1)
-        else:
+        elif not all(map(_LINK.match, block.splitlines())):
             rest.append(block)
     for text in pack(rest, MAX_TEXT):
         if len(re.findall(r"[^\W\d_]{2,}", text)) >= MIN_WORDS or not text.isascii():
@@ -333,8 +423,6 @@ def _is_sentence(entry: str) -> bool:
 
 
 def _kind(content: str, place: str, *, is_rule: bool, is_quoted: bool) -> MemoryKind:
-    if DECISIONS.search(place.lower()):
-        return "decision"
     is_order = bool(IMPERATIVE.match(content)) or bool(re.search(r"\b(?:never|always)\b", content))
     binds = is_order and not is_quoted and (is_rule or _is_rules_file(place))
     return "preference" if binds else "fact"
@@ -342,3 +430,7 @@ def _kind(content: str, place: str, *, is_rule: bool, is_quoted: bool) -> Memory
 
 def _is_rules_file(place: str) -> bool:
     return place.rsplit("/", 1)[-1].lower() in RULES_FILES
+
+
+def _is_changelog(place: str) -> bool:
+    return bool(CHANGELOGS.match(place.rsplit("/", 1)[-1].lower()))
