@@ -67,6 +67,17 @@ _MORE = re.compile(
 )
 
 
+_NUMBERED = re.compile(
+    r"(?:(?<!\w)#|\b(?:issue|bug|ticket|pr|mr|(?:pull|merge) request) [#!]?)([0-9]{1,9})(?!\w)",
+    re.IGNORECASE,
+)
+
+
+def issue_numbers(text: str) -> tuple[str, ...]:
+    """Return the numbers of the issues and pull requests that a text names, each once."""
+    return tuple(dict.fromkeys(_NUMBERED.findall(text)))[:MAX_IDENTIFIERS]
+
+
 def identifiers(text: str, mentions: Sequence[Mention]) -> tuple[str, ...]:
     """Return them as written, each once: the mentioned ones, then flags, versions and numbers."""
     named = [one.alias for one in mentions if one.kind in _KINDS]
@@ -224,6 +235,7 @@ class Analysis:
     vector: npt.NDArray[np.float32] | None
     language: str | None  # ISO 639-1
     identifiers: tuple[str, ...]
+    issues: tuple[str, ...]  # numbers of issues and pull requests
     interval: Interval | None  # the time it speaks of
     answer_type: AnswerType | None
     task_mode: TaskMode | None  # what the asker is at
@@ -271,6 +283,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         vector=_embed(about, embedder, notices) if question.wants("vector") else None,
         language=spoken,
         identifiers=identifiers(asked, found),
+        issues=() if title else issue_numbers(asked),
         interval=interval(asked, question.filter.now, spoken),
         answer_type=answer_type(asked, spoken),
         task_mode=task_mode(topic, names_error=any(one.kind == "error" for one in found)),

@@ -6,7 +6,7 @@ weighted sum of the evidence. The weights were found on conversations, chats and
 (docs/recall.md has what each brings, and how little a third more or less moves).
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ WEIGHTS = {
     "lexical": 1.0,
     "vector": 2.5,
     "entity": 1.0,  # alone only: beside the words it adds candidates, and told nothing more
+    "issue": 2.0,  # the number that was asked for says more than any likeness
     "speaker": 1.2,  # settles who of two said it, and finds nothing alone
     "question": 0.6,  # an answer repeats little of its question
     "before": 0.25,
@@ -198,6 +199,7 @@ def _context(
         nearness = candidates.channels["vector"].of
         found |= context_vectors(view, place, own["vector"], nearness, mask)
     found |= text_evidence(place, analysis.answer_type in ("when", "how_long"))
+    found["issue"] = issue_match(view, analysis.issues, place.docs)
     found["speaker"] = speaker_match(view, analysis.people, place.docs)
     return found
 
@@ -279,6 +281,16 @@ def _questions_before(sessions: Sessions, before: neighbours.Links, mask: Mask) 
     kept = (sessions.asks[turns] == 1) & mask[turns]
     asking[has_one[kept]] = turns[kept]
     return asking
+
+
+def issue_match(view: View, numbers: Sequence[str], docs: Docs) -> Values:
+    """Return the share of the issues that each document names, [docs]; a bare number is half."""
+    if not numbers:
+        return np.zeros(len(docs))
+    terms = [f"#{number}" for number in numbers] + list(numbers)
+    named, bare = np.split(term_matrix(view, terms, docs), 2)
+    share: Values = np.maximum(named, 0.5 * bare).mean(axis=0)
+    return share
 
 
 def speaker_match(view: View, people: frozenset[str], docs: Docs) -> Values:
