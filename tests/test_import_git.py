@@ -299,12 +299,23 @@ def test_a_release_is_a_memory_of_its_day(repository):
     assert second.metadata == {"release": "1.1.0", "changes": 2}
 
 
-def test_releases_in_other_spellings(repository):
-    repository.commit("Add the log file", "a.py")
-    repository.git("tag", "rel_1_4_2")
-    repository.commit("Add the tail reader", "b.py")
-    repository.git("tag", "rel_2_0")
-    assert [d.metadata["release"] for d in repository.drafts()[:2]] == ["1.4.2", "2.0"]
+@pytest.mark.parametrize(
+    ("tags", "releases"),
+    [
+        (("rel_1_4_2", "rel_2_0"), ["1.4.2", "2.0"]),
+        (("2026-05-01", "2026-06-01"), ["2026-05-01", "2026-06-01"]),
+        (("v1.0.0-alpha.2", "V1.0.0"), ["1.0.0", "1.0.0"]),
+        (("cli@1.0.0", "cli@1.1.0"), ["1.0.0", "1.1.0"]),
+        (("1.0.post1", "1.1+build.7"), ["1.0.post1", "1.1+build.7"]),
+        (("stable", "k8s"), [None, None]),
+    ],
+)
+def test_releases_in_other_spellings(repository, tags, releases):
+    for number, tag in enumerate(tags):
+        repository.commit(f"Add the reader of part {number}", "a.py")
+        repository.git("tag", tag)
+    found = [draft.metadata.get("release") for draft in repository.drafts()]
+    assert found[:2] == releases
 
 
 def test_a_revert_and_what_it_takes_back_name_each_other(repository):

@@ -20,11 +20,11 @@ from store.text.excerpt import one_line
 
 LAST_SECOND = 253_402_300_799  # the year 9999; git takes any number
 
-# "2.3.0", "v2.3.0-rc.1", "release-2.3", "rel_1_4_2", "cli@2.3.0". What stands before the number
-# tells the packages of one repository apart.
+# "2.3.0", "v2.3.0-rc.1", "2.3rc1", "release-2.3", "rel_1_4_2", "2026-05-01", "cli@2.3.0". What
+# stands before the number tells the packages of one repository apart.
 _TAG = re.compile(
-    r"(?P<prefix>|.*[^0-9._])[-_]?[vV]?(?P<version>[0-9]+(?:[._][0-9]+)*)"
-    r"(?P<more>[-._+]?[A-Za-z][\w.+-]*)?"
+    r"(?P<prefix>|[^0-9](?:.*[^0-9._])?)[-_]?[vV]?(?P<version>[0-9]+(?:[-._][0-9]+)*)"
+    r"(?P<more>(?:[-._+]|(?=(?:a|b|c|rc|alpha|beta|dev|post)[0-9]))[A-Za-z][\w.+-]*)?"
 )
 _UNFINISHED = re.compile(
     r"[-._+]?(?:a|b|c|m|rc|alpha|beta|pre|preview|dev|milestone)(?![a-z])", re.I
