@@ -486,6 +486,16 @@ def test_doctor_ends_with_one_on_an_error(home, monkeypatch):
     assert "config.toml" in json.loads(result.stdout)["findings"][0]["what"]
 
 
+def test_doctor_names_a_setting_that_was_removed(home):
+    run("record", "Deploys need two approvals")
+    rebuild(home)
+    (home / "config.toml").write_text('layers = ["parts"]')
+    found = answer("doctor")
+    assert found["ok"] is True
+    warns = [one for one in found["findings"] if one["severity"] == "warn"]
+    assert any("`layers`" in one["what"] and one["cure"] for one in warns)
+
+
 def test_a_foreign_log_is_a_failure_of_the_log(home):
     run("init")
     tenant(home).log.write_text("not a database at all, but long enough to be read as one " * 20)

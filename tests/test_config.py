@@ -93,14 +93,14 @@ def test_the_home_may_start_with_a_tilde(tmp_path: Path):
     assert config.load(None, {"MNEMOLOG_HOME": "~/memory"}).home == tmp_path / "memory"
 
 
-def test_a_list_is_split_at_commas_in_a_variable(home: Path):
-    assert load(home, MNEMOLOG_LAYERS="parts, siblings,").choices.layers == ("parts", "siblings")
-    assert load(home, MNEMOLOG_LAYERS="").choices.layers == ()
-
-
-def test_an_unknown_layer_is_named(home: Path):
-    with pytest.raises(ConfigError, match=r"environment.*magic"):
-        load(home, MNEMOLOG_LAYERS="magic")
+def test_a_removed_setting_has_no_effect_and_is_named(home: Path):
+    path = write(home / "config.toml", 'layers = ["parts"]\ntop_k = 3\n')
+    found = load(home)
+    assert (found.choices, config.choices_in(found, None)) == (Choices(top_k=3), Choices(top_k=3))
+    assert str(path) in found.removed[0] and "`layers`" in found.removed[0]
+    assert "environment" in load(home, MNEMOLOG_LAYERS="magic").removed[0]
+    config.keep(home, "embedder", "lexical")
+    assert 'layers = ["parts"]' in path.read_text()
 
 
 def test_a_variable_says_what_is_recorded(home: Path):

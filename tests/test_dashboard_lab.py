@@ -81,25 +81,13 @@ def test_an_address_says_all_that_differs_and_reads_back_the_same():
         ("as_of", "2026-09-01"),
         ("min_score", "0.5"),
         ("states", "all"),
-        ("set", "1"),
-        ("layers", "parts"),
-        ("layers", "dates"),
         ("top_k", "3"),
         ("compare", "1"),
         ("b_mode", "lexical"),
         ("b_min_confidence", "0.1"),
     )
     assert asked.b is not None and asked.b.choices.min_confidence == 0.1
-    assert asked.a.choices.layers == ("parts", "dates")
     assert asking.parse_parameters(MultiDict(asking.link(asked, USUAL)), USUAL) == asked
-
-
-def test_a_form_without_a_layer_ticked_asks_for_none():
-    usual = Choices(layers=("parts",))
-    assert asking.parse_parameters(MultiDict([("q", "x")]), usual).a.choices.layers == ("parts",)
-    sent = asking.parse_parameters(MultiDict([("q", "x"), ("set", "1")]), usual)
-    assert sent.a.choices.layers == ()
-    assert asking.parse_parameters(MultiDict(asking.link(sent, usual)), usual) == sent
 
 
 @pytest.mark.parametrize(

@@ -300,10 +300,14 @@ def test_only_takes_workspaces_by_prefix(data):
 def test_settings_and_mode_can_be_tried(data):
     found = answer(data, "--set", "fusion=rrf", "--mode", "lexical")
     assert (found["fusion"], found["mode"]) == ("rrf", "lexical")
-    assert evaluated(data, "--set", "layers=parts,siblings").exit_code == 0
-    for wrong in ("fusion", "fusion=best", "speed=1", "layers=magic"):
+    for wrong in ("fusion", "fusion=best", "speed=1"):
         assert evaluated(data, "--set", wrong).exit_code == 2
     assert "unknown setting speed" in evaluated(data, "--set", "speed=1").stderr
+
+
+def test_a_removed_setting_is_said_to_have_no_effect(data):
+    result = evaluated(data, "--set", "layers=parts")
+    assert result.exit_code == 0 and "--set layers has no effect" in result.stderr
 
 
 def test_a_profile_there_is_not_is_refused(data):

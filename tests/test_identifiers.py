@@ -2,7 +2,7 @@
 
 import pytest
 
-from serve.recall.analysis import MAX_HINTS, entity_hints, identifiers
+from serve.recall.analysis import identifiers
 from store.text.mentions import mentions
 
 
@@ -20,16 +20,3 @@ from store.text.mentions import mentions
 )
 def test_identifiers(text: str, found: list[str]):
     assert list(identifiers(text, mentions(text))) == found
-
-
-def test_hints_are_words_that_may_be_names():
-    assert [one.name for one in entity_hints("Why do we use Redis, and not redis-py?")] == [
-        "use",
-        "redis",
-        "not",
-        "redis-py",
-    ]
-
-
-def test_hints_are_bounded():
-    assert len(entity_hints(" ".join(f"word{n}" for n in range(99)))) == MAX_HINTS

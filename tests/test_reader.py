@@ -35,7 +35,6 @@ READ = (
     "postings",
     "sessions",
     "vectors",
-    "fields",
     "entities",
     "facts",
     "usage",

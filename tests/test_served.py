@@ -98,7 +98,7 @@ def test_a_server_under_other_settings_is_not_asked(server: Server):
 
 def test_what_decides_an_answer_is_known_of_a_server(server: Server):
     assert read_registry(Settings(server.home)).answers_by == Choices().answers_by
-    for name, value in (("top_k", 9), ("embedder", "x"), ("layers", ("parts",))):
+    for name, value in (("top_k", 9), ("embedder", "x")):
         assert Choices(**{name: value}).answers_by != Choices().answers_by
     assert Choices(port=1, tenant="other", project="x").answers_by == Choices().answers_by
 

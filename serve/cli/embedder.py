@@ -231,7 +231,7 @@ def _cost(settings: Settings, name: str) -> dict[str, Any]:
 
 def _texts(settings: Settings, model: "Embedder") -> list[str]:
     """Return the different texts a model embeds of the chosen tenant, as its log has them now."""
-    from store.index.vectors import distinct_texts, fields_to_embed
+    from store.index.vectors import distinct_texts
     from store.log.event_log import EventLog
     from store.memories.memories_projection import MEMORIES_PROJECTION
     from store.snapshots.projection import Inputs, build_checked
@@ -244,8 +244,7 @@ def _texts(settings: Settings, model: "Embedder") -> list[str]:
         head = log.head()
         inputs = Inputs(head, lambda after: log.effective_events(after, head))
         tables = build_checked(MEMORIES_PROJECTION, inputs, None)
-    fields = dict.fromkeys(text for _, text in fields_to_embed(model, tables))
-    return [*distinct_texts(tables), *fields]
+    return distinct_texts(tables)
 
 
 def _tell(settings: Settings, told: dict[str, Any]) -> None:

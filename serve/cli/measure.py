@@ -144,6 +144,8 @@ def _apply_changes(choices: Choices, changes: tuple[str, ...], profile: str | No
         if not equals:
             raise click.UsageError(f"--set {change}: write KEY=VALUE, as in fusion=rrf")
         given[name] = value
+        if name in config.REMOVED:
+            output.note(f"note: --set {name} has no effect: {config.REMOVED[name]}")
     return config.change_choices(choices, given | ({"profile": profile} if profile else {}))
 
 

@@ -149,6 +149,7 @@ def _findings(env: Environment) -> "list[Finding]":
     except ConfigError as error:
         return [Finding("error", str(error), "correct the setting it names")]
     found = [
+        *(Finding("warn", what, "delete the setting") for what in settings.removed),
         *checkup(settings),
         *_findings_on_recording(settings, fault),
         *_host_findings(settings),

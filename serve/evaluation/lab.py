@@ -27,13 +27,12 @@ from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_classifier import read_intent
 from store.agents.prompt_statements import PromptStatement, find_statements
 from store.embedders.embedder import Embedder
-from store.home.config import Choices, Layer, Profile, change_choices
+from store.home.config import Choices, Profile, change_choices
 from store.home.errors import ConfigError, InvalidInput
 from store.log.event_kinds import MEMORY_KINDS, TIERS, Intent
 from store.memories.memory import Memory
 
 ANY, NONE = "", "-"  # of the projects: all; the memories of none
-LAYERS: tuple[str, ...] = get_args(Layer)
 MODES: tuple[str, ...] = get_args(Mode)
 PROFILES: tuple[str, ...] = get_args(Profile)
 FUSIONS = ("weighted", "rrf")
@@ -112,8 +111,6 @@ def _parse_side(name: Literal["A", "B"], sent: Parameters, choices: Choices) -> 
         for key in ("profile", "fusion", "min_confidence", "top_k")
         if (value := (sent.get(prefix + key) or "").strip())
     }
-    if sent.get(f"{prefix}set"):  # a form that was sent: no box ticked means none
-        changes["layers"] = ",".join(sent.getlist(f"{prefix}layers"))
     mode = _side_parameters("mode", [sent.get(f"{prefix}mode") or "auto"], MODES)[0]
     try:
         return Side(name, mode, change_choices(choices, changes))
@@ -187,9 +184,6 @@ def _link(side: Side, usual: Choices) -> list[tuple[str, str]]:
     ]
     if side.mode != "auto":
         pairs.append((f"{side.prefix}mode", side.mode))
-    if side.choices.layers != usual.layers:
-        pairs.append((f"{side.prefix}set", "1"))
-        pairs += [(f"{side.prefix}layers", one) for one in side.choices.layers]
     return pairs
 
 

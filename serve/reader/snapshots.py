@@ -36,7 +36,6 @@ from store.home.tenant import Tenant
 from store.index import postings
 from store.index.postings import PostingsIndex
 from store.index.vector_scan import VectorRows
-from store.index.vectors import FieldRows
 from store.memories.rows import MemoryRows
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
@@ -153,7 +152,6 @@ class Snapshots:
     rows: MemoryRows
     postings: PostingsIndex
     vectors: VectorRows | None
-    fields: FieldRows | None
     entities: EntityIndex | None
     duplicates: Duplicates | None
     facts: Facts | None
@@ -222,7 +220,6 @@ def open_snapshots(
         rows=MemoryRows.empty(),
         postings=PostingsIndex.open(postings.index([])),
         vectors=None,
-        fields=None,
         entities=None,
         duplicates=None,
         facts=None,
@@ -284,8 +281,6 @@ def open_manifest(
         rows=MemoryRows.open(tables("memories")),
         postings=PostingsIndex.open(tables("postings")),
         vectors=vectors,
-        # of another model where the vectors are: that is said already
-        fields=optional("fields", FieldRows.open) if vectors is not None else None,
         entities=optional("entities", EntityIndex.open),
         duplicates=optional("duplicates", Duplicates.open),
         facts=optional("facts", Facts.open),

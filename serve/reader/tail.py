@@ -182,13 +182,6 @@ class Tail:
         self._vectors.cosines(query, cosines)
         return cosines
 
-    def field_cosines(self, query: Scores) -> Scores:
-        """Return the best cosine of a unit query with the fields of every slot, [slots].
-
-        -1 where no field was embedded: only a cheap model embeds them before the next build.
-        """
-        return self._vectors.field_cosines(query, len(self))
-
     def entity_scores(self, asked: Sequence[Mention]) -> Scores:
         """Return the weight of the asked entities that every slot names, [slots].
 

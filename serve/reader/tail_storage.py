@@ -304,11 +304,10 @@ def aliases(mention: Mention) -> frozenset[str]:
 # each, and 60 for a long one, the first recall after a start may wait for all of them.
 MOST_EMBEDDED = 32
 _BATCH = 256  # texts a call of a cheap model
-_SLOT = np.dtype([("slot", np.int64)])
 
 
 class TailVectors:
-    """Vectors by slot, and by field of a slot, made when the first query needs them.
+    """Vectors by slot, made when the first query needs them.
 
     So writing costs no embedding. Of a model that costs milliseconds a text only the first few
     changed memories are embedded before the next build; of a remote one, none. One thread adds, any
@@ -319,8 +318,7 @@ class TailVectors:
         self, slots: Slots, rows: MemoryRows, built: VectorRows | None, embedder: Embedder
     ) -> None:
         self._slots, self._rows, self._built, self._embedder = slots, rows, built, embedder
-        self._whole, self._fields = Matrix(embedder.dimension), Matrix(embedder.dimension)
-        self._of_field = Records(_SLOT)
+        self._whole = Matrix(embedder.dimension)
         self._numbers: dict[str, int] = {}  # by memory, in the order of their first change
         self._waiting: list[int] = []  # slots
         self._embedding = threading.Lock()  # who asks meanwhile waits for the same vectors
@@ -344,21 +342,6 @@ class TailVectors:
             out[:] = 0.0
         else:
             self._whole.dots(query, out)
-
-    def field_cosines(self, query: Vectors, length: int) -> Vectors:
-        """Return the best cosine of a unit query with the fields of the first slots, [length].
-
-        -1 where no field was embedded: only a cheap model embeds them before the next build.
-        """
-        self.embed()
-        best = np.full(length, -1.0, np.float32)
-        slots = self._of_field.first(len(self._of_field))["slot"]
-        if len(slots) and len(query) == self._fields.width:
-            cosines = np.empty(len(slots), np.float32)
-            self._fields.dots(query, cosines)
-            within = slots < length
-            np.maximum.at(best, slots[within], cosines[within])
-        return best
 
     def embed(self) -> None:
         """Embed what waits; what a failing model leaves waits on."""
@@ -385,16 +368,6 @@ class TailVectors:
         found = self._embedder.embed([memory.text[:LONGEST] for memory in memories])
         for slot, vector in zip(slots, found, strict=True):
             self._whole.put(slot, vector)
-        fields = [
-            (slot, text[:LONGEST])
-            for slot, one in zip(slots, memories, strict=True)
-            for text in one.fields
-        ]
-        if fields and self._embedder.is_cheap:
-            found = self._embedder.embed([text for _, text in fields])
-            for (slot, _), vector in zip(fields, found, strict=True):
-                self._fields.put(len(self._of_field), vector)
-                self._of_field.append((slot,))
 
     def _snapshot_vector(self, memory: Memory, row: int | None) -> Vectors | None:
         """Return the vector a memory has in the snapshot, where its text is still the same."""

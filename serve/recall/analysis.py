@@ -3,11 +3,6 @@ Query analysis: a question's words and their weight, its people, identifiers, ti
 
 A person's name says whose words are wanted, not what they are about: as a word it would find every
 turn in which somebody is greeted by it. So names are taken out of the topic.
-
-Two optional layers read more of it. A compound question is split only into what surely stands
-alone: whole questions in a row, a question after "and", the two sides of a comparison in time. And
-words are looked up as entity names though nothing marks them as one: "why do we use redis" names a
-package once a memory imported it.
 """
 
 import re
@@ -25,13 +20,12 @@ from serve.recall.classification import AnswerType, TaskMode, answer_type, langu
 from store.derived.routing import Router
 from store.derived.sessions import by_part
 from store.embedders.embedder import Embedder
-from store.home.config import Choices, Layer, Profile, Profiles
+from store.home.config import Choices, Profile, Profiles
 from store.home.errors import EmbedderError
 from store.home.instants import isoformat
 from store.text import tokenizer
 from store.text.dates import Interval, interval
 from store.text.mentions import Mention, mentions
-from store.text.tokenizer import STOP_WORDS, terms
 
 _WORD = re.compile(r"@?[^\W\d_][\w-]*")
 _POSSESSIVE = r"(?:['\u2019]s)?(?!\w)"
@@ -84,87 +78,6 @@ def identifiers(text: str, mentions: Sequence[Mention]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*named, *_MORE.findall(text)]))[:MAX_IDENTIFIERS]
 
 
-MAX_PARTS = 4
-_ASKS = "|".join(
-    """who whom whose what when where why which how wer was wann wo warum wie qui quand où pourquoi
-    comment quién qué cuándo dónde cómo""".split()
-)
-_SENTENCE = re.compile(r"(?<=[?？]) ")
-_AND_ASKS = re.compile(
-    rf"(?:[,;]? (?:and|und|et|y|as well as) (?:also )?|; )(?=(?:{_ASKS})\b)",
-    re.IGNORECASE,
-)
-_FIRST_WORD = re.compile(rf"(?:[^?]*, )?(?:{_ASKS})\b", re.IGNORECASE)
-_VERB = re.compile(
-    r"\b(?:is|are|was|were|do|does|did|has|have|had|can|could|should|would|will|ist|sind|war|haben|"
-    r"hat|wurde|est|sont|avons|a|es|son|fue|hemos)\b",
-    re.IGNORECASE,
-)
-_POINTS_BACK = re.compile(
-    r"\b(?:it|its|he|him|his|she|her|hers|they|them|their|theirs|this|that|those|these|er|ihm|ihr|"
-    r"dies\w*|elle|ils|elles|ello)\b",
-    re.IGNORECASE,
-)
-# what begins a comparison in time, and the word between its two sides
-_COMPARISONS = (
-    (re.compile(r"\bbetween (.+)", re.IGNORECASE), re.compile(r",? and ")),
-    (
-        re.compile(r"\b(?:first|last|earlier|later|sooner)[,:] (.+)", re.IGNORECASE),
-        re.compile(r",? or "),
-    ),
-)
-_ANOTHER = re.compile(r" (?:and|or) ")
-
-
-def split_question(question: str) -> Sequence[str]:
-    """Return the questions of a question, at most four; a simple one comes back alone."""
-    whole = " ".join(question.split())
-    for split in (_sentence_parts, _comparison_parts, _conjunction_parts):
-        found = split(whole)
-        if 1 < len(found) <= MAX_PARTS and all(map(_says_enough, found)):
-            return found
-    return (question,)
-
-
-def _sentence_parts(text: str) -> Sequence[str]:
-    found = [one for one in _SENTENCE.split(text) if one]
-    each_asks = all(one.endswith(("?", "？")) for one in found)
-    return found if each_asks and not any(map(_POINTS_BACK.search, found[1:])) else ()
-
-
-def _conjunction_parts(text: str) -> Sequence[str]:
-    found = _AND_ASKS.split(text)
-    stand_alone = all(_FIRST_WORD.match(one) and _VERB.search(one) for one in found)
-    return found if stand_alone and not any(map(_POINTS_BACK.search, found[1:])) else ()
-
-
-def _comparison_parts(text: str) -> Sequence[str]:
-    for begins, joint in _COMPARISONS:
-        if match := begins.search(text):
-            sides = joint.split(match[1].rstrip(" ?.!"))
-            # of three things, which two are compared is a guess
-            return () if len(sides) > 2 or any(map(_ANOTHER.search, sides)) else sides
-    return ()
-
-
-def _says_enough(part: str) -> bool:
-    return sum(not term.isdigit() for term in terms(part)) > 1
-
-
-MAX_HINTS = 24
-_HINT = re.compile(r"[^\W\d_][\w-]{2,63}")
-
-
-def entity_hints(text: str) -> tuple[Mention, ...]:
-    """Return the words of three letters and more that are no stop words, in order, each once.
-
-    Their kind is a guess; entities are looked up by name whatever their kind.
-    """
-    words = dict.fromkeys(word.rstrip("-").casefold() for word in _HINT.findall(text))
-    chosen = [word for word in words if word not in STOP_WORDS][:MAX_HINTS]
-    return tuple(Mention("symbol", word, word) for word in chosen)
-
-
 Mode = Literal["auto", "lexical", "vector", "entity"]
 
 MAX_QUERY = 2_000  # characters looked at
@@ -194,17 +107,10 @@ class Question:
     min_confidence: float = 0.0
     min_score: float = 0.0
     explain: bool = False
-    layers: tuple[Layer, ...] = ()
     router: Router | None = None  # None: asked as it stands
 
     def wants(self, channel: str) -> bool:
         return channel in _CHANNELS[self.mode]
-
-    @property
-    def uses_fields(self) -> bool:
-        """Whether a document's nearest field may raise what its vector says."""
-        is_fused = self.mode == "auto" and self.fusion == "weighted"
-        return is_fused and "fields" in self.layers
 
 
 def default_question(text: str, asked: Filter, choices: Choices) -> Question:
@@ -217,7 +123,6 @@ def default_question(text: str, asked: Filter, choices: Choices) -> Question:
         profile=choices.profile,
         profiles=choices.profiles,
         min_confidence=choices.min_confidence,
-        layers=choices.layers,
     )
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from serve.reader.view import View
 from serve.recall import neighbours
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
-from serve.recall.candidates import LAYER_WEIGHTS, Candidates, Scratch
+from serve.recall.candidates import Candidates, Scratch
 from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
 from store.derived.sessions import Sessions
 from store.text import tokenizer
@@ -120,7 +120,7 @@ def gather_evidence(
 ) -> Evidence:
     """Return the candidates in the order of the question's fusion, with their evidence."""
     known = known_terms(view, analysis)
-    weights = evidence_weights(view, analysis) | LAYER_WEIGHTS
+    weights = evidence_weights(view, analysis)
     by_kind: dict[str, Values] = {}
     channels = candidates.channels
     if question.fusion == "rrf":
@@ -172,7 +172,7 @@ def _by_kind(
     }
     if question.mode == "auto":
         found |= _context(view, analysis, candidates, place, found, known, scratch)
-    return found | {name: values[candidates.docs] for name, values in candidates.optional.items()}
+    return found
 
 
 def _context(

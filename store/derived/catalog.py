@@ -22,7 +22,6 @@ def all_projections(embedder: Embedder) -> tuple[Projection, ...]:
         POSTINGS_PROJECTION,
         SESSIONS_PROJECTION,
         vectors.vectors_projection(embedder),
-        vectors.field_vectors_projection(embedder),
         ENTITIES_PROJECTION,
         DUPLICATES_PROJECTION,
         FACTS_PROJECTION,

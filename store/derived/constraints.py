@@ -163,12 +163,6 @@ VALUES: Mapping[str, Mapping[str, Mapping[str, Rule]]] = {
         "codes": {"vector": _PRESENT, "scale": _PRESENT},
         "calibration": dict.fromkeys(("unrelated", "related", "knows_meaning"), _PRESENT),
     },
-    "fields": {
-        "rows": {
-            "document": _DOCUMENTS,
-            **dict.fromkeys(("text_hash", "vector", "scale"), _PRESENT),
-        }
-    },
     "entities": {
         "entities": {
             "kind": _PRESENT,

@@ -83,9 +83,6 @@ class Profiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.asdict(chosen)
 
 
-# what recall may add to words, vectors and the turns around; docs/recall.md has what each is worth
-Layer = Literal["parts", "hints", "pagerank", "siblings", "aggregate", "dates", "fields"]
-
 # what of a session is written to the log; docs/agents.md says what each kind covers
 RecordKind = Literal["prompts", "commands", "outputs", "words"]
 RECORD_KINDS: tuple[RecordKind, ...] = get_args(RecordKind)
@@ -96,6 +93,8 @@ Enforce = Literal["advise", "ask", "deny"]
 EVERYWHERE = "*"  # in a table of projects: those it does not name
 
 PROJECT_FILE = ".mnemolog.toml"
+# settings of earlier versions: still read, without effect
+REMOVED = {"layers": "no optional layer improved recall, so none is left"}
 OFF = "MNEMOLOG_OFF"  # this run of an agent is not recorded
 _MOST_READ = 1 << 20  # bytes; a project's file may be anybody's
 _PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "profile", "record"})
@@ -140,7 +139,6 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profiles: Profiles = Profiles()
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.3
-    layers: tuple[Layer, ...] = ()
     llm: Llm = Llm()
     # how often a recall that is recorded tries what the router does not hold best; 0: never
     explore: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0
@@ -195,6 +193,15 @@ class Settings:
     ignored_project: str = ""
 
     @property
+    def removed(self) -> list[str]:
+        """Return a line for each setting that is set and was removed: where it is, and why."""
+        return [
+            f"`{name}` in {self.origin[name]} has no effect: {why}"
+            for name, why in REMOVED.items()
+            if name in self.origin
+        ]
+
+    @property
     def token_file(self) -> Path:
         return self.home / "token"
 
@@ -246,7 +253,7 @@ def change_choices(choices: Choices, changes: Mapping[str, str]) -> Choices:
 
     `profiles.wal.recency` names a key of a table.
     """
-    if unknown := sorted({key.partition(".")[0] for key in changes} - _names()):
+    if unknown := sorted({key.partition(".")[0] for key in changes} - _names() - REMOVED.keys()):
         raise ConfigError(
             f"unknown setting {', '.join(unknown)}: choose from {', '.join(sorted(_names()))}"
         )
@@ -260,7 +267,7 @@ def change_choices(choices: Choices, changes: Mapping[str, str]) -> Choices:
             table = table[one]
         table[name] = _parse_text(key, value)
     try:
-        return msgspec.convert(values, Choices, strict=False)
+        return _convert(values)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{', '.join(changes)}: {error}") from error
 
@@ -293,7 +300,7 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
     narrowing = [name for name, values in projects if "record" in values]
     if len(merged["record"]) < len(users):
         origin["record"] = narrowing[-1]
-    choices = msgspec.convert(merged, Choices, strict=False)
+    choices = _convert(merged)
     own_record = tuple(own["record"]) if "record" in own else None
     return Settings(home, choices, origin, own_record, ignored)
 
@@ -391,9 +398,15 @@ def _record_kinds(users: Sequence[str], *projects: Mapping[str, Any]) -> list[st
     return [one for one in RECORD_KINDS if one in users and all(one in some for some in said)]
 
 
+def _convert(values: Mapping[str, Any]) -> Choices:
+    """Return values as choices, without the removed ones; raise ValidationError."""
+    kept = {name: value for name, value in values.items() if name not in REMOVED}
+    return msgspec.convert(kept, Choices, strict=False)
+
+
 def _check(name: str, values: Mapping[str, Any]) -> None:
     try:
-        msgspec.convert(values, Choices, strict=False)
+        _convert(values)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{name}: {error}") from error
 
@@ -407,7 +420,7 @@ def keep(home: Path, name: str, value: str) -> Path:
 
     path = home / "config.toml"
     try:
-        msgspec.convert({**_user_file(path), name: value}, Choices, strict=False)
+        _convert({**_user_file(path), name: value})
         document = tomlkit.parse(path.read_text(encoding="utf-8") if path.is_file() else "")
         document[name] = value
         replace_file(path.resolve(), tomlkit.dumps(document).encode())
@@ -469,7 +482,7 @@ def _project_file(path: Path) -> dict[str, Any]:
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    names = Choices.__struct_fields__
+    names = (*Choices.__struct_fields__, *REMOVED)
     values = {
         name: _parse_text(name, value)
         for name in names

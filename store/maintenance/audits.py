@@ -18,7 +18,6 @@ from store.derived.duplicates import TEXTS, Duplicates
 from store.index import bm25, postings
 from store.index.bm25 import MAX_BATCH_POSTINGS
 from store.index.vector_scan import PartRows
-from store.index.vectors import FieldRows
 from store.log import log_queries
 from store.log.event_kinds import Followed, Surfaced
 from store.maintenance.memory_audits import (
@@ -130,18 +129,8 @@ def vectors_are_unit(audited: AuditInput) -> AuditResult:
     count = len(audited.tables["rows"])
     if count != audited.count:
         return AuditResult(False, f"{count} vectors for {audited.count} memories")
-    wrong, said = _not_unit(audited, "codes")
+    wrong, said = _not_unit(audited)
     return _of_few(audited, wrong, said)
-
-
-@audit_of("fields", cure=ASK_MODEL)
-def fields_are_unit(audited: AuditInput) -> AuditResult:
-    """Every field's row is of a memory there is, and has length 1 if it is not empty."""
-    of = FieldRows.open(audited.tables).documents
-    if len(of) and not 0 <= of.min() <= of.max() < audited.count:
-        return AuditResult(False, f"fields of memories {of.min()} to {of.max()} of {audited.count}")
-    wrong, said = _not_unit(audited, "rows")
-    return _of_few(audited, of[wrong], said)
 
 
 @audit_of("entities", cure=ANEW)
@@ -243,15 +232,15 @@ def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], said: str)
     return AuditResult(not ids, said, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
 
 
-def _not_unit(audited: AuditInput, codes: str) -> tuple[npt.NDArray[np.int64], str]:
-    """Return which rows of the new parts of table `codes` have another length, and that in words.
+def _not_unit(audited: AuditInput) -> tuple[npt.NDArray[np.int64], str]:
+    """Return which rows of the new parts have another length, and that in words.
 
     The halves are looked at, and the int8 rows beside them.
     """
-    fresh = {start for name in (codes, "rows") for start, _ in audited.fresh(name)}
+    fresh = {start for name in ("codes", "rows") for start, _ in audited.fresh(name)}
     start = count = 0
     wrong = [np.empty(0, np.int64)]
-    for rows in PartRows.of(audited.tables[codes], audited.tables["rows"]):
+    for rows in PartRows.of(audited.tables["codes"], audited.tables["rows"]):
         if start in fresh:
             count += len(rows)
             wrong.append(rows.not_unit() + start)

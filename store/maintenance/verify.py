@@ -137,7 +137,7 @@ def _proof(
     kept = {}
     for known in catalog.all_projections(embedder):
         ref = manifest.projections.get(known.name)
-        if known.name not in ("vectors", "fields") or ref is None or ref.version != known.version:
+        if known.name != "vectors" or ref is None or ref.version != known.version:
             continue
         with suppress(SnapshotDamaged):
             snapshot.verify(tenant.snapshots, ref)

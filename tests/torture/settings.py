@@ -27,7 +27,7 @@ NOW = 1_790_000_000_000_000
 MOST_S, MOST_GROWN = 10.0, 200 << 20
 _CONFIG = b"""tenant = "default"
 port = 7437
-layers = ["parts", "dates"]
+layers = ["parts", "dates"]  # removed, and still read
 [llm]
 cheap = "ollama/llama3"
 usd_a_day = 1.5
