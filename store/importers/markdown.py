@@ -249,7 +249,7 @@ _FIXED = re.compile(r"\b(?:bug ?-?fix(?:es)?|fix(?:es|ed)?|security)\b", re.IGNO
 _DECIDED = re.compile(
     r"\b(?:breaking|incompatib\w+|removed|removals?|deprecat\w+|dropped)\b", re.IGNORECASE
 )
-_LINK = re.compile(r" {0,3}\[[^\]]+\]:\s")  # a definition, which has no text of its own
+_LINK = re.compile(r" {0,3}\[[^\]]{1,200}\]:\s")  # a definition, which has no text of its own
 RULES_HEADING = re.compile(
     r"\b(?:rules?|conventions?|guidelines?|style|preferences?|principles?|always|never|do(?:n't)?s?"
     r"|constraints|requirements|workflow)\b",
