@@ -11,7 +11,7 @@ its storage.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,9 +22,9 @@ from serve.reader.tail_storage import LONGEST, Columns, Counts, Slots, TailVecto
 from serve.reader.tail_storage import SlotNumbers as Places
 from store.embedders.embedder import Embedder
 from store.home.errors import LogError
-from store.index import segments
+from store.index import similar_terms
 from store.index.bm25 import K1, Formula, norms, sample_coverage
-from store.index.postings import KIN_SHARE, PostingsIndex
+from store.index.postings import PostingsIndex
 from store.index.vector_scan import VectorRows
 from store.log.event_kinds import Undone
 from store.log.event_log import EventLog
@@ -36,9 +36,10 @@ from store.plans.staleness import unapply_plan
 from store.text.mentions import Mention
 
 Scores = npt.NDArray[np.float32]
-Listed = tuple[Places, Scores]
+# slots ascending, their impacts, and how far each holds the term
+Listed = tuple[Places, Scores, Scores]
 
-_NO_IMPACTS = np.empty(0, np.float32)
+_LEAST_RARITY = 0.1  # idf: in a memory of a few notes it may be zero or less
 _KEPT = 1_024  # terms whose slots are kept at hand: one recall asks for each some ten times
 
 
@@ -136,8 +137,20 @@ class Tail:
         return math.log(documents - frequency + 0.5) - math.log(frequency + 0.5)
 
     def frequency(self, term: str) -> int:
-        """Return in how many memories a term occurs; a changed one may count twice."""
+        """Return in how many memories a term, else a similar one, occurs; a changed one may count
+        twice.
+        """
         return self._postings.frequency(term) + len(self.posting_list(term)[0])
+
+    def has(self, term: str) -> bool:
+        """Return whether a memory holds a term itself."""
+        return self._postings.has(term) or bool(len(self._slots_with(term)[0]))
+
+    def known_share(self, term: str) -> float:
+        """Return 1 for a term that a memory holds, else how similar the most similar one is."""
+        return max(
+            self._postings.known_share(term), float(self.posting_list(term)[2].max(initial=0.0))
+        )
 
     @cached_property
     def sample_coverage(self) -> float:
@@ -156,24 +169,25 @@ class Tail:
         scores = np.empty(len(self), np.float32) if out is None else out
         scores[:] = 0.0
         for term, repeats in Counter(query).items():
-            slots, impacts = self.posting_list(term)
+            slots, impacts, _ = self.posting_list(term)
             if len(slots):
                 scores[slots] += np.float32(repeats * max(self.idf(term), least_idf)) * impacts
         return scores
 
-    def contains(self, term: str, slots: Places) -> Mask:
-        """Return which of some slots hold a term, or its kin where nobody holds it."""
-        held = np.zeros(len(self), np.bool_)
-        held[self.posting_list(term)[0]] = True
+    def contains(self, term: str, slots: Places) -> Scores:
+        """Return how far some slots hold a term: 1, or as similar as the most similar they hold."""
+        held = np.zeros(len(self), np.float32)
+        holding, _, shares = self.posting_list(term)
+        held[holding] = shares
         return held[slots]
 
     def posting_list(self, term: str) -> Listed:
-        """Return a term's live slots, ascending, and their impacts; else its kin's."""
+        """Return the live slots that hold a term or a similar one, ascending, and their impacts."""
         found = self._at_hand.get(term)
         if found is None:
             if len(self._at_hand) >= _KEPT:
                 self._at_hand.clear()
-            found = self._at_hand[term] = self._with_impacts(*self._find_slots(term))
+            found = self._at_hand[term] = self._find_slots(term)
         return found
 
     def cosines(self, query: Scores, *, out: Scores | None = None) -> Scores:
@@ -195,30 +209,38 @@ class Tail:
             scores[np.unique(np.concatenate(slots))] += weight
         return scores
 
-    def _find_slots(self, term: str) -> tuple[Places, Counts, float]:
-        """Return the slots that hold a term and how often, else its kin's, and their share."""
-        found = self._slots_with(term)
-        if len(found[0]) or self._postings.has(term):
-            return *found, 1.0
-        counts = np.zeros(len(self))
-        for held in self._kin(term):
-            counts[held[0]] = np.maximum(counts[held[0]], held[1])
-        slots = np.flatnonzero(counts)
-        return slots, counts[slots], KIN_SHARE
+    def _find_slots(self, term: str) -> Listed:
+        slots, counts = self._slots_with(term)
+        if not self._postings.expands(term):
+            return slots, self._impacts(slots, counts), np.ones(len(slots), np.float32)
+        impacts, shares = np.zeros((2, len(self)), np.float32)
+        for word, share in self._similar(term):
+            near, times = self._slots_with(word)
+            weight = share * min(1.0, self._rarity(word) / self._rarity(term))
+            impacts[near] = np.maximum(impacts[near], weight * self._impacts(near, times))
+            shares[near] = np.maximum(shares[near], share)
+        impacts[slots], shares[slots] = self._impacts(slots, counts), 1.0
+        held = np.flatnonzero(shares)
+        return held, impacts[held], shares[held]
 
-    def _kin(self, term: str) -> list[tuple[Places, Counts]]:
-        for beginning in segments.prefixes(term):
-            lists = [
-                held for word in self._words(beginning) if len((held := self._slots_with(word))[0])
-            ]
-            if lists:
-                return lists[: segments.MAX_TERMS]
-        return []
+    def _similar(self, term: str) -> list[tuple[str, float]]:
+        """Return the words of the tail that are similar to a term, and how, the likest first."""
+        trigrams = similar_terms.trigrams(term).tolist()
+        shared = Counter[str]()
+        for trigram in trigrams:
+            shared.update(tuple(self._slots.trigrams.get(trigram, ())))  # it may grow meanwhile
+        found = []
+        for word, count in shared.items():
+            if 4 * count >= len(trigrams) + count and word != term:
+                share = (2 * count / (len(trigrams) + len(similar_terms.trigrams(word)))) ** 2
+                if share >= similar_terms.LEAST:
+                    found.append((word, share))
+        return sorted(found, key=lambda one: (-one[1], one[0]))[: similar_terms.MOST]
 
-    def _words(self, beginning: str) -> Iterator[str]:
-        longest = len(beginning) + segments.MAX_ENDING
-        words = tuple(self._slots.beginnings.get(beginning, ()))  # it may grow meanwhile
-        return (word for word in sorted(words) if len(word) <= longest)
+    def _rarity(self, term: str) -> float:
+        """Return the idf of a term itself, as the snapshot has it, else as of one nobody holds."""
+        known = self._postings.idf(term) if self._postings.has(term) else None
+        return max(_LEAST_RARITY, math.log(2 * self.size + 1) if known is None else known)
 
     def _slots_with(self, term: str) -> tuple[Places, Counts]:
         return self._live(*self._slots.terms.first(term, len(self)))
@@ -229,12 +251,10 @@ class Tail:
         is_live = self.live[slots]
         return slots[is_live], counts[is_live]
 
-    def _with_impacts(self, slots: Places, counts: Counts, share: float) -> Listed:
-        if not len(slots):
-            return slots, _NO_IMPACTS
+    def _impacts(self, slots: Places, counts: Counts) -> Scores:
         damped = norms(self.columns["length"][slots], self._average_length, Formula())
-        impacts = share * counts * (K1 + 1) / (counts + damped)
-        return slots, impacts.astype(np.float32)
+        impacts: Scores = (counts * (K1 + 1) / (counts + damped)).astype(np.float32)
+        return impacts
 
     @cached_property
     def _average_length(self) -> float:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from store.derived.entity_graph import short_names
 from store.embedders.embedder import Embedder
 from store.home.errors import EmbedderError
-from store.index import segments
+from store.index import similar_terms
 from store.index.vector_scan import VectorRows
 from store.memories.memory import ACTIVE, FILTERS, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows
@@ -167,7 +167,7 @@ class Slots:
         self.newest: dict[str, int] = {}
         self.older: list[int] = []
         self.terms, self.tags, self.names, self.replaced = Lists(), Lists(), Lists(), Lists()
-        self.beginnings: dict[str, list[str]] = {}  # of the terms in it
+        self.trigrams: dict[int, list[str]] = {}  # of the terms in it
         self.people: frozenset[str] = frozenset()  # who said something
         self._records = Records(_RECORD)
         self._are_indexed: list[bool] = []
@@ -187,8 +187,8 @@ class Slots:
             self.terms.drop(set(tokenizer.terms(self.memories[older].searched_text[:LONGEST])))
         terms = Counter(tokenizer.terms(memory.searched_text[:LONGEST]) if is_indexed else ())
         for term in self.terms.add(slot, terms):
-            for beginning in segments.prefixes(term):
-                self.beginnings.setdefault(beginning, []).append(term)
+            for trigram in similar_terms.trigrams(term).tolist():
+                self.trigrams.setdefault(trigram, []).append(term)
         self.tags.add(slot, dict.fromkeys(memory.tags, 1))
         mentioned = mentions(memory.text[:LONGEST]) if is_indexed else ()
         names = (name for one in mentioned for name in aliases(one))

@@ -23,6 +23,7 @@ from store.embedders.embedder import Embedder
 from store.home.config import Choices, Profile, Profiles
 from store.home.errors import EmbedderError
 from store.home.instants import isoformat
+from store.index.similar_terms import joined_words
 from store.text import tokenizer
 from store.text.dates import Interval, interval
 from store.text.mentions import Mention, mentions
@@ -130,7 +131,7 @@ def default_question(text: str, asked: Filter, choices: Choices) -> Question:
 class Analysis:
     """A question taken apart; `names` are people's, and their words are no part of its topic."""
 
-    topic: list[str]  # terms, with repeats: a title's count more often
+    topic: list[str]  # terms, with repeats: a title's count more often; and words written as one
     has_title: bool  # the text has a first line and more below it
     names: list[str]  # terms of the names
     weights: dict[str, float]  # idf of each different term of the topic
@@ -173,12 +174,13 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     view.snapshots.postings.look_up((*said, *terms))
     topic = _rarest(view, said)
     title = _title(about)
+    joined = [term for term in joined_words(about) if view.tail.has(term)]
     names = list((Counter(terms) - Counter(said)).elements())
     index = view.snapshots.entities
     found = mentions(asked)
     spoken = language(asked)
     return Analysis(
-        topic=[*topic, *_title_terms(title, topic)],
+        topic=[*topic, *_title_terms(title, topic), *joined],
         has_title=bool(title),
         names=names,
         weights={term: max(view.tail.idf(term), LEAST_IDF) for term in dict.fromkeys(topic)},

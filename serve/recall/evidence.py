@@ -25,6 +25,7 @@ Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]
+Shares = npt.NDArray[np.float32]
 Near = Callable[[Docs], Scores]
 
 WEIGHTS = {
@@ -107,8 +108,10 @@ class Evidence:
     nearness: Scores  # what the vectors say, in the order of `docs`; zeros without them
     questions: Docs  # the turn before that asked, in the order of `docs`; -1: none
     known: KnownTerms
-    held: Mask  # the query's terms that each candidate holds, [terms, docs]
-    held_by_question: Mask  # and those that the turn before it holds, where that asked
+    held: (
+        Shares  # how far each candidate holds the query's terms, [terms, docs]: 1, or a similar one
+    )
+    held_by_question: Shares  # and how far the turn before it does, where that asked
 
 
 def gather_evidence(
@@ -206,8 +209,8 @@ def _context(
 
 def _term_matches(
     view: View, terms: Collection[str], docs: Docs, questions: Docs
-) -> tuple[Mask, Mask]:
-    """The terms that each candidate holds, and those of the turn before it that asked."""
+) -> tuple[Shares, Shares]:
+    """Return how far each candidate holds each term, and how far the turn before it that asked."""
     answers = np.flatnonzero(questions >= 0)
     found = term_matrix(view, terms, np.concatenate([docs, questions[answers]]))
     held = found[:, : len(docs)]
@@ -225,11 +228,12 @@ def known_terms(view: View, analysis: Analysis) -> KnownTerms:
         np.float64,
     )
     weights = counts * np.maximum(np.log((others + 0.5) / (held + 0.5)), LEAST_IDF)
-    if not held.any():
+    known = np.array([view.tail.known_share(term) for term in analysis.weights], np.float64)
+    if not known.any():
         return KnownTerms(weights, 1.0, counts)
-    known, seen = held > 0, view.tail.sample_coverage
-    weights = np.where(known, weights, weights * seen)
-    return KnownTerms(weights, seen * float(weights[~known].sum() / weights.sum()), counts)
+    seen = view.tail.sample_coverage
+    weights = weights * (known + (1.0 - known) * seen)
+    return KnownTerms(weights, seen * float(weights @ (1.0 - known) / weights.sum()), counts)
 
 
 def evidence_weights(view: View, analysis: Analysis) -> dict[str, float]:
@@ -386,9 +390,9 @@ def _best_of_session(
     return lent
 
 
-def term_matrix(view: View, terms: Collection[str], docs: Docs) -> Mask:
-    """Mark which documents hold which terms, [terms, docs]; document -1 holds none."""
-    held = np.zeros((len(terms), len(docs)), np.bool_)
+def term_matrix(view: View, terms: Collection[str], docs: Docs) -> Shares:
+    """Return how far documents hold terms, [terms, docs], in [0, 1]; -1 holds none."""
+    held = np.zeros((len(terms), len(docs)), np.float32)
     order = np.argsort(docs)
     docs = docs[order]
     first, end = docs.searchsorted((0, len(view.snapshots.rows))).tolist()

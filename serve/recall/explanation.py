@@ -64,10 +64,10 @@ def explain_hit(
     }
 
 
-def _words_in(analysis: Analysis, held: npt.NDArray[np.bool_]) -> dict[str, float]:
+def _words_in(analysis: Analysis, held: npt.NDArray[np.float32]) -> dict[str, float]:
     """Return the words of the question that one document holds, and their weight."""
     words = zip(analysis.weights.items(), held.tolist(), strict=True)
-    return {term: round(weight, 2) for (term, weight), is_held in words if is_held}
+    return {term: round(weight, 2) for (term, weight), is_held in words if is_held > 0}
 
 
 def explain_answer(

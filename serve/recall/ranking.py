@@ -60,7 +60,7 @@ def rank(view: View, question: Question, analysis: Analysis, found: Evidence) ->
     What the turn before a candidate asked counts as its own: an answer does not say it again.
     """
     known = found.known
-    matched = found.held | found.held_by_question
+    matched = np.maximum(found.held, found.held_by_question)
     covered = coverage(matched, known.weights)
     model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
     near = found.nearness.astype(np.float64)

@@ -196,11 +196,11 @@ MEANING = Model(5.5, 3.5, 1.0, -4.2, -4.1, near_alone=10.4, bias_alone=-4.7)
 LETTERS = Model(7.7, 3.8, 1.3, -5.7, -2.8, near_alone=50.0, bias_alone=-5.5)
 
 
-def coverage(matched: npt.NDArray[np.bool_], weights: Values) -> Values:
+def coverage(matched: npt.NDArray[np.float32], weights: Values) -> Values:
     """Return the share of the query's weight that each candidate holds, [candidates].
 
-    `matched` is [terms, candidates], `weights` [terms] and not negative. A query without terms, or
-    whose terms weigh nothing, is covered by nothing.
+    `matched` is [terms, candidates], in [0, 1], `weights` [terms] and not negative. A query without
+    terms, or whose terms weigh nothing, is covered by nothing.
     """
     total = weights.sum()
     if total <= 0:

@@ -2,13 +2,13 @@
 postings: the BM25 index, with the scores of rank_bm25's BM25Okapi (`bm25`).
 
 It lies in segments (`segments`); a term's documents and what each adds lie together in each of
-them. A score is the sum over the query's terms of idf times impact. An unknown term expands to
-those with a common prefix, at a share of their impact. Insights of jobs are
-indexed but counted nowhere: the weight of a word is as if there were none (`insight_mask`).
+them. A score is the sum over the query's terms of idf times impact. A rare or unknown term also
+stands for similar ones, at a share of their impact (`similar_terms`). Insights of jobs are indexed
+but counted nowhere: the weight of a word is as if there were none (`insight_mask`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from store.index import segments
+from store.index import segments, similar_terms
 from store.index.bm25 import (
     EPSILON,
     K1,
@@ -51,7 +51,7 @@ Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]  # documents asc
 
 @dataclass(frozen=True, slots=True)
 class SegmentView:
-    """One segment: its words, by hash, their postings, and its words' kin."""
+    """One segment: its words, by hash, their postings, and its words' trigrams."""
 
     first: int  # the number of its first document
     hashes: npt.NDArray[np.uint64]
@@ -60,9 +60,9 @@ class SegmentView:
     impacts: npt.NDArray[np.float32]
     wide: dict[int, int]  # of each wide word its place and its row
     spread: npt.NDArray[np.float32]  # [wide words, documents]
-    kin_hashes: npt.NDArray[np.uint64]
-    kin_terms: npt.NDArray[np.int32]
-    kin_letters: npt.NDArray[np.uint8]
+    sizes: npt.NDArray[np.uint8]  # of each word, how many different trigrams it has
+    trigrams: npt.NDArray[np.uint64]  # ascending, with the place of a word that holds it
+    trigram_terms: npt.NDArray[np.int32]
 
     def find(self, hashes: npt.NDArray[np.uint64]) -> Iterator[tuple[int, slice, int | None]]:
         """Yield where the postings are of those of some terms that the segment has, in their order.
@@ -83,20 +83,20 @@ class SegmentView:
     def postings(self, span: slice) -> Listed:
         return self.documents[span], self.impacts[span]
 
-    def terms_with_prefix(self, beginning: str) -> npt.NDArray[np.uint64]:
-        """Return the hashes of the terms filed under a beginning."""
-        terms = segments.terms_with_prefix(
-            beginning, self.kin_hashes, self.kin_terms, self.kin_letters
+    def similar_terms(self, trigrams: npt.NDArray[np.uint64]) -> Iterator[tuple[int, float]]:
+        """Yield the hashes of the words that are similar to one with these trigrams, and how."""
+        found, shares = similar_terms.similar_places(
+            trigrams, self.trigrams, self.trigram_terms, self.sizes
         )
-        return self.hashes[terms]
+        yield from zip(self.hashes[found].tolist(), shares.tolist(), strict=True)
 
 
 def views(tables: Tables) -> Iterator[SegmentView]:
     """Yield the segments of an index's tables; nothing is copied."""
     starts = dict.fromkeys(SEGMENTS.names, 0)
-    names = ("words", "postings", "wide", "spread", "kin")
+    names = ("words", "postings", "wide", "spread", "trigrams")
     for rows in tables["segments"].to_pylist():
-        words, postings, wide, spread, related = (
+        words, postings, wide, spread, filed = (
             tables[name].slice(starts[name], rows[name]) for name in names
         )
         yield SegmentView(
@@ -107,9 +107,9 @@ def views(tables: Tables) -> Iterator[SegmentView]:
             impacts=column_view(postings, "impact"),
             wide={place: row for row, place in enumerate(column_view(wide, "term").tolist())},
             spread=column_view(spread, "impact").reshape(rows["wide"], rows["documents"]),
-            kin_hashes=column_view(related, "hash"),
-            kin_terms=column_view(related, "term"),
-            kin_letters=column_view(related, "letters"),
+            sizes=column_view(words, "trigrams"),
+            trigrams=column_view(filed, "trigram"),
+            trigram_terms=column_view(filed, "term"),
         )
         starts = {name: starts[name] + rows[name] for name in starts}
 
@@ -207,9 +207,12 @@ def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tupl
     )
 
 
-KIN_SHARE = 0.5  # of the impact of a word that only begins like the one asked for
+# Shares of the memories: what many hold is found without similar words, and what every tenth holds
+# tells little of another.
+_RARE, _COMMON = 0.01, 0.1
+_LEAST_RARE = 8  # memories
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
-_KIN_KEPT = 64  # unknown words whose kin's documents are
+_EXPANDED_KEPT = 256  # words whose similar ones' documents are
 _CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cache
 
 _BYTES = 32 << 20  # of text looked at together
@@ -271,12 +274,21 @@ def index(
     return segments.segment_tables(made)
 
 
+class Similar(NamedTuple):
+    """Documents that hold no term itself but one that is similar to it, all [documents]."""
+
+    documents: npt.NDArray[np.uint32]  # ascending
+    impacts: npt.NDArray[np.float32]  # of the term that was asked for
+    shares: npt.NDArray[np.float32]  # of the term, that the most similar one stands for
+
+
 class _Known(NamedTuple):
-    """A term that memories hold, or what stands for it."""
+    """A term that memories hold, or one that is similar to it."""
 
     idf: float
     documents: int
-    lists: TermLists
+    lists: TermLists = TermLists((), ())
+    similar: Similar | None = None
 
 
 @dataclass(frozen=True)
@@ -295,7 +307,7 @@ class PostingsIndex:
     _tables: Tables = field(repr=False, compare=False)
     # kept at hand; what they hold follows from the arrays
     _terms: dict[str, _Known | None] = field(default_factory=dict, repr=False, compare=False)
-    _standing: dict[str, _Known | None] = field(default_factory=dict, repr=False, compare=False)
+    _expanded: dict[str, _Known | None] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def open(cls, tables: Tables) -> "PostingsIndex":
@@ -332,43 +344,52 @@ class PostingsIndex:
         return self._exact(term) is not None
 
     def idf(self, term: str) -> float | None:
-        """Return a term's idf, or its kin's as of one word; None where there is neither."""
+        """Return a term's idf, else that of similar ones as of one word; None without either."""
         known = self._lookup(term)
         return None if known is None else known.idf
 
     def frequency(self, term: str) -> int:
-        """Return in how many memories a term, else its kin, occurs."""
+        """Return in how many memories a term occurs, else similar ones."""
         known = self._lookup(term)
         return 0 if known is None else known.documents
 
+    def known_share(self, term: str) -> float:
+        """Return 1 for a term that a memory holds, else how similar the most similar one is."""
+        known = self._lookup(term)
+        if known is None or self._exact(term) is not None:
+            return 0.0 if known is None else 1.0
+        return 0.0 if known.similar is None else float(known.similar.shares.max())
+
+    def expands(self, term: str) -> bool:
+        """Return whether a term is rare enough to stand for similar ones."""
+        known = self._exact(term)
+        return known is None or known.documents <= max(_LEAST_RARE, _RARE * self.size)
+
     def posting_list(self, term: str) -> Listed:
-        """Return a term's documents, ascending, and their impacts; else its kin's; may be empty."""
+        """Return a term's documents, ascending, and their impacts, else similar ones'; or empty."""
         if self._exact(term) is not None:
             return concatenate_lists(
                 lists_of(self.segments, np.array([tokenizer.filing_hash(term)], np.uint64))
             )
-        related = self._kin(term)
-        return concatenate_lists([one.listed for one in related.lists.narrow] if related else ())
+        known = self._lookup(term)
+        return concatenate_lists(() if known is None or not known.similar else [known.similar[:2]])
 
-    def contains(self, terms: Iterable[str], docs: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Mark which rows, ascending, hold which terms, else their kin, [terms, docs]."""
+    def contains(
+        self, terms: Iterable[str], docs: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """Return how far rows, ascending, hold terms, [terms, docs]: 1, or as the most similar."""
         asked = [*terms]
         self.look_up(asked)
-        held = np.zeros((len(asked), len(docs)), np.bool_)
-        ends = docs.searchsorted([*(one.first for one in self.segments), self.rows]).tolist()
+        held = np.zeros((len(asked), len(docs)), np.float32)
         wanted = docs.astype(np.uint32)  # as the lists are: they must not be cast
         for row, term in zip(held, asked, strict=True):
             known = self._lookup(term)
             if known is None:
                 continue
-            for first, last, (documents, _) in known.lists.narrow:
-                start, end = ends[first], ends[last + 1]
-                if start < end:
-                    row[start:end] |= among(documents, wanted[start:end])[1]
-            for segment, gains in known.lists.wide:
-                start, end = ends[segment], ends[segment + 1]
-                if start < end:
-                    row[start:end] |= gains[docs[start:end] - self.segments[segment].first] > 0
+            if known.similar is not None:
+                places, is_held = among(known.similar.documents, wanted)
+                row[is_held] = known.similar.shares[places[is_held]]
+            row[self._are_in(known.lists, wanted)] = 1.0
         return held
 
     def scores(
@@ -376,10 +397,12 @@ class PostingsIndex:
         query: Sequence[str],
         *,
         least_idf: float | None = None,
+        exact: bool = False,
         out: Scores | None = None,
     ) -> Scores:
         """Return the score of every row, [rows]: BM25Okapi's for the query's terms, repeats count.
 
+        Rows that hold a similar term gain a share of it, unless the score is to be `exact`.
         In a corpus of a few memories an idf may be zero or less, and then a match counts for
         nothing or against; `least_idf` raises those, at the price of BM25Okapi's exact scores.
         They are added to `out` where that is given; it has a place for each row, or more.
@@ -390,11 +413,13 @@ class PostingsIndex:
         repeated = Counter(query)
         self.look_up(repeated)
         for term, repeats in repeated.items():
-            known = self._lookup(term)
+            known = self._exact(term) if exact else self._lookup(term)
             if known is None:
                 continue
             idf = known.idf if least_idf is None else max(known.idf, least_idf)
             weight = np.float32(repeats * idf)
+            if known.similar is not None:
+                np.add.at(scores, known.similar.documents, weight * known.similar.impacts)
             for _, _, (documents, impacts) in known.lists.narrow:
                 if len(documents) <= SHORT:
                     np.add.at(scores, documents, weight * impacts)
@@ -412,6 +437,20 @@ class PostingsIndex:
             _add(scores[first : first + len(rows[0][1])], rows, gains)
         return scores
 
+    def _are_in(self, lists: TermLists, docs: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+        """Return which rows, ascending, are in a term's lists, [docs]."""
+        found = np.zeros(len(docs), np.bool_)
+        ends = docs.searchsorted([*(one.first for one in self.segments), self.rows]).tolist()
+        for first, last, (documents, _) in lists.narrow:
+            start, end = ends[first], ends[last + 1]
+            if start < end:
+                found[start:end] |= among(documents, docs[start:end])[1]
+        for segment, gains in lists.wide:
+            start, end = ends[segment], ends[segment + 1]
+            if start < end:
+                found[start:end] |= gains[docs[start:end] - self.segments[segment].first] > 0
+        return found
+
     def look_up(self, terms: Iterable[str]) -> None:
         """Keep what is known of terms at hand: to find them together costs less than one by one."""
         unseen = [term for term in dict.fromkeys(terms) if term not in self._terms]
@@ -419,7 +458,7 @@ class PostingsIndex:
             self._keep(self._lookup_all(unseen))
 
     def _lookup(self, term: str) -> _Known | None:
-        return self._exact(term) or self._kin(term)
+        return self._with_similar(term) if self.expands(term) else self._exact(term)
 
     def _exact(self, term: str) -> _Known | None:
         try:
@@ -434,14 +473,14 @@ class PostingsIndex:
             self._terms.clear()
         self._terms.update(found)
 
-    def _kin(self, term: str) -> _Known | None:
+    def _with_similar(self, term: str) -> _Known | None:
         try:
-            return self._standing[term]
+            return self._expanded[term]
         except KeyError:
-            found = self._merge(self._prefix_terms(term))
-        if len(self._standing) >= _KIN_KEPT:
-            self._standing.clear()
-        self._standing[term] = found
+            found = self._expand(term)
+        if len(self._expanded) >= _EXPANDED_KEPT:
+            self._expanded.clear()
+        self._expanded[term] = found
         return found
 
     def _lookup_all(self, terms: Sequence[str]) -> dict[str, _Known | None]:
@@ -455,26 +494,57 @@ class PostingsIndex:
             found[terms[number]] = _Known(float(idf), int(frequency), lists[number])
         return found
 
-    def _prefix_terms(self, word: str) -> npt.NDArray[np.uint64]:
-        """Return the hashes of the terms that share the longest beginning with a word."""
-        for beginning in segments.prefixes(word):
-            filed = [segment.terms_with_prefix(beginning) for segment in self.segments]
-            if any(map(len, filed)):
-                return np.unique(np.concatenate(filed))[: segments.MAX_TERMS]
-        return np.empty(0, np.uint64)
-
-    def _merge(self, hashes: npt.NDArray[np.uint64]) -> _Known | None:
-        """Return several terms' documents as one's: each once, with a share of its best impact."""
-        if not len(hashes):
-            return None
-        listed, gains = concatenate_lists(lists_of(self.segments, hashes))
-        documents, where = np.unique(listed, return_inverse=True)
-        impacts = np.zeros(len(documents), np.float32)
-        np.maximum.at(impacts, where, gains)
-        held = len(documents)
+    def _expand(self, term: str) -> _Known | None:
+        """Return what is known of a term and of those that are similar to it."""
+        exact, trigrams = self._exact(term), similar_terms.trigrams(term)
+        shares: dict[int, float] = {}
+        for segment in self.segments if len(trigrams) else ():
+            shares.update(segment.similar_terms(trigrams))
+        shares.pop(tokenizer.filing_hash(term), None)
+        likest = sorted(shares, key=lambda hash_: (-shares[hash_], hash_))[: similar_terms.MOST]
+        similar = self._merge(likest, shares, exact)
+        if similar is None:
+            return exact
+        if exact is not None:
+            return exact._replace(similar=similar)
+        held = len(similar.documents)
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
-        whole = documents, impacts * np.float32(KIN_SHARE)
-        return _Known(idf, held, TermLists((Narrow(0, len(self.segments) - 1, whole),), ()))
+        return _Known(idf, held, similar=similar)
+
+    def _merge(
+        self, hashes: Sequence[int], shares: Mapping[int, float], exact: _Known | None
+    ) -> Similar | None:
+        """Return the documents of similar terms, each with the best share of an impact.
+
+        A term weighs no more than the one that was asked for, as rare as it may be.
+        """
+        if not hashes:
+            return None
+        filed = np.array(hashes, np.uint64)
+        places = self.hashes.searchsorted(filed)
+        parts: list[tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32], float]] = []
+        most = max(_LEAST_RARE, _COMMON * self.size)
+        for hash_, place in zip(filed, places, strict=True):
+            if self.frequencies[place] > most:
+                continue
+            share = weight = shares[int(hash_)]
+            if exact is not None and exact.idf > 0:
+                weight *= min(1.0, max(0.0, float(self.idfs[place])) / exact.idf)
+            listed, impacts = concatenate_lists(lists_of(self.segments, filed[filed == hash_]))
+            parts.append((listed, impacts * np.float32(weight), share))
+        if not parts:
+            return None
+        documents, where = np.unique(
+            np.concatenate([listed for listed, _, _ in parts]), return_inverse=True
+        )
+        impacts, likeness = np.zeros((2, len(documents)), np.float32)
+        np.maximum.at(impacts, where, np.concatenate([gains for _, gains, _ in parts]))
+        of_each = [np.full(len(listed), share, np.float32) for listed, _, share in parts]
+        np.maximum.at(likeness, where, np.concatenate(of_each))
+        is_new = ~self._are_in(exact.lists if exact else TermLists((), ()), documents)
+        if not is_new.any():
+            return None
+        return Similar(documents[is_new], impacts[is_new], likeness[is_new])
 
 
 def _add(
@@ -491,7 +561,7 @@ def _add(
 
 POSTINGS_PROJECTION = Projection(
     name="postings",
-    version=f"7.{tokenizer.TOKENIZER_VERSION}",
+    version=f"8.{tokenizer.TOKENIZER_VERSION}",
     inputs=("memories",),
     schemas=segments.SCHEMAS,
     build=build_postings,

@@ -12,17 +12,12 @@ A build from nothing is the same: all documents are new. It holds the lists of a
 6 bytes a posting, and some 30 more for each posting of the segment at hand: at a million memories
 of thirty words less than half a gigabyte.
 
-Each segment also files its words by their beginnings, for prefix expansion: an unknown query term
-expands to indexed terms with a common prefix. A stemmer knows the endings of a language; this knows
-of none and helps in all: "formatter" finds "format", "Rechnungsnummer" finds "Rechnungsnummern".
-Two words are kin where they share a beginning of five letters or more and neither goes on for more
-than three. Only plain words have kin: identifiers and numbers are meant as they are written.
+Each segment also files its words by their trigrams, to find similar ones (`similar_terms`).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -31,82 +26,8 @@ import pyarrow as pa
 
 from store.index import bm25
 from store.index.bm25 import Formula, Lists, Numbers, drop_documents, insert_lists, join_lists
+from store.index.similar_terms import TRIGRAMS, trigram_table
 from store.snapshots.projection import Built, Keep, Made, Part, column_array, column_view
-
-MIN_PREFIX = 5  # letters of a beginning
-MAX_ENDING = 3  # letters that may follow it
-MAX_TERMS = 8  # words that stand for one
-
-# FNV-1a over code points: one step a letter gives the hashes of all beginnings of all words at once
-_START, _PRIME = 0xCBF29CE484222325, 0x100000001B3
-
-# sorted by hash: which of a vocabulary's terms begin so, and how long they are
-PREFIXES = pa.schema([("hash", pa.uint64()), ("term", pa.int32()), ("letters", pa.uint8())])
-
-Places = npt.NDArray[np.int32]
-
-
-def prefixes(word: str) -> Iterator[str]:
-    """Yield the beginnings a word is filed under and looked up by, the longest first."""
-    if not word.isalpha():
-        return
-    for length in range(len(word), max(MIN_PREFIX, len(word) - MAX_ENDING) - 1, -1):
-        yield word[:length]
-
-
-def prefix_table(vocabulary: Sequence[str]) -> pa.Table:
-    """Return the table of a vocabulary; a term is its place there."""
-    by_length: dict[int, list[int]] = {}
-    for place, term in enumerate(vocabulary):
-        if len(term) >= MIN_PREFIX and term.isalpha():
-            by_length.setdefault(len(term), []).append(place)
-    hashes, places = [np.empty(0, np.uint64)], [np.empty(0, np.int32)]
-    letters = [np.empty(0, np.uint8)]
-    for length, some in by_length.items():
-        found = _hashes([vocabulary[place] for place in some], length)
-        hashes += found
-        places += [np.asarray(some, np.int32)] * len(found)
-        letters += [np.full(len(some), min(length, 255), np.uint8)] * len(found)
-    filed, terms, sizes = np.concatenate(hashes), np.concatenate(places), np.concatenate(letters)
-    order = np.lexsort((terms, filed))
-    return pa.table([filed[order], terms[order], sizes[order]], schema=PREFIXES)
-
-
-def _hashes(words: Sequence[str], length: int) -> list[npt.NDArray[np.uint64]]:
-    """Return the hashes of each beginning of words of one length, the shortest first."""
-    codes = np.frombuffer("".join(words).encode("utf-32-le"), np.uint32).reshape(-1, length)
-    total = np.full(len(words), _START, np.uint64)
-    found = []
-    for letter, code in enumerate(codes.T, start=1):
-        total = (total ^ code) * np.uint64(_PRIME)
-        if letter >= max(MIN_PREFIX, length - MAX_ENDING):
-            found.append(total)
-    return found
-
-
-def prefix_hash(beginning: str) -> int:
-    """Return the 64 bits a beginning is filed under."""
-    return reduce(lambda total, code: (total ^ code) * _PRIME % 2**64, map(ord, beginning), _START)
-
-
-def terms_with_prefix(
-    beginning: str,
-    hashes: npt.NDArray[np.uint64],
-    terms: Places,
-    letters: npt.NDArray[np.uint8],
-) -> Places:
-    """Return the terms filed under a beginning that do not go on for too long, ascending.
-
-    The arrays are the table's columns.
-    """
-    start, end = np.searchsorted(hashes, _both_sides(prefix_hash(beginning)))
-    near: Places = terms[start:end][letters[start:end] <= len(beginning) + MAX_ENDING]
-    return near
-
-
-def _both_sides(hash_: int) -> npt.NDArray[np.uint64]:
-    return np.array([hash_, min(hash_ + 1, 2**64 - 1)], np.uint64)
-
 
 BASE = 16_384  # documents of a block, the smallest whole segment; another one is another version
 LEAST_SPREAD = 4_096  # documents of a segment: in a smaller one, who holds a word is added as fast
@@ -114,12 +35,19 @@ WIDELY = 6  # a word that one document of so many holds is added faster to all t
 MOST = 16  # blocks of a segment, a power of two: one changed document costs no more than these
 
 # in a part for each segment
-WORDS = pa.schema([("hash", pa.uint64()), ("word", pa.string()), ("offset", pa.int64())])
+WORDS = pa.schema(
+    [
+        ("hash", pa.uint64()),
+        ("word", pa.string()),
+        ("offset", pa.int64()),
+        ("trigrams", pa.uint8()),  # how many different ones; 0: similar to no other
+    ]
+)
 POSTINGS = pa.schema([("document", pa.uint32()), ("impact", pa.float32()), ("count", pa.uint16())])
 WIDE = pa.schema([("term", pa.int32())])
 SPREAD = pa.schema([("impact", pa.float32())])
 DOCUMENTS = pa.schema([("length", pa.int32()), ("fingerprint", pa.uint64())])
-IN_PARTS = ("words", "postings", "wide", "spread", "documents", "kin")
+IN_PARTS = ("words", "postings", "wide", "spread", "documents", "trigrams")
 # of all segments
 TERMS = pa.schema([("hash", pa.uint64()), ("documents", pa.int32()), ("idf", pa.float64())])
 SEGMENTS = pa.schema([(name, pa.int64()) for name in IN_PARTS])
@@ -138,7 +66,7 @@ SCHEMAS = {
     "wide": WIDE,  # the places of those of the segment's words that every sixth document holds
     "spread": SPREAD,  # of each wide word what each document gains by it, one word after the other
     "documents": DOCUMENTS,  # the length is in terms; -1 for one that is not indexed
-    "kin": PREFIXES,
+    "trigrams": TRIGRAMS,
     "segments": SEGMENTS,  # how many rows of those tables are each one's
     "statistics": STATISTICS,
 }
@@ -311,12 +239,13 @@ def _make_segment(
     keep: Keep,
     formula: Formula,
 ) -> _Segment:
-    columns = [pa.array(lists.hashes), lists.words, pa.array(lists.offsets)]
+    filed, sizes = trigram_table(lists.words.to_pylist())
+    columns = [pa.array(lists.hashes), lists.words, pa.array(lists.offsets), pa.array(sizes)]
     tables = {
         "words": pa.table(columns, schema=WORDS),
         "wide": _arrow(WIDE, _wide(lists.frequencies, one)),
         "documents": documents,
-        "kin": prefix_table(lists.words.to_pylist()),
+        "trigrams": filed,
     }
     parts = {name: keep(name, table) for name, table in tables.items()}
     segment = _Segment(parts, lists.hashes, lists.frequencies)

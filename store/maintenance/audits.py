@@ -109,7 +109,7 @@ def bm25_parity(audited: AuditInput) -> AuditResult:
     is_off = np.zeros(len(sample), np.bool_)
     worst = 0.0
     for query, right in zip(queries, wanted, strict=True):
-        gap = np.abs(index.scores(query)[sample] - right)
+        gap = np.abs(index.scores(query, exact=True)[sample] - right)
         size = reference.get_scores(query)
         is_off |= ~(gap <= 2 * (len(query) + 4) * _ROUNDING * size)
         worst = max(worst, float((gap / np.maximum(size, 1.0)).max()))

@@ -3,10 +3,11 @@ The tokenizer and the content hash, the same for index and query.
 
 Prose words are folded and stemmed. Identifiers (paths, dotted and scoped names, camelCase,
 snake_case, flags, versions, error codes) are kept whole and exact, and are also split into
-words, so that `loginHandler` is found by "login handlers". Scripts written without spaces give
-overlapping pairs of characters. What must stay true: a text is tokenized one white-space chunk
-at a time, so the terms of `a + " " + b` are those of `a` and then those of `b`; and whoever
-changes the terms of any text raises `TOKENIZER_VERSION`.
+words, so that `loginHandler` is found by "login handlers"; two words joined by a hyphen are also
+one, so that "e-mail" is found by "email". Scripts written without spaces give overlapping pairs of
+characters, the alphabets of South-East Asia runs of three. What must stay true: a text is tokenized
+one white-space chunk at a time, so the terms of `a + " " + b` are those of `a` and then those of
+`b`; and whoever changes the terms of any text raises `TOKENIZER_VERSION`.
 
 Stemming is Snowball's, https://snowballstem.org; character pairs for Chinese, Japanese and
 Korean follow Lucene's CJKBigramFilter.
@@ -18,11 +19,10 @@ import threading
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
 
 import Stemmer
 
-TOKENIZER_VERSION = 1
+TOKENIZER_VERSION = 2
 
 LONGEST_TERM = 128  # longer terms are skipped; the parts of a longer identifier are kept
 _LONGEST_UNIT = 1024  # characters; longer ones are data, of which only the words are read
@@ -43,6 +43,11 @@ def normalize(text: str) -> str:
     White space is collapsed to single spaces. Cyrillic short i stays a letter, io becomes ie.
     """
     return " ".join(_fold(_fold(text).casefold()).split())
+
+
+def is_word(term: str) -> bool:
+    """Return whether a term is a plain word: letters alone, in scripts that write words apart."""
+    return _WORD.fullmatch(term) is not None
 
 
 def text_hash(text: str) -> bytes:
@@ -111,6 +116,8 @@ _SCRIPT_RUN = re.compile(
     rf"(?P<cjk>[{_CJK}]+)|(?P<sea>[{_SOUTH_EAST_ASIAN}]+)|[^{_CJK}{_SOUTH_EAST_ASIAN}]+"
 )
 
+_RUN = {"cjk": 2, "sea": 3}  # letters of a term
+
 # A unit is a word or an identifier: what a sign joins, with the signs that open or close it.
 _UNIT = re.compile(
     rf"(?P<mark>(?<![\w-])--(?=\w)|(?<![\w.])~?[/\\](?=\w)|(?<!\w)[@#](?=\w)|(?<![\w.])~?/?\.(?=\w))?"
@@ -121,6 +128,7 @@ _VERSION = re.compile(r"[vV]?([0-9]+(?:\.[0-9]+)+)(?:[-+.]?([A-Za-z][\w.+-]*))?"
 _JOINTS = tuple(map(re.compile, (r"[/\\]+", "@+", "#+", ":+", r"\.+", r"[-+~]+")))
 _HEX_GROUPS = re.compile(r"[0-9a-fA-F-]{20,}")  # a UUID, a digest
 _PLAIN = re.compile(rf"{_LETTER}+")
+_WORD = re.compile(rf"(?:(?![{_CJK}{_SOUTH_EAST_ASIAN}])(?:[^\W\d_]|[{_VOWELS}]))+")
 _CONTRACTION = re.compile(r"([A-Za-z]+)'(?:s|ll|ve|re|m|d)", re.IGNORECASE)
 _HAS_HUMPS = re.compile(r"[_0-9]|[a-z][A-Z]|[A-Z]{2}(?!s\b)[a-z]")
 _HUMP = re.compile(
@@ -135,17 +143,21 @@ def _chunk_terms(chunk: str) -> tuple[str, ...]:
         return tuple(_unit_terms(folded))
     found: list[str] = []
     for run in _SCRIPT_RUN.finditer(folded):
-        found += _unit_terms(run[0]) if run.lastgroup is None else _pairs(run[0])
+        found += (
+            _unit_terms(run[0]) if run.lastgroup is None else _runs(run[0], _RUN[run.lastgroup])
+        )
     return tuple(found)
 
 
 _remembered = lru_cache(maxsize=1 << 15)(_chunk_terms)  # words are Zipfian
 
 
-def _pairs(run: str) -> Iterator[str]:
-    """Yield overlapping pairs of the letters of `run`; a letter alone is a term."""
-    letters = [c for c in run if c.isalnum()]
-    yield from letters if len(letters) == 1 else map("".join, pairwise(letters))
+def _runs(run: str, length: int) -> Iterator[str]:
+    """Yield the overlapping runs of `length` letters of `run`; fewer letters are one term."""
+    letters = "".join(c for c in run if c.isalnum())
+    if letters:
+        for start in range(max(1, len(letters) - length + 1)):
+            yield letters[start : start + length]
 
 
 def _unit_terms(text: str) -> Iterator[str]:
@@ -178,6 +190,8 @@ def _compound(body: str, level: int = 0) -> Iterator[str]:
         parts = [part for part in joint.split(body) if part]
         if len(parts) > 1:
             yield body.casefold()
+            if len(parts) == 2 and joint is _JOINTS[-1] and all(map(str.isalpha, parts)):
+                yield from _word("".join(parts))
             for place, part in enumerate(parts):
                 if place and part.isdigit() and joint.pattern == "#+":
                     yield "#" + part

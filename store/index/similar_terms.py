@@ -1,0 +1,108 @@
+"""
+Similar terms: a query's word also stands, for less, for indexed words that are written like it.
+
+A stemmer knows the endings of one language. Words that share most of their letters mean much the
+same in all: "Rechnungsnummer" finds "Rechnungsnummern", "timeout" finds "time out", a misspelt name
+the name. Two words are similar where the Dice coefficient of their sets of trigrams is .6 or more
+(Dice 1945, https://doi.org/10.2307/1932409; for words Adamson and Boreham 1974,
+https://doi.org/10.1016/0020-0271(74)90020-5), the beginning marked twice so that it counts more;
+its square is the share of the one that the other stands for. Only plain words are similar to
+others: identifiers and numbers are meant as they are written.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from store.text import tokenizer
+
+MIN_LETTERS = 4
+LEAST = 0.36  # the share of a word that a similar one stands for
+MOST = 12  # words that one stands for
+MOST_WORDS = 64  # of a question, that are joined
+_BEGIN, _END = "\x02\x02", "\x03"
+_BITS = 21  # of a code point
+
+# sorted by trigram: the terms of a vocabulary that hold it, ascending
+TRIGRAMS = pa.schema([("trigram", pa.uint64()), ("term", pa.int32())])
+
+Codes = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int32]
+Shares = npt.NDArray[np.float64]
+
+
+def has_similar(term: str) -> bool:
+    """Return whether a term is a word that others may be similar to."""
+    return len(term) >= MIN_LETTERS and tokenizer.is_word(term)
+
+
+def trigrams(term: str) -> Codes:
+    """Return a word's different trigrams, ascending, 63 bits each; none for what is no word."""
+    return (
+        np.unique(_trigrams([term], len(term))[0]) if has_similar(term) else np.empty(0, np.uint64)
+    )
+
+
+def trigram_table(vocabulary: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.uint8]]:
+    """Return the trigrams of a vocabulary, and how many different ones each term has, [terms]."""
+    by_length: dict[int, list[int]] = {}
+    for place, term in enumerate(vocabulary):
+        if has_similar(term):
+            by_length.setdefault(len(term), []).append(place)
+    sizes = np.zeros(len(vocabulary), np.uint8)
+    codes, terms = [np.empty(0, np.uint64)], [np.empty(0, np.int32)]
+    for length, places in by_length.items():
+        found = np.sort(_trigrams([vocabulary[place] for place in places], length))
+        is_new = np.ones(found.shape, np.bool_)
+        is_new[:, 1:] = found[:, 1:] != found[:, :-1]
+        sizes[places] = is_new.sum(axis=1)
+        codes.append(found[is_new])
+        terms.append(np.repeat(np.asarray(places, np.int32), is_new.sum(axis=1)))
+    filed, owners = np.concatenate(codes), np.concatenate(terms)
+    order = np.lexsort((owners, filed))
+    return pa.table([filed[order], owners[order]], schema=TRIGRAMS), sizes
+
+
+def similar_places(
+    asked: Codes, filed: Codes, terms: Places, sizes: npt.NDArray[np.uint8]
+) -> tuple[Places, Shares]:
+    """Return the terms of a vocabulary that are similar to a word, ascending, and their shares.
+
+    `asked` are the word's trigrams; the others are the columns of `trigram_table`. The word itself
+    is among them with 1.
+    """
+    ends = filed.searchsorted(np.concatenate([asked, asked + np.uint64(1)]))
+    spans = sorted(
+        zip(ends[: len(asked)].tolist(), ends[len(asked) :].tolist(), strict=True),
+        key=lambda span: span[1] - span[0],
+    )
+    lists = [terms[start:end] for start, end in spans]
+    # a similar word shares more than a third of them, so it is in one of the shortest lists
+    rare = len(lists) - (len(lists) - 1) // 3
+    found, counts = np.unique(np.concatenate([terms[:0], *lists[:rare]]), return_counts=True)
+    for common in lists[rare:]:
+        if len(common):
+            counts += common[common.searchsorted(found).clip(max=len(common) - 1)] == found
+    shares = (2.0 * counts / (len(asked) + sizes[found])) ** 2
+    is_near = shares >= LEAST
+    return found[is_near], shares[is_near]
+
+
+def _trigrams(words: Sequence[str], length: int) -> Codes:
+    """Return the trigrams of words of one length, [words, length + 1], with repeats."""
+    padded = "".join(f"{_BEGIN}{word}{_END}" for word in words)
+    codes = np.frombuffer(padded.encode("utf-32-le", "surrogatepass"), np.uint32)
+    letters = codes.reshape(len(words), length + len(_BEGIN) + len(_END)).astype(np.uint64)
+    first, second, third = letters[:, :-2], letters[:, 1:-1], letters[:, 2:]
+    packed: Codes = (first << np.uint64(2 * _BITS)) | (second << np.uint64(_BITS)) | third
+    return packed
+
+
+def joined_words(text: str) -> list[str]:
+    """Return the terms of each two neighbouring words of a text written as one: "time out"."""
+    pairs = pairwise(text.split()[:MOST_WORDS])
+    joined = ("".join(pair) for pair in pairs if all(map(str.isalpha, pair)))
+    return [term for word in joined if word.islower() for term in tokenizer.terms(word)]
