@@ -93,6 +93,22 @@ def test_the_graph_is_kept_in_the_home_and_nothing_beside_the_model(tmp_path: Pa
     assert str(tmp_path).encode() not in kept[0].read_bytes()
 
 
+def test_prompts_that_the_folder_names_stand_before_queries_and_passages(tmp_path: Path):
+    for name in ("plain", "none", "prompts"):
+        write_bert(tmp_path / name / "tiny")
+    named = "config_sentence_transformers.json"
+    (tmp_path / "none/tiny" / named).write_text('{"prompts": {"query": "", "document": ""}}')
+    prompts = {"prompts": {"query": "key ", "document": "a "}}
+    (tmp_path / "prompts/tiny" / named).write_text(json.dumps(prompts))
+    plain, none, prompted = (
+        OnnxEmbedder(str(tmp_path / name / "tiny")) for name in ("plain", "none", "prompts")
+    )
+    wanted = plain.embed(["key deploy", "a deploy"])
+    np.testing.assert_array_equal(prompted.embed_queries(["deploy"])[0], wanted[0])
+    np.testing.assert_array_equal(prompted.embed(["deploy"])[0], wanted[1])
+    assert plain.model == none.model != prompted.model
+
+
 def test_other_weights_or_another_cut_are_another_model(tmp_path: Path):
     for name, seed in (("tiny", 1), ("same/tiny", 1), ("other/tiny", 2), ("cut/tiny", 1)):
         write_bert(tmp_path / name, seed=seed)

@@ -104,6 +104,12 @@ class HalvedOnce:
                 found[row] *= 0.5
         return found
 
+    def embed_queries(self, texts):
+        return self.embed(texts)
+
+    def knows(self, text):
+        return True
+
 
 def test_a_vector_that_a_model_spoils_holds_up_no_other(built):
     commands.record(built.log, Draft(id="spoilt", content="the lamp is of tungsten"), NOW)

@@ -30,6 +30,12 @@ class Model:
             raise EmbedderError("slow-1: no answer within 2 s")
         return LexicalEmbedder().embed(texts)
 
+    def embed_queries(self, texts):
+        return self.embed(texts)
+
+    def knows(self, text):
+        return True
+
 
 class Clock:
     def __init__(self) -> None:
@@ -44,6 +50,31 @@ def test_a_query_asked_again_costs_no_model():
     first, again = embedder.embed(["deploy"]), embedder.embed(["deploy"])
     np.testing.assert_array_equal(first, again)
     assert model.asked == ["deploy"]
+
+
+def test_a_query_and_a_passage_of_one_text_are_kept_apart():
+    class Prefixed(Model):
+        def embed_queries(self, texts):
+            return -self.embed(texts)
+
+    embedder = QueryEmbedder(model := Prefixed(), Clock())
+    for _ in range(2):
+        np.testing.assert_array_equal(embedder.embed(["key"]), -embedder.embed_queries(["key"]))
+    assert model.asked == ["key", "key"]
+
+
+def test_while_a_model_is_being_loaded_every_script_counts_as_known():
+    class English(Model):
+        def knows(self, text):
+            return text.isascii()
+
+    model = English()
+    model.may_answer.clear()
+    thread = (embedder := QueryEmbedder(model, Clock())).load()
+    assert embedder.knows("ключ")
+    model.may_answer.set()
+    thread.join()
+    assert embedder.knows("key") and not embedder.knows("ключ")
 
 
 def test_only_the_last_queries_are_kept():

@@ -42,6 +42,12 @@ class Counting:
         self.asked += [one for one in texts if one not in CALIBRATING]
         return LexicalEmbedder().embed(texts)
 
+    def embed_queries(self, texts):
+        return self.embed(texts)
+
+    def knows(self, text):
+        return True
+
 
 def tables(built, manifest=None):
     ref = (manifest or built.manifest).projections["vectors"]

@@ -230,12 +230,26 @@ class CachedEmbedder:
         return self._embedder.dimension if known is None else len(known)
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        hashes = [text_hash(one) for one in texts]
+        return self._remembered(texts, [text_hash(one) for one in texts], self._embedder.embed)
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        hashes = [text_hash(f"query\0{one}") for one in texts]
+        return self._remembered(texts, hashes, self._embedder.embed_queries)
+
+    def knows(self, text: str) -> bool:
+        return self._embedder.knows(text)
+
+    def _remembered(
+        self,
+        texts: Sequence[str],
+        hashes: Sequence[bytes],
+        embed: Callable[[Sequence[str]], Matrix],
+    ) -> Matrix:
         missing = {
             hash_: one for hash_, one in zip(hashes, texts, strict=True) if hash_ not in self._known
         }
         if missing:
-            made = self._embedder.embed(list(missing.values()))
+            made = embed(list(missing.values()))
             new = dict(zip(missing, made, strict=True))
             self._known |= new
             self._new |= new

@@ -234,7 +234,7 @@ def _title_terms(title: str, topic: list[str]) -> list[str]:
 
 def _embed(asked: str, embedder: Embedder, notices: list[str]) -> npt.NDArray[np.float32] | None:
     try:
-        vector: npt.NDArray[np.float32] = embedder.embed([asked])[0]
+        vector: npt.NDArray[np.float32] = embedder.embed_queries([asked])[0]
     except EmbedderError as error:
         notices.append(f"no vectors: {error}")
         return None

@@ -23,6 +23,7 @@ from store.embedders.embedder import Embedder, Matrix
 from store.home.errors import EmbedderError
 
 Vector = npt.NDArray[np.float32]
+_Key = tuple[str, bool]  # a text, and whether it is a query
 
 KEPT = 512  # query vectors: 0.8 MB at 384 dimensions
 PAUSE_S = 5.0  # after a failure
@@ -42,8 +43,8 @@ class QueryEmbedder:
         """`clock` gives seconds that never go back."""
         self._model, self._clock, self._patience_s = model, clock, patience_s
         self._lock = threading.Lock()
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
-        self._asking: dict[str, Future[Vector]] = {}
+        self._vectors: OrderedDict[_Key, Vector] = OrderedDict()
+        self._asking: dict[_Key, Future[Vector]] = {}
         self._failure: str | None = None
         self._again_at = 0.0
         self._is_loading = False
@@ -77,36 +78,49 @@ class QueryEmbedder:
         """Return unit vectors [n, dimension]; raise EmbedderError, at once in a pause."""
         if self._model.is_cheap:
             return self._model.embed(texts)
-        made = [self._vector(text) for text in texts]
+        return self._vectors_of([(text, False) for text in texts])
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """Return unit vectors [n, dimension]; raise EmbedderError, at once in a pause."""
+        if self._model.is_cheap:
+            return self._model.embed_queries(texts)
+        return self._vectors_of([(text, True) for text in texts])
+
+    def knows(self, text: str) -> bool:
+        """Whether the model knows the text's script; true while it is being loaded."""
+        return self._is_loading or self._model.knows(text)
+
+    def _vectors_of(self, keys: Sequence[_Key]) -> Matrix:
+        made = [self._vector(key) for key in keys]
         return np.stack(made) if made else np.zeros((0, self.dimension), np.float32)
 
-    def _vector(self, text: str) -> Vector:
+    def _vector(self, key: _Key) -> Vector:
         with self._lock:
-            if (kept := self._vectors.get(text)) is not None:
-                self._vectors.move_to_end(text)
+            if (kept := self._vectors.get(key)) is not None:
+                self._vectors.move_to_end(key)
                 return kept
             if self._is_loading:
                 raise EmbedderError(f"{self.model} is being loaded")
-            if (asking := self._asking.get(text)) is None:
+            if (asking := self._asking.get(key)) is None:
                 self._raise_in_a_pause()
-                mine = self._asking[text] = Future()
+                mine = self._asking[key] = Future()
         if asking is not None:
             return self._wait_for(asking)
         if self._model.is_local:
-            self._settle(text, mine)
+            self._settle(key, mine)
         else:
-            threading.Thread(target=self._settle, args=(text, mine), daemon=True).start()
+            threading.Thread(target=self._settle, args=(key, mine), daemon=True).start()
         return self._wait_for(mine)
 
-    def _settle(self, text: str, answer: "Future[Vector]") -> None:
+    def _settle(self, key: _Key, answer: "Future[Vector]") -> None:
         """Give the model's own answer, or its failure, to all who wait for it."""
         try:
-            answer.set_result(self._ask_model(text))
+            answer.set_result(self._ask_model(key))
         except BaseException as error:
             answer.set_exception(error)
         finally:
             with self._lock:
-                del self._asking[text]
+                del self._asking[key]
 
     def _wait_for(self, answer: "Future[Vector]") -> Vector:
         """Return an answer that somebody asked for; raise EmbedderError where it takes too long."""
@@ -127,17 +141,19 @@ class QueryEmbedder:
                 raise EmbedderError(self._failure)
             self._again_at = self._clock() + PAUSE_S
 
-    def _ask_model(self, text: str) -> Vector:
+    def _ask_model(self, key: _Key) -> Vector:
         """Return the model's own answer, and keep it or its failure."""
+        text, is_query = key
         try:
-            vector: Vector = self._model.embed([text])[0]
+            embed = self._model.embed_queries if is_query else self._model.embed
+            vector: Vector = embed([text])[0]
         except EmbedderError as error:
             with self._lock:
                 self._failure, self._again_at = str(error), self._clock() + PAUSE_S
             raise
         with self._lock:
             self._failure = None
-            self._vectors[text] = vector
+            self._vectors[key] = vector
             if len(self._vectors) > KEPT:
                 self._vectors.popitem(last=False)
         return vector
@@ -145,6 +161,6 @@ class QueryEmbedder:
     def _load(self) -> None:
         try:
             with suppress(EmbedderError):  # kept, and said by the recalls that follow
-                self._ask_model(_FIRST)
+                self._ask_model((_FIRST, True))
         finally:
             self._is_loading = False

@@ -47,6 +47,15 @@ class Embedder(Protocol):
         Raise EmbedderError where the model does not answer.
         """
 
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        """The same for what is asked: some models put another prefix before it."""
+
+    def knows(self, text: str) -> bool:
+        """Whether the model knows the script of most of the text; else its vector says nothing.
+
+        True where nothing is known of the model. It takes microseconds once the model is loaded.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class SilentEmbedder:
@@ -60,6 +69,12 @@ class SilentEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         raise EmbedderError(self.reason)
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        raise EmbedderError(self.reason)
+
+    def knows(self, text: str) -> bool:
+        return True
 
 
 def make_embedder(name: str, home: Path | None = None, *, while_asked: bool = False) -> Embedder:

@@ -54,6 +54,12 @@ class LexicalEmbedder:
             np.divide(sums, lengths, out=vectors[start : start + _BATCH], where=lengths > 0)
         return vectors
 
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        return self.embed(texts)
+
+    def knows(self, text: str) -> bool:
+        return True
+
 
 class _Vocabulary(dict[str, tuple[int, ...]]):
     """The numbers of the terms of each white-space chunk, made as they are met; and their vectors.

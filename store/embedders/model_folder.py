@@ -1,7 +1,7 @@
 """A model's folder: its place, its tokenizer, its digest and its safetensors files."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.machinery import PathFinder
@@ -62,6 +62,14 @@ def load_tokenizer(path: Path) -> Any:
         raise EmbedderError(f"{path} is missing or no tokenizer: {error}") from error
     made.no_padding()
     return made
+
+
+def vocabulary(tokenizer: Any) -> Iterator[str]:
+    """Yield the pieces of a tokenizer's vocabulary as text; those of bytes are joined again."""
+    pieces = tokenizer.get_vocab(with_added_tokens=False)
+    if type(tokenizer.decoder).__name__ == "ByteLevel":
+        return (tokenizer.decoder.decode([one]).strip("\ufffd ") for one in pieces)
+    return iter(pieces)
 
 
 def folder_digest(weights: Path, small: Sequence[Path]) -> str:

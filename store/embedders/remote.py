@@ -83,6 +83,12 @@ class RemoteEmbedder:
             vectors[rows] = np.concatenate(made)
         return vectors
 
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        return self.embed(texts)
+
+    def knows(self, text: str) -> bool:
+        return True
+
     def _patiently(self, texts: list[str]) -> Matrix:
         for pause in self._patience.pauses_s:
             try:

@@ -8,6 +8,7 @@ a text touches only its tokens' rows.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from store.embedders import model_folder
+from store.embedders import model_folder, scripts
 from store.home.errors import EmbedderError
 
 FILES = ("model.safetensors", "0_StaticEmbedding/model.safetensors")
@@ -65,6 +66,16 @@ class TableEmbedder:
             if len(tokens):
                 vectors[row] = self._mean(tokens)
         return vectors
+
+    def embed_queries(self, texts: Sequence[str]) -> Matrix:
+        return self.embed(texts)
+
+    def knows(self, text: str) -> bool:
+        return text.isascii() or scripts.is_known(text, self._scripts)
+
+    @cached_property
+    def _scripts(self) -> frozenset[str]:
+        return scripts.known_scripts(model_folder.vocabulary(self._tokenizer))
 
     def _mean(self, tokens: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
         rows = tokens if self._mapping is None else self._mapping[tokens].astype(np.int64)
