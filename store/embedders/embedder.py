@@ -107,9 +107,12 @@ def make_embedder(name: str, home: Path | None = None, *, while_asked: bool = Fa
 
 def _from_folder(kind: str, named: str, cache: Path | None) -> Embedder:
     if kind == "onnx":
-        from store.embedders.onnx_model import OnnxEmbedder
+        from store.embedders import model_folder, onnx_model, packed_model
 
-        return OnnxEmbedder(named, cache)
+        folder = model_folder.find_folder(named, (*onnx_model.FILES, packed_model.FILE))
+        if (folder / packed_model.FILE).is_file():
+            return packed_model.PackedEmbedder(folder, cache)
+        return onnx_model.OnnxEmbedder(named, cache)
     from store.embedders.token_table import TableEmbedder
 
     return TableEmbedder(named)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.embedders import model_folder, onnx_model, token_table
+from store.embedders import model_folder, onnx_model, packed_model, token_table
 from store.embedders.embedder import Embedder
 from store.home.errors import EmbedderError
 
@@ -41,7 +41,7 @@ def _packages() -> Iterator[tuple[str, Path]]:
 
 def _model_in(name: str, folder: Path) -> InstalledModel | None:
     for place in (folder, *sorted(one for one in folder.iterdir() if one.is_dir())):
-        for file in dict.fromkeys((*onnx_model.FILES, *token_table.FILES)):
+        for file in dict.fromkeys((*onnx_model.FILES, *token_table.FILES, packed_model.FILE)):
             path = place / file
             if path.is_file() and (kind := _kind(place, path)):
                 return InstalledModel(f"{kind}:{name}", path.stat().st_size)
@@ -49,6 +49,8 @@ def _model_in(name: str, folder: Path) -> InstalledModel | None:
 
 
 def _kind(folder: Path, weights: Path) -> str | None:
+    if weights.name == packed_model.FILE:
+        return "onnx"
     has_tokenizer = (folder / "tokenizer.json").is_file()
     if weights.suffix == ".onnx":
         return "onnx" if has_tokenizer else None
