@@ -20,6 +20,7 @@ from store.home.config import Settings
 from store.home.errors import InvalidInput
 from store.home.instants import moment
 from store.home.tenant import find_tenant
+from store.index.vector_scan import VectorRows
 from store.log import event_kinds
 from store.log.commands import Draft, limit_tags
 from store.log.event_kinds import Made, MemoryKind, Revised, Step, What
@@ -172,7 +173,8 @@ def _usage(context: Context) -> Usage:
 # A difference in a number, a name or a negation is an update or another fact.
 
 KINDS = ("fact", "decision", "context", "observation", "lesson", "preference", "pattern")
-NEAR = 0.85  # the cosine at least
+NEAR = 0.85  # the cosine of hashed letters at least
+NEAR_MEANING = 0.97  # or a model's evidence: .85 under MiniLM, .91 under E5
 SHARED = 0.6  # of the words of both, at least
 MOST_COMPARED = 5_000  # memories that are compared, the newest
 _BLOCK = 1_000
@@ -196,10 +198,12 @@ def find_near_duplicates(context: Context) -> Iterator[Candidate]:
 def _pairs(context: Context, rows: Rows) -> list[tuple[float, int, int]]:
     """Return the pairs of rows whose vectors are near, and how near, the nearest first."""
     vectors = context.vectors(rows)
+    calibration = VectorRows.open(context.tables("vectors")).calibration
+    least = calibration.cosine(NEAR_MEANING) if calibration.knows_meaning else NEAR
     found: list[tuple[float, int, int]] = []
     for start in range(0, len(rows), _BLOCK):
         near = vectors[start : start + _BLOCK] @ vectors.T
-        left, right = np.nonzero(near >= NEAR)
+        left, right = np.nonzero(near >= least)
         upper = right > left + start
         for a, b in zip(left[upper].tolist(), right[upper].tolist(), strict=True):
             found.append((round(float(near[a, b]), 4), int(rows[a + start]), int(rows[b])))

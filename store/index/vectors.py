@@ -262,6 +262,6 @@ def _calibration(
     if is_down or not embedder.dimension:
         return []
     try:
-        return [asdict(calibrate(embedder.embed))]
+        return [asdict(calibrate(embedder.embed, embedder.embed_queries))]
     except EmbedderError:
         return []
