@@ -36,7 +36,7 @@ def known_scripts(pieces: Iterable[str]) -> frozenset[str]:
     single: Counter[str] = Counter()
     for piece in pieces:
         if not piece.isascii() and (letters := piece.strip("▁#")):
-            (several if len(letters) > 1 else single)[_script_of[letters[-1]]] += 1
+            (several if len(letters) > 1 else single)[_script_of[letters[0]]] += 1
     known = {script for script, count in several.items() if count >= _PIECES}
     known |= {script for script, count in single.items() if count >= _CHARACTERS}
     return frozenset(known - {""} | {_ALWAYS})
