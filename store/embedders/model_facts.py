@@ -61,11 +61,11 @@ class KnownModels:
 
 # Calibration: what a cosine of one model is worth, so that another model's means the same.
 #
-# Every model spreads its cosines its own way: unrelated texts may lie at 0.04 or at 0.6. A few fixed
-# questions and their answers are embedded when vectors are built; evidence of a cosine is then 0
-# at the mean of unrelated pairs and 1/2 at the mean of related ones. Where a model's unrelated
-# pairs scatter far towards the related ones (E5: .76 +- .026 and .82), 0 lies lower: else answers
-# in another language, whose cosines are lower, say nothing, and the best texts all say 1.
+# Every model spreads its cosines its own way: unrelated texts may lie at 0.04 or at 0.6. A few
+# fixed questions and their answers are embedded when vectors are built; evidence of a cosine is
+# then 0 at the mean of unrelated pairs and 1/2 at the mean of related ones. Where a model's
+# unrelated pairs scatter far towards the related ones (E5: .76 +- .026 and .82), 0 lies lower: else
+# answers in another language, whose cosines are lower, say nothing, and the best texts all say 1.
 
 Matrix = npt.NDArray[np.float32]
 
