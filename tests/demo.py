@@ -141,7 +141,7 @@ def ask(url: str, question: str) -> bool:
     for hit in answer["hits"]:
         show(hit)
     if not answer["hits"]:
-        console.print(f"  nothing to say ({answer['below_bar']} candidates were below the bar)")
+        console.print(f"  nothing recalled. {answer['hint']}")
     return bool(answer["hits"])
 
 

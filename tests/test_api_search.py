@@ -68,6 +68,21 @@ def test_each_filter_of_a_search_filters(api: Api):
     assert "k1" in ids(api, "deploy us-east-1", active_only=False)
 
 
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ({"query": "zzyzx", "mode": "lexical"}, "shares a word with the question"),
+        ({"query": "queue", "project": "acme/none", "tags": ["none"]}, "(project, tags)"),
+        ({"query": "queue", "until": "2020-01-01T00:00:00Z"}, "(until). Leave one out"),
+        ({"query": "queue", "min_confidence": 1.0}, "below min_confidence 1.00, the nearest at"),
+        ({"query": "queue", "min_score": 99}, "below min_score. Lower it."),
+    ],
+)
+def test_an_answer_without_hits_says_why(api: Api, asked: dict[str, object], hint: str):
+    found = api.ok("POST", SEARCH, asked)
+    assert found["hits"] == [] and hint in found["hint"] and not found["degraded"]
+
+
 def test_a_floor_under_the_score_keeps_hits_back(api: Api):
     body = {"query": "queue", "min_confidence": 0, "touch": False}
     scores = [one["score"] for one in api.ok("POST", SEARCH, body)["hits"]]

@@ -218,12 +218,31 @@ def test_recall_leaves_a_receipt_unless_told_not_to(home):
         assert [event.kind for event in log.read()] == ["recorded", "recalled"]
 
 
-def test_nothing_found_is_no_failure():
+def test_nothing_found_is_no_failure_and_says_what_to_do():
     run("record", "Deploys need two approvals")
     result = run("recall", "zebra")
     assert result.exit_code == 0
     assert "nothing recalled" in result.stdout
-    assert "below the threshold" in result.stdout
+    assert "Use words that the memory would contain" in result.stdout
+    assert "next        None of 1 memory shares a word" in run("why", "zebra").stdout
+
+
+def test_a_search_shows_the_nearest_and_marks_the_unsure_ones():
+    run("record", "Deploys need two approvals", "--id", "d1")
+    run("record", "Deploys need a green build, not two", "--id", "d2")
+    asked = "deploy zebra quagga unicorn okapi tapir lemur ibis heron crane stork egret"
+    stdout = run("recall", asked).stdout
+    assert "% unsure" in stdout and "they are the nearest" in stdout
+    hit = answer("recall", asked)["hits"][0]
+    assert hit["unsure"] and hit["confidence"] < 0.3
+    assert "unsure" not in answer("recall", "two approvals for deploys")["hits"][0]
+
+
+def test_what_looks_like_small_talk_is_searched_for():
+    run("record", "The upload client must retry three times", "--id", "retry")
+    run("record", "Thanks go to the people in CREDITS.md", "--id", "thanks")
+    for word in ("retry", "thanks"):
+        assert answer("recall", word)["hits"][0]["id"] == word
 
 
 def test_terminal_escapes_in_a_memory_are_not_printed():

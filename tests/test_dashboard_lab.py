@@ -272,9 +272,10 @@ def test_the_page_links_to_itself(owner: Browser):
     assert "Side by side" in owner.get(link).text
 
 
-def test_small_talk_and_an_unknown_word_are_answered_by_silence(owner: Browser):
+def test_the_hook_is_silent_at_small_talk_and_a_search_without_hits_says_why(owner: Browser):
     assert "which asks for no memory" in owner.get(f"{PAGE}?q=thanks").text
-    assert "Nothing reached the confidence threshold" in owner.get(f"{PAGE}?q=zzyzx").text
+    page = owner.get(f"{PAGE}?q=zzyzx&mode=lexical").text
+    assert "Use words that the memory would contain, or mode auto" in page
 
 
 @pytest.mark.parametrize("asked", ["", "&compare=1&b_mode=lexical&b_min_confidence=0"])

@@ -243,6 +243,29 @@ def test_a_recall_leaves_its_receipt(client: FlaskClient, tenants: OpenTenants, 
     assert [hit.id for hit in receipt.body.hits] == [id_]
 
 
+def test_a_recall_marks_what_is_only_near_and_keeps_it_out_of_the_receipt(
+    client: FlaskClient, tenants: OpenTenants, log: EventLog
+):
+    kept(client, RULE)
+    kept(client, "Use pnpm here for the scripts, never npm run")
+    asked = "pnpm zebra quagga unicorn okapi tapir lemur ibis heron crane stork egret"
+    found = told(client, "recall", query=asked)
+    assert found["memories"][0]["unsure"] is True and "recall" not in found
+    assert "do not rely on them" in found["said"]
+    tenants.get("default").notes.write()
+    *_, receipt = log.read()
+    assert isinstance(receipt.body, Recalled)
+    assert (receipt.body.hits, receipt.body.dropped) == ((), {"unsure": 2})
+
+
+def test_a_recall_without_notes_says_why(client: FlaskClient):
+    assert "The memory is empty" in told(client, "recall", query="pnpm")["said"]
+    kept(client, RULE)
+    assert "No memory passes the filters (project, kinds)" in (
+        told(client, "recall", query="pnpm", kinds=["goal"])["said"]
+    )
+
+
 def test_all_that_a_recall_brought_is_rated_at_once(client: FlaskClient, log: EventLog):
     kept(client, RULE)
     found = told(client, "recall", query="pnpm")

@@ -300,7 +300,7 @@ def serve(home_of_errors: Path) -> Iterator[Callable[..., Server]]:
 
 
 def test_thresholds_and_k_are_the_modes_own(serve):
-    server = serve()
+    server = serve(min_confidence=0.3)
     usual_debug, usual_plain = server.ask(DEBUG), server.ask(PLAIN)
     adopt(server.log, debug={"search": "low_threshold"}, none={"search": "high_threshold"})
     assert server.ask(DEBUG)["min_confidence"] == 0.3  # served from the next build on
@@ -332,7 +332,7 @@ def test_kinds_come_in_the_order_of_the_mode(log, tenant):
 
 
 def test_the_past_is_asked_under_the_policy_of_then_and_tries_nothing(serve):
-    server = serve(explore=0.5)
+    server = serve(explore=0.5, min_confidence=0.3)
     adopt(server.log, NOW + 10, debug={"search": "low_threshold"})
     server.build(NOW + 20)
     before, since = (server.ask(DEBUG, as_of=moment(NOW + at).isoformat()) for at in (5, 15))
@@ -341,7 +341,7 @@ def test_the_past_is_asked_under_the_policy_of_then_and_tries_nothing(serve):
 
 
 def test_only_what_leaves_a_receipt_tries_something_and_says_so(serve):
-    server = serve(explore=0.5)
+    server = serve(explore=0.5, min_confidence=0.3)
     quiet = [server.ask(DEBUG, touch=False)["min_confidence"] for _ in range(20)]
     assert set(quiet) == {0.3} and server.receipts() == []
     bars = {server.ask(DEBUG)["recall"]: 0 for _ in range(40)}
@@ -352,7 +352,7 @@ def test_only_what_leaves_a_receipt_tries_something_and_says_so(serve):
 
 
 def test_without_being_asked_to_nothing_is_tried(serve):
-    server = serve()
+    server = serve(min_confidence=0.3)
     for _ in range(20):
         assert server.ask(DEBUG)["min_confidence"] == 0.3
     assert {one.route.propensity for one in server.receipts()} == {1.0}

@@ -215,7 +215,7 @@ def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> 
         output.note(f"note: {notice}")
     for rank, hit in enumerate(payload["hits"], 1):
         of = f"  {hit['project']}" if hit["project"] else ""
-        sure = f"{hit['confidence']:.0%}"
+        sure = f"{hit['confidence']:.0%}{' unsure' if hit.get('unsure') else ''}"
         id_ = output.short_id(log, hit["id"])
         until = f" until {hit['ended_at'][:10]}" if "ended_at" in hit else ""
         until += f" ({hit['state']})" if hit.get("state") in ("archived", "expired") else ""
@@ -232,8 +232,10 @@ def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> 
     below, bar = payload["below_bar"], payload["min_confidence"]
     if not payload["hits"]:
         scope = f" in {project}" if project else ""
-        output.say(f"nothing recalled{scope}; {below} below the threshold of {bar:.0%}")
-    elif below:
+        output.say(f"nothing recalled{scope}. {payload.get('hint', '')}".rstrip())
+    elif all(hit.get("unsure") for hit in payload["hits"]):
+        output.say("None of these is sure to be what you ask for: they are the nearest.")
+    if below and payload["hits"]:
         output.say(f"{below} below the threshold of {bar:.0%}")
 
 

@@ -43,7 +43,8 @@ def stage_lines(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     yield f"profile     {why['profile']}: {_numbers(why['weights'])}"
     if route := why["route"]:
         yield f"route       {route['mode']}: {', '.join(route['actions'].values())}"
-    yield f"threshold   {why['min_confidence']:.2f} of confidence"
+    bar = why["min_confidence"]
+    yield f"threshold   {f'{bar:.2f} of confidence' if bar else 'none'}"
     if why["min_score"]:
         yield f"floor       {why['min_score']:.4f} of score"
     yield f"dropped     {_numbers(why['dropped'])}"
@@ -51,17 +52,18 @@ def stage_lines(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     for rank, one in enumerate(payload["hits"], 1):
         id_ = output.short_id(log, one["id"])
         moved = f", {one['why']['fused']:.4f} as fused" if why["profile"] != "balanced" else ""
-        sure = f"confidence {one['confidence']:.2f}"
+        sure = f"confidence {one['confidence']:.2f}{', unsure' if one.get('unsure') else ''}"
         yield f"{rank:3}. {id_}  {sure}  score {one['score']:.4f}{moved}"
         yield f"     {hit_reason(one['why'])}"
         yield f"     {output.one_line(one['text'])}"
         for line in mark_lines(log, one):
             yield f"     {line}"
-    bar, top_k = (
-        f"closest below the threshold of {why['min_confidence']:.2f}",
-        "next results, with a larger top_k",
-    )
-    for title, dropped in ((bar, "nearest_below_bar"), (top_k, "nearest_over_top_k")):
+    if hint := payload.get("hint"):
+        yield f"next        {hint}"
+    for title, dropped in (
+        (f"closest below the threshold of {bar:.2f}; lower --min-confidence", "nearest_below_bar"),
+        ("next results, with a larger --top-k", "nearest_over_top_k"),
+    ):
         if why[dropped]:
             yield title
         for one in why[dropped]:
@@ -220,14 +222,18 @@ def _explain_loss(
         evidence = hit_reason(one["why"])
         if one["confidence"] < bar:
             sure = f"its confidence {one['confidence']:.2f}"
-            return f"{sure} is below the threshold {bar:.2f}: {evidence}"
+            return f"{sure} is below the threshold {bar:.2f}, lower --min-confidence: {evidence}"
         if one["score"] < asked.min_score:
             score = f"{one['score']:.4f}"
-            return f"its score {score} is below the floor {asked.min_score:.4f}: {evidence}"
-        return f"it ranked {rank}, and {most} were requested: {evidence}"
+            floor = f"the floor {asked.min_score:.4f}, lower --min-score"
+            return f"its score {score} is below {floor}: {evidence}"
+        return f"it ranked {rank}, and {most} were requested, raise --top-k: {evidence}"
     for one in payload["hits"]:
         if memory.id in one.get("copies", ()):
             return f"{one['id']} is a duplicate and was returned instead"
         if memory.id in one.get("insights", ()):
             return f"its source {one['id']} was returned instead; --kind insight includes it"
-    return "no channel found it: it shares too few words with the query and is not similar to it"
+    return (
+        "no channel found it: it shares too few words with the query and is not similar to it; "
+        "ask in words of its text"
+    )

@@ -96,6 +96,7 @@ def evaluate(
     A model embeds each text once; later runs use the cache.
     """
     from serve.evaluation import dataset, report
+    from serve.recall.ranking import SURE
 
     if compare and (changes or profile or file or keep or cache):
         raise click.UsageError(
@@ -117,7 +118,7 @@ def evaluate(
     if file is not None:
         output.write(file, b"".join(msgspec.json.encode(one) + b"\n" for one in run.results))
     by_query = {one.query_id: one for one in run.results}
-    found = report.score_report(workspaces, by_query, level, bar=choices.min_confidence)
+    found = report.score_report(workspaces, by_query, level, bar=choices.min_confidence or SURE)
     memories = sum(len(workspace.memories) for workspace in workspaces)
     ran = {
         "workspaces": len(workspaces),

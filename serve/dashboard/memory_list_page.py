@@ -114,13 +114,13 @@ def _list_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str,
         "total": found.total,
         "next": _address(asked, after=following) if following else "",
         "first": _address(asked) if asked.after else "",
-        "bar": 0.0,
         "notices": (),
+        "hint": "",
     }
 
 
 def _search_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str, Any]:
-    """Return what a search finds, the best first; `bar` is what an agent's recall asks for."""
+    """Return what a search finds, the best first; `hint` says why it finds nothing."""
     choices, embedder = site.settings.choices, site.tenants.embedder
     said, _ = answer(opened.reader, embedder, asked.request(site.clock()), choices, site.clock())
     rows = [
@@ -131,13 +131,13 @@ def _search_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[st
     return _nothing() | {
         "memories": rows,
         "total": len(rows),
-        "bar": choices.min_confidence,
         "notices": said.get("notices", ()),
+        "hint": said.get("hint", ""),
     }
 
 
 def _nothing() -> dict[str, Any]:
-    return {"memories": [], "total": 0, "next": "", "first": "", "bar": 0.0, "notices": ()}
+    return {"memories": [], "total": 0, "next": "", "first": "", "notices": (), "hint": ""}
 
 
 def _columns(asked: ListForm) -> list[dict[str, str]]:

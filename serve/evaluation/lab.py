@@ -263,12 +263,13 @@ def _stages(payload: Mapping[str, Any]) -> list[Stage]:
     fused = hits + sum(dropped.values())
     unsure = ("below_bar", "below_score")
     sure = fused - sum(dropped.get(name, 0) for name in unsure)
+    bar = payload["min_confidence"]
     channels = ", ".join(f"{name} {count}" for name, count in why["candidates"].items())
     return [
         Stage("In the memory", why["memories"], ""),
         Stage("Passed the filter", why["passed_filter"], ""),
         Stage("Fused", fused, f"from {channels}" if channels else "no channel had any"),
-        Stage("Sure enough", sure, f"at the bar of {payload['min_confidence']:.2f}"),
+        Stage("Sure enough", sure, f"at the bar of {bar:.2f}" if bar else "no bar is set"),
         Stage("Came back", hits, f"{why['top_k']} at most"),
     ]
 

@@ -23,6 +23,7 @@ from serve.hooks.prompt import answer_prompt
 from serve.hosts.event import HookEvent
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader, open_view
+from serve.recall.ranking import SURE
 from serve.recall.recall import Question, recall
 from serve.server.open_tenants import OpenTenant
 from store.embedders.embedder import Embedder
@@ -214,7 +215,7 @@ def measure_quality(choices: Choices, home: Path, *, cache: Path | None = None) 
     results = {one.query_id: one for one in ran.results}
     project, languages = (
         score_report(
-            _with_prefix(workspaces, prefix), results, "memory", bar=choices.min_confidence
+            _with_prefix(workspaces, prefix), results, "memory", bar=choices.min_confidence or SURE
         )
         for prefix in (dataset.PROJECT, dataset.LANGUAGES)
     )

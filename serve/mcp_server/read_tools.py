@@ -77,13 +77,25 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
     if receipt is not None:
         here.tenant.notes.add(receipt)
     notes = [recall_note(hit) for hit in payload["hits"]]
-    below = payload["below_bar"]
-    said = f"{_count(len(notes))} recalled." if notes else "The memory has nothing about this."
-    if below:
-        said += f" {below} more were below the confidence threshold."
-    values: dict[str, object] = {"recall": payload["recall"]} if notes else {}
+    said = _recall_sentence(payload)
+    is_sure = any("unsure" not in hit for hit in payload["hits"])
+    values: dict[str, object] = {"recall": payload["recall"]} if is_sure else {}
     values |= {"degraded": True} if payload["degraded"] else {}
     return ToolResult(" ".join([said, *payload.get("notices", ())]), values, {"memories": notes})
+
+
+def _recall_sentence(payload: Mapping[str, Any]) -> str:
+    hits, below = payload["hits"], payload["below_bar"]
+    unsure = sum("unsure" in hit for hit in hits)
+    if not hits:
+        return f"Nothing recalled. {payload['hint']}"
+    if unsure == len(hits):
+        said = "No memory is surely about this. The nearest are unsure: do not rely on them."
+    elif unsure:
+        said = f"{_count(len(hits))} recalled, {unsure} of them unsure: may be about other things."
+    else:
+        said = f"{_count(len(hits))} recalled."
+    return f"{said} {below} more were below the confidence threshold." if below else said
 
 
 def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:

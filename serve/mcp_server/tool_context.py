@@ -61,6 +61,7 @@ def recall_note(found: Mapping[str, Any], longest: int = LONGEST) -> Note:
         "source": source,
         "trust": found.get("trust"),
         "confidence": found.get("confidence"),
+        "unsure": found.get("unsure"),
     }
     told = labels | {name: found.get(name) for name in _MARKS}
     told["replaced"] = [_old(one) for one in found.get("history", ())[:_OLDER] if "text" in one]

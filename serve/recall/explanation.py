@@ -3,11 +3,13 @@ Why: what every stage of a recall did, and the evidence for each hit.
 """
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from serve.reader.filters import Filter
 from serve.reader.view import View
 from serve.recall.analysis import Analysis, Question
 from serve.recall.candidates import Candidates
@@ -102,6 +104,56 @@ def explain_answer(
         "nearest_below_bar": [_memory_line(*one) for one in below_bar],
         "nearest_over_top_k": [_memory_line(*one) for one in over_top_k],
     }
+
+
+def explain_empty(view: View, question: Question, ranked: Ranked, selection: Selection) -> str:
+    """Return why an answer has no hit, and what to do."""
+    asked = question.filter
+    if left := selection.below_bar:
+        best, bar = float(ranked.confidence[left[0]]), question.min_confidence
+        said = f"{_memories(len(left))} below min_confidence {bar:.2f}"
+        return f"{said}, the nearest at {best:.2f}. Lower it."
+    if selection.below_score:
+        return f"{_memories(len(selection.below_score))} below min_score. Lower it."
+    if passed := _count(view, asked):
+        mode = "" if question.mode == "auto" else ", or mode auto"
+        return (
+            f"None of {_memories(passed)} shares a word with the question or is similar to it. "
+            f"Use words that the memory would contain{mode}."
+        )
+    current, every = Filter(asked.now), Filter(asked.now, active_only=False)
+    if not (count := _count(view, current)):
+        if ended := _count(view, every):
+            return (
+                f"{_memories(ended)}, none of them current. Include them: `--include-archived`, "
+                "over HTTP `active_only` false."
+            )
+        return "The memory is empty. `mnemolog record` and `mnemolog import` fill it."
+    if asked.project is not None and not _count(view, replace(current, project=asked.project)):
+        where = f"project {asked.project}" if asked.project else "no project"
+        return (
+            f"None of {_memories(count)} belongs to {where}. Search another project, or all: "
+            "`--all-projects`, over HTTP no `project`."
+        )
+    return (
+        f"No memory passes the filters ({', '.join(_filter_names(asked))}). Leave one out; "
+        f"without any there are {_memories(count)}."
+    )
+
+
+def _count(view: View, asked: Filter) -> int:
+    return int(view.masks.of(asked).sum())
+
+
+def _filter_names(asked: Filter) -> list[str]:
+    """Return the filters that ask something, by the names of the request."""
+    usual = Filter(asked.now)
+    names = [one.name for one in fields(asked)]
+    return [name for name in names if getattr(asked, name) != getattr(usual, name)]
+
+
+def _memories(count: int) -> str:
+    return "1 memory" if count == 1 else f"{count:,} memories"
 
 
 def _memory_line(memory: Memory, sure: float) -> dict[str, Any]:

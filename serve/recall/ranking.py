@@ -26,7 +26,7 @@ Docs = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
-SURE = 0.3  # of confidence: the bar that recall has unless told otherwise
+SURE = 0.3  # of confidence: a hit below it is marked as unsure
 _LASTING = np.array([MEMORY_KINDS.index(kind) for kind in LASTING_KINDS])  # as columns code them
 
 

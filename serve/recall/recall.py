@@ -20,8 +20,8 @@ from serve.reader.view import Superseded, View
 from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.recall.candidates import Candidates, Docs, Scratch, find_candidates
 from serve.recall.evidence import Evidence, gather_evidence
-from serve.recall.explanation import NEAREST, explain_answer, explain_hit
-from serve.recall.ranking import Ranked, rank
+from serve.recall.explanation import NEAREST, explain_answer, explain_empty, explain_hit
+from serve.recall.ranking import SURE, Ranked, rank
 from serve.recall.selection import Selection, round_scores, select
 from store.embedders.embedder import Embedder
 from store.log.event_kinds import Route
@@ -63,11 +63,16 @@ class Hit:
     insights: tuple[str, ...] = ()
     why: dict[str, Any] | None = None
 
+    @property
+    def is_unsure(self) -> bool:
+        return self.confidence < SURE
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What recall says. `below_bar` counts candidates that were not sure enough to return: under
-    `bar`. `route` is what the router chose, if one was asked.
+    `bar`. `hint` says why there is no hit and what to do. `route` is what the router chose, if one
+    was asked.
     """
 
     hits: tuple[Hit, ...]
@@ -77,6 +82,7 @@ class Answer:
     manifest: int | None
     watermark: int
     bar: float
+    hint: str = ""
     route: Route | None = None
     why: dict[str, Any] | None = None
 
@@ -117,6 +123,7 @@ def recall(
         manifest=view.snapshots.manifest.number if view.snapshots.manifest else None,
         watermark=view.tail.watermark,
         bar=question.min_confidence,
+        hint="" if selection.chosen else explain_empty(view, question, ranked, selection),
         route=route,
         why=why,
     )
@@ -135,9 +142,11 @@ def _apply_route(question: Question, route: Route | None) -> Question:
 
 
 def confidence_floor(search: str | None, usual: float) -> float:
-    """Return the least confidence that `search` asks for, where the settings ask for `usual`."""
+    """Return the least confidence that `search` asks for, where the settings ask for `usual`; 0
+    where they ask for none: no route hides what a search would show.
+    """
     match search:
-        case "high_threshold":
+        case "high_threshold" if usual:
             return usual + 0.3 * (1.0 - usual)
         case "low_threshold":
             return usual / 2

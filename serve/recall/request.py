@@ -127,7 +127,7 @@ def answer(
     payload = _payload(found, took_us, timings, now)
     if receipt_id is None:
         return payload, None
-    receipt = _receipt(receipt_id, asked, found, took_us, now, asker)
+    receipt = _receipt(receipt_id, asked, found, choices, took_us, now, asker)
     return payload | {"recall": receipt_id}, receipt
 
 
@@ -162,6 +162,8 @@ def _payload(found: Answer, took_us: int, timings: Timings, now: int) -> dict[st
     }
     if found.notices:
         payload["notices"] = list(found.notices)
+    if found.hint:
+        payload["hint"] = found.hint
     if found.why is not None:
         payload["why"] = found.why | {"took_us": timings.us}
     return payload
@@ -172,6 +174,7 @@ def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
     expires_at = hit.memory.expires_at
     is_over = hit.memory.state == ACTIVE and expires_at is not None and expires_at <= now
     marks = {
+        "unsure": hit.is_unsure,
         "state": "expired" if is_over else None,
         "ended_at": isoformat(expires_at) if is_over and expires_at is not None else None,
         "copies": list(hit.copies),
@@ -196,16 +199,29 @@ def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
 
 
 def _receipt(
-    id_: str, asked: RecallRequest, found: Answer, took_us: int, now: int, asker: Asker
+    id_: str,
+    asked: RecallRequest,
+    found: Answer,
+    choices: Choices,
+    took_us: int,
+    now: int,
+    asker: Asker,
 ) -> Event:
-    hits = tuple(ReceiptHit(hit.memory.id, hit.score, hit.confidence) for hit in found.hits)
+    """Return the receipt: without the unsure hits, unless the settings or the request have a bar.
+
+    What is only near was not used, and is not rated with the recall.
+    """
+    has_bar = asked.min_confidence is not None or choices.min_confidence > 0
+    sure = [hit for hit in found.hits if has_bar or not hit.is_unsure]
+    hits = tuple(ReceiptHit(hit.memory.id, hit.score, hit.confidence) for hit in sure)
+    unsure = len(found.hits) - len(hits)
     body = Recalled(
         query=asked.query[:2_000],
         mode=asked.mode,
         manifest=found.manifest,
         watermark=found.watermark,
         hits=hits,
-        dropped=found.dropped,
+        dropped=found.dropped | ({"unsure": unsure} if unsure else {}),
         took_us=took_us,
         route=found.route if asked.as_of is None else None,
     )

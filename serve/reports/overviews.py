@@ -20,6 +20,7 @@ from serve.reader.goals import oldest_first, open_goals
 from serve.reader.memory_json import role
 from serve.reader.view import View, newest
 from serve.recall.analysis import Question
+from serve.recall.ranking import SURE
 from serve.recall.recall import recall
 from store.agents.work import Work, work
 from store.embedders.embedder import Embedder
@@ -67,9 +68,8 @@ def overview_question(topic: str, asked: Filter, choices: Choices, found: int = 
     """Return the question for what is known of a topic; raise InvalidInput for an empty one."""
     if not topic.strip():
         raise InvalidInput("give a topic: words that memories about it would contain")
-    return Question(
-        topic, asked, found, fusion=choices.fusion, min_confidence=choices.min_confidence
-    )
+    bar = choices.min_confidence or SURE  # an overview tells, where a search shows the nearest
+    return Question(topic, asked, found, fusion=choices.fusion, min_confidence=bar)
 
 
 def overview(view: View, question: Question, embedder: Embedder) -> Overview:

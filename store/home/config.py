@@ -138,7 +138,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profile: Profile = "balanced"
     profiles: Profiles = Profiles()
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
-    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.3
+    min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
     llm: Llm = Llm()
     # how often a recall that is recorded tries what the router does not hold best; 0: never
     explore: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0

@@ -402,7 +402,8 @@ class Replaced(Struct, frozen=True, kw_only=True):
 
 
 class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory that came back. `confidence` is the calibrated chance that it bears on the query.
+    """A memory that came back. `confidence` is the calibrated chance that it bears on the query;
+    where that is low, it is `unsure`: only among the nearest.
 
     `copies` say the same and were folded into it; `conflicts_with` is a newer one that says another
     value; `history` what it replaced, newest first; `insights` are of jobs, and gave way to it. A
@@ -412,6 +413,7 @@ class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
     role: Role
     score: float
     confidence: float
+    unsure: bool = False
     copies: tuple[str, ...] = ()
     conflicts_with: str | None = None
     insights: tuple[str, ...] = ()
@@ -421,7 +423,7 @@ class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
 
 class Recalled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer. `recall` is its receipt's id, by which it can be rated; `below_bar` counts what
-    was not sure enough to come back.
+    lay below `min_confidence`. `hint` says why nothing came back, and what to do.
     """
 
     hits: tuple[ShownHit, ...]
@@ -432,6 +434,7 @@ class Recalled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     watermark: int
     took_ms: float
     notices: tuple[str, ...] = ()
+    hint: str | None = None
     recall: str | None = None
     why: dict[str, Any] | None = None
 
