@@ -110,7 +110,7 @@ def test_what_is_forgotten_and_still_comes_back_is_noticed(built, monkeypatch):
 def test_a_hook_that_answers_small_talk_is_noticed(built, monkeypatch):
     remember(built.log, Draft(content="thanks, that looks great: what the reviewer says"), NOW)
     manifest = built.rebuild()
-    monkeypatch.setattr(prompt, "read", lambda said, before: Reading("work"))
+    monkeypatch.setattr(prompt, "read_intent", lambda said, before: Reading("work"))
     monkeypatch.setattr(speaking, "LETTERS", replace(speaking.LETTERS, bar=0.0))
     assert "'thanks, that looks great'" in failed(tried(built, manifest=manifest))["silence"]
 
