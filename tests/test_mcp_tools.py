@@ -261,8 +261,9 @@ def test_a_recall_marks_what_is_only_near_and_keeps_it_out_of_the_receipt(
 def test_a_recall_without_notes_says_why(client: FlaskClient):
     assert "The memory is empty" in told(client, "recall", query="pnpm")["said"]
     kept(client, RULE)
-    assert "No memory passes the filters (project, kinds)" in (
-        told(client, "recall", query="pnpm", kinds=["goal"])["said"]
+    assert (
+        "No memory passes the filters (project, kinds)"
+        in (told(client, "recall", query="pnpm", kinds=["goal"])["said"])
     )
 
 
