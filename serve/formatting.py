@@ -155,6 +155,7 @@ EVIDENCE_LABELS = {
     "after": "turn after",
     "session_vector": "session's vectors",
     "dated": "names a time",
+    "time": "recorded then",
     "personal": "first person",
     "parts": "parts of the question",
 }

@@ -40,6 +40,7 @@ def test_everything_that_was_read_is_shown(view: View):
             "since": "2023-11-06T00:00:00Z",
             "until": "2023-11-13T00:00:00Z",
             "words": "last week",
+            "use": "boost",
         },
     }
 

@@ -14,7 +14,7 @@ def us(moment: datetime) -> int:
     return int(moment.timestamp()) * 1_000_000
 
 
-def days(text: str, language: str = "en") -> str | None:
+def days(text: str, language: str | None = "en") -> str | None:
     """Return first and last day as text."""
     found = interval(text, us(FRIDAY), language)
     if found is None:
@@ -56,6 +56,9 @@ def days(text: str, language: str = "en") -> str | None:
         ("until yesterday", "1970-01-01 2023-11-16"),
         ("between May and July 2023", "2023-05-01 2023-07-31"),
         ("from 2023-05-01 to 2023-05-08", "2023-05-01 2023-05-08"),
+        ("what did we try this morning", "2023-11-17 2023-11-17"),
+        ("who was paged last night", "2023-11-16 2023-11-16"),
+        ("deploys over the weekend", "2023-11-11 2023-11-12"),
     ],
 )
 def test_english_times(text: str, expected: str):
@@ -124,4 +127,30 @@ def test_the_moment_of_asking_decides():
 def test_the_words_are_shown():
     found = interval("what did Ana say two days ago?", us(FRIDAY), None)
     assert found is not None
-    assert found.words == "two day ago"
+    assert found.words == "two days ago"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "rest"),
+    [
+        ("en", "what did we decide last week about Redis?", "what did we decide about Redis?"),
+        ("en", "what did I work on on 10 November", "what did I work"),
+        ("en", "since Monday, what broke?", ", what broke?"),
+        (
+            "de",
+            "was haben wir vor zwei Wochen zu Redis entschieden",
+            "was haben wir zu Redis entschieden",
+        ),
+        ("fr", "qu\u2019avons-nous décidé il y a trois jours ?", "qu\u2019avons-nous décidé ?"),
+        ("es", "qué pasó el 7 de mayo de 2023 con Redis", "qué pasó con Redis"),
+    ],
+)
+def test_what_else_is_asked_is_left_without_the_words_of_time(language: str, text: str, rest: str):
+    found = interval(text, us(FRIDAY), language)
+    assert found is not None
+    assert " ".join(found.cut(text).split()) == rest
+
+
+def test_a_time_is_read_in_whichever_known_language_where_none_is_named():
+    assert days("letzte Woche", None) == "2023-11-06 2023-11-12"
+    assert days("la semaine dernière", None) == "2023-11-06 2023-11-12"

@@ -28,7 +28,7 @@ def stage_lines(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that tell what each stage did, in the order of the stages."""
     why = payload["why"]
     for notice in payload.get("notices", ()):
-        yield f"degraded    {notice}"
+        yield f"{'degraded' if payload['degraded'] else 'notice':<12}{notice}"
     if read := ", ".join(_read_stage(why["analysis"])):
         yield f"read        {read}"
     yield f"words       {_numbers(why['words'])}"
@@ -98,7 +98,9 @@ def _read_stage(analysis: Mapping[str, Any]) -> Iterator[str]:
     if identifiers := analysis.get("identifiers"):
         yield "identifiers " + " ".join(map(output.clean, identifiers))
     if when := analysis.get("interval"):
-        yield f"{output.clean(when['words'])} is {when['since'][:10]} until {when['until'][:10]}"
+        use = "the filter" if when.get("use") == "filter" else "preferred"
+        days = f"{when['since'][:10]} until {when['until'][:10]}"
+        yield f"{output.clean(when['words'])} is {days} ({use})"
 
 
 def hit_reason(why: Mapping[str, Any]) -> str:

@@ -102,7 +102,8 @@ def run_queries(
                 block = _block(tenant, model, choices, asked, at)
                 said = tuple(shown.get(id_, id_) for id_ in _SAID.findall(block))
                 results.append(Result(asked.id, ranked, gate, said))
-                notices |= dict.fromkeys(payload.get("notices", ()))
+                if payload["degraded"]:
+                    notices |= dict.fromkeys(payload["notices"])
         if cached is not None:
             cached.save()  # after each: a run that is stopped has not worked for nothing
     return Run(tuple(results), tuple(refused), tuple(notices))

@@ -2,13 +2,14 @@
 Query analysis: a question's words and their weight, its people, identifiers, times and vector.
 
 A person's name says whose words are wanted, not what they are about: as a word it would find every
-turn in which somebody is greeted by it. So names are taken out of the topic.
+turn in which somebody is greeted by it. So names are taken out of the topic, and so is a time: no
+memory holds "last week".
 """
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,15 @@ import numpy.typing as npt
 
 from serve.reader.filters import Filter
 from serve.reader.view import View
-from serve.recall.classification import AnswerType, TaskMode, answer_type, language, task_mode
+from serve.recall.classification import (
+    AnswerType,
+    TaskMode,
+    answer_type,
+    asks_for_all,
+    kinds_named,
+    language,
+    task_mode,
+)
 from store.derived.routing import Router
 from store.derived.sessions import by_part
 from store.embedders.embedder import Embedder
@@ -143,6 +152,8 @@ class Analysis:
     identifiers: tuple[str, ...]
     issues: tuple[str, ...]  # numbers of issues and pull requests
     interval: Interval | None  # the time it speaks of
+    lists_time: bool  # it asks for whatever there is of that time
+    kinds: frozenset[str]  # of memories that its words name, where it lists a time
     answer_type: AnswerType | None
     task_mode: TaskMode | None  # what the asker is at
 
@@ -160,6 +171,7 @@ class Analysis:
                 "since": isoformat(when.since),
                 "until": isoformat(when.until),
                 "words": when.words,
+                "use": "filter" if self.lists_time else "boost",
             }
         return {name: value for name, value in found.items() if value}
 
@@ -167,18 +179,37 @@ class Analysis:
 def analyse(view: View, question: Question, embedder: Embedder, notices: list[str]) -> Analysis:
     """Analyse a question, up to `MAX_QUERY` characters; add failures to `notices`."""
     asked = question.text[:MAX_QUERY]
-    who, about = split_names(asked, _people_by_name(view))
-    terms, said = tokenizer.terms(asked), tokenizer.terms(about)
-    if not said:
-        about, said = asked, terms  # nothing but names and question words: the names are the topic
+    spoken = language(asked)
+    when = interval(asked, question.filter.now, spoken)
+    timeless = when.cut(asked) if when else asked
+    who, about = split_names(timeless, _people_by_name(view))
+    terms, said = tokenizer.terms(timeless), tokenizer.terms(about)
+    lists_time = (
+        when is not None
+        and question.mode == "auto"
+        and terms == said
+        and asks_for_all(timeless, spoken)
+    )
+    kinds = kinds_named(said) if lists_time else frozenset()
+    if when is not None and not lists_time and (when.is_date or not _has_any(view, question, when)):
+        # texts say it too: a date, or "last year" of another day; but none must
+        who, about = split_names(asked, _people_by_name(view))
+        dates = {t for t in tokenizer.terms(when.words) if not view.tail.frequency(t)}
+        terms, said = (
+            [t for t in tokenizer.terms(text) if t not in dates] for text in (asked, about)
+        )
+    if lists_time:
+        said = [term for term in said if kinds_named([term])]
+    elif not said:
+        # nothing but names and question words: the names are the topic
+        about, said = timeless, terms
     view.snapshots.postings.look_up((*said, *terms))
     topic = _rarest(view, said)
     title = _title(about)
-    joined = [term for term in joined_words(about) if view.tail.has(term)]
+    joined = [] if lists_time else [one for one in joined_words(about) if view.tail.has(one)]
     names = list((Counter(terms) - Counter(said)).elements())
     index = view.snapshots.entities
     found = mentions(asked)
-    spoken = language(asked)
     return Analysis(
         topic=[*topic, *_title_terms(title, topic), *joined],
         has_title=bool(title),
@@ -187,14 +218,24 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         people=who,
         mentions=found,
         entities=index.lookup(found) if index else [],
-        vector=_embed(about, embedder, notices) if question.wants("vector") else None,
+        vector=_embed(about, embedder, notices)
+        if question.wants("vector") and not lists_time
+        else None,
         language=spoken,
         identifiers=identifiers(asked, found),
         issues=() if title else issue_numbers(asked),
-        interval=interval(asked, question.filter.now, spoken),
+        interval=when,
+        lists_time=lists_time,
+        kinds=kinds,
         answer_type=answer_type(asked, spoken),
         task_mode=task_mode(topic, names_error=any(one.kind == "error" for one in found)),
     )
+
+
+def _has_any(view: View, question: Question, when: Interval) -> bool:
+    """Return whether a memory that may come back was made in a time."""
+    asked = replace(question.filter, since=when.since, until=when.until)
+    return bool(view.masks.of(asked).any())
 
 
 def _people_by_name(view: View) -> dict[str, set[str]]:

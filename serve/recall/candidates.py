@@ -13,7 +13,7 @@ one by one, and one that was used a moment ago may still lie in the processor's 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import ClassVar, Protocol
 
@@ -30,6 +30,7 @@ Docs = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]
 
+_DAY = 86_400_000_000  # microseconds
 LEAST = 0.025  # below it a vector says nothing
 _ROUNDING = 1e-6  # of a cosine
 _KEPT = 4  # arrays; more are lent where more recalls run at once, and not kept
@@ -174,7 +175,7 @@ WINDOW = 200  # candidates of a channel
 INSIGHTS_SEARCHED = 1_024  # the newest: bounds what a question costs
 MOST_INSIGHTS = 16  # that each channel adds to the candidates
 # by rank a channel cannot say that its best is poor: a heavier second one loses to plain BM25
-_RANK_WEIGHTS = {"lexical": 1.0, "vector": 0.15, "entity": 0.1}
+_RANK_WEIGHTS = {"lexical": 1.0, "vector": 0.15, "entity": 0.1, "time": 0.3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,7 @@ class Candidates:
     mask: Mask  # the same without insights, unless they are asked for
     channels: Mapping[str, Channel]
     topic: Scores  # BM25 of the topic's words, [rows + slots]
+    time: Scores | None  # what the time asked for says of every document, [rows + slots], in [0, 1]
 
 
 def find_candidates(
@@ -201,16 +203,67 @@ def find_candidates(
     mask, insights = passing, _NO_DOCS
     if "insight" not in question.filter.kinds:
         mask, insights = view.insights.apart(passing)
+    time = time_scores(view, question, analysis, mask)
     topic = bm25_scores(view, analysis.topic, scratch)
     channels = open_channels(view, question, analysis, topic, scratch)
     rankings = {
         name: Ranking(*one.best(mask, WINDOW), _RANK_WEIGHTS[name])
         for name, one in channels.items()
     }
+    if time is not None:
+        rankings["time"] = _of_time(view, analysis, topic, time, mask)
+        if analysis.lists_time:
+            insights = insights[time[insights] >= IN_TIME]
     insights = _top_insights(channels, rankings, insights, WINDOW)
     with_answers = question.fusion == "weighted" and question.mode == "auto"
     docs = _union(view, rankings, insights, mask, with_answers=with_answers)
-    return Candidates(docs, rankings, insights, passing, mask, channels, topic)
+    return Candidates(docs, rankings, insights, passing, mask, channels, topic, time)
+
+
+IN_TIME = 0.5  # the least of what was made in the time asked for
+OF_KIND, _OF_IMPORTANCE, _OF_AGE = 0.3, 0.15, 0.05  # more, where a question lists a time
+
+
+def time_scores(view: View, question: Question, analysis: Analysis, mask: Mask) -> Scores | None:
+    """Return how much it tells that each document was made in the time asked for, [rows + slots].
+
+    A question that lists a time ranks by it: from IN_TIME up what was made in it, first the kinds
+    that are named, then the important, then the newer; below, by the days between, what was made at
+    another time, where nothing was in it. None where no time is named, or other channels are asked.
+    """
+    when = analysis.interval
+    if when is None or question.mode != "auto":
+        return None
+    made = np.concatenate([view.snapshots.rows.created_at, view.tail.columns.created_at])
+    within = (made >= when.since) & (made < when.until)
+    if not analysis.lists_time:
+        return within.astype(np.float32) * _rarity(int((within & mask).sum()), int(mask.sum()))
+    if not (within & mask).any():
+        away = np.maximum(when.since - made, made - (when.until - 1)) / _DAY
+        nearest: Scores = (IN_TIME / (1.0 + np.maximum(away, 0.01))).astype(np.float32)
+        return nearest
+    rows, tail = view.snapshots.rows, view.tail.columns
+    important = np.concatenate([rows.importance, tail["importance"]]).astype(np.float32)
+    newer = (made - when.since) / (when.until - when.since)
+    scores = IN_TIME + _OF_IMPORTANCE * np.clip(important, 0.0, 1.0) + _OF_AGE * newer
+    if analysis.kinds:
+        of_kind = replace(question.filter, kinds=tuple(sorted(analysis.kinds)))
+        scores += OF_KIND * view.masks.of(of_kind)
+    listed: Scores = np.where(within, scores, 0.0).astype(np.float32)
+    return listed
+
+
+def _rarity(held: int, others: int) -> np.float32:
+    """Return how much it tells that one of a few documents is meant, as of a word's idf, 0 to 1."""
+    told = np.log((others - held + 0.5) / (held + 0.5)) / np.log(others + 2)
+    return np.float32(np.clip(told, 0.0, 1.0))
+
+
+def _of_time(view: View, analysis: Analysis, topic: Scores, time: Scores, mask: Mask) -> Ranking:
+    """Return the best of the time asked for: of the topic's words, or of all that was made then."""
+    scores = time if analysis.lists_time else topic * np.sign(time)
+    docs = top_k(scores, mask, WINDOW)
+    return Ranking(docs, time[docs], _RANK_WEIGHTS["time"])
 
 
 def _union(

@@ -321,3 +321,61 @@ def task_mode(topic: Sequence[str], *, names_error: bool = False) -> TaskMode | 
             sums[mode] += weight
     (best, most), (_, second) = [*sums.most_common(2), (None, 0), (None, 0)][:2]
     return best if most >= SURE and most > second else None
+
+
+# Words that say little of what a question is about, and yet are no stop words: a memory may turn
+# on them ("keep the branch"), but that one holds them, or does not, tells nothing of its topic.
+# English; in other languages every word counts in full
+COMMON_TERMS = frozenset(
+    terms(
+        """
+        ask asked become bring brought call called change changed come came do done end find found
+        finish get got gotten give gave given go went gone going good happen happened help keep kept
+        kind know knew known lead left like look made make mean means meant mention need new old put
+        receive run saw see seen set share show shown sort start stop suggest take took taken talk
+        tell told thing think thought time tried try turn type use used want way work write wrote
+        """
+    )
+)
+# the same of questions in other languages: what happened, what was done
+_ASKS_FOR_ALL = COMMON_TERMS | frozenset(
+    terms(
+        """
+        activity everything news notes overview progress recap record recorded summarize summary
+        update updates worked
+        habe haben hab avons ai est s
+        passiert geschehen geschah gemacht getan gearbeitet arbeiten woran erledigt los neu neues
+        passé fait faite faites travaillé nouveau
+        pasó pasado hicimos hice hecho trabajé trabajamos trabajado nuevo
+        """
+    )
+)
+# what is said of making a memory of a kind
+_KIND_WORDS: Mapping[str, str] = {
+    "decision": """decide decided decision decisions agree agreed entschieden entscheidung
+        entscheidungen beschlossen décidé décidée décision décisions decidimos decidido decisión
+        decisiones""",
+    "lesson": "learn learned learnt lesson lessons gelernt appris aprendimos aprendido",
+    "bugfix": "bug bugs fix fixed fixes behoben corrigé corrigés corregimos corregido arreglamos",
+    "milestone": "milestone milestones release released releases ship shipped",
+    "goal": "goal goals",
+    "preference": "preference preferences prefer",
+}
+_PART = re.compile(r"[^\W_]+")  # of "s'est" both
+_KIND_OF = {term: kind for kind, words in _KIND_WORDS.items() for term in terms(words)}
+
+
+def asks_for_all(text: str, spoken: str | None) -> bool:
+    """Whether a question asks for whatever there is: "what did we do", "what did we decide".
+
+    `spoken` is its language, whose commonest words are no topic.
+    """
+    function = _COMMON.get(spoken or "", "").split()
+    words = (word for word in _PART.findall(text.casefold()) if word not in function)
+    others = {term for word in words for term in terms(word)} - _ASKS_FOR_ALL
+    return others <= _KIND_OF.keys() and answer_type(text, spoken) not in ("how", "why")
+
+
+def kinds_named(topic: Sequence[str]) -> frozenset[str]:
+    """Return the kinds of memories that the words of a question name."""
+    return frozenset(_KIND_OF[term] for term in topic if term in _KIND_OF)

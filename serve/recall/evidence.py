@@ -16,9 +16,9 @@ from serve.reader.view import View
 from serve.recall import neighbours
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
 from serve.recall.candidates import Candidates, Scratch
+from serve.recall.classification import COMMON_TERMS
 from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
 from store.derived.sessions import Sessions
-from store.text import tokenizer
 from store.text.text_features import Traits
 
 Scores = npt.NDArray[np.float32]
@@ -43,7 +43,9 @@ WEIGHTS = {
     "dated": 0.5,
     "personal": 0.3,
     "rule": 1.3,  # as far as it is on the topic
+    "time": 0.6,  # made in the time asked for
 }
+_WEIGHT_LISTED = 4.0  # of the time, where nothing else is asked
 # A model reads an issue with its code and logs as one meaning, near to that of any other issue.
 _WITH_TITLE = {name: 0.2 * WEIGHTS[name] for name in ("vector", "session_vector")}
 
@@ -65,20 +67,6 @@ class Conversations:
 
 
 _BACKGROUND = 50  # memories
-# Words that say little of what a question is about, and yet are no stop words: a memory may turn
-# on them ("keep the branch"), but that one holds them, or does not, tells nothing of its topic.
-# English; in other languages every word counts in full
-COMMON_TERMS = frozenset(
-    tokenizer.terms(
-        """
-        ask asked become bring brought call called change changed come came do done end find found
-        finish get got gotten give gave given go went gone going good happen happened help keep kept
-        kind know knew known lead left like look made make mean means meant mention need new old put
-        receive run saw see seen set share show shown sort start stop suggest take took taken talk
-        tell told thing think thought time tried try turn type use used want way work write wrote
-        """
-    )
-)
 COMMON_TERM_SHARE = 0.3  # of its weight, for such a word in the gate
 
 
@@ -112,6 +100,7 @@ class Evidence:
         Shares  # how far each candidate holds the query's terms, [terms, docs]: 1, or a similar one
     )
     held_by_question: Shares  # and how far the turn before it does, where that asked
+    time: Scores | None  # what the time asked for says of them, in the order of `docs`
 
 
 def gather_evidence(
@@ -141,7 +130,10 @@ def gather_evidence(
     if near is None:
         near = np.zeros(len(docs), np.float32)
     held, held_by_question = _term_matches(view, analysis.weights, docs, questions)
-    return Evidence(docs, scores, by_kind, weights, near, questions, known, held, held_by_question)
+    time = None if candidates.time is None else candidates.time[docs]
+    return Evidence(
+        docs, scores, by_kind, weights, near, questions, known, held, held_by_question, time
+    )
 
 
 def _fuse_by_rank(candidates: Candidates) -> tuple[Docs, Values]:
@@ -171,8 +163,10 @@ def _by_kind(
     found = {
         name: channel_evidence(name, said[name], one)
         for name, one in candidates.rankings.items()
-        if name != "entity" or question.mode == "entity"
+        if name != "time" and (name != "entity" or question.mode == "entity")
     }
+    if candidates.time is not None:
+        found["time"] = candidates.time[candidates.docs].astype(np.float64)
     if question.mode == "auto":
         found |= _context(view, analysis, candidates, place, found, known, scratch)
     return found
@@ -238,6 +232,8 @@ def known_terms(view: View, analysis: Analysis) -> KnownTerms:
 
 def evidence_weights(view: View, analysis: Analysis) -> dict[str, float]:
     """The weight of each kind of evidence for a question."""
+    if analysis.lists_time:
+        return WEIGHTS | {"time": _WEIGHT_LISTED}
     if analysis.has_title and view.snapshots.calibration.knows_meaning:
         return WEIGHTS | _WITH_TITLE
     return WEIGHTS

@@ -66,6 +66,27 @@ def explain_hit(
     }
 
 
+def time_notice(
+    view: View, question: Question, analysis: Analysis, returned: Sequence[Memory]
+) -> str:
+    """Return that nothing was recorded in the time asked for, or nothing of the kinds; else ""."""
+    when = analysis.interval
+    if when is None or question.mode != "auto":
+        return ""
+    if any(when.since <= one.created_at < when.until for one in returned) and not (
+        analysis.kinds and analysis.kinds.isdisjoint(one.kind for one in returned)
+    ):
+        return ""
+    of_kinds = replace(
+        question.filter, since=when.since, until=when.until, kinds=tuple(sorted(analysis.kinds))
+    )
+    if view.masks.of(of_kinds).any():
+        return "" if returned else f"Nothing on this was recorded {when.describe()}."
+    missing = f"No {' or '.join(sorted(analysis.kinds))}" if analysis.kinds else "Nothing"
+    others = " The nearest others are shown." if returned else ""
+    return f"{missing} was recorded {when.describe()}.{others}"
+
+
 def _words_in(analysis: Analysis, held: npt.NDArray[np.float32]) -> dict[str, float]:
     """Return the words of the question that one document holds, and their weight."""
     words = zip(analysis.weights.items(), held.tolist(), strict=True)

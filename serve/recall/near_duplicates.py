@@ -6,27 +6,35 @@ same order, a tenth of them put in at most, and exactly the same marks: numbers,
 versions, paths, negations, and the small words that turn a sentence round (before, until, only).
 "The port is 5432" and "the port is now 5433" are the same but for a value: both are kept, and the
 older is not to be believed unread. A word in another's place (Postgres for MySQL, staging for
-production) may be either, and is taken for neither.
+production) may be either, and is taken for neither, unless the newer text says that it corrects
+the older: "Correction: we deploy from staging", "MySQL, not Postgres".
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from serve.recall.classification import COMMON_TERMS
+from store.log.event_kinds import EPISODE
 from store.memories.memory import Memory
 from store.text import tokenizer
 from store.text.mentions import speaker_name
+from store.text.strict_duplicates import CorrectedText, read_correction
 
 Likeness = Literal["same", "other_value"]
 
 LONGEST = 4_000  # characters; a longer text is like another only where both are equal
 _SAME = 0.9  # the share of the longer text's words that the shorter one must hold
 _SAME_BUT = 0.75
+_LONGEST_VALUE = 3  # words
+_SAME_ABOUT = 0.75  # of the words of a sentence that a text corrects
 _SLACK = 4  # of the words' beginnings: in a short text a few stop words are half of it
 # what happened once is not made untrue by what happened later
 _HAPPENED = frozenset({"activity", "milestone"})
+_LONGEST_CORRECTION = 400  # characters: in a longer text "not X" is beside the point
+_NO_STATEMENTS = _HAPPENED | {EPISODE}
 
 _UNIT = re.compile(r"[0-9A-Za-z_./:\\@#~%$€£+-]+|!=|[<>]=?|[?\uff1f\u061f]")
 _IS_VALUE = re.compile(r"[0-9]|\w[_./:\\@#]+\w|[a-z][A-Z]|^--?\w|^[/@#~.]\w|^[<>!?\uff1f\u061f]")
@@ -35,6 +43,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 _ANY_WORD = re.compile(r"\w+")
 # of ASCII, what is no part of a word becomes a space; twice as fast as the pattern
 _SPACED = "".join(c.lower() if _ANY_WORD.match(c) else " " for c in map(chr, range(128)))
+_SENTENCE_END = re.compile(r"[.;!?]\s+|\n+")
 _NOT = "not"
 _NEGATIONS = frozenset(
     """
@@ -108,6 +117,12 @@ class Comparable:
     speaker: str | None
     beginnings: frozenset[str]  # of its words
     may_be_replaced: bool  # it has a key, or something took its place
+    corrected: CorrectedText
+
+    @property
+    def corrects(self) -> bool:
+        """Whether its text says that another is wrong."""
+        return self.corrected.is_labelled or bool(self.corrected.denied)
 
 
 def comparable(memory: Memory) -> Comparable:
@@ -115,7 +130,8 @@ def comparable(memory: Memory) -> Comparable:
     said = _full_text(memory)
     speaker = speaker_name(memory.created_by) if memory.created_by else None
     may_be_replaced = memory.key is not None or memory.superseded_by is not None
-    return Comparable(memory, said, speaker, _beginnings(said), may_be_replaced)
+    corrected = _read_correction(said)
+    return Comparable(memory, said, speaker, _beginnings(said), may_be_replaced, corrected)
 
 
 def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Comparable]:
@@ -129,6 +145,8 @@ def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Compa
         for other in others
         if 2 * len(mine & other.beginnings) + _SLACK >= max(size, len(other.beginnings))
         or _is_replaced(one, other)
+        or one.corrects
+        or other.corrects
     ]
 
 
@@ -147,12 +165,57 @@ def _likeness(first: Comparable, second: Comparable) -> Likeness | None:
         return "other_value"
     if max(len(first.said), len(second.said)) > LONGEST:
         return None
+    if any(a.corrects and _is_corrected(b, a) for a, b in ((first, second), (second, first))):
+        return "other_value"
     a, b = gist(first.said), gist(second.said)
     if a.marks == b.marks:
         return "same" if (a.words or a.marks) and _within(a.words, b.words, _SAME) else None
     if one.kind in _HAPPENED or other.kind in _HAPPENED:
         return None
     return "other_value" if _is_other_value(a, b) else None
+
+
+def _is_corrected(other: Comparable, one: Comparable) -> bool:
+    """Whether a text that corrects something corrects a sentence of another.
+
+    They share what they are about, and the other has the value that it denies; where it denies
+    none, it only has other words in one place.
+    """
+    longest = max(len(other.said), len(one.said))
+    if longest > _LONGEST_CORRECTION or {other.memory.kind, one.memory.kind} & _NO_STATEMENTS:
+        return False
+    corrected = one.corrected
+    says = set(tokenizer.terms(corrected.text))
+    for sentence in _SENTENCE_END.split(other.said):
+        claimed = tokenizer.terms(sentence)
+        if _NOT in gist(sentence).marks:
+            continue
+        for denied in map(tokenizer.terms, corrected.denied):
+            about = set(claimed) - set(denied)
+            if denied and set(denied) <= set(claimed) and _is_about(about, says):
+                return True
+        if corrected.is_labelled and _is_one_place(claimed, tokenizer.terms(corrected.text)):
+            return True
+    return False
+
+
+def _is_about(about: Set[str], says: Set[str]) -> bool:
+    """Whether a text holds nearly all that a sentence is about, and little more than a value."""
+    wanted = about - COMMON_TERMS or about
+    shared = len(wanted & says)
+    is_all = shared > 0 and shared >= _SAME_ABOUT * len(wanted)
+    return is_all and len(says - COMMON_TERMS - wanted) <= _LONGEST_VALUE + shared
+
+
+def _is_one_place(claimed: Sequence[str], says: Sequence[str]) -> bool:
+    """Whether two texts have the same words, two at least and most, but in one place."""
+    shortest = min(len(claimed), len(says))
+    pairs = list(zip(claimed, says, strict=False))
+    before = next((at for at, (a, b) in enumerate(pairs) if a != b), shortest)
+    rest = list(zip(claimed[before:][::-1], says[before:][::-1], strict=False))
+    after = next((at for at, (a, b) in enumerate(rest) if a != b), len(rest))
+    differ = max(len(claimed), len(says)) - before - after
+    return shortest > before + after >= 2 and before + after >= differ
 
 
 def names_one(asked: str, alike: Sequence[Memory]) -> bool:
@@ -171,6 +234,11 @@ def _beginnings(said: str) -> frozenset[str]:
         said.translate(_SPACED).split() if said.isascii() else _ANY_WORD.findall(said.casefold())
     )
     return frozenset([word[:6] for word in words])
+
+
+@lru_cache(maxsize=4_096)
+def _read_correction(said: str) -> CorrectedText:
+    return read_correction(said)
 
 
 def _full_text(memory: Memory) -> str:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from serve.reader.view import View
 from serve.recall import scoring
 from serve.recall.analysis import Analysis, Question
+from serve.recall.candidates import IN_TIME, OF_KIND
 from serve.recall.classification import KINDS
 from serve.recall.evidence import Evidence
 from serve.recall.scoring import LASTING_KINDS, LETTERS, MEANING, USUAL, confidence, coverage, decay
@@ -65,6 +66,9 @@ def rank(view: View, question: Question, analysis: Analysis, found: Evidence) ->
     model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
     near = found.nearness.astype(np.float64)
     sure = confidence(model, near, covered, known.counts @ matched, known.unknown)
+    if analysis.lists_time and found.time is not None:
+        of_kind = matched.any(axis=0) | (found.time >= IN_TIME + OF_KIND)
+        sure = scoring.listing_confidence(found.time >= IN_TIME, of_kind | (not analysis.kinds))
     sure = np.round(sure, 4)  # what is shown is what is held to the bar
     fit = KINDS[analysis.task_mode] if analysis.task_mode else None
     return _fold_insights(

@@ -20,7 +20,13 @@ from serve.reader.view import Superseded, View
 from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.recall.candidates import Candidates, Docs, Scratch, find_candidates
 from serve.recall.evidence import Evidence, gather_evidence
-from serve.recall.explanation import NEAREST, explain_answer, explain_empty, explain_hit
+from serve.recall.explanation import (
+    NEAREST,
+    explain_answer,
+    explain_empty,
+    explain_hit,
+    time_notice,
+)
 from serve.recall.ranking import SURE, Ranked, rank
 from serve.recall.selection import Selection, round_scores, select
 from store.embedders.embedder import Embedder
@@ -79,16 +85,13 @@ class Answer:
     below_bar: int
     dropped: dict[str, int]
     notices: tuple[str, ...]
+    is_degraded: bool
     manifest: int | None
     watermark: int
     bar: float
     hint: str = ""
     route: Route | None = None
     why: dict[str, Any] | None = None
-
-    @property
-    def is_degraded(self) -> bool:
-        return bool(self.notices)
 
 
 def recall(
@@ -111,15 +114,20 @@ def recall(
     timings.end("weighing")
     selection = select(question, ranked, lambda places: _take(view, evidence.docs, places))
     timings.end("selection")
+    hits = _hits(view, question, analysis, candidates, evidence, ranked, selection)
+    is_degraded = bool(notices)
+    if notice := time_notice(view, question, analysis, [hit.memory for hit in hits]):
+        notices.append(notice)
     why = None
     if question.explain:
         why = _explain(view, question, analysis, candidates, evidence, ranked, selection)
         why["route"] = {"mode": route.state, "actions": route.actions} if route else None
     return Answer(
-        hits=_hits(view, question, analysis, candidates, evidence, ranked, selection),
+        hits=hits,
         below_bar=len(selection.below_bar),
         dropped=ranked.count_dropped(selection.dropped),
         notices=tuple(notices),
+        is_degraded=is_degraded,
         manifest=view.snapshots.manifest.number if view.snapshots.manifest else None,
         watermark=view.tail.watermark,
         bar=question.min_confidence,

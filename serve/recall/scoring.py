@@ -225,6 +225,18 @@ def confidence(
     return _logistic(said + model.unknown * unknown + model.bias)
 
 
+LISTED, OTHER_KIND, OTHER_TIME = 0.8, 0.5, 0.1
+
+
+def listing_confidence(within: Mask, of_kind: Mask) -> Values:
+    """Return how sure each candidate is where a question lists a time, [candidates].
+
+    What was made `within` it answers, less surely where another kind is asked for.
+    """
+    sure: Values = np.where(within, np.where(of_kind, LISTED, OTHER_KIND), OTHER_TIME)
+    return sure
+
+
 def _logistic(odds: Values) -> Values:
     chances: Values = 1.0 / (1.0 + np.exp(-odds))
     return chances

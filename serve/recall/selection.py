@@ -22,6 +22,7 @@ from serve.recall.near_duplicates import (
     near_candidates,
 )
 from serve.recall.ranking import Ranked, Values
+from store.derived.duplicates import MOST_VALUES
 from store.memories.memory import Memory
 
 # Read beyond those asked for: a newer value may stand a few places below the older one.
@@ -127,8 +128,9 @@ def round_scores(ranked: Ranked) -> Values:
 
 def _choose(group: _Group) -> Iterable[Chosen]:
     newest = max((entry.memory for entry in group), key=_age)
+    is_series = _is_series(group)
     for entry in group:
-        conflict = None if entry.memory is newest else newest.id
+        conflict = None if is_series or entry.memory is newest else newest.id
         yield Chosen(entry.place, entry.memory, tuple(entry.copies), conflict)
 
 
@@ -163,9 +165,18 @@ def _group(
             else:
                 groups.append([_Entry(place, one)])
     for group in groups:
-        if len(group) > 1 and not names_one(question.text, [entry.memory for entry in group]):
+        if (
+            len(group) > 1
+            and not _is_series(group)
+            and not names_one(question.text, [entry.memory for entry in group])
+        ):
             group.sort(key=lambda entry: _age(entry.memory), reverse=True)
     return groups, left
+
+
+def _is_series(group: _Group) -> bool:
+    """Whether so many values are facts of a kind, of which none corrects another."""
+    return len(group) > MOST_VALUES and not any(entry.told.may_be_replaced for entry in group)
 
 
 def _is_read_out(one: Comparable, place: int, groups: list[_Group], *, is_full: bool) -> bool:

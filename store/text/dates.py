@@ -25,18 +25,19 @@ COUNTED = tuple("one two three four five six seven eight nine ten eleven twelve"
 
 # an entry: the word of the vocabulary, then those that mean it
 _ENTRIES = {
-    "en": """day days | week weeks | month months | year years | until till | to and |
-        last previous past | one a an | to through""",
+    "en": """day days | weekend weekends | week weeks | month months | year years | until till |
+        to and | last previous past | one a an | to through""",
     "de": """today heute | yesterday gestern | ereyesterday vorgestern | ago vor | since seit |
         last letzte letzten letzter letztem letztes vergangene vergangenen vorige vorigen voriger |
         this diese dieser diesen diesem dieses | until bis | after nach | between zwischen |
         to und | from von vom | on am | in im | the der die das dem den | day tag tage tagen |
+        weekend wochenende |
         week woche wochen | month monat monate monaten monats |
         year jahr jahre jahren jahres | one ein eine einem einer einen""",
     "fr": """today aujourd'hui | yesterday hier | ereyesterday avant-hier | ago il-y-a |
         last dernier dernière derniers dernières passé passée | this ce cette cet | since depuis |
         until jusqu'à jusqu'en | after après | before avant | between entre | to et à au |
-        in en | of de d' | the le la les du | day jour jours |
+        in en | of de d' | weekend week-end | the le la les du | day jour jours |
         week semaine semaines | month mois | year an ans année années | one un une""",
     "es": """today hoy | yesterday ayer | ereyesterday anteayer | ago hace | since desde |
         last último última últimos últimas pasado pasada | this este esta | until hasta |
@@ -94,8 +95,11 @@ def time_tokens(text: str, language: str | None = "en") -> list[str]:
     A language without a table is read as English. "may" in lower case is left out where no number
     beside it makes it a month.
     """
+    return _in_vocabulary(_TOKEN.findall(text.replace("\u2019", "'")), language)
+
+
+def _in_vocabulary(words: list[str], language: str | None) -> list[str]:
     table = _TABLES.get(language or "en", _TABLES["en"])
-    words = _TOKEN.findall(text.replace("\u2019", "'"))
     found: list[str] = []
     for place, word in enumerate(words):
         folded = word.casefold().replace("il y a", "il-y-a")
@@ -128,24 +132,60 @@ Read = Callable[[re.Match[str], date], Days]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """From `since` until, not with, `until`, in microseconds UTC; `words` are what said so."""
+    """From `since` until, not with, `until`, in microseconds UTC.
+
+    `words` are those of the text that name it: its characters from `start` until `end`.
+    """
 
     since: int
     until: int
     words: str
+    start: int
+    end: int
+    has_name: bool
+
+    @property
+    def is_date(self) -> bool:
+        """Whether it names a date or a weekday, which texts do too: "no deploys on Friday"."""
+        return self.has_name or any(letter.isdigit() for letter in self.words)
+
+    def cut(self, text: str) -> str:
+        """Return the text it was read from without its words."""
+        return f"{text[: self.start]} {text[self.end :]}"
+
+    def describe(self) -> str:
+        """Return its days in words: "on 2026-11-10", "between 2026-11-09 and 2026-11-15"."""
+        first, last = (_EPOCH + at // _DAY_US * _DAY for at in (self.since, self.until - 1))
+        if first == _EPOCH:
+            return f"until {last}"
+        return f"on {first}" if first == last else f"between {first} and {last}"
 
 
 def interval(text: str, at: int, language: str | None = "en") -> Interval | None:
     """Return the time a text speaks of, as one asks at `at` (microseconds UTC); None for none.
 
     The first time named counts, or the span that "to" or "and" makes of it and the next. A language
-    without a table is read as English.
+    without a table is read as English; of an unknown one (None) the first table that reads a time
+    counts.
     """
-    words = time_tokens(text, language)
+    plain = text.replace("\u2019", "'")
+    tokens = list(_TOKEN.finditer(plain))
+    words = [token[0] for token in tokens]
+    spans = [token.span() for token in tokens]
+    today = datetime.fromtimestamp(at / 1e6, UTC).date()
+    for one in (language,) if language else _TABLES:
+        if found := _read_interval(text, _in_vocabulary(words, one), spans, today):
+            return found
+    return None
+
+
+def _read_interval(
+    text: str, words: list[str], spans: list[tuple[int, int]], today: date
+) -> Interval | None:
+    """Return the time that the words, at their spans of a text, speak of."""
     if not any(word in _TELLING or word[:2] in ("19", "20") or "." in word for word in words):
         return None
     read = " ".join(words)
-    today = datetime.fromtimestamp(at / 1e6, UTC).date()
     found = _find_times(read, today)
     if not found:
         return None
@@ -156,7 +196,14 @@ def interval(text: str, at: int, language: str | None = "en") -> Interval | None
     elif side:
         since, until = _SIDES[side](since, until, today)
     begins, ends = _us(since), _us(until)
-    return Interval(begins, ends, read[start:end]) if begins < ends else None
+    if begins >= ends:
+        return None
+    first, last = read[:start].count(" "), read[:end].count(" ")
+    while first and words[first - 1] in _LEADING:
+        first -= 1
+    begin, stop = spans[first][0], spans[last][1]
+    has_name = not _NAMES.isdisjoint(words[first : last + 1])
+    return Interval(begins, ends, text[begin:stop], begin, stop, has_name)
 
 
 def _find_times(read: str, today: date) -> list[tuple[int, int, Days]]:
@@ -264,6 +311,18 @@ def _weekday(match: re.Match[str], today: date) -> Days:
     return _period("day", back, today)
 
 
+def _day_part(match: re.Match[str], today: date) -> Days:
+    """Return the day of "this morning" or "last night"."""
+    return _period("day", int("last" in match[0]), today)
+
+
+def _weekend(match: re.Match[str], today: date) -> Days:
+    """Return the Saturday and Sunday of this week, or of the last one where these are to come."""
+    back = "last" in match[0] or today.weekday() < WEEKDAYS.index("saturday")
+    monday, end = _period("week", int(back), today)
+    return monday + 5 * _DAY, end
+
+
 def _ago(match: re.Match[str], today: date) -> Days:
     return _period(match["unit"], _number(match["count"]), today)
 
@@ -300,7 +359,12 @@ _WEEKDAY = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
 _BESIDE = "in|during|of|since|last|this|until|before|after|from|between|early|mid|late|to|ago"
 _JOINED = re.compile(r"\s{0,4}(?:to|until|-|\u2013)\s")
 _NAMED = {"today": 0, "yesterday": 1, "ereyesterday": 2, "day before yesterday": 2}
-_TELLING = frozenset((*MONTHS, *WEEKDAYS, *UNITS, *_NAMED))
+_NAMES = frozenset((*MONTHS, *WEEKDAYS))
+_PARTS = "morning|afternoon|evening|night"  # of a day
+_TELLING = frozenset(
+    (*MONTHS, *WEEKDAYS, *UNITS, *_NAMED, *_PARTS.split("|"), "weekend", "tonight")
+)
+_LEADING = frozenset((*_SIDES, *_BESIDE.split("|"), "on", "the", "over", "within"))
 
 # of rules that want the same words the earlier has them
 _WRITTEN: tuple[tuple[str, Read], ...] = (
@@ -316,6 +380,8 @@ _WRITTEN: tuple[tuple[str, Read], ...] = (
     (rf"last {_COUNT} {_UNIT}", _last),
     (rf"{_COUNT} last {_UNIT}", _last),
     (rf"(?:in|over|within|during) the last {_UNIT}", _last),
+    (rf"(?:this (?:{_PARTS})|last night|tonight)", _day_part),
+    (r"(?:last|this|(?:on|at|over|during) the(?: last)?) weekend|weekend last", _weekend),
     (rf"(?P<which>last|this) {_UNIT}", _calendar),
     (rf"{_UNIT} (?P<which>last)", _calendar),
     (rf"{_COUNT} {_UNIT} ago", _ago),

@@ -254,6 +254,7 @@ RELATIVE = frozenset(
 class Statement:
     """`says` is what must be equal; `frame` the same with a gap for each mark, in `said` order.
 
+    Of a text that corrects another, `said` is the value that holds: "5433" of "5433, not 5432".
     `is_relative`: it speaks of a time by the day it was said on.
     """
 
@@ -283,9 +284,63 @@ class Statement:
         return tuple(token[1:] for token in self.said if is_mark(token))
 
 
+@dataclass(frozen=True, slots=True)
+class CorrectedText:
+    """A text without what makes it a correction; `denied` are the values that it says are wrong.
+
+    `is_labelled`: it calls itself a correction.
+    """
+
+    text: str
+    denied: tuple[str, ...]
+    is_labelled: bool
+
+
+_LABEL = re.compile(
+    r"\s*(?:correction|corrected|update[d]?|actually|erratum|edit|korrektur|berichtigung|"
+    r"rectificati(?:on|f)|corrección|actualización|исправление|更正|訂正)\s*[:,\uff1a\u2013\u2014-]\s*",
+    re.IGNORECASE,
+)
+_VALUE = r"(?P<denied>[^\s,;:()!?]+(?: [^\s,;:()!?]+){0,3}?)"
+_END = r"(?=[.!]?$|[,;]|[.!] )"
+# "5433, not 5432"; "instead of MySQL"; "(was 5432)"
+_DENIAL = re.compile(
+    r"(?:,? (?:no longer|instead of|rather than|nicht mehr|statt|anstatt|au lieu de|en vez de|"
+    r"en lugar de|вместо)|(?:, | and | but )(?:not?|nicht|et non|y no|а не)) "
+    rf"{_VALUE}{_END}|"
+    r" \((?:not|was|previously|formerly|nicht|vorher|früher|avant|antes) "
+    r"(?P<in_brackets>[^()]{1,60})\)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# "moved the queue from Redis to Postgres"
+_CHANGE = re.compile(
+    r"(?<=\s)(?P<verb>(?:chang|mov|switch|migrat|rais|lower|renam|bump|upgrad|increas|reduc)\w*"
+    rf"(?: [^.;,]{{1,60}}?)??) from {_VALUE}(?= to \S)",
+    re.IGNORECASE,
+)
+
+
+_LONGEST_CORRECTION = 2_000  # characters: a longer text tells of more than a correction
+
+
+def read_correction(text: str) -> CorrectedText:
+    """Return a text as it would be said had there been nothing to correct; a long one as it is."""
+    if len(text) > _LONGEST_CORRECTION:
+        return CorrectedText(text, (), False)
+    label = _LABEL.match(text)
+    plain = text[label.end() :] if label else text
+    found = [*_DENIAL.finditer(plain), *_CHANGE.finditer(plain)]
+    denied = [one["denied"] or one.groupdict()["in_brackets"] for one in found]
+    if denied:
+        plain = _CHANGE.sub(r"\g<verb>", _DENIAL.sub("", plain))
+    return CorrectedText(plain, tuple(one.rstrip(".") for one in denied), label is not None)
+
+
 def statement(text: str) -> Statement:
     """Return what a text says."""
     said = statement_tokens(text)
+    plain = read_correction(text)
+    corrected = said if plain.text == text else statement_tokens(plain.text)
     words = frozenset(said)
     is_english = not words.isdisjoint(_ENGLISH) or (text.isascii() and words.isdisjoint(_FOREIGN))
     weighed = is_english and not words.isdisjoint(_WEIGHED)
@@ -296,7 +351,7 @@ def statement(text: str) -> Statement:
         settled = order_lists(kept)
     if weighed:
         settled = [token for token in settled if token not in _IS]
-    return Statement(tuple(settled), tuple(said), not words.isdisjoint(RELATIVE))
+    return Statement(tuple(settled), tuple(corrected), not words.isdisjoint(RELATIVE))
 
 
 def _without_articles(said: list[str]) -> Iterator[str]:
