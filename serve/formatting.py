@@ -156,6 +156,7 @@ EVIDENCE_LABELS = {
     "session_vector": "session's vectors",
     "dated": "names a time",
     "time": "recorded then",
+    "removal": "says it was removed",
     "personal": "first person",
     "parts": "parts of the question",
 }

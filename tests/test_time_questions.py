@@ -12,7 +12,7 @@ from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
-from store.home.tenant import tenant
+from store.home.tenant import Tenant, tenant
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
@@ -168,3 +168,28 @@ def test_why_shows_the_days_a_time_was_read_as(log: EventLog):
     commands.record(log, Draft(content="The queue stays in Postgres"), NOW)
     shown = CliRunner().invoke(main, ["why", "what did we decide on 10 November 2025?"]).output
     assert "on 10 November 2025 is 2025-11-10 until 2025-11-11 (the filter)" in shown
+
+
+REMOVED = """
+Redis is the queue of the importer because it is fast. | Removed Redis: the queue is in Postgres.
+Python 2 support is tested on every push. | Drop Python 2 support.
+The XML export is documented in docs/export.md. | Deprecated the XML export; customers use CSV.
+The nightly sync job copies invoices to the archive. | Delete the nightly sync job (#412)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("wording", ["when did {} go away?", "when did we drop {}?"])
+@pytest.mark.parametrize("is_built", [False, True])
+def test_what_was_removed_is_what_a_question_about_its_end_gets(
+    tenant: Tenant, log: EventLog, wording: str, is_built: bool
+):
+    for line in REMOVED:
+        for text in reversed(line.split(" | ")):
+            commands.record(log, Draft(content=text), NOW)
+    if is_built:
+        rebuild(tenant, log, LexicalEmbedder(), NOW)
+    reader = Reader(tenant, log, LexicalEmbedder())
+    names = ("Redis", "Python 2 support", "the XML export", "the nightly sync job")
+    for name, line in zip(names, REMOVED, strict=True):
+        first = ask(reader, wording.format(name))["hits"][0]
+        assert first["text"] == line.split(" | ")[1]

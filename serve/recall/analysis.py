@@ -18,10 +18,12 @@ import numpy.typing as npt
 from serve.reader.filters import Filter
 from serve.reader.view import View
 from serve.recall.classification import (
+    GOING_TERMS,
     AnswerType,
     TaskMode,
     answer_type,
     asks_for_all,
+    asks_for_removal,
     kinds_named,
     language,
     task_mode,
@@ -154,6 +156,7 @@ class Analysis:
     interval: Interval | None  # the time it speaks of
     lists_time: bool  # it asks for whatever there is of that time
     kinds: frozenset[str]  # of memories that its words name, where it lists a time
+    wants_removal: bool  # it asks when or why something was taken away
     answer_type: AnswerType | None
     task_mode: TaskMode | None  # what the asker is at
 
@@ -207,11 +210,13 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     topic = _rarest(view, said)
     title = _title(about)
     joined = [] if lists_time else [one for one in joined_words(about) if view.tail.has(one)]
+    wants_removal = asks_for_removal(topic, asked)
+    about_it = [term for term in topic if not (wants_removal and term in GOING_TERMS)]
     names = list((Counter(terms) - Counter(said)).elements())
     index = view.snapshots.entities
     found = mentions(asked)
     return Analysis(
-        topic=[*topic, *_title_terms(title, topic), *joined],
+        topic=[*(about_it or topic), *_title_terms(title, topic), *joined],
         has_title=bool(title),
         names=names,
         weights={term: max(view.tail.idf(term), LEAST_IDF) for term in dict.fromkeys(topic)},
@@ -227,6 +232,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         interval=when,
         lists_time=lists_time,
         kinds=kinds,
+        wants_removal=wants_removal,
         answer_type=answer_type(asked, spoken),
         task_mode=task_mode(topic, names_error=any(one.kind == "error" for one in found)),
     )

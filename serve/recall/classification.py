@@ -361,6 +361,32 @@ _KIND_WORDS: Mapping[str, str] = {
     "goal": "goal goals",
     "preference": "preference preferences prefer",
 }
+# what is said of what is there no more, whichever word asks for it
+REMOVAL_TERMS = frozenset(
+    terms(
+        """
+        abandon abandoned delete deleted deletion deprecate deprecated deprecation discontinued drop
+        dropped obsolete phased remove removed removal removing replace replaced retire retired
+        revert reverted
+        entfernt entfernen abgeschafft gelöscht ersetzt supprimé retiré remplacé abandonné
+        eliminado eliminamos quitado quitamos reemplazado retirado
+        """
+    )
+)
+_GOES_AWAY = re.compile(
+    r"\b(?:go(?:es|ne)?|went|going) away\b|\b(?:get|got|getting) rid of\b|\bno longer\b"
+    r"|\bdisappear(?:s|ed)?\b|\bkill(?:ed)? off\b"
+)
+
+
+GOING_TERMS = REMOVAL_TERMS | frozenset(terms("away rid disappear disappeared killed"))
+
+
+def asks_for_removal(topic: Sequence[str], text: str) -> bool:
+    """Whether a question asks for what was taken away: "when did X go away"."""
+    return not REMOVAL_TERMS.isdisjoint(topic) or _GOES_AWAY.search(text.casefold()) is not None
+
+
 _PART = re.compile(r"[^\W_]+")  # of "s'est" both
 _KIND_OF = {term: kind for kind, words in _KIND_WORDS.items() for term in terms(words)}
 

@@ -16,7 +16,7 @@ from serve.reader.view import View
 from serve.recall import neighbours
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
 from serve.recall.candidates import Candidates, Scratch
-from serve.recall.classification import COMMON_TERMS
+from serve.recall.classification import COMMON_TERMS, GOING_TERMS, REMOVAL_TERMS
 from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
 from store.derived.sessions import Sessions
 from store.text.text_features import Traits
@@ -43,6 +43,7 @@ WEIGHTS = {
     "dated": 0.5,
     "personal": 0.3,
     "rule": 1.3,  # as far as it is on the topic
+    "removal": 0.6,  # it says that something was taken away, where that is asked
     "time": 0.6,  # made in the time asked for
 }
 _WEIGHT_LISTED = 4.0  # of the time, where nothing else is asked
@@ -129,7 +130,7 @@ def gather_evidence(
         near = said["vector"][order] if "vector" in said else None
     if near is None:
         near = np.zeros(len(docs), np.float32)
-    held, held_by_question = _term_matches(view, analysis.weights, docs, questions)
+    held, held_by_question = _term_matches(view, analysis, docs, questions)
     time = None if candidates.time is None else candidates.time[docs]
     return Evidence(
         docs, scores, by_kind, weights, near, questions, known, held, held_by_question, time
@@ -196,20 +197,36 @@ def _context(
         nearness = candidates.channels["vector"].of
         found |= context_vectors(view, place, own["vector"], nearness, mask)
     found |= text_evidence(place, analysis.answer_type in ("when", "how_long"))
+    if analysis.wants_removal and "lexical" in own:
+        found["removal"] = own["lexical"] * removal_share(view, place.docs)
     found["issue"] = issue_match(view, analysis.issues, place.docs)
     found["speaker"] = speaker_match(view, analysis.people, place.docs)
     return found
 
 
+def removal_share(view: View, docs: Docs) -> Shares:
+    """Return 1 for each document that says that something was taken away, [docs]."""
+    terms = [term for term in sorted(REMOVAL_TERMS) if view.tail.has(term)]
+    held: Shares = term_matrix(view, terms, docs).max(axis=0, initial=0.0)
+    return np.floor(held)
+
+
 def _term_matches(
-    view: View, terms: Collection[str], docs: Docs, questions: Docs
+    view: View, analysis: Analysis, docs: Docs, questions: Docs
 ) -> tuple[Shares, Shares]:
-    """Return how far each candidate holds each term, and how far the turn before it that asked."""
+    """Return how far each candidate holds each term, and how far the turn before it that asked.
+
+    Where a removal is asked for, all words for it are one.
+    """
+    terms = analysis.weights
     answers = np.flatnonzero(questions >= 0)
     found = term_matrix(view, terms, np.concatenate([docs, questions[answers]]))
     held = found[:, : len(docs)]
     held_by_question = np.zeros_like(held)
     held_by_question[:, answers] = found[:, len(docs) :]
+    if analysis.wants_removal:
+        asked = [place for place, term in enumerate(terms) if term in GOING_TERMS]
+        held[asked] = np.maximum(held[asked], removal_share(view, docs))
     return held, held_by_question
 
 
