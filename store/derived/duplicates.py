@@ -317,7 +317,7 @@ def _likeness(one: str, other: str) -> float:
 
 DUPLICATES_PROJECTION = Projection(
     name="duplicates",
-    version="3",  # with what `strict_duplicates` reads out of a text
+    version="4",  # with what `strict_duplicates` reads out of a text
     inputs=("memories",),
     schemas={"duplicates": DUPLICATES, "statements": STATEMENTS},
     build=build,
