@@ -158,7 +158,7 @@ EVIDENCE_LABELS = {
     "time": "recorded then",
     "removal": "says it was removed",
     "personal": "first person",
-    "parts": "parts of the question",
+    "bridge": "second hop",
 }
 ANSWER_LABELS = {
     "when": "a time",

@@ -7,7 +7,7 @@ weighted sum of the evidence. The weights were found on conversations, chats and
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from serve.recall.candidates import Candidates, Scratch
 from serve.recall.classification import COMMON_TERMS, GOING_TERMS, REMOVAL_TERMS
 from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
 from store.derived.sessions import Sessions
+from store.text import tokenizer
 from store.text.text_features import Traits
 
 Scores = npt.NDArray[np.float32]
@@ -45,6 +46,7 @@ WEIGHTS = {
     "rule": 1.3,  # as far as it is on the topic
     "removal": 0.6,  # it says that something was taken away, where that is asked
     "time": 0.6,  # made in the time asked for
+    "bridge": 2.0,  # one of the best names what it is about
 }
 _WEIGHT_LISTED = 4.0  # of the time, where nothing else is asked
 # A model reads an issue with its code and logs as one meaning, near to that of any other issue.
@@ -115,22 +117,35 @@ def gather_evidence(
     known = known_terms(view, analysis)
     weights = evidence_weights(view, analysis)
     by_kind: dict[str, Values] = {}
+    bridges: dict[int, tuple[float, int]] = {}
     channels = candidates.channels
     if question.fusion == "rrf":
         docs, scores = _fuse_by_rank(candidates)
         questions = previous_questions(view, docs, candidates.mask)
         near = channels["vector"].of(docs) if "vector" in channels else None
     else:
-        place = place_in_conversations(view, candidates.docs, candidates.mask)
-        said = {name: one.of(candidates.docs) for name, one in channels.items()}
-        by_kind = _by_kind(view, question, analysis, candidates, place, said, known, scratch)
+        place, said, by_kind = _by_kind(view, question, analysis, candidates, known, scratch)
         docs, scores, order = weighted_sum(candidates.docs, by_kind, weights)
+        if question.mode == "auto":
+            bridges = find_bridges(view, analysis, docs, scores, known, candidates.mask)
+        if bridges:
+            candidates = replace(candidates, docs=np.union1d(candidates.docs, [*bridges]))
+            place, said, by_kind = _by_kind(view, question, analysis, candidates, known, scratch)
+            by_kind["bridge"] = np.zeros(len(candidates.docs))
+            by_kind["bridge"][candidates.docs.searchsorted([*bridges])] = [
+                share for share, _ in bridges.values()
+            ]
+            docs, scores, order = weighted_sum(candidates.docs, by_kind, weights)
         questions = place.question[order]
         by_kind = {name: values[order] for name, values in by_kind.items()}
         near = said["vector"][order] if "vector" in said else None
     if near is None:
         near = np.zeros(len(docs), np.float32)
     held, held_by_question = _term_matches(view, analysis, docs, questions)
+    places = {doc: place for place, doc in enumerate(docs.tolist())} if bridges else {}
+    for doc, (_, first) in bridges.items():
+        both = held_by_question[:, places[doc]], held[:, places[first]]
+        held_by_question[:, places[doc]] = np.maximum(*both)
     time = None if candidates.time is None else candidates.time[docs]
     return Evidence(
         docs, scores, by_kind, weights, near, questions, known, held, held_by_question, time
@@ -154,12 +169,15 @@ def _by_kind(
     question: Question,
     analysis: Analysis,
     candidates: Candidates,
-    place: Conversations,
-    said: Mapping[str, Scores],
     known: KnownTerms,
     scratch: Scratch,
-) -> dict[str, Values]:
-    """Return the evidence of each kind, in the order of the candidates; `said` by the channels."""
+) -> tuple[Conversations, dict[str, Scores], dict[str, Values]]:
+    """Return the candidates' places, what each channel says of them, and the evidence by kind.
+
+    All are in the order of the candidates.
+    """
+    place = place_in_conversations(view, candidates.docs, candidates.mask)
+    said = {name: one.of(candidates.docs) for name, one in candidates.channels.items()}
     candidates.topic[candidates.insights] = 0.0  # their words are no measure for those of turns
     found = {
         name: channel_evidence(name, said[name], one)
@@ -170,6 +188,63 @@ def _by_kind(
         found["time"] = candidates.time[candidates.docs].astype(np.float64)
     if question.mode == "auto":
         found |= _context(view, analysis, candidates, place, found, known, scratch)
+    return place, said, found
+
+
+BRIDGE_STARTS = 2  # of the best candidates
+BRIDGE_TEXT = 1_000  # characters read of each
+BRIDGE_MEMORIES = 8  # that hold a term at most, for it to name one thing
+LEAST_BRIDGE = 0.3
+_PARTLY = (0.2, 0.95)  # of the question's weight
+
+
+def find_bridges(
+    view: View, analysis: Analysis, docs: Docs, scores: Values, known: KnownTerms, mask: Mask
+) -> dict[int, tuple[float, int]]:
+    """Return the documents that the best ones lead on to: their share in [0, 1] and from which.
+
+    "Who owns the service that billing depends on" takes two memories: "billing depends on export"
+    answers a part of it and names what the other is about. `docs` and `scores` are best first. A
+    bridge is a rare term of a best document that is no part of the question. Its share is the
+    greater the rarer the term, the fewer other documents the bridges lead to, and the more it holds
+    of what the first leaves open.
+    """
+    total, found = float(known.weights.sum()), dict[int, tuple[float, int]]()
+    if not len(docs) or total <= 0.0:
+        return found
+    postings, rows = view.snapshots.postings, len(view.snapshots.rows)
+    size, terms = view.tail.size + _BACKGROUND, list(analysis.weights)
+    asked = {*terms, *analysis.names}
+    rarest = np.log(size / 1.5)
+    held = term_matrix(view, terms, docs[:BRIDGE_STARTS])
+    for place, first in enumerate(docs[:BRIDGE_STARTS].tolist()):
+        covered = float(known.weights @ held[:, place]) / total
+        if not _PARTLY[0] <= covered <= _PARTLY[1]:
+            continue
+        taken = (
+            view.snapshots.rows.take([first]) if first < rows else view.tail.take([first - rows])
+        )
+        rarity: dict[int, float] = {}
+        for term in dict.fromkeys(tokenizer.terms(taken[0].text[:BRIDGE_TEXT])):
+            at = None if term in asked else postings.find(term)
+            if at is None or not 1 < postings.frequencies[at] <= BRIDGE_MEMORIES:
+                continue
+            others = np.concatenate(
+                [postings.posting_list(term)[0], view.tail.posting_list(term)[0] + rows]
+            ).astype(np.int64)
+            weight = float(np.log(size / (postings.frequencies[at] + 0.5)) / rarest)
+            for doc in others[mask[others] & (others != first)].tolist():
+                rarity[doc] = max(rarity.get(doc, 0.0), weight)
+        if not rarity:
+            continue
+        ends = np.array(sorted(rarity), np.int64)
+        more = np.maximum(term_matrix(view, terms, ends) - held[:, place, None], 0.0)
+        opened = known.weights @ more / (total * (1.0 - covered))
+        fits = float(scores[place] / scores[0]) * (0.6 + 0.4 * opened) / np.sqrt(len(ends))
+        for doc, fit in zip(ends.tolist(), fits.tolist(), strict=True):
+            share = rarity[doc] * fit
+            if share >= max(LEAST_BRIDGE, found.get(doc, (0.0, 0))[0]):
+                found[doc] = share, first
     return found
 
 
