@@ -46,6 +46,7 @@ def speaks_where_recall_is_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a prompt be told what holds a good part of its words: how that is fitted is no matter."""
     monkeypatch.setattr(speaking, "LETTERS", SURE)
     monkeypatch.setattr(speaking, "MEANING", SURE)
+    monkeypatch.setattr(speaking, "WORTH", 0.0)
 
 
 @dataclass

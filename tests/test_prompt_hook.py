@@ -170,6 +170,14 @@ def test_what_a_tool_said_and_a_person_pinned_is_still_the_tools_word(
 # Once
 
 
+@pytest.mark.parametrize("prompt", ["run the build again", "show the failing test", "tail the log"])
+def test_an_order_of_few_common_words_brings_no_note(session: Session, prompt: str):
+    for number in range(40):
+        session.remember(f"The build of module {number} ran again with a failing test in the log")
+    session.remember("To run the build again after a failing test, show the tail of the log")
+    assert not session.ask(prompt)
+
+
 def test_what_was_said_in_a_session_is_not_said_again(knows: Session):
     assert knows.ask(ASKED) and not knows.ask(ASKED + " again")
     assert knows.events(Recalled)[1].body.hits == ()

@@ -26,9 +26,13 @@ LOOKED_AT = 3  # of the best hits
 MOST = 2  # notes
 SHARE = 0.8  # of the best one's probability that another must have
 PASSIVE = 0.2  # more, where the router wants less said unasked
+# Words that no memory holds: a prompt is said to be worth as much at least, so that a hit with both
+# words of "run the tests" holds less than all of what a prompt usually asks.
+WORTH = 3.0
 
 FEATURES = (
-    "asked",  # the share of the prompt's words, by weight, that the hit holds in what was asked
+    # the share of the prompt's words, by weight, or of WORTH, that the hit holds
+    "asked",  # in what was asked
     "said",  # ... in what was said at the end of the turn
     "done",  # ... in what was done
     "rarest",  # the weight of the rarest word that it holds
@@ -103,7 +107,8 @@ def features(
     """Return the signs of the best few hits, in the order of SIGNS; of each of `hits` in order."""
     words = list(dict.fromkeys(tokenizer.terms(prompt)))
     weights = {word: max(view.tail.idf(word), LEAST_IDF) for word in words}
-    total = sum(weights.values()) or 1.0
+    unknown = max(view.tail.idf(""), LEAST_IDF)  # of a word that no memory holds
+    total = max(sum(weights.values()), WORTH * unknown)
     work = reading.wants.work if reading.wants else 0.0
     best_told = max((hit.score for hit in told), default=0.0)
     found = []
