@@ -243,8 +243,9 @@ def test_more_evidence_never_makes_less_sure(
 
 def test_confidence_is_the_logistic_of_the_weighed_evidence():
     model = Model(1.0, 2.0, 3.0, -4.0, -5.0, near_alone=8.0, bias_alone=-4.0)
-    sure = confidence(model, np.array([0.5]), np.array([0.25]), np.array([0]), 0.0)
-    assert sure[0] == pytest.approx(1 / (1 + math.exp(4.0)))
+    sure = confidence(model, np.array([0.5]), np.array([1.0]), np.array([0.25]), 0.5)
+    odds = 0.5 + 2 * math.log(2) + 3 * 0.25 - 4 * 0.5 - 5
+    assert sure[0] == pytest.approx(1 / (1 + math.exp(-odds)))
 
 
 def test_where_no_word_is_known_the_vector_speaks_alone():

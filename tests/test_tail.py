@@ -110,9 +110,7 @@ def view_at(log: list[Event], watermark: int) -> View:
     live = LiveTail(rows, index, EMBEDDER)
     live.extend(log[watermark:])
     return View(
-        Snapshots(
-            None, rows, index, None, None, None, None, None, sessions, None, None, None, None, ()
-        ),
+        Snapshots(None, rows, index, None, None, None, None, sessions, None, None, None, None, ()),
         live.now(),
     )
 

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.reader.reader import Reader
+from serve.recall.ranking import SURE
 from serve.recall.request import RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
@@ -127,7 +128,7 @@ def test_a_question_about_a_time_gets_what_was_recorded_then(reader: Reader, lin
         assert "was recorded between" in found["notices"][0]
     else:
         assert first in right.split()
-        assert found["hits"][0]["confidence"] >= 0.3
+        assert found["hits"][0]["confidence"] >= SURE
         assert "notices" not in found
 
 

@@ -223,9 +223,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         people=who,
         mentions=found,
         entities=index.lookup(found) if index else [],
-        vector=_embed(about, embedder, notices)
-        if question.wants("vector") and not lists_time
-        else None,
+        vector=None if lists_time else _embed(about, question, embedder, notices),
         language=spoken,
         identifiers=identifiers(asked, found),
         issues=() if title else issue_numbers(asked),
@@ -279,7 +277,12 @@ def _title_terms(title: str, topic: list[str]) -> list[str]:
     return [term for term in dict.fromkeys(tokenizer.terms(title)) if term in held] * TITLE
 
 
-def _embed(asked: str, embedder: Embedder, notices: list[str]) -> npt.NDArray[np.float32] | None:
+def _embed(
+    asked: str, question: Question, embedder: Embedder, notices: list[str]
+) -> npt.NDArray[np.float32] | None:
+    """The question's vector; None where none is wanted, or the model does not know its script."""
+    if not question.wants("vector") or (question.mode == "auto" and not embedder.knows(asked)):
+        return None
     try:
         vector: npt.NDArray[np.float32] = embedder.embed_queries([asked])[0]
     except EmbedderError as error:

@@ -80,10 +80,12 @@ class KnownTerms:
     `weights` [terms] are the different words' idf, as if `_BACKGROUND` memories more held none of
     them: a word is not common for being in two of three notes. One that no memory holds weighs
     less, the less of the language the memory has seen. `unknown` is the share of those. Common
-    words weigh and count a part of what others do.
+    words weigh and count a part of what others do. `rarities` are the weights as shares of that of
+    a word in one memory, and 1 at most.
     """
 
     weights: Values
+    rarities: Values  # [terms]
     unknown: float
     counts: Values  # [terms], 1, or the part a common word counts for
 
@@ -314,12 +316,14 @@ def known_terms(view: View, analysis: Analysis) -> KnownTerms:
         np.float64,
     )
     weights = counts * np.maximum(np.log((others + 0.5) / (held + 0.5)), LEAST_IDF)
+    rarities = np.minimum(weights / np.log((view.tail.size + _BACKGROUND - 0.5) / 1.5), 1.0)
     known = np.array([view.tail.known_share(term) for term in analysis.weights], np.float64)
     if not known.any():
-        return KnownTerms(weights, 1.0, counts)
+        return KnownTerms(weights, rarities, 1.0, counts)
     seen = view.tail.sample_coverage
     weights = weights * (known + (1.0 - known) * seen)
-    return KnownTerms(weights, seen * float(weights @ (1.0 - known) / weights.sum()), counts)
+    unknown = seen * float(weights @ (1.0 - known) / weights.sum())
+    return KnownTerms(weights, rarities, unknown, counts)
 
 
 def evidence_weights(view: View, analysis: Analysis) -> dict[str, float]:

@@ -59,6 +59,9 @@ def explain_hit(
         "importance_told": round(float(ranked.importance[place]), 4),
         "words": _words_in(analysis, evidence.held[:, place]),
         "question_words": _words_in(analysis, evidence.held_by_question[:, place]),
+        "confidence_from": {
+            name: round(float(values[place]), 4) for name, values in ranked.signs.items()
+        },
         "coverage": round(float(ranked.coverage[place]), 4),
         "nearness": round(float(evidence.nearness[place]), 4),
         "fresh": doc >= len(view.snapshots.rows),

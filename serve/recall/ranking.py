@@ -27,7 +27,7 @@ Docs = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
-SURE = 0.3  # of confidence: a hit below it is marked as unsure
+SURE = 0.15  # of confidence: a hit below it is marked as unsure
 _LASTING = np.array([MEMORY_KINDS.index(kind) for kind in LASTING_KINDS])  # as columns code them
 
 
@@ -47,6 +47,7 @@ class Ranked:
     importance: Values
     confidence: Values
     coverage: Values  # the share of the query's terms, by weight, that each holds
+    signs: Mapping[str, Values]  # what the confidence is computed from
     insights: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     gave_way: int = 0
 
@@ -63,17 +64,28 @@ def rank(view: View, question: Question, analysis: Analysis, found: Evidence) ->
     known = found.known
     matched = np.maximum(found.held, found.held_by_question)
     covered = coverage(matched, known.weights)
-    model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
+    has_meaning = view.snapshots.calibration.knows_meaning and analysis.vector is not None
+    model = MEANING if has_meaning else LETTERS
     near = found.nearness.astype(np.float64)
-    sure = confidence(model, near, covered, known.counts @ matched, known.unknown)
+    signs = {
+        "near": near,
+        "words": known.counts @ matched,
+        "rarest": covered * (known.rarities[:, None] * matched).max(axis=0, initial=0.0),
+        "unknown": np.full(len(near), known.unknown),
+    }
+    sure = confidence(model, near, signs["words"], signs["rarest"], known.unknown)
     if analysis.lists_time and found.time is not None:
         of_kind = matched.any(axis=0) | (found.time >= IN_TIME + OF_KIND)
         sure = scoring.listing_confidence(found.time >= IN_TIME, of_kind | (not analysis.kinds))
     sure = np.round(sure, 4)  # what is shown is what is held to the bar
     fit = KINDS[analysis.task_mode] if analysis.task_mode else None
-    return _fold_insights(
-        view, question, found.docs, _weigh(view, question, found, covered, sure, fit)
+    ranked = _fold_insights(
+        view, question, found.docs, _weigh(view, question, found, covered, sure, signs, fit)
     )
+    if question.profile == "balanced":
+        # what answers best comes first, so nothing is surer than what stands above it
+        ranked.confidence[ranked.order] = np.minimum.accumulate(ranked.confidence[ranked.order])
+    return ranked
 
 
 def _weigh(
@@ -82,6 +94,7 @@ def _weigh(
     found: Evidence,
     covered: Values,
     sure: Values,
+    confidence_signs: Mapping[str, Values],
     fit: Mapping[str, float] | None,
 ) -> Ranked:
     """Return the candidates ranked by the signals of the question's profile.
@@ -107,7 +120,7 @@ def _weigh(
     else:
         scores = scoring.weighted_mean(signals, weights)
     order = np.argsort(-scores, kind="stable")
-    return Ranked(order, scores, signals, weights, stated, sure, covered)
+    return Ranked(order, scores, signals, weights, stated, sure, covered, confidence_signs)
 
 
 def _fold_insights(view: View, question: Question, docs: Docs, ranked: Ranked) -> Ranked:

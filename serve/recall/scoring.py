@@ -15,11 +15,12 @@ stretched by how often it was recalled (Ebbinghaus 1885; MemoryBank, Zhong et al
 https://doi.org/10.1609/aaai.v38i17.29946). Only what lies above the usual importance fades.
 
 Confidence is the probability that a candidate answers the query, comparable between queries: a
-logistic model of what its vector says (calibrated, so another embedding model means the same), the
-share of the query's information its words cover, how many words agree, and how much of the query
-the memory does not know. The last counts as far as the memory's vocabulary is complete: its sample
-coverage (Good 1953, https://doi.org/10.1093/biomet/40.3-4.237). The coefficients were fitted on
-answered questions against prompts that deserve nothing, the best hit of each (docs/recall.md).
+logistic model of what its vector says (calibrated, so another embedding model means the same), how
+many of the query's words it holds and the rarest of them, and how much of the query the memory does
+not know. The last counts as far as the memory's vocabulary is complete: its sample coverage (Good
+1953, https://doi.org/10.1093/biomet/40.3-4.237). The coefficients were fitted by
+tests/bench/fit_confidence.py on conversations, notes, code and six languages (docs/recall.md has
+what they give on workspaces left out).
 """
 
 from collections.abc import Mapping, Sequence
@@ -183,17 +184,17 @@ class Model:
     """Coefficients of the logistic model; the `alone` ones hold where no word is known at all."""
 
     near: float
-    covered: float
     words: float
+    rarest: float
     unknown: float
     bias: float
     near_alone: float
     bias_alone: float
 
 
-MEANING = Model(5.5, 3.5, 1.0, -4.2, -4.1, near_alone=10.4, bias_alone=-4.7)
+MEANING = Model(2.49, 1.38, 2.88, -2.17, -4.56, near_alone=10.4, bias_alone=-4.7)
 # alone, hashed letters stand for a misspelt word: more careful than the fit
-LETTERS = Model(7.7, 3.8, 1.3, -5.7, -2.8, near_alone=50.0, bias_alone=-5.5)
+LETTERS = Model(2.95, 1.56, 3.34, -3.36, -4.31, near_alone=50.0, bias_alone=-5.5)
 
 
 def coverage(matched: npt.NDArray[np.float32], weights: Values) -> Values:
@@ -209,20 +210,18 @@ def coverage(matched: npt.NDArray[np.float32], weights: Values) -> Values:
     return share
 
 
-def confidence(
-    model: Model, near: Values, covered: Values, words: Values, unknown: float
-) -> Values:
+def confidence(model: Model, near: Values, words: Values, rarest: Values, unknown: float) -> Values:
     """Return the probability that each candidate answers, [candidates].
 
-    `near` and `covered` are in [0, 1], `words` counts the different ones a candidate holds, common
-    ones in part,
-    `unknown` is the share of the query's weight that no memory holds, in [0, 1]. Where that is all
-    of it, or the query has no words, the vector speaks alone.
+    `near` is in [0, 1]; `words` counts the query's different ones that a candidate holds, common
+    and similar ones in part; `rarest` is in [0, 1] how rare the rarest of them is, times the share
+    of the query's weight that it holds; `unknown` is the share that no memory holds, in [0, 1].
+    Where that is all of it, or the query has no words, the vector speaks alone.
     """
     if unknown >= 1.0:
         return _logistic(model.near_alone * near + model.bias_alone)
-    said = model.near * near + model.covered * covered + model.words * np.log1p(words)
-    return _logistic(said + model.unknown * unknown + model.bias)
+    odds = model.near * near + model.words * np.log1p(words) + model.rarest * rarest
+    return _logistic(odds + model.unknown * unknown + model.bias)
 
 
 LISTED, OTHER_KIND, OTHER_TIME = 0.8, 0.5, 0.1
