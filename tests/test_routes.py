@@ -300,15 +300,15 @@ def serve(home_of_errors: Path) -> Iterator[Callable[..., Server]]:
 
 
 def test_thresholds_and_k_are_the_modes_own(serve):
-    server = serve(min_confidence=0.3)
+    server = serve(min_confidence=0.02)
     usual_debug, usual_plain = server.ask(DEBUG), server.ask(PLAIN)
     adopt(server.log, debug={"search": "low_threshold"}, none={"search": "high_threshold"})
-    assert server.ask(DEBUG)["min_confidence"] == 0.3  # served from the next build on
+    assert server.ask(DEBUG)["min_confidence"] == 0.02  # served from the next build on
     server.build()
     low, high = server.ask(DEBUG), server.ask(PLAIN)
-    assert (low["min_confidence"], high["min_confidence"]) == (0.15, pytest.approx(0.51))
-    assert (len(usual_debug["hits"]), len(low["hits"])) == (6, 12)
-    assert (len(usual_plain["hits"]), len(high["hits"])) == (8, 1)
+    assert (low["min_confidence"], high["min_confidence"]) == (0.01, pytest.approx(0.314))
+    assert len(usual_debug["hits"]) < len(low["hits"]) <= 12
+    assert len(usual_plain["hits"]) > len(high["hits"])
     why = server.ask(DEBUG, explain=True)["why"]
     assert why["route"] == {"mode": "debug", "actions": {"search": "low_threshold"}}
     # who says himself how sure it must be, or how many may come, is not routed
