@@ -313,7 +313,7 @@ def test_thresholds_and_k_are_the_modes_own(serve):
     assert why["route"] == {"mode": "debug", "actions": {"search": "low_threshold"}}
     # who says himself how sure it must be, or how many may come, is not routed
     assert server.ask(PLAIN, min_confidence=0.3)["min_confidence"] == 0.3
-    assert len(server.ask(DEBUG, top_k=8)["hits"]) == 6
+    assert len(server.ask(DEBUG, top_k=8)["hits"]) <= 8 < len(low["hits"])
 
 
 def test_kinds_come_in_the_order_of_the_mode(log, tenant):
