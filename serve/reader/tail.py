@@ -39,6 +39,7 @@ Scores = npt.NDArray[np.float32]
 # slots ascending, their impacts, and how far each holds the term
 Listed = tuple[Places, Scores, Scores]
 
+_NOTHING = np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.float32)
 _LEAST_RARITY = 0.1  # idf: in a memory of a few notes it may be zero or less
 _KEPT = 1_024  # terms whose slots are kept at hand: one recall asks for each some ten times
 
@@ -146,6 +147,10 @@ class Tail:
         """Return whether a memory holds a term itself."""
         return self._postings.has(term) or bool(len(self._slots_with(term)[0]))
 
+    def holders(self, term: str) -> Places:
+        """Return the live slots that hold a term itself, ascending."""
+        return self._slots_with(term)[0]
+
     def known_share(self, term: str) -> float:
         """Return 1 for a term that a memory holds, else how similar the most similar one is."""
         return max(
@@ -183,6 +188,8 @@ class Tail:
 
     def posting_list(self, term: str) -> Listed:
         """Return the live slots that hold a term or a similar one, ascending, and their impacts."""
+        if not self._count:
+            return _NOTHING
         found = self._at_hand.get(term)
         if found is None:
             if len(self._at_hand) >= _KEPT:

@@ -206,10 +206,11 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     elif not said:
         # nothing but names and question words: the names are the topic
         about, said = timeless, terms
-    view.snapshots.postings.look_up((*said, *terms))
+    written_as_one = [] if lists_time else joined_words(about)
+    view.snapshots.postings.look_up((*said, *terms, *written_as_one))
     topic = _rarest(view, said)
     title = _title(about)
-    joined = [] if lists_time else [one for one in joined_words(about) if view.tail.has(one)]
+    joined = [term for term in written_as_one if view.tail.has(term)]
     wants_removal = asks_for_removal(topic, asked)
     about_it = [term for term in topic if not (wants_removal and term in GOING_TERMS)]
     names = list((Counter(terms) - Counter(said)).elements())

@@ -131,8 +131,12 @@ def gather_evidence(
         if question.mode == "auto":
             bridges = find_bridges(view, analysis, docs, scores, known, candidates.mask)
         if bridges:
-            candidates = replace(candidates, docs=np.union1d(candidates.docs, [*bridges]))
-            place, said, by_kind = _by_kind(view, question, analysis, candidates, known, scratch)
+            entering = np.setdiff1d([*bridges], candidates.docs)
+            if len(entering):
+                candidates = replace(candidates, docs=np.union1d(candidates.docs, entering))
+                place, said, by_kind = _by_kind(
+                    view, question, analysis, candidates, known, scratch
+                )
             by_kind["bridge"] = np.zeros(len(candidates.docs))
             by_kind["bridge"][candidates.docs.searchsorted([*bridges])] = [
                 share for share, _ in bridges.values()
@@ -194,7 +198,7 @@ def _by_kind(
 
 
 BRIDGE_STARTS = 2  # of the best candidates
-BRIDGE_TEXT = 1_000  # characters read of each
+BRIDGE_TEXT = 400  # characters read of each
 BRIDGE_MEMORIES = 8  # that hold a term at most, for it to name one thing
 LEAST_BRIDGE = 0.3
 _PARTLY = (0.2, 0.95)  # of the question's weight
@@ -227,14 +231,10 @@ def find_bridges(
             view.snapshots.rows.take([first]) if first < rows else view.tail.take([first - rows])
         )
         rarity: dict[int, float] = {}
-        for term in dict.fromkeys(tokenizer.terms(taken[0].text[:BRIDGE_TEXT])):
-            at = None if term in asked else postings.find(term)
-            if at is None or not 1 < postings.frequencies[at] <= BRIDGE_MEMORIES:
-                continue
-            others = np.concatenate(
-                [postings.posting_list(term)[0], view.tail.posting_list(term)[0] + rows]
-            ).astype(np.int64)
-            weight = float(np.log(size / (postings.frequencies[at] + 0.5)) / rarest)
+        beside = dict.fromkeys(tokenizer.terms(taken[0].text[:BRIDGE_TEXT])).keys() - asked
+        for term, documents in postings.rare_documents(sorted(beside), BRIDGE_MEMORIES).items():
+            others = np.concatenate([documents, view.tail.holders(term) + rows]).astype(np.int64)
+            weight = float(np.log(size / (len(documents) + 0.5)) / rarest)
             for doc in others[mask[others] & (others != first)].tolist():
                 rarity[doc] = max(rarity.get(doc, 0.0), weight)
         if not rarity:

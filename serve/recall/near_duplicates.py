@@ -117,12 +117,14 @@ class Comparable:
     speaker: str | None
     beginnings: frozenset[str]  # of its words
     may_be_replaced: bool  # it has a key, or something took its place
-    corrected: CorrectedText
+    corrected: CorrectedText | None  # None: it is too long to correct another, or no statement
 
     @property
     def corrects(self) -> bool:
         """Whether its text says that another is wrong."""
-        return self.corrected.is_labelled or bool(self.corrected.denied)
+        return self.corrected is not None and (
+            self.corrected.is_labelled or bool(self.corrected.denied)
+        )
 
 
 def comparable(memory: Memory) -> Comparable:
@@ -130,7 +132,8 @@ def comparable(memory: Memory) -> Comparable:
     said = _full_text(memory)
     speaker = speaker_name(memory.created_by) if memory.created_by else None
     may_be_replaced = memory.key is not None or memory.superseded_by is not None
-    corrected = _read_correction(said)
+    is_statement = len(said) <= _LONGEST_CORRECTION and memory.kind not in _NO_STATEMENTS
+    corrected = _read_correction(said) if is_statement else None
     return Comparable(memory, said, speaker, _beginnings(said), may_be_replaced, corrected)
 
 
@@ -145,8 +148,8 @@ def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Compa
         for other in others
         if 2 * len(mine & other.beginnings) + _SLACK >= max(size, len(other.beginnings))
         or _is_replaced(one, other)
-        or one.corrects
-        or other.corrects
+        or _may_correct(one, other)
+        or _may_correct(other, one)
     ]
 
 
@@ -165,7 +168,9 @@ def _likeness(first: Comparable, second: Comparable) -> Likeness | None:
         return "other_value"
     if max(len(first.said), len(second.said)) > LONGEST:
         return None
-    if any(a.corrects and _is_corrected(b, a) for a, b in ((first, second), (second, first))):
+    if any(
+        _may_correct(a, b) and _is_corrected(b, a) for a, b in ((first, second), (second, first))
+    ):
         return "other_value"
     a, b = gist(first.said), gist(second.said)
     if a.marks == b.marks:
@@ -175,16 +180,24 @@ def _likeness(first: Comparable, second: Comparable) -> Likeness | None:
     return "other_value" if _is_other_value(a, b) else None
 
 
+def _may_correct(one: Comparable, other: Comparable) -> bool:
+    """Whether one text may correct another: cheap to ask, and false for nearly all."""
+    if one.corrected is None or other.corrected is None or not one.corrects:
+        return False
+    if one.corrected.is_labelled:
+        return len(one.beginnings & other.beginnings) > 1
+    said = other.said.casefold()
+    return any(denied.casefold() in said for denied in one.corrected.denied)
+
+
 def _is_corrected(other: Comparable, one: Comparable) -> bool:
     """Whether a text that corrects something corrects a sentence of another.
 
     They share what they are about, and the other has the value that it denies; where it denies
     none, it only has other words in one place.
     """
-    longest = max(len(other.said), len(one.said))
-    if longest > _LONGEST_CORRECTION or {other.memory.kind, one.memory.kind} & _NO_STATEMENTS:
+    if (corrected := one.corrected) is None or other.corrected is None:
         return False
-    corrected = one.corrected
     says = set(tokenizer.terms(corrected.text))
     for sentence in _SENTENCE_END.split(other.said):
         claimed = tokenizer.terms(sentence)

@@ -209,7 +209,7 @@ def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tupl
 
 # Shares of the memories: what many hold is found without similar words, and what every tenth holds
 # tells little of another.
-_RARE, _COMMON = 0.01, 0.1
+_RARE, _COMMON = 0.003, 0.1
 _LEAST_RARE = 8  # memories
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
 _EXPANDED_KEPT = 256  # words whose similar ones' documents are
@@ -353,6 +353,21 @@ class PostingsIndex:
         known = self._lookup(term)
         return 0 if known is None else known.documents
 
+    def rare_documents(self, terms: Sequence[str], most: int) -> dict[str, npt.NDArray[np.uint32]]:
+        """Return the documents of those terms that two memories hold, and at most `most`."""
+        if not len(self.hashes):
+            return {}
+        hashes = np.array([*map(tokenizer.filing_hash, terms)], np.uint64)
+        places, has = among(self.hashes, hashes)
+        counts = self.frequencies.take(places, mode="clip") * has
+        rare = [terms[at] for at in np.flatnonzero((counts > 1) & (counts <= most)).tolist()]
+        self.look_up(rare)
+        return {
+            term: concatenate_lists([one.listed for one in known.lists.narrow])[0]
+            for term in rare
+            if (known := self._exact(term)) is not None
+        }
+
     def known_share(self, term: str) -> float:
         """Return 1 for a term that a memory holds, else how similar the most similar one is."""
         known = self._lookup(term)
@@ -458,7 +473,9 @@ class PostingsIndex:
             self._keep(self._lookup_all(unseen))
 
     def _lookup(self, term: str) -> _Known | None:
-        return self._with_similar(term) if self.expands(term) else self._exact(term)
+        if similar_terms.has_similar(term) and self.expands(term):
+            return self._with_similar(term)
+        return self._exact(term)
 
     def _exact(self, term: str) -> _Known | None:
         try:

@@ -21,7 +21,7 @@ from store.text import tokenizer
 
 MIN_LETTERS = 4
 LEAST = 0.36  # the share of a word that a similar one stands for
-MOST = 12  # words that one stands for
+MOST = 6  # words that one stands for
 MOST_WORDS = 64  # of a question, that are joined
 _BEGIN, _END = "\x02\x02", "\x03"
 _BITS = 21  # of a code point
@@ -41,9 +41,14 @@ def has_similar(term: str) -> bool:
 
 def trigrams(term: str) -> Codes:
     """Return a word's different trigrams, ascending, 63 bits each; none for what is no word."""
-    return (
-        np.unique(_trigrams([term], len(term))[0]) if has_similar(term) else np.empty(0, np.uint64)
-    )
+    if not has_similar(term):
+        return np.empty(0, np.uint64)
+    letters = [*map(ord, f"{_BEGIN}{term}{_END}")]
+    packed = {
+        (first << 2 * _BITS) | (second << _BITS) | third
+        for first, second, third in zip(letters, letters[1:], letters[2:], strict=False)
+    }
+    return np.array(sorted(packed), np.uint64)
 
 
 def trigram_table(vocabulary: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.uint8]]:

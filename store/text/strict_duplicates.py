@@ -320,6 +320,13 @@ _CHANGE = re.compile(
 )
 
 
+# what every denial has: looking for these first costs a tenth
+_DENIAL_SIGNS = (
+    *(" (", " not ", " no ", "no longer", "instead of", "rather than", "nicht ", "statt "),
+    *("au lieu de", "en vez de", "en lugar de", "вместо", "et non ", "а не "),
+)
+
+
 _LONGEST_CORRECTION = 2_000  # characters: a longer text tells of more than a correction
 
 
@@ -329,7 +336,9 @@ def read_correction(text: str) -> CorrectedText:
         return CorrectedText(text, (), False)
     label = _LABEL.match(text)
     plain = text[label.end() :] if label else text
-    found = [*_DENIAL.finditer(plain), *_CHANGE.finditer(plain)]
+    folded = plain.casefold()
+    denials = _DENIAL.finditer(plain) if any(sign in folded for sign in _DENIAL_SIGNS) else ()
+    found = [*denials, *(_CHANGE.finditer(plain) if " from " in folded else ())]
     denied = [one["denied"] or one.groupdict()["in_brackets"] for one in found]
     if denied:
         plain = _CHANGE.sub(r"\g<verb>", _DENIAL.sub("", plain))
