@@ -86,7 +86,7 @@ def test_a_receipt_rebuilds_only_what_reads_the_log(built):
 
 @pytest.mark.parametrize(
     "name",
-    "memories postings sessions vectors fields entities goals usage lessons".split(),
+    "memories postings sessions vectors entities goals usage lessons".split(),
 )
 def test_a_damaged_snapshot_is_mended_by_the_next_build(built, name: str):
     ref = built.manifest.projections[name]

@@ -38,7 +38,7 @@ def _ended(home: Path) -> Iterator[None]:
 
 
 def event(name: str = "UserPromptSubmit", **fields: object) -> bytes:
-    base = {"session_id": "s1", "cwd": "/", "prompt": "where do we deploy?"}
+    base = {"session_id": "s1", "cwd": "/", "prompt": "where must we deploy the customers' data?"}
     return json.dumps(base | {"hook_event_name": name} | fields).encode()
 
 
@@ -346,7 +346,7 @@ def test_what_is_answered_from_the_disk_is_what_the_server_answers(
 
 def test_with_no_server_one_is_started_for_the_next_prompt(home: Path):
     mnemolog("record", "The tides come at noon", "--no-project")
-    run(event(prompt="when do the tides come?"))
+    run(event(prompt="when do the tides come at noon?"))
     until(lambda: live_server(Settings(home)))
 
 
@@ -369,7 +369,7 @@ def test_a_server_that_does_not_come_is_waited_for_once(
     tried_s = time.time() - unserved.COLD_S
     (home / "server.try").touch()
     os.utime(home / "server.try", (tried_s, tried_s))
-    sent = event(prompt="when do the tides come?")
+    sent = event(prompt="when do the tides come at noon?")
     assert b"at noon" in unserved.answer(str(home), "claude-code", "", sent, lambda *asked: None)
 
 

@@ -163,11 +163,16 @@ def data(tmp_path: Path) -> Path:
         folder / "notes/one/memories.jsonl",
         memory("0", "The deploy failed because the token had expired", 1, "agent"),
         memory("1", "Invoices are rounded half to even in billing", 2, "agent"),
-        memory("2", "The deploy failed again: the token was for staging", 9, "agent"),
+        memory(
+            "2",
+            "The deploy failed again: the token was for staging; rotate it in the vault",
+            9,
+            "agent",
+        ),
     )
     lines(
         folder / "notes/one/queries.jsonl",
-        query("n-now", "which deploy token was for staging?", "2", 9),
+        query("n-now", "which deploy token for staging do we rotate in the vault?", "2", 9),
         query("n-then", "why did the deploy fail?", "0", 1, before_ts="2026-03-05T00:00:00Z"),
     )
     lines(

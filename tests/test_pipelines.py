@@ -512,6 +512,7 @@ def test_recall_below_its_floor_is_a_warning_and_says_which(settings, tmp_path):
     strict = Settings(settings.home, choices)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("serve.evaluation.selftest.LEAST_MRR", 1.01)
+        patch.setattr("serve.evaluation.selftest.MOST_INJECTED", -0.01)
         result = ask_check_set(strict)
     (found,) = result.get_asset_check_evaluations()
     assert result.success

@@ -147,7 +147,7 @@ def test_a_segment_without_a_change_is_the_previous_builds():
     before = built(documents)
     documents[17] = ("b", "b")
     after = built([*documents, ("a", "new")], before)
-    for name in ("words", "postings", "wide", "spread", "documents", "kin"):
+    for name in ("words", "postings", "wide", "spread", "documents", "trigrams"):
         kept = [old is new for old, new in zip(before.parts[name], after.parts[name], strict=True)]
         assert kept == [True, False, True, False]
 

@@ -222,8 +222,10 @@ def find_bridges(
     size, terms = view.tail.size + _BACKGROUND, list(analysis.weights)
     asked = {*terms, *analysis.names}
     rarest = np.log(size / 1.5)
-    held = term_matrix(view, terms, docs[:BRIDGE_STARTS])
-    for place, first in enumerate(docs[:BRIDGE_STARTS].tolist()):
+    starts = np.flatnonzero(mask[docs])[:BRIDGE_STARTS]  # insights say what others say
+    docs, scores = docs[starts], scores[starts]
+    held = term_matrix(view, terms, docs)
+    for place, first in enumerate(docs.tolist()):
         covered = float(known.weights @ held[:, place]) / total
         if not _PARTLY[0] <= covered <= _PARTLY[1]:
             continue
@@ -232,9 +234,10 @@ def find_bridges(
         )
         rarity: dict[int, float] = {}
         beside = dict.fromkeys(tokenizer.terms(taken[0].text[:BRIDGE_TEXT])).keys() - asked
-        for term, documents in postings.rare_documents(sorted(beside), BRIDGE_MEMORIES).items():
+        rare = postings.rare_documents(sorted(beside), BRIDGE_MEMORIES)
+        for term, (count, documents) in rare.items():
             others = np.concatenate([documents, view.tail.holders(term) + rows]).astype(np.int64)
-            weight = float(np.log(size / (len(documents) + 0.5)) / rarest)
+            weight = float(np.log(size / (count + 0.5)) / rarest)
             for doc in others[mask[others] & (others != first)].tolist():
                 rarity[doc] = max(rarity.get(doc, 0.0), weight)
         if not rarity:

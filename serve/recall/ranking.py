@@ -79,13 +79,12 @@ def rank(view: View, question: Question, analysis: Analysis, found: Evidence) ->
         sure = scoring.listing_confidence(found.time >= IN_TIME, of_kind | (not analysis.kinds))
     sure = np.round(sure, 4)  # what is shown is what is held to the bar
     fit = KINDS[analysis.task_mode] if analysis.task_mode else None
-    ranked = _fold_insights(
-        view, question, found.docs, _weigh(view, question, found, covered, sure, signs, fit)
-    )
+    ranked = _weigh(view, question, found, covered, sure, signs, fit)
     if question.profile == "balanced":
         # what answers best comes first, so nothing is surer than what stands above it
-        ranked.confidence[ranked.order] = np.minimum.accumulate(ranked.confidence[ranked.order])
-    return ranked
+        own = ranked.order[~view.insights.among(found.docs)[ranked.order]]
+        sure[own] = np.minimum.accumulate(sure[own])
+    return _fold_insights(view, question, found.docs, ranked)
 
 
 def _weigh(

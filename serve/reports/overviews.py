@@ -20,7 +20,6 @@ from serve.reader.goals import oldest_first, open_goals
 from serve.reader.memory_json import role
 from serve.reader.view import View, newest
 from serve.recall.analysis import Question
-from serve.recall.ranking import SURE
 from serve.recall.recall import recall
 from store.agents.work import Work, work
 from store.embedders.embedder import Embedder
@@ -38,6 +37,9 @@ DAYS = 20  # lines of the timeline
 LONGEST_TEXT = 300  # characters of a text
 
 OverviewGroup = Literal["now", "rules", "goals", "background"]
+
+# a topic of one common word answers no question for sure, and yet is what a memory is about
+LEAST_SURE = 0.03
 
 
 class Name(msgspec.Struct, frozen=True):
@@ -68,7 +70,7 @@ def overview_question(topic: str, asked: Filter, choices: Choices, found: int = 
     """Return the question for what is known of a topic; raise InvalidInput for an empty one."""
     if not topic.strip():
         raise InvalidInput("give a topic: words that memories about it would contain")
-    bar = choices.min_confidence or SURE  # an overview tells, where a search shows the nearest
+    bar = choices.min_confidence or LEAST_SURE
     return Question(topic, asked, found, fusion=choices.fusion, min_confidence=bar)
 
 

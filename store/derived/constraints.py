@@ -96,7 +96,10 @@ def _index(of: str, documents: str) -> dict[str, dict[str, Rule]]:
         "postings": {"document": Numbers(below=documents), "impact": _PRESENT, "count": _COUNT},
         "wide": {"term": Numbers(below=f"{of}.words{HERE}", order="rising")},
         "documents": {"length": Numbers(-1)},
-        "kin": {"hash": Numbers(order="ascending"), "term": Numbers(below=f"{of}.words{HERE}")},
+        "trigrams": {
+            "trigram": Numbers(order="ascending"),
+            "term": Numbers(below=f"{of}.words{HERE}"),
+        },
         "spread": {"impact": _PRESENT},
         "statistics": {
             "documents": Numbers(below=documents, more=1),

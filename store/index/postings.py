@@ -280,6 +280,7 @@ class Similar(NamedTuple):
     documents: npt.NDArray[np.uint32]  # ascending
     impacts: npt.NDArray[np.float32]  # of the term that was asked for
     shares: npt.NDArray[np.float32]  # of the term, that the most similar one stands for
+    memories: int  # that hold one, insights not counted; who holds two may count twice
 
 
 class _Known(NamedTuple):
@@ -353,8 +354,10 @@ class PostingsIndex:
         known = self._lookup(term)
         return 0 if known is None else known.documents
 
-    def rare_documents(self, terms: Sequence[str], most: int) -> dict[str, npt.NDArray[np.uint32]]:
-        """Return the documents of those terms that two memories hold, and at most `most`."""
+    def rare_documents(
+        self, terms: Sequence[str], most: int
+    ) -> dict[str, tuple[int, npt.NDArray[np.uint32]]]:
+        """Return how many and which memories hold a term, of those that 2 to `most` hold."""
         if not len(self.hashes):
             return {}
         hashes = np.array([*map(tokenizer.filing_hash, terms)], np.uint64)
@@ -363,7 +366,10 @@ class PostingsIndex:
         rare = [terms[at] for at in np.flatnonzero((counts > 1) & (counts <= most)).tolist()]
         self.look_up(rare)
         return {
-            term: concatenate_lists([one.listed for one in known.lists.narrow])[0]
+            term: (
+                known.documents,
+                concatenate_lists([one.listed for one in known.lists.narrow])[0],
+            )
             for term in rare
             if (known := self._exact(term)) is not None
         }
@@ -524,7 +530,7 @@ class PostingsIndex:
             return exact
         if exact is not None:
             return exact._replace(similar=similar)
-        held = len(similar.documents)
+        held = similar.memories
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
         return _Known(idf, held, similar=similar)
 
@@ -542,7 +548,7 @@ class PostingsIndex:
         parts: list[tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32], float]] = []
         most = max(_LEAST_RARE, _COMMON * self.size)
         for hash_, place in zip(filed, places, strict=True):
-            if self.frequencies[place] > most:
+            if not 0 < self.frequencies[place] <= most:  # 0: only insights hold it
                 continue
             share = weight = shares[int(hash_)]
             if exact is not None and exact.idf > 0:
@@ -561,7 +567,9 @@ class PostingsIndex:
         is_new = ~self._are_in(exact.lists if exact else TermLists((), ()), documents)
         if not is_new.any():
             return None
-        return Similar(documents[is_new], impacts[is_new], likeness[is_new])
+        held = self.frequencies[places]
+        memories = int(min(held[(held > 0) & (held <= most)].sum(), max(1, self.size - 1)))
+        return Similar(documents[is_new], impacts[is_new], likeness[is_new], memories)
 
 
 def _add(

@@ -37,7 +37,7 @@ def ours(documents: Sequence[Terms], folder: Path) -> Search:
     everything = np.ones(len(documents), np.bool_)
 
     def search(terms: Terms) -> object:
-        scores = index.scores(terms)
+        scores = index.scores(terms, exact=True)
         found = top_k(scores, everything, TOP)
         return found, scores[found]
 
