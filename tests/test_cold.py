@@ -48,7 +48,7 @@ def rows(built) -> MemoryRows:
 
 def test_recall_finds_it_only_where_it_is_asked_for_and_says_what_it_is(worn):
     assert [hit["id"] for hit in mnemolog("recall", "turnstile code lab")["hits"]] == []
-    (expired,) = mnemolog("recall", "--cold", "turnstile code lab")["hits"]
+    expired = mnemolog("recall", "--cold", "turnstile code lab")["hits"][0]
     assert (expired["id"], expired["state"]) == ("ttl", "expired")
     assert expired["ended_at"].startswith("2026-09-19")
     hits = mnemolog("recall", "--cold", "the message field of the log lines")["hits"]
