@@ -429,3 +429,15 @@ def test_between_a_kill_and_the_next_start_nothing_fails(home: Path):
     until(lambda: not is_held(Settings(home)))
     run(event("PostToolUse"))
     until(lambda: live_server(Settings(home)))
+
+
+def test_doctor_looks_at_the_hosts_beside_a_running_server(home: Path):
+    mnemolog("record", "The tides come at noon", "--no-project")
+    said("start")
+    found = subprocess.run(
+        [sys.executable, "-m", "serve.cli", "doctor"],
+        capture_output=True,
+        text=True,
+        cwd=CLIENT.parents[1],
+    )
+    assert "Traceback" not in found.stderr and "server" in found.stdout

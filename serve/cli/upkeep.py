@@ -205,7 +205,7 @@ def _retention(settings: Settings) -> "Iterator[Finding]":
 
 
 def _host_findings(settings: Settings) -> "list[Finding]":
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from serve.connect.checkup import checkup
     from store.home.registry import live_server
