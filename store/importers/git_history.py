@@ -33,7 +33,7 @@ _UNFINISHED = re.compile(
 _REVERTED_COMMIT = re.compile(r"\breverts? (?:merge )?commit ([0-9a-f]{7,64})\b", re.I)
 _REVERTED_PULL = re.compile(r"^reverts? (?:[\w.-]+/[\w.-]+)?([#!][0-9]+)\b", re.I | re.M)
 _REVERTED_TITLE = re.compile(r'^revert(?:s|ed)?:? "(.*)"', re.I)
-_NUMBER = re.compile(r"\((#[0-9]+)\)$")  # of the pull request that was squashed
+_REQUEST_NUMBER = re.compile(r"\((#[0-9]+)\)$")  # of the pull request that was squashed
 
 # As GitHub, Bitbucket, Azure DevOps and GitLab write a merge.
 _PULL = re.compile(
@@ -180,7 +180,7 @@ def _read(source: Path, *, has_tags: bool) -> _Graph:
             graph.reverts[place] = old
         if pull is not None:
             graph.pulls[place] = pull
-        number = pull.number if pull else (_NUMBER.search(subject) or ("", ""))[1]
+        number = pull.number if pull else (_REQUEST_NUMBER.search(subject) or ("", ""))[1]
         known |= dict.fromkeys((number, subject, parse_message(subject).topic), place)
     shas = sorted(graph.places) if shortened else []
     for place, short in shortened.items():
@@ -196,7 +196,7 @@ def _reverted_by_name(subject: str, body: str, known: Mapping[str, int]) -> int 
     named = [found[1] for found in (_REVERTED_TITLE.match(subject),) if found]
     named += [found[1] for found in (_REVERTED_PULL.search(f"{read.topic}\n{body}"),) if found]
     if read.type == "revert":
-        named += [read.topic, _NUMBER.sub("", read.topic).rstrip()]
+        named += [read.topic, _REQUEST_NUMBER.sub("", read.topic).rstrip()]
     return next((known[one] for one in named if one in known), None)
 
 

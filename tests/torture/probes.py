@@ -168,7 +168,7 @@ class Command:
 
 EVENT = (
     '{"hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": "/", '
-    '"prompt": "where do deploys go out from, eu-west or us-east?"}'
+    '"prompt": "do deploys go out from eu-west-1 only?"}'
 )
 RECALL = Command(("recall", "where do deploys go out from"), (0,), "eu-west-1")
 HOOK = Command(("hook", "claude-code"), (0,), "eu-west-1", EVENT)
