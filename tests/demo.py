@@ -128,7 +128,7 @@ def listening(server: "subprocess.Popen[str]") -> str:
 
 
 def ask(url: str, question: str) -> bool:
-    """Ask one question, show what came back and why; return whether anything did."""
+    """Ask one question, show what came back and why; return whether it is answered."""
     body = json.dumps({"query": question, "top_k": 2, "explain": True}).encode()
     headers = {
         "Content-Type": "application/json",
@@ -142,6 +142,8 @@ def ask(url: str, question: str) -> bool:
         show(hit)
     if not answer["hits"]:
         console.print(f"  nothing recalled. {answer['hint']}")
+    if question == UNANSWERABLE:
+        return any(not hit.get("unsure") for hit in answer["hits"])
     return bool(answer["hits"])
 
 
