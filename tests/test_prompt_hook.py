@@ -9,8 +9,10 @@ from hook_session import MINUTE, Session, ids, notes, opened, speaks_where_recal
 
 from serve.hooks import speaking
 from serve.recall.context_block import RULES
+from store.embedders.lexical import LexicalEmbedder
 from store.log import commands
 from store.log.event_kinds import Prompted, Recalled, Revised, Surfaced
+from store.maintenance.build import rebuild
 
 ASKED = "which package manager do we use in this repository?"
 
@@ -176,6 +178,17 @@ def test_an_order_of_few_common_words_brings_no_note(session: Session, prompt: s
         session.remember(f"The build of module {number} ran again with a failing test in the log")
     session.remember("To run the build again after a failing test, show the tail of the log")
     assert not session.ask(prompt)
+
+
+def test_a_memory_that_grew_much_since_its_build_is_still_heard(session: Session):
+    for text in NOTED:
+        session.remember(text)
+    served = session.tenants.get("default")
+    rebuild(served.tenant, served.log, LexicalEmbedder(), session.at)
+    served.reader.poll()
+    for number in range(300):
+        session.remember(f"Ticket {number} was closed by somebody of the night shift")
+    assert session.ask("when are emails sent through Postmark?")
 
 
 def test_what_was_said_in_a_session_is_not_said_again(knows: Session):

@@ -107,7 +107,9 @@ def features(
     """Return the signs of the best few hits, in the order of SIGNS; of each of `hits` in order."""
     words = list(dict.fromkeys(tokenizer.terms(prompt)))
     weights = {word: max(view.tail.idf(word), LEAST_IDF) for word in words}
-    unknown = max(view.tail.idf(""), LEAST_IDF)  # of a word that no memory holds
+    # of a word in one memory, counted where the other words are: in the build, if there is one
+    size = view.snapshots.postings.size or view.tail.size
+    unknown = max(math.log(max(size - 0.5, 0.5) / 1.5), LEAST_IDF)
     total = max(sum(weights.values()), WORTH * unknown)
     work = reading.wants.work if reading.wants else 0.0
     best_told = max((hit.score for hit in told), default=0.0)

@@ -18,9 +18,9 @@ Confidence is the probability that a candidate answers the query, comparable bet
 logistic model of what its vector says (calibrated, so another embedding model means the same), how
 many of the query's words it holds and the rarest of them, and how much of the query the memory does
 not know. The last counts as far as the memory's vocabulary is complete: its sample coverage (Good
-1953, https://doi.org/10.1093/biomet/40.3-4.237). The coefficients were fitted by
-tests/bench/fit_confidence.py on conversations, notes, code and six languages (docs/recall.md has
-what they give on workspaces left out).
+1953, https://doi.org/10.1093/biomet/40.3-4.237). The coefficients were fitted as
+tests/bench/fit_confidence.py fits them (its last run differs by .6 at most) on conversations,
+notes, code and six languages; docs/recall.md has what they give on workspaces left out.
 """
 
 from collections.abc import Mapping, Sequence
