@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from serve.cli import main
+from serve.cli.group import Commands
 
 HERE = Path(__file__).parent.parent
 HEAVY = {"pyarrow", "numpy", "dagster", "polars", "lancedb", "flask", "waitress", "rich", "litellm"}
@@ -49,7 +50,8 @@ def test_every_command_has_help_with_an_example_of_itself(path):
     text = help_of(*path)
     assert named(path).help
     assert "Example:" in text
-    assert "  mnemolog " + " ".join(path) in text.partition("Example:")[2]
+    typed = path[1:] if path[0] in ("admin", "dev") and path[1:] else path
+    assert "  mnemolog " + " ".join(typed) in text.partition("Example:")[2]
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
@@ -60,42 +62,55 @@ def test_every_option_says_what_it_does(path):
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in ALL if path not in [("import",), ("embedder",), ("backup",)]],
+    [path for path in ALL if path[-1] not in ("import", "embedder", "backup", "admin", "dev")],
     ids=" ".join,
 )
 def test_every_command_speaks_json(path):
     assert "--json" in [name for one in named(path).params for name in one.opts]
 
 
-def test_the_group_lists_what_there_is_and_how_to_complete_it():
-    text = help_of()
-    for name in (
-        *("init", "record", "import", "export", "build", "recall", "why", "show", "list", "forget"),
-        *(
-            "restore",
-            "pin",
-            "goal",
-            "serve",
-            "start",
-            "stop",
-            "hook",
-            "ui",
-            "status",
-            "verify",
-            "doctor",
-            "eval",
-            "embedder",
-            "canaries",
-        ),
-    ):
-        assert f"\n  {name} " in text
-    assert "_MNEMOLOG_COMPLETE" in text
+def test_the_first_help_fits_a_screen_and_cuts_no_summary():
+    lines = help_of().splitlines()
+    assert 24 <= len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines[1:] if line.endswith("...")]
+    assert "_MNEMOLOG_COMPLETE" in help_of()
+
+
+@pytest.mark.parametrize("group", ["admin", "dev"])
+def test_the_other_commands_are_listed_in_groups_and_run_under_their_old_names(group):
+    assert not [line for line in help_of(group).splitlines()[1:] if line.endswith("...")]
+    for path in ALL:
+        if path[0] == group and len(path) == 2:
+            assert f"\n  {path[1]} " in help_of(group)
+            assert named(path) is named(path[1:])
+
+
+def test_every_command_is_in_one_list():
+    assert isinstance(main, Commands)
+    listed = [path[-1] for path in ALL if len(path) == 1 or path[0] in ("admin", "dev")]
+    assert sorted(set(listed)) == sorted(main.names)
+
+
+def test_minus_h_is_help_everywhere():
+    for path in [(), ("record",), ("plans", "show"), ("admin",)]:
+        assert CliRunner().invoke(main, [*path, "-h"]).stdout == help_of(*path)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("recal", "recall"), ("shwo", "show"), ("serch", "recall"), ("admin bild", "build")],
+)
+def test_a_mistyped_command_is_answered_with_the_one_meant(typed, meant):
+    result = CliRunner().invoke(main, typed.split())
+    assert result.exit_code == 2
+    assert f"Did you mean {meant!r}?" in result.stderr
 
 
 def test_no_command_shows_the_help():
     result = CliRunner().invoke(main, [])
     assert result.exit_code == 0
-    assert "Commands:" in result.stdout
+    assert "Everyday:" in result.stdout
 
 
 def test_help_imports_nothing_heavy():

@@ -7,80 +7,119 @@ completion answer at once.
 
 import click
 
+from serve.cli import output
 from serve.cli.environment import Environment
-from serve.cli.group import Commands
+from serve.cli.group import Commands, Sections
 
-_JOBS = ("archive", "consolidate", "distill", "importance", "judge", "reflect")
-_COMMANDS = {
-    "init": "upkeep.init",
-    "record": "write.record",
-    "import": "transfer.import_",
-    "export": "transfer.export",
-    "ingest": "ingest.ingest",
-    "build": "processes.build_command",
-    "recall": "ask.recall",
-    "why": "ask.why",
-    "rate": "ask.rate",
-    "pending": "ask.pending",
-    "show": "read.show",
-    "list": "read.list_",
-    "history": "read.history",
-    "facts": "knowledge.facts",
-    "conflicts": "knowledge.conflicts",
-    "overview": "overviews.overview",
-    "timeline": "overviews.timeline",
-    "digest": "overviews.digest",
-    "brief": "overviews.brief",
-    "goals": "overviews.goals",
-    "forget": "write.forget",
-    "restore": "write.restore",
-    "quarantine": "erase.quarantine_command",
-    "erase": "erase.erase",
-    "pin": "write.pin",
-    "goal": "write.goal",
-    "link": "write.link",
-    "supersede": "write.supersede",
-    "lessons": "agents.lessons",
-    **dict.fromkeys(_JOBS, "learn.JOB_COMMANDS"),
-    "routes": "knowledge.routes",
-    "plans": "plans.plans",
-    "recommendations": "plans.recommendations",
-    "jobs": "schedule.jobs",
-    "backup": "upkeep.backup",
-    "tenants": "team.tenants",
-    "tokens": "team.tokens",
-    "connect": "agents.connect",
-    "disconnect": "agents.disconnect",
-    "plugin": "agents.plugin",
-    "serve": "processes.serve",
-    "start": "processes.start",
-    "stop": "processes.stop",
-    "dashboard": "processes.dashboard",
-    "hook": "agents.hook",
-    "mcp": "agents.mcp",
-    "ui": "processes.ui",
-    "project": "projects.project",
-    "pause": "projects.pause",
-    "resume": "projects.resume",
-    "status": "status.status",
-    "stats": "status.stats",
-    "verify": "upkeep.verify",
-    "doctor": "upkeep.doctor",
-    "eval": "measure.evaluate",
-    "embedder": "embedder.embedder",
-    "canaries": "measure.canaries_command",
-    "selftest": "measure.selftest",
+_ADMIN: Sections = {
+    "Memories": {
+        "history": "read.history",
+        "pin": "write.pin",
+        "link": "write.link",
+        "supersede": "write.supersede",
+        "restore": "write.restore",
+        "goal": "write.goal",
+        "conflicts": "knowledge.conflicts",
+        "overview": "overviews.overview",
+        "digest": "overviews.digest",
+        "brief": "overviews.brief",
+        "quarantine": "erase.quarantine_command",
+        "erase": "erase.erase",
+    },
+    "Learn": {
+        "plans": "plans.plans",
+        "recommendations": "plans.recommendations",
+        "rate": "ask.rate",
+        "pending": "ask.pending",
+        "jobs": "schedule.jobs",
+        "facts": "knowledge.facts",
+        "routes": "knowledge.routes",
+        **dict.fromkeys(
+            ("reflect", "consolidate", "importance", "judge", "archive"), "learn.JOB_COMMANDS"
+        ),
+    },
+    "Agents": {
+        "disconnect": "agents.disconnect",
+        "plugin": "agents.plugin",
+        "project": "projects.project",
+        "resume": "projects.resume",
+    },
+    "Data": {
+        "init": "upkeep.init",
+        "build": "processes.build_command",
+        "ingest": "ingest.ingest",
+        "export": "transfer.export",
+        "backup": "upkeep.backup",
+        "embedder": "embedder.embedder",
+        "tenants": "team.tenants",
+        "tokens": "team.tokens",
+    },
+    "Serve": {
+        "stop": "processes.stop",
+        "serve": "processes.serve",
+        "stats": "status.stats",
+    },
+}
+_DEV: Sections = {
+    "Measure": {
+        "eval": "measure.evaluate",
+        "canaries": "measure.canaries_command",
+        "selftest": "measure.selftest",
+        "verify": "upkeep.verify",
+    },
+    "For programs": {
+        "hook": "agents.hook",
+        "mcp": "agents.mcp",
+        "ui": "processes.ui",
+    },
+}
+_VISIBLE: Sections = {
+    "Everyday": {
+        "record": "write.record",
+        "recall": "ask.recall",
+        "why": "ask.why",
+        "list": "read.list_",
+        "show": "read.show",
+        "forget": "write.forget",
+    },
+    "Organise": {
+        "import": "transfer.import_",
+        "timeline": "overviews.timeline",
+        "goals": "overviews.goals",
+    },
+    "Learn": {
+        "distill": "learn.JOB_COMMANDS",
+        "lessons": "agents.lessons",
+    },
+    "Agents": {
+        "connect": "agents.connect",
+        "pause": "projects.pause",
+    },
+    "Serve": {
+        "start": "processes.start",
+        "dashboard": "processes.dashboard",
+        "status": "status.status",
+    },
+    "Administer": {
+        "doctor": "upkeep.doctor",
+        "admin": Commands(
+            name="admin",
+            sections=_ADMIN,
+            help="Everything else: plans, builds, backups, tenants. You can leave out `admin`.",
+            epilog=output.example("mnemolog admin build", "mnemolog build"),
+        ),
+        "dev": Commands(
+            name="dev",
+            sections=_DEV,
+            help="Measure recall; what programs call. You can leave out `dev`.",
+            epilog=output.example("mnemolog dev selftest", "mnemolog selftest"),
+        ),
+    },
 }
 
 _EPILOG = """\b
-Example:
-  mnemolog record "Deploys go out from eu-west-1 only" --kind decision
-  mnemolog recall where do deploys go out from
-
-\b
-Shell completion:
-  eval "$(_MNEMOLOG_COMPLETE=bash_source mnemolog)"    # or zsh_source; add it to ~/.bashrc
-  _MNEMOLOG_COMPLETE=fish_source mnemolog | source     # for fish
+Tab completes commands, ids and names (bash; also zsh_source, fish_source):
+  eval "$(_MNEMOLOG_COMPLETE=bash_source mnemolog)"
 """
 
 
@@ -92,7 +131,14 @@ def _print_version(context: click.Context, option: click.Parameter, is_asked: bo
         context.exit()
 
 
-@click.group(cls=Commands, places=_COMMANDS, epilog=_EPILOG, invoke_without_command=True)
+@click.group(
+    cls=Commands,
+    sections=_VISIBLE,
+    unlisted=(_ADMIN, _DEV),
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EPILOG,
+    invoke_without_command=True,
+)
 @click.option("--tenant", help="The tenant; default: `tenant` in the settings.")
 @click.option("--home", help="The data folder; default: MNEMOLOG_HOME.")
 @click.option(

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import click
 import msgspec
+from click.shell_completion import CompletionItem
 
 from store.home import files
 from store.home.errors import (
@@ -29,6 +30,7 @@ from store.home.errors import (
     MnemologError,
     NotFound,
     SourceError,
+    closest,
 )
 
 FAILED, USAGE, NOT_FOUND, LOG_FAILED, BUSY = 1, 2, 3, 4, 75
@@ -45,27 +47,94 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-class Commands(click.Group):
-    """click's group, ended by our exit codes; click offers no other seam than `main`.
+# sections of a help page: each command's name, and it or "module.name" in `serve.cli`, where the
+# name is the command or a table of commands by their names
+Sections = Mapping[str, Mapping[str, str | click.Command]]
 
-    `places` maps each command to "module.name" in `serve.cli`, where the name is the command or a
-    table of commands by their names; only the module asked for is imported.
+# what people type who know the verb from elsewhere
+_SYNONYMS = {
+    **dict.fromkeys(("add", "remember", "save", "note"), "record"),
+    **dict.fromkeys(("search", "find", "query", "ask"), "recall"),
+    **dict.fromkeys(("delete", "remove", "rm"), "forget"),
+    **dict.fromkeys(("ls", "memories"), "list"),
+    **dict.fromkeys(("get", "view"), "show"),
+    **dict.fromkeys(("install", "setup"), "connect"),
+    **dict.fromkeys(("explain",), "why"),
+}
+
+
+class Commands(click.Group):
+    """click's group, in sections, ended by our exit codes; click offers no other seam than `main`.
+
+    Only the module of the command asked for is imported. `unlisted` commands work and are
+    completed and suggested as the others, but this group's help does not list them.
     """
 
-    def __init__(self, *, places: Mapping[str, str], **options: Any) -> None:
+    def __init__(
+        self, *, sections: Sections, unlisted: Sequence[Sections] = (), **options: Any
+    ) -> None:
         super().__init__(**options)
-        self._places = places
+        self._sections = sections
+        self._places = {
+            name: place
+            for some in (*unlisted, sections)
+            for section in some.values()
+            for name, place in section.items()
+        }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self._places)
+        return [name for section in self._sections.values() for name in section]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all commands, listed or not."""
+        return frozenset(self._places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._places:
-            return None
-        module, _, name = self._places[cmd_name].partition(".")
+        place = self._places.get(cmd_name)
+        if place is None or isinstance(place, click.Command):
+            return place
+        module, _, name = place.partition(".")
         found = getattr(import_module(f"serve.cli.{module}"), name)
         command: click.Command = found[cmd_name] if isinstance(found, Mapping) else found
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if self.get_command(ctx, args[0]) is not None:
+                raise
+            known = {name: name for name in self._places}
+            known = {said: meant for said, meant in _SYNONYMS.items() if meant in known} | known
+            hint = "".join(f" Did you mean {known[one]!r}?" for one in closest(args[0], known))
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from error
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by section, then the options: few lines, so that they fit a screen."""
+        width = max(map(len, self.list_commands(ctx)))
+        formatter.write_paragraph()
+        for title, section in self._sections.items():
+            formatter.write_heading(click.style(title, bold=True))
+            with formatter.indentation():
+                for name in section:
+                    command = self.get_command(ctx, name)
+                    assert command is not None
+                    short = command.get_short_help_str(formatter.width - width - 4)
+                    formatter.write_text(f"{name.ljust(width)}  {short}")
+        click.Command.format_options(self, ctx, formatter)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin so: those that are listed, all once a letter is typed."""
+        names = sorted(self._places) if incomplete else self.list_commands(ctx)
+        found = [
+            CompletionItem(name, help=command.get_short_help_str())
+            for name in names
+            if name.startswith(incomplete) and (command := self.get_command(ctx, name))
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(
         self,

@@ -35,6 +35,8 @@ MnemologError
 └── SourceError             an import's source, or a dataset, cannot be read
 """
 
+from collections.abc import Iterable
+
 
 class MnemologError(Exception):
     """The base of all of them. The message names the thing and the cure."""
@@ -158,3 +160,19 @@ class EmbedderError(MnemologError):
 
 class SourceError(MnemologError):
     pass
+
+
+# A message about a word that is none of a few known ones
+
+
+def closest(given: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """Return the known words that `given` may be a typing error of, best first, at most `most`."""
+    from difflib import get_close_matches  # 5 ms, which only an error costs
+
+    by_name = {name.casefold(): name for name in known}
+    return [by_name[name] for name in get_close_matches(given.casefold(), by_name, most)]
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the nearest known word; "" where none is near."""
+    return "".join(f" Did you mean {name!r}?" for name in closest(given, known))
