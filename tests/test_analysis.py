@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
+import numpy as np
 import pytest
 
 from serve.reader.filters import Filter
@@ -106,3 +107,28 @@ def test_a_sentence_model_counts_for_less_where_a_report_is_pasted(view: View):
     knowing = replace(view, snapshots=replace(view.snapshots, vectors=vectors))
     assert weighed(knowing, "It crashes\n\n  File x.py") < weighed(knowing, "It crashes")
     assert weighed(view, "It crashes\n\n  File x.py") == weighed(view, "It crashes")
+
+
+def test_a_narrow_sentence_model_counts_as_much_as_a_wide_one(view: View):
+    def told(stretch: float) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the vector's weight, its evidence and that of a rule, of unrelated and related."""
+        nothing = 0.6 - stretch * 0.1
+        calibration = Calibration(nothing, 0.6, knows_meaning=True, stretch=stretch)
+        vectors = replace(view.snapshots.vectors, calibration=calibration)
+        knowing = replace(view, snapshots=replace(view.snapshots, vectors=vectors, sessions=None))
+        place = evidence.place_in_conversations(knowing, np.arange(2), np.ones(2, np.bool_))
+        near = calibration.evidence(np.array([0.5, 0.6], np.float32)).astype(np.float64)
+        rules = replace(place, rule=np.ones(2, np.bool_))
+        found = evidence.context_vectors(
+            knowing, rules, near, calibration.evidence, np.ones(view.size, np.bool_)
+        )
+        weights = evidence.evidence_weights(knowing, analysed(knowing, "Who reviews it?"))
+        return weights["vector"], near, found["rule"]
+
+    wide, narrow = told(1.0), told(2.0)
+    gains = [weight * float(near[1] - near[0]) for weight, near, _ in (wide, narrow)]
+    assert gains[0] == pytest.approx(gains[1], abs=1e-4)
+    assert wide[2][0] == pytest.approx(0.0, abs=1e-6) and narrow[2][0] == pytest.approx(
+        0.0, abs=1e-6
+    )
+    assert narrow[2][1] > 0.2

@@ -49,6 +49,10 @@ def test_unrelated_pairs_that_scatter_far_leave_room_below_them(scatter: float, 
     found = calibrate(lambda _: cosines.T, lambda _: np.eye(len(PAIRS)))
     assert found.knows_meaning and found.unrelated == pytest.approx(nothing, abs=2e-3)
     assert found.related == 0.82
+    usual = found.evidence(np.array([0.76], np.float32))
+    assert usual.tolist() == pytest.approx([found.usual], abs=2e-2)
+    # between unrelated and related the evidence, times `stretch`, rises as with any model
+    assert found.stretch * (0.5 - found.usual) == pytest.approx(0.5, abs=1e-3)
 
 
 def test_a_cosine_is_found_again_by_its_evidence():

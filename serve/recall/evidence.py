@@ -333,9 +333,13 @@ def evidence_weights(view: View, analysis: Analysis) -> dict[str, float]:
     """The weight of each kind of evidence for a question."""
     if analysis.lists_time:
         return WEIGHTS | {"time": _WEIGHT_LISTED}
-    if analysis.has_title and view.snapshots.calibration.knows_meaning:
-        return WEIGHTS | _WITH_TITLE
-    return WEIGHTS
+    calibration = view.snapshots.calibration
+    weights = WEIGHTS
+    if analysis.has_title and calibration.knows_meaning:
+        weights = weights | _WITH_TITLE
+    if calibration.stretch > 1.0:
+        weights = weights | {name: weights[name] * calibration.stretch for name in _WITH_TITLE}
+    return weights
 
 
 def place_in_conversations(view: View, docs: Docs, mask: Mask) -> Conversations:
@@ -445,10 +449,13 @@ def context_vectors(
     `near` is what the vectors say of the documents, in [0, 1]; `nearness` says it of any others.
     Only a model that knows meaning can say it of whole sessions, and if a rule is on the topic.
     """
-    sessions = view.snapshots.sessions
+    sessions, calibration = view.snapshots.sessions, view.snapshots.calibration
     found = {"session_vector": np.where(place.is_turn, 0.0, near)}
-    if view.snapshots.calibration.knows_meaning:
-        found["rule"] = np.where(place.rule & ~place.is_turn, near, 0.0)
+    if calibration.knows_meaning:
+        told = np.maximum(
+            near - calibration.usual, 0.0
+        )  # else any rule passes what is on the topic
+        found["rule"] = np.where(place.rule & ~place.is_turn, told, 0.0)
         if sessions is not None:
             found["session_vector"] += _best_of_session(sessions, place, nearness, mask)
     return found

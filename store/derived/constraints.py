@@ -164,7 +164,9 @@ VALUES: Mapping[str, Mapping[str, Mapping[str, Rule]]] = {
     "vectors": {
         "rows": {"text_hash": _PRESENT},
         "codes": {"vector": _PRESENT, "scale": _PRESENT},
-        "calibration": dict.fromkeys(("unrelated", "related", "knows_meaning"), _PRESENT),
+        "calibration": dict.fromkeys(
+            ("unrelated", "related", "knows_meaning", "stretch"), _PRESENT
+        ),
     },
     "entities": {
         "entities": {

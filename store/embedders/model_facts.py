@@ -66,6 +66,8 @@ class KnownModels:
 # then 0 at the mean of unrelated pairs and 1/2 at the mean of related ones. Where a model's
 # unrelated pairs scatter far towards the related ones (E5: .76 +- .026 and .82), 0 lies lower: else
 # answers in another language, whose cosines are lower, say nothing, and the best texts all say 1.
+# `stretch` says how much wider that makes the range up to 1/2: a rank multiplies by it, so that the
+# same step from unrelated to related counts the same with every model.
 
 Matrix = npt.NDArray[np.float32]
 
@@ -119,6 +121,12 @@ class Calibration:
     unrelated: float = 0.0
     related: float = 2.0
     knows_meaning: bool = False
+    stretch: float = 1.0
+
+    @property
+    def usual(self) -> float:
+        """What the mean of unrelated pairs says: more than 0 where 0 lies lower."""
+        return 0.5 - 0.5 / self.stretch
 
     def evidence(self, cosines: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return what cosines say, of the same shape: 0 unrelated, 1/2 related; never negative."""
@@ -146,5 +154,6 @@ def calibrate(
     scatter = float(others.std())
     if related - unrelated < _SEPARATION * scatter:
         return Calibration()
-    nothing = min(unrelated, related - _SPAN * scatter)
-    return Calibration(round(nothing, 4), round(related, 4), knows_meaning=True)
+    stretch = max(1.0, _SPAN * scatter / (related - unrelated))
+    nothing = related - stretch * (related - unrelated)
+    return Calibration(round(nothing, 4), round(related, 4), True, round(stretch, 4))

@@ -41,7 +41,12 @@ from store.snapshots.projection import Inputs, Keep, Made, Part, Previous, Proje
 PART = 65_536  # documents of a part
 SIGNED_FROM = 4 * PART  # documents from which on a scan of the signs comes before that of the codes
 CALIBRATION = pa.schema(
-    [("unrelated", pa.float64()), ("related", pa.float64()), ("knows_meaning", pa.bool_())]
+    [
+        ("unrelated", pa.float64()),
+        ("related", pa.float64()),
+        ("knows_meaning", pa.bool_()),
+        ("stretch", pa.float64()),
+    ]
 )
 MISSING = pa.schema([("text_hash", pa.binary(16))])
 
@@ -79,7 +84,7 @@ def vectors_projection(embedder: Embedder) -> Projection:
 
     return Projection(
         name="vectors",
-        version=f"5/{embedder.model}/{embedder.dimension}",
+        version=f"6/{embedder.model}/{embedder.dimension}",
         inputs=("memories",),
         schemas=schemas,
         build=build,
