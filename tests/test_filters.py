@@ -23,6 +23,7 @@ from store.log.commands import Draft, record_batch
 from store.log.event_kinds import (
     MEMORY_KINDS,
     TIERS,
+    TRUSTS,
     Archived,
     Body,
     Forgotten,
@@ -44,13 +45,15 @@ PROJECTS = (None, "shop", "bank", "github.com/pallets/flask")
 TAGS = ("api", "db", "ünïcode", "two words")
 TIMES = st.integers(NOW - 4 * HOUR, NOW + HOUR)
 # the filters that are by words of any kind
-OTHERS = {name: FILTERS[name] for name in FILTERS if name not in ("kinds", "tiers", "tags")}
+_KNOWN = ("kinds", "tiers", "trusts", "tags")
+OTHERS = {name: FILTERS[name] for name in FILTERS if name not in _KNOWN}
 
 DRAFTS = st.builds(
     Draft,
     content=st.sampled_from(["alpha rule", "beta rule", "gamma rule"]),
     kind=st.sampled_from(MEMORY_KINDS),
     tier=st.sampled_from(TIERS),
+    trust=st.sampled_from(TRUSTS),
     project=st.sampled_from(PROJECTS),
     tags=st.lists(st.sampled_from(TAGS), max_size=3).map(tuple),
     ttl_s=st.none() | st.integers(1, 7_200),
@@ -71,6 +74,7 @@ ASKED = st.builds(
     project=st.sampled_from([*PROJECTS, "unknown"]),
     kinds=st.lists(st.sampled_from(MEMORY_KINDS), max_size=3).map(tuple),
     tiers=st.lists(st.sampled_from(TIERS), max_size=2).map(tuple),
+    trusts=st.lists(st.sampled_from(TRUSTS), max_size=2).map(tuple),
     tags=st.lists(st.sampled_from([*TAGS, "unknown"]), max_size=2).map(tuple),
     since=st.none() | TIMES,
     until=st.none() | TIMES,
@@ -89,7 +93,16 @@ def rows_of(drafts: list[Draft], fates: list[tuple[int, Body]]) -> MemoryRows:
     fields = Recorded.__struct_fields__
     bodies = [Recorded(**{name: getattr(draft, name) for name in fields}) for draft in drafts]
     events = [
-        Event(f"m{n}", NOW - 2 * HOUR, body, f"m{n}", draft.project, seq=n + 1)
+        Event(
+            f"m{n}",
+            NOW - 2 * HOUR,
+            body,
+            f"m{n}",
+            draft.project,
+            draft.session,
+            trust=draft.trust,
+            seq=n + 1,
+        )
         for n, (body, draft) in enumerate(zip(bodies, drafts, strict=True))
     ]
     events += [

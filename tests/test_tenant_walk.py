@@ -50,6 +50,8 @@ PLAIN: dict[str, Any] = {
     "trust": "agent",
     "kinds": ["fact"],
     "tiers": ["wal"],
+    "trusts": ["agent"],
+    "sessions": ["s1"],
     "state": None,
     "sort": None,
     "category": None,

@@ -28,7 +28,7 @@ from serve.reports.listing import Listing, Sort, State, all_memory_fields, page
 from store.home.errors import NotReady
 from store.home.projects import check_project, optional_project
 from store.importers.jsonl import Exported
-from store.log.event_kinds import Key, MemoryKind, Tag, Tier
+from store.log.event_kinds import Key, MemoryKind, Name, Tag, Tier, Trust
 from store.maintenance.export import export
 from store.memories.memory import FILTERS
 
@@ -47,6 +47,8 @@ class OfMemories(InProject, frozen=True, kw_only=True):
     ) = None
     kind: Annotated[tuple[MemoryKind, ...], Meta(description="Only these kinds.")] = ()
     tier: Annotated[tuple[Tier, ...], Meta(description="Only these tiers.")] = ()
+    trust: Annotated[tuple[Trust, ...], Meta(description="Only what these said.")] = ()
+    session: Annotated[tuple[Name, ...], Meta(description="Only of these sessions.")] = ()
     tag: Annotated[tuple[Tag, ...], Meta(description="Only with all of these tags.")] = ()
     state: Annotated[State, Meta(description="Only in this state.")] = "active"
     pinned: Annotated[bool, Meta(description="Only pinned, or only unpinned.")] | None = None

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from serve.reader.request_fields import Kinds
 from serve.reader.tail import Tail
 from serve.reader.tail_storage import Columns
-from store.log.event_kinds import Tier
+from store.log.event_kinds import Tier, Trust
 from store.memories.memory import ACTIVE, ARCHIVED, FILTERS, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows
 from store.memories.table import NEVER
@@ -31,6 +31,8 @@ class FieldFilters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     kinds: Kinds = ()
     tiers: tuple[Tier, ...] = ()
+    trusts: tuple[Trust, ...] = ()
+    sessions: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
 
@@ -56,6 +58,8 @@ class Filter:
     project: str | None = None
     kinds: tuple[str, ...] = ()
     tiers: tuple[str, ...] = ()
+    trusts: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None

@@ -39,7 +39,6 @@ from store.log.event_kinds import (
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.plans.recommendations import Change
-from store.plans.recommendations import proposal as draft_of
 
 DAY = 86_400_000_000  # microseconds
 DAYS = 100
@@ -241,8 +240,8 @@ def _recommended(seed: Seed, watermark: int) -> Iterator[Event]:
 def _proposed(seed: Seed) -> Iterator[Event]:
     for number in range(DRAFTS):
         said = f"Always run {_file(number)} first"
-        proposed = draft_of(said, "lesson", seed.moment(), because="a person said so")
-        yield proposed
+        id_, draft = f"DRAFT{number:04}", {"content": said, "kind": "lesson"}
+        proposed = Proposed(what="lesson", draft=draft, because="a person said so")
+        yield Event(id_, seed.moment(), proposed, id_)
         if number % 2:
-            body = Accepted(memory=f"lesson{number}")
-            yield Event(f"{proposed.id}y", seed.now, body, proposed.id)
+            yield Event(f"{id_}y", seed.now, Accepted(memory=f"lesson{number}"), id_)

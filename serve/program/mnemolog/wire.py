@@ -122,13 +122,15 @@ class Changes(TypedDict, total=False):
 
 
 class Filters(TypedDict, total=False):
-    """Which memories are listed. `kind` and `tier` are any of those, `tag` all of them; `text` are
-    words they hold. The project "" asks for memories that belong to none.
+    """Which memories are listed. `kind`, `tier`, `trust` and `session` are any of those, `tag` all
+    of them; `text` are words they hold. The project "" asks for memories that belong to none.
     """
 
     project: str
     kind: list[Kind]
     tier: list[Tier]
+    trust: list[Trust]
+    session: list[str]
     tag: list[str]
     state: Literal["active", "expired", "archived", "superseded", "forgotten", "stale", "any"]
     pinned: bool
@@ -162,6 +164,8 @@ class Question(TypedDict, total=False):
     profile: Literal["balanced", "wal", "match"]
     kinds: list[Kind]
     tiers: list[Tier]
+    trusts: list[Trust]
+    sessions: list[str]
     tags: list[str]
     since: datetime
     until: datetime
