@@ -59,7 +59,8 @@ bench-load: setup
 
 # what each page of the dashboard takes at 100,000 memories
 bench-pages: setup
-	$(BIN)/python tests/bench/pages.py
+	$(BIN)/python tests/bench/pages.py --home .demo/pages
+	$(BIN)/python tests/bench/keystrokes.py .demo/pages
 
 # what jobs do to recall on a labelled dataset: make bench-learning DATA=DIR
 DATA ?= serve/evaluation/checkset

@@ -256,6 +256,20 @@ def test_a_memory_is_searched_edited_archived_and_taken_back(app, paths, opened)
         assert state(opened, "away") == "active"
 
 
+def test_memories_are_found_while_one_types(app, paths):
+    with watched(app) as shown:
+        open_page(shown, paths["memories"])
+        with shown.expect_response("**/memories?q=afternoon"):
+            shown.get_by_role("searchbox").press_sequentially("afternoon")
+        shown.locator("mark", has_text="afternoon").first.wait_for()
+        assert shown.url.endswith("?q=afternoon")  # the address may be kept or sent
+        assert "found" in (shown.locator("[data-found-said]").text_content() or "")
+        shown.get_by_role("searchbox").press("Enter")
+        assert "afternoon" in shown.evaluate("document.activeElement.textContent")
+        shown.keyboard.press("x")
+        assert shown.locator("[data-chosen]").text_content() == "1"
+
+
 def test_two_settings_are_compared_by_what_comes_back(app, paths):
     with watched(app) as shown:
         open_page(shown, paths["lab"])

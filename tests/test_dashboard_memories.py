@@ -1,7 +1,9 @@
 """The pages of memories: found, listed, changed, taken back; and texts that mean harm."""
 
+import html
 import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,60 @@ def test_the_newest_memories_are_listed_and_lead_to_their_pages(owner, remember)
 def test_an_empty_memory_says_how_it_fills(owner):
     assert "No memories yet" in owner.get(LIST).text
     assert "No such memories" in owner.get(f"{LIST}?kind=goal").text
+
+
+def facets(page: str) -> dict[str, str]:
+    """Return the addresses of a page's facets by what they say: label and count."""
+    found = re.findall(r'<li><a href="([^"]+)"[^>]*>\s*<span class="said"[^>]*>(.*?)</span> '
+                       r'<span class="num">(.*?)</span>', page)  # fmt: skip
+    return {f"{label} {count}": html.unescape(url) for url, label, count in found}
+
+
+def test_facets_count_what_was_found_and_narrow_it(owner, remember):
+    remember("the deploy runs at noon", kind="decision", project="acme/web", session="s1")
+    remember("the deploy is signed", project="acme/web", trust="tool")
+    remember("the deploy has a bell", project="shop", created_at=datetime(2020, 1, 1, tzinfo=UTC))
+    for asked in ("", "?q=the+deploy"):
+        found = facets(owner.get(LIST + asked).text)
+        assert {"fact 2", "decision 1", "acme/web 2", "shop 1", "tool 1", "user 2"} <= set(found)
+        assert {"last 24 hours 2", "s1 1"} <= set(found)
+        narrowed = owner.get(found["tool 1"]).text
+        assert "is signed" in narrowed and "at noon" not in narrowed
+        again = facets(narrowed)
+        assert "at noon" in owner.get(again["tool 1"]).text  # once more takes it off
+        assert "has a bell" not in owner.get(found["last 24 hours 2"]).text
+
+
+def test_a_search_marks_its_words_and_shows_where_they_are(owner, remember):
+    remember("first " + "some words " * 60 + "then the deployments are <b>signed</b>")
+    page = owner.get(f"{LIST}?q=deployment").text
+    assert "<mark>deployments</mark> are &lt;b&gt;signed" in page
+    assert "<mark>" not in owner.get(LIST).text
+
+
+def test_a_search_that_finds_nothing_says_which_filter_hides_what(owner, remember):
+    remember("the deploy runs at noon", kind="decision", project="acme/web")
+    page = owner.get(f"{LIST}?q=the+deploy&kind=goal").text
+    assert "Nothing found" in page
+    [(url, count)] = re.findall(
+        r'href="([^"]+)">without kind goal: <strong>(\d+)</strong>', html.unescape(page)
+    )
+    assert count == "1" and "at noon" in owner.get(url).text
+    assert "without from 2030-01-01" in owner.get(f"{LIST}?since=2030-01-01").text
+
+
+def test_what_is_found_comes_without_the_page_for_a_script(owner, remember):
+    remember("the deploy runs at noon")
+    whole = owner.get(f"{LIST}?q=deploy").text
+    part = owner.get(f"{LIST}?q=deploy", **{"Mnemolog-Part": "1"}).text
+    assert "<html" not in part and part.strip() in whole
+    wrong = owner.get(f"{LIST}?since=never", **{"Mnemolog-Part": "1"})
+    assert wrong.status_code == 400 and "is not a date" in html.unescape(wrong.text)
+
+
+def test_projects_are_offered_by_name(owner, remember):
+    remember("a plain fact", project="acme/web")
+    assert '<option value="acme/web">' in owner.get(LIST).text
 
 
 def test_pages_of_the_list_show_each_memory_once(owner, log):

@@ -19,16 +19,31 @@ from store.home.errors import InvalidInput
 from store.home.instants import micros
 from store.home.projects import optional_project
 from store.log.commands import Draft
-from store.log.event_kinds import MEMORY_KINDS, TIERS, Revised
+from store.log.event_kinds import MEMORY_KINDS, TIERS, TRUSTS, Revised
 from store.memories.memory import ACTIVE, Memory
 
 Sent = Mapping[str, str]
 ANY = "any"
-FOUND = 50  # memories that a search shows
+FOUND = 50  # memories that a search finds at most
 
 _TEXTS = ("content", "context", "action", "result")
 _NUMBERS = ("importance", "progress")
 _NEW = (*_TEXTS, "id", "kind", "key", "value", "chain", "status", "source", "tier", "project")
+
+
+# the filters of the list, as people call them
+FILTER_LABELS = {
+    "kind": "kind",
+    "project": "project",
+    "trust": "said by",
+    "session": "session",
+    "tag": "tags",
+    "tier": "tier",
+    "since": "from",
+    "until": "before",
+    "pinned": "pinned",
+    "state": "state",
+}
 
 
 class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,6 +59,8 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     project: str = ""
     tag: str = ""
     tier: str = ""
+    trust: str = ""
+    session: str = ""
     since: str = ""
     until: str = ""
     pinned: str = ""
@@ -61,6 +78,20 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             structs.replace(self, **({"after": ""} | changed))
         )
         return found
+
+    def without(self, name: str) -> "ListForm":
+        """Return what is asked without one filter; a state becomes any state."""
+        return structs.replace(self, **{name: ANY if name == "state" else "", "after": ""})
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The filters that narrow what is found, by name."""
+        found = {name: getattr(self, name) for name in FILTER_LABELS}
+        return {
+            name: said
+            for name, said in found.items()
+            if said and not (name == "state" and said == ANY)
+        }
 
     def listing(self, now: int) -> Listing:
         """Return what is listed; raise InvalidInput for what cannot be meant."""
@@ -98,6 +129,8 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             project=optional_project(self.project),
             kinds=(self.kind,) if self.kind else (),
             tiers=(self.tier,) if self.tier else (),
+            trusts=(self.trust,) if self.trust else (),
+            sessions=(self.session,) if self.session else (),
             tags=tuple(_parts(self.tag)),
             since=micros(since) if since else None,
             until=micros(until) if until else None,
@@ -107,6 +140,7 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "kind": ("", *MEMORY_KINDS),
     "tier": ("", *TIERS),
+    "trust": ("", *TRUSTS),
     "state": get_args(State),
     "sort": ("", *get_args(Sort)),
 }

@@ -2,7 +2,9 @@
 Memories: found by a question or listed by filters, and changed, many at once.
 """
 
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, Response, render_template, request
@@ -10,16 +12,24 @@ from flask import Blueprint, Response, render_template, request
 from serve.api.parameters import decode_cursor, encode_cursor, filter_digest
 from serve.dashboard import changes, memory_page, recall_pages
 from serve.dashboard.changes import DOES, DONE, Does, Done
-from serve.dashboard.forms import ListForm, read_list_form
-from serve.dashboard.page_context import Site, Undo, back, tenant_url
+from serve.dashboard.forms import FILTER_LABELS, ListForm, read_list_form
+from serve.dashboard.page_context import Site, Undo, back, is_part, tenant_url
+from serve.reader.view import View
 from serve.recall.request import answer
 from serve.reports import listing
+from serve.reports.facets import (
+    Facet,
+    facets_of_documents,
+    facets_of_hits,
+    project_names,
+)
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import ChangedSince, InvalidInput
 from store.home.instants import micros
-from store.log.event_kinds import MEMORY_KINDS, TIERS
+from store.log.event_kinds import MEMORY_KINDS, TIERS, TRUSTS
 
 SHOWN = 50
+MOST_PROJECTS = 500  # that a list offers
 STATES = (
     ("active", "active"),
     ("archived", "archived"),
@@ -38,32 +48,41 @@ SORTS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Wider:
+    """What is found without one filter."""
+
+    label: str
+    count: int
+    url: str
+
+
 def memories_blueprint(site: Site) -> Blueprint:
     pages = Blueprint("memories", __name__)
 
     @pages.get("/t/<tenant>/memories")
     def index(tenant: str) -> tuple[str, int]:
+        """Show the page, or of it what was found to a script that searches as one types."""
         opened = site.tenant(tenant)
         asked, found, error = ListForm(), _nothing(), ""
         try:
             asked = read_list_form(request.args)
-            found = (
-                _search_memories(site, opened, asked)
-                if asked.recalls
-                else _list_memories(site, opened, asked)
-            )
+            found = _find_memories(site, opened, asked)
         except InvalidInput as wrong:
             error = str(wrong)
+        of = {"asked": asked, "error": error, "columns": _columns(asked), "address": _address}
+        of |= {"labels": FILTER_LABELS, **found}
+        if is_part():
+            return render_template("memories_found.html", **of), 400 if error else 200
         page = render_template(
             "memories.html",
-            asked=asked,
-            error=error,
             kinds=(("", "any"), *((one, one.replace("_", " ")) for one in MEMORY_KINDS)),
-            tiers=(("", "any"), *((one, one) for one in TIERS)),
+            tiers=(("", "any"), *TIERS),
+            trusts=(("", "anyone"), *TRUSTS),
             states=STATES,
             sorts=SORTS,
-            columns=_columns(asked),
-            **found,
+            projects=opened.reader.answer(lambda view: project_names(view, MOST_PROJECTS)),
+            **of,
         )
         return page, 400 if error else 200
 
@@ -97,47 +116,106 @@ def memories_blueprint(site: Site) -> Blueprint:
     return pages
 
 
+def _find_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str, Any]:
+    """Return what a search or a list finds; where that is nothing, why, and what would find more.
+
+    Raise InvalidInput for what cannot be meant.
+    """
+    find = _search_memories if asked.recalls else _list_memories
+    found = find(site, opened, asked)
+    if not found["memories"] and not asked.after:
+        found["wider"] = _wider(site, opened, asked)
+    return found
+
+
 def _list_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str, Any]:
     """Return a page of the list, newest first where no order is asked for."""
     now = site.clock()
     of = filter_digest("memories", asked.query())
     after = decode_cursor(asked.after, of) if asked.after else None
     what = asked.listing(now)
-    found = opened.reader.answer(lambda view: listing.page(view, what, SHOWN, after))
+
+    def read(view: View) -> tuple[listing.Page, list[Facet]]:
+        found = listing.page(view, what, SHOWN, after)
+        return found, facets_of_documents(view, found.documents, now)
+
+    found, facets = opened.reader.answer(read)
     rows = [
         {"state": "active", "tags": ()} | listing.memory_fields(one, now) | {"made": one.created_at}
         for one in found.memories
     ]
     following = "" if found.next is None else encode_cursor(found.next, of)
-    return {
+    return _nothing() | {
         "memories": rows,
-        "total": found.total,
+        "count_text": f"{found.total:,} in all",
+        "facets": facets,
         "next": _address(asked, after=following) if following else "",
         "first": _address(asked) if asked.after else "",
-        "notices": (),
-        "hint": "",
     }
 
 
 def _search_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str, Any]:
     """Return what a search finds, the best first; `hint` says why it finds nothing."""
-    choices, embedder = site.settings.choices, site.tenants.embedder
-    said, _ = answer(opened.reader, embedder, asked.request(site.clock()), choices, site.clock())
+    said, hits = _hits(site, opened, asked)
     rows = [
         {"state": "active", "tags": ()} | one | {"made": micros(datetime.fromisoformat(one["at"]))}
-        for one in said["hits"]
-        if not asked.pinned or one.get("pinned")
+        for one in hits[:SHOWN]
     ]
+    now = site.clock()
     return _nothing() | {
         "memories": rows,
-        "total": len(rows),
+        "count_text": _count_text(hits, len(rows)),
+        "facets": opened.reader.answer(lambda view: facets_of_hits(view, hits, now)),
         "notices": said.get("notices", ()),
         "hint": said.get("hint", ""),
     }
 
 
+def _count_text(hits: list[dict[str, Any]], shown: int) -> str:
+    """Return how many memories a search found, and how sure they are."""
+    sure = sum(1 for one in hits if "unsure" not in one)
+    near = len(hits) - sure
+    parts = [f"{sure} found" if sure else "", f"{near} near but unsure" if near else ""]
+    cut = f"; the best {shown} are shown" if shown < len(hits) else ""
+    return ", ".join(filter(None, parts)) + cut
+
+
+def _hits(
+    site: Site, opened: OpenTenant, asked: ListForm
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the answer to a search and its hits."""
+    choices, embedder, now = site.settings.choices, site.tenants.embedder, site.clock()
+    said, _ = answer(opened.reader, embedder, asked.request(now), choices, now)
+    return said, [one for one in said["hits"] if not asked.pinned or one.get("pinned")]
+
+
+def _wider(site: Site, opened: OpenTenant, asked: ListForm) -> list[Wider]:
+    """Return the filters without which something is found, the one that finds most first."""
+    found = []
+    for name, value in asked.filters.items():
+        other = asked.without(name)
+        if other.recalls:
+            count = len(_hits(site, opened, other)[1])
+        else:
+            what = other.listing(site.clock())
+            count = opened.reader.answer(partial(listing.count, asked=what))
+        if count:
+            label = f"{FILTER_LABELS[name]} {value}" if name != "pinned" else "pinned"
+            found.append(Wider(label, count, _address(other)))
+    return sorted(found, key=lambda one: -one.count)
+
+
 def _nothing() -> dict[str, Any]:
-    return {"memories": [], "total": 0, "next": "", "first": "", "notices": (), "hint": ""}
+    return {
+        "memories": [],
+        "count_text": "",
+        "facets": [],
+        "next": "",
+        "first": "",
+        "notices": (),
+        "hint": "",
+        "wider": [],
+    }
 
 
 def _columns(asked: ListForm) -> list[dict[str, str]]:

@@ -9,8 +9,9 @@ import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http import HTTPStatus
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -116,10 +117,23 @@ class Site:
         return self.flashes.get(request.args.get("flash"), self.clock())
 
 
+PART = "Mnemolog-Part"  # the header by which a script asks for what of a page changes
+
+
+def is_part() -> bool:
+    """Return whether what was found is asked for without the page around it."""
+    return PART in request.headers
+
+
 def tenant_url(endpoint: str, **values: object) -> str:
     """Return the address of a page of the tenant that the present page is about."""
     opened: OpenTenant = g.opened
-    return url_for(endpoint, tenant=opened.tenant.name, **values)  # type: ignore[arg-type]
+    return _address(opened.tenant.name, endpoint, tuple(values.items()))
+
+
+@lru_cache(maxsize=8_192)  # a list has hundreds of them, at 50 microseconds each
+def _address(tenant: str, endpoint: str, values: tuple[tuple[str, Any], ...]) -> str:
+    return url_for(endpoint, tenant=tenant, **dict(values))
 
 
 def back(otherwise: str) -> str:

@@ -5,14 +5,17 @@ Jinja escapes what it prints, and leaves control characters: those go here.
 """
 
 import difflib
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
+from markupsafe import Markup, escape
 
 from serve import formatting
 from serve.formatting import sanitize
+from store.text import tokenizer
 
 MOST_LINES = 200  # of a difference: comparing more takes longer than a page may
 LONGEST = 20_000  # characters of a side of a difference
@@ -33,6 +36,42 @@ def line(text: object, longest: int = 200) -> str:
     cut = " ".join(clean(said[: 4 * longest]).split())  # not all of 64 KiB for a line
     is_whole = len(said) <= 4 * longest and len(cut) <= longest
     return cut if is_whole else cut[: longest - 1].rstrip() + "…"
+
+
+_WORDS = re.compile(r"[\w'’.-]*\w")
+_BEFORE = 60  # characters before the first word found, where a text is cut at its beginning
+_LEAST_PREFIX = 2  # letters of a word that is still being typed
+
+
+def highlight(text: object, query: str, longest: int = 220) -> Markup:
+    """Return a text on one line, cut around the first of a query's words, which are marked.
+
+    The last word may still be typed: words that begin like it are marked too. Of a text of very
+    many characters the beginning is looked at.
+    """
+    said = " ".join(clean(str(text)[:LONGEST]).split())
+    terms = frozenset(tokenizer.terms(query))
+    last = tokenizer.normalize(query.split()[-1]) if query.split() else ""
+    spans = [
+        found.span()
+        for found in _WORDS.finditer(said)
+        if not terms.isdisjoint(tokenizer.terms(found[0]))
+        or (len(last) >= _LEAST_PREFIX and tokenizer.normalize(found[0]).startswith(last))
+    ]
+    start = 0
+    if spans and spans[0][0] > longest // 2:
+        start = said.rfind(" ", 0, max(1, spans[0][0] - _BEFORE)) + 1
+    end = len(said) if len(said) - start <= longest else start + longest - 1
+    parts, place = [Markup("…" if start else "")], start
+    for first, after in spans:
+        if first >= place and after <= end:
+            parts += [
+                escape(said[place:first]),
+                Markup("<mark>{}</mark>").format(said[first:after]),
+            ]
+            place = after
+    rest = escape(said[place:end].rstrip())
+    return Markup("").join([*parts, rest, "…" if end < len(said) else ""])
 
 
 def iso(at: int) -> str:

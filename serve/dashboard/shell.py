@@ -37,7 +37,17 @@ from serve.dashboard import (
     review_pages,
 )
 from serve.dashboard.page_context import Site, login_blueprint, tenant_url
-from serve.dashboard.rendering import ago, clean, differences, iso, line, number, pretty, stamp
+from serve.dashboard.rendering import (
+    ago,
+    clean,
+    differences,
+    highlight,
+    iso,
+    line,
+    number,
+    pretty,
+    stamp,
+)
 from serve.formatting import size
 from serve.server import request_guard
 from serve.server.open_tenants import OpenTenant, OpenTenants
@@ -195,7 +205,7 @@ def _doors(site: Site, files: Mapping[str, Asset]) -> Blueprint:
 
 def _teach(app: Flask, site: Site, files: Mapping[str, Asset]) -> None:
     """Give the templates the filters and names that the recipe in `pages` speaks of."""
-    for of in (clean, line, iso, stamp, number, size, pretty):
+    for of in (clean, line, highlight, iso, stamp, number, size, pretty):
         app.add_template_filter(of)
     app.add_template_filter(lambda at: ago(at, site.clock()), "ago")
     app.add_template_global(lambda name: _static(files, name), "static")

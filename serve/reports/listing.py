@@ -68,11 +68,18 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some memories in order; `next` is where to go on, None at the end; `total` counts all."""
+    """Some memories in order; `next` is where to go on, None at the end.
+
+    `documents` are all that pass, ascending.
+    """
 
     memories: list[Memory]
     next: Position | None
-    total: int
+    documents: Documents
+
+    @property
+    def total(self) -> int:
+        return len(self.documents)
 
 
 def page(view: View, asked: Listing, limit: int, after: Position | None = None) -> Page:
@@ -90,7 +97,12 @@ def page(view: View, asked: Listing, limit: int, after: Position | None = None) 
     if len(chosen) < len(left):
         last = memories[-1]
         following = Position(getattr(last, asked.column), last.seq)
-    return Page(memories, following, len(passing))
+    return Page(memories, following, passing)
+
+
+def count(view: View, asked: Listing) -> int:
+    """Return how many memories pass."""
+    return int(np.count_nonzero(_mask(view, asked)))
 
 
 def _first(values: npt.NDArray[Any], seqs: Documents, limit: int) -> Documents:

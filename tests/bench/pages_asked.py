@@ -181,13 +181,15 @@ def _recalled(opened: OpenTenant) -> str:
 
 def _last_memories(opened: OpenTenant) -> str:
     [place] = opened.log.select_rows("id = ?", ("m40",))  # forty are left after it
-    return encode_cursor(Position(place[2], place[0]), filter_digest(ListForm()))
+    return encode_cursor(
+        Position(place[2], place[0]), filter_digest("memories", ListForm().query())
+    )
 
 
 def _last_recalls(opened: OpenTenant) -> str:
     [place] = opened.log.select_rows("id = ?", ("recall40",))
-    of = "recalls memory= project= session= silent="
-    return encode_cursor(Position(place[2], place[0]), of)
+    asked = dict.fromkeys(("memory", "project", "session", "silent"), "")
+    return encode_cursor(Position(place[2], place[0]), filter_digest("recalls", asked))
 
 
 if __name__ == "__main__":

@@ -74,24 +74,27 @@
     opener.addEventListener("click", () => document.getElementById(opener.dataset.opens).showModal());
   }
 
-  // the head of a list chooses all of it, and what is done with the chosen says how many they are
-  const form = document.querySelector("form[data-chooses]");
-  if (form) {
+  // the head of a list chooses all of it, and what is done with the chosen says how many they are;
+  // the list may be replaced while one types
+  const boxesOf = (form) => [...form.querySelectorAll("[data-row] input[type=checkbox]")];
+  const count = (form) => {
+    const boxes = boxesOf(form);
     const all = form.querySelector("[data-all]");
-    const boxes = [...form.querySelectorAll("[data-row] input[type=checkbox]")];
-    const count = () => {
-      const chosen = boxes.filter((box) => box.checked).length;
-      for (const place of form.querySelectorAll("[data-chosen]")) place.textContent = chosen;
-      form.classList.toggle("has-chosen", chosen > 0);
-      if (all) {
-        all.checked = chosen > 0 && chosen === boxes.length;
-        all.indeterminate = chosen > 0 && chosen < boxes.length;
-      }
-    };
-    all?.addEventListener("change", () => { for (const box of boxes) box.checked = all.checked; count(); });
-    form.addEventListener("change", count);
-    count();
-  }
+    const chosen = boxes.filter((box) => box.checked).length;
+    for (const place of form.querySelectorAll("[data-chosen]")) place.textContent = chosen;
+    form.classList.toggle("has-chosen", chosen > 0);
+    if (all) {
+      all.checked = chosen > 0 && chosen === boxes.length;
+      all.indeterminate = chosen > 0 && chosen < boxes.length;
+    }
+  };
+  document.addEventListener("change", (event) => {
+    const form = event.target.closest("form[data-chooses]");
+    if (!form) return;
+    if (event.target.matches("[data-all]")) for (const box of boxesOf(form)) box.checked = event.target.checked;
+    count(form);
+  });
+  for (const form of document.querySelectorAll("form[data-chooses]")) count(form);
 
   // what was said once is not said again by a reload or a kept address
   const here = new URL(location.href);

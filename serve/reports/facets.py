@@ -1,0 +1,128 @@
+"""
+Facets: what the memories that were found have in common, counted, so that a list can be narrowed.
+
+Kind, project, trust and session count each memory once. Times count down from now: what is of the
+last day is of the last week too, as the filter they stand for has it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from serve.formatting import day
+from serve.reader.view import View
+from store.home.instants import micros
+from store.memories.rows import MemoryRows
+from store.text.excerpt import one_line
+
+DAY = 86_400_000_000  # microseconds
+TIMES = {"1d": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days", "365d": "last year"}
+SHOWN = 8  # values of a facet
+MOST_BY_SESSION = 2_000  # memories whose sessions are counted: they lie in no column
+_CODED = ("kind", "project", "trust")
+_TITLES = {"kind": "Kind", "project": "Project", "since": "Time", "trust": "Trust"}
+_TITLE_LENGTH = 48  # characters that name a session
+
+Documents = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a facet: what filters by it, what people read, and how many have it."""
+
+    value: str
+    label: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """Values, the commonest first, times by their length. `more` are those left out."""
+
+    name: str
+    title: str
+    values: tuple[Value, ...]
+    more: int = 0
+
+
+def facets_of_documents(view: View, documents: Documents, now: int) -> list[Facet]:
+    """Return the facets of some documents of a view: rows, then slots of the tail."""
+    rows, tail = view.snapshots.rows, view.tail
+    built = documents[documents < len(rows)]
+    slots = documents[documents >= len(rows)] - len(rows)
+    counts = {
+        name: _count_codes(rows, name, built)
+        + Counter(filter(None, tail.columns.column_values(name, slots)))
+        for name in _CODED
+    }
+    made = np.concatenate([rows.created_at[built], tail.columns.created_at[slots]])
+    sessions: Counter[str] = Counter()
+    if len(documents) <= MOST_BY_SESSION:
+        values = (rows.memories.value(row, "session") for row in built.tolist())
+        sessions.update(filter(None, values))
+        sessions.update(one.session for one in tail.take(slots.tolist()) if one.session)
+    return _facets(view, counts, made, sessions, now)
+
+
+def facets_of_hits(view: View, hits: Sequence[Mapping[str, Any]], now: int) -> list[Facet]:
+    """Return the facets of the hits of a recall, as they are sent."""
+    counts = {name: Counter(filter(None, (one.get(name) for one in hits))) for name in _CODED}
+    made = np.array([micros(datetime.fromisoformat(one["at"])) for one in hits], np.int64)
+    sessions = Counter(filter(None, (one.get("session") for one in hits)))
+    return _facets(view, counts, made, sessions, now)
+
+
+def project_names(view: View, most: int) -> list[str]:
+    """Return the names of the projects that memories belong to, in order."""
+    names = set(view.snapshots.rows.projects.column("name").to_pylist())
+    return sorted(names | set(view.tail.columns.codes["project"]))[:most]
+
+
+def _count_codes(rows: MemoryRows, name: str, built: Documents) -> Counter[str]:
+    """Return how many of some rows have each value of a coded column."""
+    codes = rows.codes(name)[built]
+    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
+    pairs = zip(rows.column_values(name, built[first]), counts.tolist(), strict=True)
+    return Counter({value: count for value, count in pairs if value is not None})
+
+
+def _facets(
+    view: View,
+    counts: Mapping[str, Counter[str]],
+    made: Documents,
+    sessions: Counter[str],
+    now: int,
+) -> list[Facet]:
+    found = [_facet(name, counts[name].items()) for name in ("kind", "project")]
+    times = {span: int(np.count_nonzero(made >= now - _length(span))) for span in TIMES}
+    spans = [Value(span, TIMES[span], count) for span, count in times.items() if count]
+    found.append(Facet("since", _TITLES["since"], tuple(spans)))
+    found.append(_facet("trust", counts["trust"].items()))
+    first = sessions.most_common(SHOWN)
+    named = tuple(Value(id_, session_title(view, id_), count) for id_, count in first)
+    found.append(Facet("session", "Session", named, max(0, len(sessions) - SHOWN)))
+    return [one for one in found if one.values]
+
+
+def _facet(name: str, counts: Iterable[tuple[str, int]]) -> Facet:
+    ordered = sorted(counts, key=lambda pair: (-pair[1], pair[0]))
+    values = tuple(Value(of, of.replace("_", " "), count) for of, count in ordered[:SHOWN])
+    return Facet(name, _TITLES[name], values, max(0, len(ordered) - SHOWN))
+
+
+def _length(span: str) -> int:
+    return int(span.removesuffix("d")) * DAY
+
+
+def session_title(view: View, session: str) -> str:
+    """Return what a session is called: the day and the words of its newest turn, else its id."""
+    id_ = view.snapshots.rows.episode(session)
+    memory = view.tail.find(id_) if id_ else None
+    if memory is None or not memory.content:
+        return session[:_TITLE_LENGTH]
+    return f"{day(memory.created_at)} {one_line(memory.content, _TITLE_LENGTH)}"
