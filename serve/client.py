@@ -2,9 +2,10 @@
 The hook client: takes a host's event to the server of the home and prints the host's answer.
 
 Run as `PYTHON -I -S /abs/serve/client.py HOST [--home H] [--tenant T]`, at every hook of every
-session, so it is made to cost little more than the interpreter's start: the standard library only,
-nothing of ours, and no module that a delivered event does not need. It always ends with 0 and in
-time; whatever goes wrong, the host goes on as if there were no memory.
+session, or as `mnemolog-hook HOST` by a plugin that names no path. It is made to cost little more
+than the interpreter's start: the standard library only, nothing of ours, and no module that a
+delivered event does not need. It always ends with 0 and in time; whatever goes wrong, the host goes
+on as if there were no memory.
 
 Where no server runs `serve.unserved` does what can be done; it is a file of its own, as this one is
 compiled anew at every hook.
@@ -226,7 +227,8 @@ def _give_up() -> None:
     os._exit(0)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Answer the event on standard input and end the process, with 0 and in time."""
     _thread.start_new_thread(_give_up, ())
     try:
         main(sys.argv[1:])
@@ -237,3 +239,7 @@ if __name__ == "__main__":
 
         traceback.print_exc()
     os._exit(0)  # at once: there is nothing to tidy up
+
+
+if __name__ == "__main__":
+    run()

@@ -2,6 +2,9 @@
 
 import json
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,36 @@ def test_the_skill_says_when_it_is_for(folder: Path):
     assert text.startswith("---\nname: recall\ndescription: ")
     for tool in ("`recall`", "`remember`", "`feedback`"):
         assert tool in text
+
+
+def test_a_portable_plugin_names_no_path_of_this_machine(tmp_path: Path):
+    plugin.build(tmp_path / "plugin", None)
+    files = [path for path in (tmp_path / "plugin").rglob("*") if path.is_file()]
+    everything = "".join(path.read_text(encoding="utf-8") for path in files)
+    for path in (sys.prefix, str(tmp_path), str(Path.home()), str(Path(__file__).parents[1])):
+        assert path not in everything
+    made = tmp_path / "plugin/plugins/mnemolog"
+    hooks = load(made / "hooks/hooks.json")["hooks"]
+    assert tuple(hooks) == PLUGIN_EVENTS
+    words = {hook["command"] for [group] in hooks.values() for hook in group["hooks"]}
+    assert words == {"mnemolog-hook claude-code"}
+    server = load(made / ".mcp.json")["mcpServers"]["mnemolog"]
+    assert (server["command"], server["args"]) == ("mnemolog", ["mcp"])
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert {"mnemolog", "mnemolog-hook"} <= project["scripts"].keys()
+    assert load(tmp_path / "plugin/.claude-plugin/marketplace.json")["name"] == "mnemolog"
+
+
+def test_the_installed_hook_command_answers_as_the_client_does(tmp_path: Path):
+    command = [sys.executable, "-c", "from serve.client import run; run()", "claude-code"]
+    done = subprocess.run(
+        [*command, "--home", str(tmp_path)],
+        input=b"no event",
+        capture_output=True,
+        cwd=Path(__file__).parents[1],
+        timeout=30,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_building_again_renews_it_and_nothing_else_is_overwritten(folder: Path, tmp_path: Path):

@@ -102,20 +102,29 @@ def disconnect(
 
 @click.command(epilog=output.example("mnemolog plugin ./mnemolog-plugin"))
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--portable",
+    is_flag=True,
+    help="For publishing: name no path, but the commands `mnemolog` and `mnemolog-hook`.",
+)
 @output.json_option
 @click.pass_obj
-def plugin(env: Environment, /, folder: Path, as_json: bool) -> None:
-    """Create a plugin folder for Claude Code."""
+def plugin(env: Environment, /, folder: Path, portable: bool, as_json: bool) -> None:
+    """Create a plugin folder for Claude Code.
+
+    It contains the paths of this Python and home, unless it is made for publishing.
+    """
     from serve.connect import plugin as built
 
-    files = built.build(folder, environment.install(env.settings()))
+    files = built.build(folder, None if portable else environment.install(env.settings()))
     if as_json:
         output.emit({"folder": str(folder.absolute()), "files": [str(file) for file in files]})
         return
     output.say(f"wrote {len(files)} files to {folder}")
     output.say("next, in a terminal:")
     output.say(f"  claude plugin marketplace add {folder.absolute()}")
-    output.say(f"  claude plugin install {built.NAME}@{built.MARKETPLACE}")
+    market = built.PORTABLE if portable else built.LOCAL
+    output.say(f"  claude plugin install {built.NAME}@{market}")
 
 
 def _hosts_named(names: tuple[str, ...]) -> "list[Host]":

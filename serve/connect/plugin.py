@@ -1,8 +1,9 @@
 """
 A folder from which Claude Code installs mnemolog as a plugin, with its hooks, MCP server and skill.
 
-https://code.claude.com/docs/en/plugins-reference and plugin-marketplaces. It names this machine's
-interpreter and home, so it is for this machine; no secret is in it.
+https://code.claude.com/docs/en/plugins-reference and plugin-marketplaces. It is for this machine,
+whose interpreter and home it names; or portable, for all who have `mnemolog` on their PATH. No
+secret is in it.
 """
 
 import json
@@ -13,19 +14,35 @@ from typing import Any
 
 from serve.connect.document import SERVER
 from serve.hosts import claude_code
-from serve.hosts.host import Install, packaged_text
+from serve.hosts.host import TIMEOUT_S, Install, packaged_text
 from store.home.errors import ConfigError
 from store.home.files import replace_file
 
 NAME = "mnemolog"
-MARKETPLACE = "mnemolog-local"
+MARKETPLACES = LOCAL, PORTABLE = "mnemolog-local", "mnemolog"
 _SUMMARY = "Long-term memory on this machine: recalls what was decided, done and learned before."
 _AUTHOR = {"name": "mnemolog"}
+_LOCAL_STEPS = """\
+    claude plugin marketplace add DIR
+    claude plugin install mnemolog@mnemolog-local
+
+The folder names this machine's Python and memory; build it again with `mnemolog plugin DIR` after
+either moved."""
+_PORTABLE_STEPS = """\
+    uv tool install mnemolog
+    claude plugin marketplace add DIR
+    claude plugin install mnemolog@mnemolog
+
+DIR is this folder, or the repository that holds it. The commands `mnemolog` and `mnemolog-hook`
+must be on the PATH of Claude Code. The memory is in your data folder, or in MNEMOLOG_HOME."""
 _LIST = Path(".claude-plugin", "marketplace.json")
 
 
-def build(folder: Path, install: Install) -> list[Path]:
-    """Write the folder; return its files. Raise ConfigError where something else is there."""
+def build(folder: Path, install: Install | None) -> list[Path]:
+    """Write the folder, a portable one for no install; return its files.
+
+    Raise ConfigError where something else is there.
+    """
     listed = folder / _LIST
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is not a folder: give an empty or a new one")
@@ -41,18 +58,21 @@ def build(folder: Path, install: Install) -> list[Path]:
     return written
 
 
-def _files(install: Install) -> Iterator[tuple[Path, str]]:
+def _files(install: Install | None) -> Iterator[tuple[Path, str]]:
     plugin = Path("plugins", NAME)
     entry = {"name": NAME, "source": f"./{plugin.as_posix()}", "description": _SUMMARY}
-    market = {"name": MARKETPLACE, "description": _SUMMARY, "owner": _AUTHOR, "plugins": [entry]}
+    name = LOCAL if install else PORTABLE
+    market = {"name": name, "description": _SUMMARY, "owner": _AUTHOR, "plugins": [entry]}
+    steps = _LOCAL_STEPS if install else _PORTABLE_STEPS
+    readme = packaged_text("plugin.md").replace("STEPS", steps)
+    server = install.server() if install else {"command": NAME, "args": ["mcp"]}
     yield _LIST, _json(market)
-    yield Path("README.md"), packaged_text("plugin.md")
+    yield Path("README.md"), readme
     yield plugin / ".claude-plugin" / "plugin.json", _json(_manifest())
     yield plugin / "hooks" / "hooks.json", _json(_hooks(install))
-    servers = {"mcpServers": {SERVER: {"type": "stdio", **install.server()}}}
-    yield plugin / ".mcp.json", _json(servers)
+    yield plugin / ".mcp.json", _json({"mcpServers": {SERVER: {"type": "stdio", **server}}})
     yield plugin / "skills" / "recall" / "SKILL.md", packaged_text("skill.md")
-    yield plugin / "README.md", packaged_text("plugin.md")
+    yield plugin / "README.md", readme
 
 
 def _manifest() -> dict[str, Any]:
@@ -70,8 +90,9 @@ def _manifest() -> dict[str, Any]:
     }
 
 
-def _hooks(install: Install) -> dict[str, Any]:
-    group = {"hooks": [claude_code.command(install)]}
+def _hooks(install: Install | None) -> dict[str, Any]:
+    anywhere = {"type": "command", "command": "mnemolog-hook claude-code", "timeout": TIMEOUT_S}
+    group = {"hooks": [claude_code.command(install) if install else anywhere]}
     return {
         "description": _SUMMARY,
         "hooks": {event: [group] for event in claude_code.PLUGIN_EVENTS},
@@ -80,7 +101,7 @@ def _hooks(install: Install) -> dict[str, Any]:
 
 def _is_ours(listed: Path) -> bool:
     try:
-        return bool(json.loads(listed.read_text(encoding="utf-8")).get("name") == MARKETPLACE)
+        return bool(json.loads(listed.read_text(encoding="utf-8")).get("name") in MARKETPLACES)
     except (OSError, ValueError, AttributeError):
         return False
 
