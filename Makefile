@@ -10,14 +10,14 @@ CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories fit fit-speaking clean node-tools mcp-conformance torture soak hosts
+.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh fit fit-speaking clean node-tools mcp-conformance torture soak hosts
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml serve/program/pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mnemolog needs Python 3.11 or later: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable '.[dev]'
 	touch $(READY)
 
 demo: setup
@@ -71,6 +71,22 @@ bench-learning: setup
 stories: setup
 	$(BIN)/python tests/bench/stories.py $(ARGS)
 
+# both distributions into dist/, and what an index would refuse of them
+dist: $(VENV)/.release
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist serve/program
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+
+# what a new user goes through: installs the wheels as a tool in an empty home, records, recalls,
+# connects Claude Code, and takes it all out again; downloads 330 MB
+fresh: dist
+	$(BIN)/python -P tests/fresh_install.py dist
+
+$(VENV)/.release: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable '.[release]'
+	touch $(VENV)/.release
+
 # the classifier of prompts from the lines in tests/data/prompts: prints its report, writes store/agents/weights.npz
 fit: $(VENV)/.fit
 	$(BIN)/python tests/bench/fit_prompts.py $(ARGS)
@@ -82,7 +98,7 @@ fit-speaking: $(VENV)/.fit
 
 # fitting takes scikit-learn, which nothing else here needs
 $(VENV)/.fit: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[fit]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable '.[fit]'
 	touch $(VENV)/.fit
 
 # a rival and the model both are given: gigabytes, torch among them, so in an environment of its own

@@ -1,0 +1,97 @@
+"""The two distributions built from this tree: the program, and the client that it depends on."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CLIENT = ROOT / "serve" / "program"
+
+
+def project(folder: Path) -> dict:
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[ZipFile, ZipFile]:
+    """The wheels of the program and of the client, built as a release builds them."""
+    folder = tmp_path_factory.mktemp("dist")
+    for tree in (ROOT, CLIENT):
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+        subprocess.run(command, cwd=tree, check=True, capture_output=True, timeout=120)
+    [program], [client] = folder.glob("mnemolog-[0-9]*.whl"), folder.glob("mnemolog_client-*.whl")
+    return ZipFile(program), ZipFile(client)
+
+
+def metadata(wheel: ZipFile) -> str:
+    [name] = [one for one in wheel.namelist() if one.endswith(".dist-info/METADATA")]
+    return wheel.read(name).decode()
+
+
+def packaged(wheel: ZipFile) -> set[str]:
+    return {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+
+def test_the_program_needs_the_client_of_its_own_version():
+    program, client = project(ROOT), project(CLIENT)
+    assert program["version"] == client["version"]
+    assert f"mnemolog-client=={client['version']}" in program["dependencies"]
+    assert (ROOT / "LICENSE").read_bytes() == (CLIENT / "LICENSE").read_bytes()
+
+
+def test_no_file_is_in_both_wheels(wheels: tuple[ZipFile, ZipFile]):
+    program, client = (packaged(wheel) for wheel in wheels)
+    assert {name.partition("/")[0] for name in program} == {"store", "serve", "pipelines"}
+    assert {name.partition("/")[0] for name in client} == {"mnemolog"}
+    assert not [name for name in program if "program" in name.split("/")]
+
+
+def test_the_wheels_hold_every_file_of_the_tree(wheels: tuple[ZipFile, ZipFile]):
+    folders = ("store", "serve", "pipelines")
+    listed = subprocess.check_output(["git", "ls-files", *folders], cwd=ROOT, text=True).split()
+    tree = {name for name in listed if not name.startswith("serve/program/")}
+    ours = {name for name in listed if name.startswith("serve/program/mnemolog/")}
+    assert tree == packaged(wheels[0])
+    assert {name.removeprefix("serve/program/") for name in ours} == packaged(wheels[1])
+
+
+def test_the_client_runs_with_msgspec_alone(wheels: tuple[ZipFile, ZipFile], tmp_path: Path):
+    wheels[1].extractall(tmp_path / "client")
+    assert re.findall(r"^Requires-Dist: (\w+)", metadata(wheels[1]), re.MULTILINE) == ["msgspec"]
+    report = f"""
+import pathlib, sys
+sys.path[:0] = [{str(tmp_path / "client")!r}]
+import msgspec
+known = set(sys.modules)
+import mnemolog
+print(*{{name.partition(".")[0] for name in set(sys.modules) - known}} - sys.stdlib_module_names)
+try:
+    mnemolog.Client(home=pathlib.Path({str(tmp_path)!r}))
+except mnemolog.NoServer as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", report],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        cwd=tmp_path,
+        env={"PATH": ""},
+    )
+    loaded, error = done.stdout.splitlines()
+    assert loaded == "mnemolog"
+    assert "mnemolog start" in error
+
+
+def test_a_package_page_has_no_link_that_leads_nowhere(wheels: tuple[ZipFile, ZipFile]):
+    for wheel in wheels:
+        description = metadata(wheel).partition("\n\n")[2]
+        assert "Description-Content-Type: text/markdown" in metadata(wheel)
+        assert description.startswith("# mnemolog")
+        assert not re.findall(r"\]\((?!https://)[^)]*\)", description)
