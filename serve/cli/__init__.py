@@ -7,7 +7,7 @@ completion answer at once.
 
 import click
 
-from serve.cli import output
+from serve.cli import arguments, output
 from serve.cli.environment import Environment
 from serve.cli.group import Commands, Sections
 
@@ -139,7 +139,9 @@ def _print_version(context: click.Context, option: click.Parameter, is_asked: bo
     epilog=_EPILOG,
     invoke_without_command=True,
 )
-@click.option("--tenant", help="The tenant; default: `tenant` in the settings.")
+@click.option(
+    "--tenant", type=arguments.TENANT, help="The tenant; default: `tenant` in the settings."
+)
 @click.option("--home", help="The data folder; default: MNEMOLOG_HOME.")
 @click.option(
     "--version",

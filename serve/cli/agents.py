@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.formatting import size
 from store.home.config import is_off
-from store.home.errors import InvalidInput, MnemologError, NotFound
+from store.home.errors import InvalidInput, MnemologError, NotFound, did_you_mean
 from store.home.projects import check_project
 from store.log.event_kinds import Recorded
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _WIDEST = 400  # characters of a line; a host that writes its file on one line makes long ones
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
-_hosts = click.argument("names", nargs=-1, metavar="[HOST]...")
+_hosts = click.argument("names", nargs=-1, metavar="[HOST]...", type=arguments.HOST)
 _yes = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 _dry_run = click.option("--dry-run", is_flag=True, help="Show what would change, and stop.")
 
@@ -130,10 +130,16 @@ def plugin(env: Environment, /, folder: Path, portable: bool, as_json: bool) -> 
 def _hosts_named(names: tuple[str, ...]) -> "list[Host]":
     from serve.hosts import HOSTS
 
-    if unknown := sorted(set(names) - HOSTS.keys()):
-        known = ", ".join(HOSTS)
-        raise InvalidInput(f"unknown host {', '.join(unknown)}: choose from {known}")
+    for name in names:
+        if name not in HOSTS:
+            raise InvalidInput(_unknown_host(name))
     return [HOSTS[name] for name in dict.fromkeys(names)]
+
+
+def _unknown_host(name: str) -> str:
+    from serve.hosts import HOSTS
+
+    return f"unknown host {name!r}.{did_you_mean(name, HOSTS)} Choose from {', '.join(HOSTS)}."
 
 
 def _print_hosts(env: Environment, as_json: bool) -> None:
@@ -274,7 +280,7 @@ MOST_EVENT_BYTES = 4 << 20
 
 
 @click.command(epilog=output.example("mnemolog hook claude-code < event.json"))
-@click.argument("host")
+@click.argument("host", type=arguments.HOST)
 @output.json_option
 @click.pass_obj
 def hook(env: Environment, /, host: str, as_json: bool) -> None:
@@ -298,7 +304,7 @@ def _answer_event(settings: "Settings", host: str, event: bytes) -> dict[str, An
     from serve.hosts.event import decode_payload
 
     if host not in HOSTS:
-        raise NotFound(f"unknown host {host!r}: choose from {', '.join(sorted(HOSTS))}")
+        raise NotFound(_unknown_host(host))
     if len(event) > MOST_EVENT_BYTES:
         raise InvalidInput(f"the event is larger than {size(MOST_EVENT_BYTES)}")
     payload = decode_payload(event)
@@ -334,7 +340,11 @@ _LEAST = 4  # letters of a draft's id that are shown; more where two begin alike
     invoke_without_command=True,
     epilog=output.example("mnemolog lessons", "mnemolog lessons accept 7HQ2"),
 )
-@click.option("--project", help="Only this project's and those without one; default: all.")
+@click.option(
+    "--project",
+    type=arguments.PROJECT,
+    help="Only this project's and those without one; default: all.",
+)
 @output.json_option
 @click.pass_context
 def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
@@ -361,7 +371,7 @@ def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
 
 
 @lessons.command("accept", epilog=output.example("mnemolog lessons accept 7HQ2"))
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", type=arguments.LESSON)
 @output.json_option
 @click.pass_obj
 def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> None:
@@ -383,7 +393,7 @@ def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> 
 @lessons.command(
     "reject", epilog=output.example('mnemolog lessons reject 7HQ2 --reason "only that once"')
 )
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", type=arguments.LESSON)
 @click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj

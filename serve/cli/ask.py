@@ -12,13 +12,13 @@ import click
 import msgspec
 
 from serve import formatting
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.config import Settings
-from store.home.errors import InvalidInput, LogError
+from store.home.errors import InvalidInput, LogError, did_you_mean
 from store.home.instants import isoformat
 from store.home.project_context import recording_status
-from store.log.event_kinds import MEMORY_KINDS, Recalled, Recorded
+from store.log.event_kinds import Recalled, Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.text.text_features import MAY_RULE
@@ -36,26 +36,30 @@ _RECALL_OPTIONS = (
     click.option("--top-k", type=click.IntRange(1, 200), help="The maximum number of results."),
     click.option(
         "--mode",
-        type=click.Choice(["auto", "lexical", "vector", "entity"]),
+        type=arguments.Choice(["auto", "lexical", "vector", "entity"]),
         default="auto",
         show_default=True,
         help="Which channels search.",
     ),
     click.option(
         "--profile",
-        type=click.Choice(["balanced", "wal", "match"]),
+        type=arguments.Choice(["balanced", "wal", "match"]),
         help="How results are ordered.",
     ),
     click.option(
         "--kind",
         "kinds",
         multiple=True,
-        type=click.Choice(MEMORY_KINDS),
+        type=arguments.KIND,
         metavar="KIND",
         help="Only this kind; may be repeated.",
     ),
     click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated."),
-    click.option("--project", help="The project; default: that of the working directory."),
+    click.option(
+        "--project",
+        type=arguments.PROJECT,
+        help="The project; default: that of the working directory.",
+    ),
     click.option("--all-projects", is_flag=True, help="All projects."),
     click.option("--since", help="Not older than this: 2026-11-20, or 7d."),
     click.option("--until", help="Older than this: 2026-11-20, or 7d."),
@@ -120,7 +124,7 @@ def recall(
 
 @click.command(epilog=output.example('mnemolog why "deploy approvals" 01KA2B3C4D'))
 @click.argument("query")
-@click.argument("id_", metavar="[ID]", required=False)
+@click.argument("id_", metavar="[ID]", required=False, type=arguments.MEMORY)
 @_recall_options
 @output.json_option
 @click.pass_obj
@@ -252,7 +256,7 @@ WORDS = {"harmful": -1.0, "useless": -0.5, "useful": 0.5, "decisive": 1.0}
         'mnemolog rate 01KA2B3C4D -1 --reason "the port changed"',
     ),
 )
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", type=arguments.RATED)
 @click.argument("verdict")
 @click.option("--reason", help="The reason, kept in the log.")
 @click.option("--dry-run", is_flag=True, help="Show what would be rated, and stop.")
@@ -294,9 +298,9 @@ def _value(said: str) -> float:
     try:
         return float(said)
     except ValueError as error:
-        words = ", ".join(WORDS)
+        hint = did_you_mean(said, WORDS)
         raise InvalidInput(
-            f"{said!r} is not a verdict: use {words}, or a number from -1 to 1"
+            f"{said!r} is not a verdict: use {', '.join(WORDS)}, or a number from -1 to 1.{hint}"
         ) from error
 
 

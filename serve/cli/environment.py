@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from store.home import config
 from store.home import tenant as tenants
 from store.home.config import Settings
-from store.home.errors import ConfigError, InvalidInput, LogReadOnly
+from store.home.errors import ConfigError, InvalidInput, LogReadOnly, NotFound, did_you_mean
 from store.home.files import make_folder
 from store.home.projects import check_project, project_of
 from store.home.tenant import Tenant
@@ -94,7 +94,14 @@ def now() -> int:
 
 def current_tenant(settings: Settings) -> Tenant:
     """Return the tenant asked for; raise InvalidName or NotFound."""
-    return tenants.find_tenant(settings.home, settings.choices.tenant)
+    name = settings.choices.tenant
+    try:
+        return tenants.find_tenant(settings.home, name)
+    except NotFound as error:  # who has the home may know its tenants, which no token may
+        known = [one.name for one in tenants.list_tenants(settings.home)]
+        raise NotFound(
+            f"{error}.{hint}" if (hint := did_you_mean(name, known)) else str(error)
+        ) from error
 
 
 def make_tenant(settings: Settings) -> tuple[Tenant, bool]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.server import processes
 from store.home.errors import InvalidInput, NotFound
@@ -41,7 +41,7 @@ _SHOWN = 10  # of a list, on a terminal
         "mnemolog erase --session 5f0c",
     )
 )
-@click.argument("ids", nargs=-1, metavar="[ID...]")
+@click.argument("ids", nargs=-1, metavar="[ID...]", type=arguments.MEMORY)
 @click.option(
     "--text", "texts", multiple=True, help="Erase everything with these words, in this order."
 )
@@ -265,7 +265,7 @@ def _each(what: str, found: "tuple[str, ...] | list[str]") -> None:
         "mnemolog quarantine", "mnemolog quarantine --release 01KA2B3C4D", "... --forget --all"
     ),
 )
-@click.argument("ids", nargs=-1, metavar="[ID...]")
+@click.argument("ids", nargs=-1, metavar="[ID...]", type=arguments.MEMORY)
 @click.option("--release", "does", flag_value="release", help="Include them in builds again.")
 @click.option("--forget", "does", flag_value="forget", help="Exclude them for good.")
 @click.option("--all", "are_all", is_flag=True, help="All listed memories.")

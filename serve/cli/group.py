@@ -74,7 +74,7 @@ class Commands(click.Group):
         self, *, sections: Sections, unlisted: Sequence[Sections] = (), **options: Any
     ) -> None:
         super().__init__(**options)
-        self._sections = sections
+        self.sections = sections
         self._places = {
             name: place
             for some in (*unlisted, sections)
@@ -83,7 +83,7 @@ class Commands(click.Group):
         }
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [name for section in self._sections.values() for name in section]
+        return [name for section in self.sections.values() for name in section]
 
     @property
     def names(self) -> frozenset[str]:
@@ -116,7 +116,7 @@ class Commands(click.Group):
         """Write the commands by section, then the options: few lines, so that they fit a screen."""
         width = max(map(len, self.list_commands(ctx)))
         formatter.write_paragraph()
-        for title, section in self._sections.items():
+        for title, section in self.sections.items():
             formatter.write_heading(click.style(title, bold=True))
             with formatter.indentation():
                 for name in section:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.config import Settings
 from store.home.errors import LogError, QueueFull
@@ -57,7 +57,7 @@ def ingest(context: click.Context, as_json: bool) -> None:
 
 @ingest.command(epilog=output.example("mnemolog ingest add memories.jsonl --project acme/web"))
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE|-")
-@click.option("--project", help="The project of lines without one.")
+@click.option("--project", type=arguments.NEW_PROJECT, help="The project of lines without one.")
 @output.json_option
 @click.pass_obj
 def add(env: Environment, /, file: Path, project: str | None, as_json: bool) -> None:
@@ -83,7 +83,7 @@ def add(env: Environment, /, file: Path, project: str | None, as_json: bool) -> 
 
 
 @ingest.command("list", epilog=output.example("mnemolog ingest list --state dead"))
-@click.option("--state", type=click.Choice(STATES), help="Only in this state.")
+@click.option("--state", type=arguments.Choice(STATES), help="Only in this state.")
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(1), help="The maximum number."
 )

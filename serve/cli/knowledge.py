@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from serve import formatting
-from serve.cli import environment, learn, output
+from serve.cli import arguments, environment, learn, output
 from serve.cli.environment import Environment
 from store.home.instants import isoformat
 from store.home.projects import check_project
@@ -24,7 +24,11 @@ facts = learn.job_group("facts")
 
 @facts.command("list", epilog=output.example("mnemolog facts list deploy --as-of 2026-03-01"))
 @click.argument("entity", required=False)
-@click.option("--project", help="Only this project's and those without one; default: all.")
+@click.option(
+    "--project",
+    type=arguments.PROJECT,
+    help="Only this project's and those without one; default: all.",
+)
 @click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log.")
 @click.option("--all", "is_all", is_flag=True, help="Include values that have ended.")
 @output.json_option
@@ -194,7 +198,11 @@ _TITLES = {
 
 
 @click.command(epilog=output.example("mnemolog conflicts", "mnemolog conflicts --project acme/web"))
-@click.option("--project", help="Only this project's and those without one; default: all.")
+@click.option(
+    "--project",
+    type=arguments.PROJECT,
+    help="Only this project's and those without one; default: all.",
+)
 @output.json_option
 @click.pass_obj
 def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.plans import SHORT, plan_command, print_outcome, print_plan
 from serve.server import processes
@@ -299,7 +299,11 @@ def _job_command(row: JobCommand) -> click.Command:
         output.json_option,
         click.option("--estimate", is_flag=True, help="Print what a model would cost, and stop."),
         click.option("--no-model", is_flag=True, help="Do not use a model, even if one is set."),
-        click.option("--project", help="Only this project's memories and those without one."),
+        click.option(
+            "--project",
+            type=arguments.PROJECT,
+            help="Only this project's memories and those without one.",
+        ),
         click.option("--dry-run", is_flag=True, help="Only make the plan."),
         row.option,
     ):

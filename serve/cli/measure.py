@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from store.home import config
@@ -46,7 +46,7 @@ _file = click.Path(path_type=Path, dir_okay=False)
 @click.option("--profile", help="Short for --set profile=PROFILE.")
 @click.option(
     "--mode",
-    type=click.Choice(["auto", "lexical", "vector", "entity"]),
+    type=arguments.Choice(["auto", "lexical", "vector", "entity"]),
     default="auto",
     show_default=True,
     help="Which channels search.",
@@ -54,7 +54,7 @@ _file = click.Path(path_type=Path, dir_okay=False)
 @click.option("--only", default="", metavar="PREFIX", help="Only workspaces with this prefix.")
 @click.option(
     "--level",
-    type=click.Choice(["memory", "session"]),
+    type=arguments.Choice(["memory", "session"]),
     default="memory",
     show_default=True,
     help="What counts as found.",

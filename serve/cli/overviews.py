@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from serve import formatting
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.instants import micros, moment
 from store.log.event_log import EventLog
@@ -25,7 +25,9 @@ _TITLES = {
 
 @click.command(epilog=output.example("mnemolog overview deploys"))
 @click.argument("topic", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--project", help="The project; default: that of the working directory.")
+@click.option(
+    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
+)
 @click.option("--all-projects", is_flag=True, help="All projects.")
 @output.json_option
 @click.pass_obj
@@ -85,7 +87,9 @@ def _item_line(log: EventLog, one: dict[str, Any]) -> str:
 
 @click.command(epilog=output.example("mnemolog timeline deploys --since 30d"))
 @click.argument("topic", nargs=-1, metavar="[TOPIC]...")
-@click.option("--project", help="The project; default: that of the working directory.")
+@click.option(
+    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
+)
 @click.option("--all-projects", is_flag=True, help="All projects.")
 @click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
 @click.option("--until", help="Older than this: 2026-11-20, or 7d.")
@@ -153,7 +157,9 @@ _GROUPS = {"decided": "Decided", "learned": "Learned", "done": "Done"}
 @click.command(epilog=output.example("mnemolog digest --since yesterday"))
 @click.option("--since", default="7d", help="Start: yesterday, 2026-11-20, or 7d; default: 7d.")
 @click.option("--until", help="End: 2026-11-21, or 1d; default: now.")
-@click.option("--project", help="The project; default: that of the working directory.")
+@click.option(
+    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
+)
 @click.option("--all-projects", is_flag=True, help="All projects.")
 @output.json_option
 @click.pass_obj
@@ -222,7 +228,9 @@ def _work(day: dict[str, Any]) -> list[str]:
 
 
 @click.command(epilog=output.example("mnemolog brief"))
-@click.option("--project", help="The project; default: that of the working directory.")
+@click.option(
+    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
+)
 @output.json_option
 @click.pass_obj
 def brief(env: Environment, /, project: str | None, as_json: bool) -> None:
@@ -247,7 +255,9 @@ def brief(env: Environment, /, project: str | None, as_json: bool) -> None:
 
 
 @click.command(epilog=output.example("mnemolog goals"))
-@click.option("--project", help="The project; default: that of the working directory.")
+@click.option(
+    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
+)
 @click.option("--all-projects", is_flag=True, help="All projects.")
 @output.json_option
 @click.pass_obj

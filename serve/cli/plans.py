@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 import msgspec
 
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
@@ -57,7 +57,7 @@ SHORT = 6  # letters of a plan's id that are shown; two of a thousand begin alik
 
 
 @plans.command("show", epilog=output.example("mnemolog plans show 7HQ2"))
-@click.argument("plan")
+@click.argument("plan", type=arguments.PLAN)
 @output.json_option
 @click.pass_obj
 def show_plan(env: Environment, /, plan: str, as_json: bool) -> None:
@@ -85,7 +85,7 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
     does, dry = _PLAN_HELP[verb]
 
     @click.command(verb, help=does, epilog=output.example(f"mnemolog {job or 'plans'} {verb} 7HQ2"))
-    @click.argument("plan")
+    @click.argument("plan", type=arguments.PLAN)
     @click.option("--dry-run", is_flag=True, help=dry)
     @output.json_option
     @click.pass_obj
@@ -111,7 +111,7 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
 @plans.command(
     "reject", epilog=output.example('mnemolog plans reject 7HQ2 --reason "both are needed"')
 )
-@click.argument("plan")
+@click.argument("plan", type=arguments.PLAN)
 @click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj
@@ -173,7 +173,11 @@ def print_outcome(plan: "Plan", *, as_json: bool) -> None:
 )
 @click.option("--refresh", is_flag=True, help="Search for new ones first.")
 @click.option("--dry-run", is_flag=True, help="With --refresh: only show new ones.")
-@click.option("--project", help="Only this project's and those without one; default: all.")
+@click.option(
+    "--project",
+    type=arguments.PROJECT,
+    help="Only this project's and those without one; default: all.",
+)
 @click.option("--all", "is_all", is_flag=True, help="Include answered and outdated ones.")
 @output.json_option
 @click.pass_context
@@ -216,7 +220,7 @@ def recommendations(
 
 
 @recommendations.command("show", epilog=output.example("mnemolog recommendations show 7HQ2"))
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", type=arguments.PROPOSAL)
 @output.json_option
 @click.pass_obj
 def show_recommendation(env: Environment, /, id_: str, as_json: bool) -> None:
@@ -235,7 +239,7 @@ def show_recommendation(env: Environment, /, id_: str, as_json: bool) -> None:
 
 
 @recommendations.command("accept", epilog=output.example("mnemolog recommendations accept 7HQ2"))
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", type=arguments.PROPOSAL)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
 @output.json_option
 @click.pass_obj
@@ -265,7 +269,7 @@ def accept_recommendations(
 @recommendations.command(
     "reject", epilog=output.example('mnemolog recommendations reject 7HQ2 --reason "rare"')
 )
-@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", type=arguments.PROPOSAL)
 @click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from serve import formatting
-from serve.cli import output
+from serve.cli import arguments, output
 from serve.cli.environment import Environment, now
 from store.home import config, pauses, projects
 from store.home.config import Settings
@@ -95,7 +95,10 @@ def _what(command: Command) -> Command:
             help="A folder and everything below it.",
         ),
         click.option(
-            "--project", metavar="NAME", help="A project; default: that of the working directory."
+            "--project",
+            type=arguments.NEW_PROJECT,
+            metavar="NAME",
+            help="A project; default: that of the working directory.",
         ),
     ):
         command = option(command)

@@ -6,11 +6,10 @@ from typing import Any
 import click
 
 from serve import formatting
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.errors import NotFound
 from store.home.projects import check_project
-from store.log.event_kinds import MEMORY_KINDS
 from store.log.event_log import EventLog
 
 _STATES = ("active", "archived", "superseded", "forgotten", "stale")
@@ -20,7 +19,7 @@ _PROJECT_WIDTH = 28
 
 
 @click.command(epilog=output.example("mnemolog show 01KA2B3C4D"))
-@click.argument("id_", metavar="ID")
+@click.argument("id_", metavar="ID", type=arguments.MEMORY)
 @output.json_option
 @click.pass_obj
 def show(env: Environment, /, id_: str, as_json: bool) -> None:
@@ -98,14 +97,18 @@ def _alike(one: dict[str, Any]) -> str:
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(MEMORY_KINDS),
+    type=arguments.KIND,
     metavar="KIND",
     help="Only this kind; may be repeated.",
 )
-@click.option("--project", help="Only this project's and those without one; default: all.")
+@click.option(
+    "--project",
+    type=arguments.PROJECT,
+    help="Only this project's and those without one; default: all.",
+)
 @click.option(
     "--state",
-    type=click.Choice(_STATES),
+    type=arguments.Choice(_STATES),
     default="active",
     help="Only in this state; default: active.",
 )
@@ -179,8 +182,10 @@ def _end(project: str) -> str:
 
 
 @click.command(epilog=output.example("mnemolog history deploy.region", "mnemolog history 01KA2B3C"))
-@click.argument("name", metavar="KEY|ID")
-@click.option("--project", help="The project; default: that of the working directory.")
+@click.argument("name", metavar="KEY|ID", type=arguments.MEMORY)
+@click.option(
+    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
+)
 @click.option("--all-projects", is_flag=True, help="The key's values of whatever project.")
 @output.json_option
 @click.pass_obj

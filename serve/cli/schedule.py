@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.config import Settings
 from store.home.instants import isoformat
@@ -43,7 +43,7 @@ def jobs(context: click.Context, as_json: bool) -> None:
 
 
 @jobs.command("on", epilog=output.example("mnemolog jobs on distill reflect"))
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", type=arguments.JOB)
 @output.json_option
 @click.pass_obj
 def switch_on(env: Environment, /, names: tuple[str, ...], as_json: bool) -> None:
@@ -52,7 +52,7 @@ def switch_on(env: Environment, /, names: tuple[str, ...], as_json: bool) -> Non
 
 
 @jobs.command("off", epilog=output.example("mnemolog jobs off distill"))
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", type=arguments.JOB)
 @output.json_option
 @click.pass_obj
 def switch_off(env: Environment, /, names: tuple[str, ...], as_json: bool) -> None:
@@ -61,7 +61,7 @@ def switch_off(env: Environment, /, names: tuple[str, ...], as_json: bool) -> No
 
 
 @jobs.command("run", epilog=output.example("mnemolog jobs run learn"))
-@click.argument("name")
+@click.argument("name", type=arguments.JOB)
 @output.json_option
 @click.pass_context
 def run_scheduled(context: click.Context, name: str, as_json: bool) -> None:

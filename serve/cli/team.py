@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from serve import formatting
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.formatting import size
 from store.home import tenant as tenants_
@@ -73,7 +73,7 @@ def _print_tenants(settings: Settings, *, as_json: bool) -> None:
 
 
 @tenants.command("create", epilog=output.example("mnemolog tenants create team"))
-@click.argument("name")
+@click.argument("name", type=arguments.TENANT)
 @output.json_option
 @click.pass_obj
 def create_tenant(env: Environment, /, name: str, as_json: bool) -> None:
@@ -93,7 +93,7 @@ def create_tenant(env: Environment, /, name: str, as_json: bool) -> None:
 
 
 @tenants.command("stats", epilog=output.example("mnemolog tenants stats team"))
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=arguments.TENANT)
 @output.json_option
 @click.pass_obj
 def show_tenant_stats(env: Environment, /, name: str | None, as_json: bool) -> None:
@@ -137,7 +137,7 @@ def _silence(rate: float | None) -> str:
     "delete",
     epilog=output.example("mnemolog tenants delete team", "mnemolog tenants delete team --yes"),
 )
-@click.argument("name")
+@click.argument("name", type=arguments.TENANT)
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output.json_option
 @click.pass_obj
@@ -207,7 +207,7 @@ def tokens(context: click.Context, as_json: bool) -> None:
 
 
 @tokens.command("list", epilog=output.example("mnemolog tokens list --tenant team"))
-@click.option("--tenant", help="Only this tenant's.")
+@click.option("--tenant", type=arguments.TENANT, help="Only this tenant's.")
 @output.json_option
 @click.pass_obj
 def list_tokens(env: Environment, /, tenant: str | None, as_json: bool) -> None:
@@ -250,13 +250,15 @@ def _print_tokens(settings: Settings, tenant: str | None, *, as_json: bool) -> N
         "mnemolog tokens create --tenant team --scope read --scope write --name ci --expires 90d"
     ),
 )
-@click.option("--tenant", help="The tenant it opens; default: the default tenant.")
+@click.option(
+    "--tenant", type=arguments.TENANT, help="The tenant it opens; default: the default tenant."
+)
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     required=True,
-    type=click.Choice(SCOPES),
+    type=arguments.Choice(SCOPES),
     help="What it may do; may be repeated. `admin` includes all, and creating tokens.",
 )
 @click.option("--name", default="", help="A name for the token.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from serve.cli import environment, output, processes
+from serve.cli import arguments, environment, output, processes
 from serve.cli.environment import Environment
 from store.home.errors import SourceError
 from store.home.instants import isoformat
@@ -31,7 +31,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SKIPS_SHOWN = 5
 _NOTED_EVERY_S = 10  # where standard error is no terminal
-_project = click.option("--project", help="The project to assign; default: the one in the source.")
+_project = click.option(
+    "--project",
+    type=arguments.NEW_PROJECT,
+    help="The project to assign; default: the one in the source.",
+)
 _build = click.option("--build", "and_build", is_flag=True, help="Build afterwards.")
 
 
@@ -418,11 +422,11 @@ def _count_progress(drafts: "Iterable[Draft]", *, quiet: bool) -> "Iterator[Draf
 @click.option(
     "--all-states", is_flag=True, help="Include archived, superseded and forgotten memories."
 )
-@click.option("--project", help="Only this project.")
+@click.option("--project", type=arguments.PROJECT, help="Only this project.")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["jsonl", "markdown"]),
+    type=arguments.Choice(["jsonl", "markdown"]),
     default="jsonl",
     show_default=True,
     help="jsonl for programs, markdown for people.",

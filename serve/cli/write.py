@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from serve import formatting
-from serve.cli import environment, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.config import Settings
 from store.home.errors import InvalidInput
@@ -41,12 +41,16 @@ _EPILOG = output.example(
 @click.argument("text", required=False)
 @click.option(
     "--kind",
-    type=click.Choice(MEMORY_KINDS),
+    type=arguments.KIND,
     metavar="KIND",
     help=f"The kind; default: fact. One of: {', '.join(MEMORY_KINDS)}.",
 )
 @click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
-@click.option("--project", help="The project; default: that of the working directory.")
+@click.option(
+    "--project",
+    type=arguments.NEW_PROJECT,
+    help="The project; default: that of the working directory.",
+)
 @click.option("--no-project", is_flag=True, help="Store it without a project: recalled everywhere.")
 @click.option("--importance", type=click.FloatRange(0, 1), help="How important it is.")
 @click.option("--ttl", help="When it expires: 90s, 15m, 6h, 30d, 2w.")
@@ -66,7 +70,7 @@ _EPILOG = output.example(
 @click.option("--id", "id_", help="Your own id: repeating it does not add a second memory.")
 @click.option(
     "--trust",
-    type=click.Choice(TRUSTS),
+    type=arguments.Choice(TRUSTS),
     default="user",
     help="Whose words these are; default: user.",
 )
@@ -191,7 +195,7 @@ def _acknowledgement(appended: "Appended") -> dict[str, Any]:
 
 Change = Callable[[EventLog, str, int], Event]
 
-_ids = click.argument("ids", nargs=-1, required=True, metavar="ID...")
+_ids = click.argument("ids", nargs=-1, required=True, metavar="ID...", type=arguments.MEMORY)
 
 
 def _apply(env: Environment, /, ids: tuple[str, ...], as_json: bool, done: str, do: Change) -> None:
@@ -252,8 +256,8 @@ def pin(env: Environment, /, ids: tuple[str, ...], off: bool, as_json: bool) -> 
 
 
 @click.command(epilog=output.example("mnemolog goal 01KA2B3C4D --status done --progress 1"))
-@click.argument("id_", metavar="ID")
-@click.option("--status", type=click.Choice(GOAL_STATUSES), help="Its status.")
+@click.argument("id_", metavar="ID", type=arguments.MEMORY)
+@click.option("--status", type=arguments.Choice(GOAL_STATUSES), help="Its status.")
 @click.option("--progress", type=click.FloatRange(0, 1), help="The share that is done.")
 @click.option(
     "--due", type=click.DateTime(["%Y-%m-%d"]), metavar="DAY", help="When it is due: 2026-12-01."
@@ -283,11 +287,11 @@ def goal(
 
 
 @click.command(epilog=output.example("mnemolog link 01KA2B3C4D 01KA7XYZAB --relation cause"))
-@click.argument("id_", metavar="ID")
-@click.argument("target", metavar="TARGET")
+@click.argument("id_", metavar="ID", type=arguments.MEMORY)
+@click.argument("target", metavar="TARGET", type=arguments.MEMORY)
 @click.option(
     "--relation",
-    type=click.Choice(RELATIONS),
+    type=arguments.Choice(RELATIONS),
     required=True,
     help="TARGET's role for ID: its cause, its support, in conflict with it, derived from it.",
 )
@@ -304,7 +308,7 @@ def link(env: Environment, /, id_: str, target: str, relation: Relation, as_json
 
 @click.command(epilog=output.example("mnemolog supersede 01KA2B3C4D --by 01KA7XYZAB"))
 @_ids
-@click.option("--by", required=True, metavar="ID", help="The replacement.")
+@click.option("--by", required=True, type=arguments.MEMORY, metavar="ID", help="The replacement.")
 @click.option("--reason", help="The reason, kept in the log.")
 @output.json_option
 @click.pass_obj

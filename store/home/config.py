@@ -10,17 +10,18 @@ in every folder from the repository's root down, the nearer one wins.
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
 from store.home import projects
-from store.home.errors import ConfigError
+from store.home.errors import ConfigError, did_you_mean
 from store.home.files import replace_file
 
 DEFAULT_TENANT = "default"
@@ -254,8 +255,9 @@ def change_choices(choices: Choices, changes: Mapping[str, str]) -> Choices:
     `profiles.wal.recency` names a key of a table.
     """
     if unknown := sorted({key.partition(".")[0] for key in changes} - _names() - REMOVED.keys()):
+        hint = did_you_mean(unknown[0], _names())
         raise ConfigError(
-            f"unknown setting {', '.join(unknown)}: choose from {', '.join(sorted(_names()))}"
+            f"unknown setting {', '.join(unknown)}:{hint} choose from {', '.join(sorted(_names()))}"
         )
     values: dict[str, Any] = msgspec.to_builtins(choices)
     for key, value in changes.items():
@@ -269,7 +271,7 @@ def change_choices(choices: Choices, changes: Mapping[str, str]) -> Choices:
     try:
         return _convert(values)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{', '.join(changes)}: {error}") from error
+        raise ConfigError(_fault("--set", values, str(error))) from error
 
 
 def _names() -> frozenset[str]:
@@ -408,7 +410,51 @@ def _check(name: str, values: Mapping[str, Any]) -> None:
     try:
         _convert(values)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{name}: {error}") from error
+        raise ConfigError(_fault(name, values, str(error))) from error
+
+
+_KINDS_OF_VALUE = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "a text",
+    "array": "a list",
+    "object": "a table",
+}
+
+
+def _fault(where: str, values: Mapping[str, Any], said: str) -> str:
+    """Return what msgspec said of settings in the words of who wrote them: a variable's name, or a
+    file's and the setting in it, then its value and what to write instead.
+    """
+    said, _, path = said.rstrip("`").partition(" - at `$")
+    place = path.removeprefix(".")
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*?)`?", said):
+        table: Any = getattr(Choices(), place, None) if place else Choices()
+        hint = did_you_mean(unknown[1], getattr(table, "__struct_fields__", ()))
+        return f"{where}: unknown setting `{'.'.join(filter(None, (place, unknown[1])))}`.{hint}"
+    value: Any = values
+    for key in place.split("."):
+        value = value.get(key, value) if isinstance(value, Mapping) else value
+    cure = re.sub(
+        r"^Expected `(\w+)[^`]*`(, got .*)?",
+        lambda found: f"use {_KINDS_OF_VALUE.get(found[1], found[1])}",
+        said,
+    )
+    type_ = Choices.__annotations__.get(place)
+    known = [
+        word
+        for one in (type_, *get_args(type_))
+        if get_origin(one) is Literal
+        for word in get_args(one)
+    ]
+    if known and isinstance(value, str):
+        cure = f"use one of {', '.join(known)}.{did_you_mean(value, known)}"
+    if where == "environment":
+        cure = "a table is set in config.toml" if "a table" in cure else cure
+        return f"MNEMOLOG_{place.upper()} is {value!r}: {cure}"
+    is_value = "" if isinstance(value, Mapping) else f" is {value!r}"
+    return f"{where}: `{place}`{is_value}: {cure}"
 
 
 def keep(home: Path, name: str, value: str) -> Path:
@@ -425,7 +471,7 @@ def keep(home: Path, name: str, value: str) -> Path:
         document[name] = value
         replace_file(path.resolve(), tomlkit.dumps(document).encode())
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(_fault(str(path), {name: value}, str(error))) from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error.strerror})") from error
     return path
@@ -503,11 +549,13 @@ def _with_kinds(name: str, values: dict[str, Any]) -> dict[str, Any]:
     if isinstance(said, bool):
         return values | {"record": list(RECORD_KINDS) if said else []}
     known = ", ".join(RECORD_KINDS)
+    where = "MNEMOLOG_RECORD" if name == "environment" else f"{name}: `record`"
     if not isinstance(said, list):
-        raise ConfigError(f"{name}: `record` is {said!r}: use true, false, or a list of {known}")
+        raise ConfigError(f"{where} is {said!r}: use true, false, or a list of {known}")
     if unknown := [one for one in said if one not in RECORD_KINDS]:
+        hint = did_you_mean(str(unknown[0]), RECORD_KINDS)
         raise ConfigError(
-            f"{name}: `record` has no kind {unknown[0]!r}: use {known}, or false for nothing"
+            f"{where} has no kind {unknown[0]!r}: use {known}, or false for nothing.{hint}"
         )
     return values
 

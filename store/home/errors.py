@@ -165,12 +165,15 @@ class SourceError(MnemologError):
 # A message about a word that is none of a few known ones
 
 
-def closest(given: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """Return the known words that `given` may be a typing error of, best first, at most `most`."""
+def closest(given: str, known: Iterable[str], most: int = 1, alike: float = 0.6) -> list[str]:
+    """Return the known words that `given` may be a typing error of, best first, at most `most`.
+
+    `alike` is the least ratio of difflib, from 0 to 1.
+    """
     from difflib import get_close_matches  # 5 ms, which only an error costs
 
     by_name = {name.casefold(): name for name in known}
-    return [by_name[name] for name in get_close_matches(given.casefold(), by_name, most)]
+    return [by_name[name] for name in get_close_matches(given.casefold(), by_name, most, alike)]
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

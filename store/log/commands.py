@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import structs
 
-from store.home.errors import Conflict, InvalidInput, JunkText, NotFound
+from store.home.errors import Conflict, InvalidInput, JunkText, NotFound, closest
 from store.home.instants import EARLIEST, LATEST, micros, new_id
 from store.home.projects import check_project
 from store.log.checks import erasure_message
@@ -58,6 +58,7 @@ _PLACEHOLDERS = frozenset(
     "todo tbd n/a na none null undefined test testing asdf foo bar placeholder lorem ipsum "
     "hello hi ok okay yes no thanks done xxx ... - example string text content memory".split()
 )
+_LEAST_TYPED = 4  # letters of an id that may hold a typing error
 _REPEATED = re.compile(r"(.)\1*", re.DOTALL)
 
 
@@ -385,7 +386,7 @@ def resolve(log: EventLog, prefix: str) -> str:
 
     Raise NotFound where none does, InvalidInput where several do.
     """
-    return _only_match(prefix, log.ids_with_prefix(prefix) if prefix else [], "memory", "list")
+    return _only_match(log, prefix, ("recorded", "prompted"), "memory", "list")
 
 
 def resolve_rated(log: EventLog, prefix: str) -> str:
@@ -393,10 +394,8 @@ def resolve_rated(log: EventLog, prefix: str) -> str:
 
     Raise NotFound where none does, InvalidInput where several do.
     """
-    found = (
-        log.ids_with_prefix(prefix, kinds=("recorded", "prompted", "recalled")) if prefix else []
-    )
-    return _only_match(prefix, found, "memory or recall", "pending")
+    kinds = ("recorded", "prompted", "recalled")
+    return _only_match(log, prefix, kinds, "memory or recall", "pending")
 
 
 def resolve_event(log: EventLog, prefix: str) -> tuple[str, bool]:
@@ -405,17 +404,34 @@ def resolve_event(log: EventLog, prefix: str) -> tuple[str, bool]:
 
     Raise NotFound where none does, InvalidInput where several do.
     """
-    memories = log.ids_with_prefix(prefix) if prefix else []
-    found = memories or (log.ids_with_prefix(prefix, kinds=tuple(KINDS)) if prefix else [])
-    return _only_match(prefix, found, "memory or event", "list"), bool(memories)
+    is_memory = bool(prefix and log.ids_with_prefix(prefix, 1))
+    kinds = ("recorded", "prompted") if is_memory else tuple(KINDS)
+    return _only_match(log, prefix, kinds, "memory or event", "list"), is_memory
 
 
-def _only_match(prefix: str, found: Sequence[str], what: str, command: str) -> str:
+def _only_match(log: EventLog, prefix: str, kinds: Sequence[str], what: str, command: str) -> str:
+    found = log.ids_with_prefix(prefix, kinds=kinds) if prefix else []
     if prefix in found or len(found) == 1:
         return prefix if prefix in found else found[0]
     if not found:
-        raise NotFound(f"no {what} {prefix!r}: `mnemolog {command}` shows what there is")
+        hint = _near_id(log, prefix, kinds)
+        raise NotFound(f"no {what} {prefix!r}:{hint} `mnemolog {command}` shows what there is")
     raise InvalidInput(f"{prefix!r} could be {', '.join(found)}: give more letters of the id")
+
+
+def _near_id(log: EventLog, prefix: str, kinds: Sequence[str]) -> str:
+    """Return " did you mean ...?" for an id with one wrong letter; "" where none is near.
+
+    Of those that begin as its first half does, or its first third, a few hundred are looked at.
+    """
+    if len(prefix) < _LEAST_TYPED:
+        return ""
+    for part in (2, 3):
+        some = log.ids_with_prefix(prefix[: len(prefix) // part].upper(), 500, kinds)
+        alike = 1 - 1.5 / len(prefix)
+        if near := closest(prefix, (id_[: len(prefix)] for id_ in some), 3, alike):
+            return f" did you mean {' or '.join(near)}?"
+    return ""
 
 
 def _must_know(log: EventLog, id_: str) -> Event:

@@ -15,7 +15,7 @@ from store.log.event_kinds import Body, Recorded
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event, decode
 from store.log.log_file import Row
-from store.log.rows import PUT_AWAY, decode_row
+from store.log.rows import COLUMNS, PUT_AWAY, decode_row
 
 
 class EventLine(NamedTuple):
@@ -270,3 +270,41 @@ def _with_keys(rows: Sequence[Row]) -> list[KeyedFact]:
 
 def _json(texts: Sequence[str]) -> str:
     return msgspec.json.encode(list(texts)).decode()
+
+
+# What a person may name
+
+
+_MOST_LOOKED_AT = 50_000  # events of a kind, the newest
+
+
+def projects(log: EventLog) -> list[str]:
+    """Return the projects of the newest memories, the last used first."""
+    found = log.sql(
+        "SELECT project, max(at) FROM ("
+        "SELECT * FROM (SELECT project, at FROM events WHERE kind = 'recorded' "
+        "ORDER BY at DESC LIMIT ?) UNION ALL "
+        "SELECT * FROM (SELECT project, at FROM events WHERE kind = 'prompted' "
+        "ORDER BY at DESC LIMIT ?)) "
+        "WHERE project IS NOT NULL GROUP BY project ORDER BY max(at) DESC, project",
+        (_MOST_LOOKED_AT, _MOST_LOOKED_AT),
+    )
+    return [project for project, _ in found]
+
+
+def newest_events(log: EventLog, kinds: Sequence[str], prefix: str, most: int) -> list[Event]:
+    """Return up to `most` events of some kinds whose id starts with `prefix`, newest first.
+
+    Only the newest 2,000 of each kind are looked at. Archived ones are left out.
+    """
+    rows = [
+        row
+        for kind in kinds
+        for row in log.sql(
+            f"SELECT {COLUMNS} FROM (SELECT {COLUMNS} FROM events WHERE kind = ? "
+            f"ORDER BY at DESC LIMIT 2000) WHERE id >= ? AND id < ? AND body != '{PUT_AWAY}' "
+            "ORDER BY at DESC LIMIT ?",
+            (kind, prefix, prefix + "\U0010ffff", most),
+        )
+    ]
+    return sorted(map(decode_row, rows), key=lambda one: -one.seq)[:most]

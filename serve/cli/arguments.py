@@ -1,0 +1,195 @@
+"""
+Types of arguments: what Tab completes them with, and the answer to a word that none is.
+
+Completion runs at every Tab: it reads the log and nothing that is slow to import, says nothing and
+never fails.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from serve.cli import environment, output
+from serve.cli.environment import Environment
+from store.home.errors import InvalidInput, MnemologError, closest, did_you_mean
+from store.home.projects import check_project
+from store.log.event_kinds import MEMORY_KINDS, Planned, Proposed, Recalled, Recorded
+
+if TYPE_CHECKING:
+    from store.log.events import Event
+
+MOST_ITEMS = 40  # that Tab offers
+_FAR = 8  # letters of an id, from which all are looked for, not only the newest
+_HELP_WIDTH = 60
+
+# from the environment and the letters typed to values and what each is
+Find = Callable[[Environment, str], Iterable[tuple[str, str]]]
+
+
+class Choice(click.Choice[str]):
+    """One of a few words; a typing error is answered with the word that is near."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            known = list(map(str, self.choices))
+            hint = did_you_mean(str(value), known)
+            self.fail(f"{value!r} is unknown.{hint} Choose from {', '.join(known)}.", param, ctx)
+
+
+KIND = Choice(MEMORY_KINDS)
+
+
+class Named(click.ParamType[str]):
+    """A name or id, taken as it is typed, that Tab completes."""
+
+    def __init__(self, name: str, find: Find) -> None:
+        self.name = name
+        self._find = find
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        given = ctx.find_root().params
+        env = Environment(given.get("home"), given.get("tenant"))
+        with suppress(MnemologError, OSError):
+            found = islice(self._find(env, incomplete), MOST_ITEMS)
+            return [CompletionItem(value, help=what) for value, what in found]
+        return []
+
+
+class ProjectName(Named):
+    """A project's name. The end of one is enough: `httpx` for github.com/encode/httpx."""
+
+    def __init__(self, *, may_be_new: bool = False) -> None:
+        super().__init__("project", _projects)
+        self._may_be_new = may_be_new
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        given = check_project(output.encodable(value))
+        env = ctx.find_object(Environment) if ctx is not None else None
+        if ctx is None or env is None or ctx.resilient_parsing:
+            return given
+        known: list[str] = []
+        with suppress(MnemologError, OSError):  # the command itself says what is wrong
+            known = known_projects(env)
+        if not known or given in known:
+            return given
+        ends = [one for one in known if _is_end(given, one)]
+        if len(ends) == 1:
+            output.note(f"note: the project is {output.clean(ends[0])}")
+            return ends[0]
+        if ends and sys.stdin.isatty() and sys.stderr.isatty():
+            return str(click.prompt("Which project?", type=Choice(ends), err=True))
+        if ends and not self._may_be_new:
+            raise InvalidInput(f"the project {given!r} could be {', '.join(ends)}: give more of it")
+        if not self._may_be_new:
+            hint = did_you_mean(given, known) or _did_you_mean_end(given, known)
+            output.note(f"note: no memory is of the project {given!r}.{hint}")
+        return given
+
+
+def known_projects(env: Environment) -> list[str]:
+    """Return the projects that memories are of, the last used first; raise NotFound, LogError."""
+    from store.log.log_queries import projects
+
+    with environment.open_log(env.settings_and_fault()[0]) as log:
+        return projects(log)
+
+
+def _is_end(given: str, project: str) -> bool:
+    """Return whether `given` is the last parts of a project's name, or a local one's folder."""
+    folded, whole = given.casefold(), project.casefold()
+    return whole.endswith(f"/{folded}") or whole.partition("@")[0] == folded
+
+
+def _did_you_mean_end(given: str, known: Iterable[str]) -> str:
+    by_end = {one.rpartition("/")[2].partition("@")[0]: one for one in known}
+    return "".join(f" Did you mean {by_end[end]!r}?" for end in closest(given, by_end))
+
+
+# What Tab finds
+
+
+def _projects(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
+    parts = re.compile(rf"(?:^|/){re.escape(typed)}", re.IGNORECASE)
+    return ((one, "") for one in known_projects(env) if parts.search(one))
+
+
+def _tenants(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
+    from store.home.tenant import list_tenants
+
+    found = list_tenants(env.settings_and_fault()[0].home)
+    return ((one.name, "") for one in found if one.name.startswith(typed))
+
+
+def _hosts(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
+    from serve.hosts import HOSTS
+
+    return ((one.name, one.title) for one in HOSTS.values() if one.name.startswith(typed))
+
+
+def _jobs(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
+    from store.plans.job_catalog import ORDER
+
+    return ((one, "") for one in ORDER if one.startswith(typed))
+
+
+def _lessons(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
+    from store.plans import proposals
+
+    with environment.open_log(env.settings_and_fault()[0]) as log:
+        waiting = proposals.every(log, "waiting", "lesson")
+    found = (one for one in waiting if one.id.startswith(typed.upper()))
+    return ((one.id, output.one_line(one.title, _HELP_WIDTH)) for one in found)
+
+
+def _events(*kinds: str) -> Find:
+    """Return what finds events of some kinds: the newest, all once enough letters are typed."""
+
+    def find(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
+        from store.log.log_queries import newest_events
+
+        with environment.open_log(env.settings_and_fault()[0]) as log:
+            if len(typed) < _FAR:
+                found = newest_events(log, kinds, typed.upper(), MOST_ITEMS)
+            else:
+                ids = log.ids_with_prefix(typed.upper(), MOST_ITEMS, kinds)
+                found = [log.events_for(id_)[0] for id_ in ids]
+            yield from ((one.id, _summary(one)) for one in found)
+
+    return find
+
+
+def _summary(event: "Event") -> str:
+    match event.body:
+        case Recorded():
+            text = event.body.content
+        case Planned():
+            text = f"{event.body.job}, {len(event.body.steps)} steps"
+        case Proposed():
+            text = f"{event.body.what}: {event.body.because or ''}"
+        case Recalled():
+            text = f"recall: {event.body.query}"
+        case _:
+            text = event.kind
+    return output.one_line(text, _HELP_WIDTH)
+
+
+PROJECT = ProjectName()  # of a question
+NEW_PROJECT = ProjectName(may_be_new=True)  # of what is written
+TENANT = Named("tenant", _tenants)
+HOST = Named("host", _hosts)
+JOB = Named("job", _jobs)
+MEMORY = Named("id", _events("recorded"))
+RATED = Named("id", _events("recalled", "recorded"))
+PLAN = Named("plan", _events("planned"))
+PROPOSAL = Named("id", _events("proposed"))
+LESSON = Named("id", _lessons)
