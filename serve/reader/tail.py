@@ -153,9 +153,8 @@ class Tail:
 
     def known_share(self, term: str) -> float:
         """Return 1 for a term that a memory holds, else how similar the most similar one is."""
-        return max(
-            self._postings.known_share(term), float(self.posting_list(term)[2].max(initial=0.0))
-        )
+        built, shares = self._postings.known_share(term), self.posting_list(term)[2]
+        return max(built, float(shares.max())) if len(shares) else built
 
     @cached_property
     def sample_coverage(self) -> float:

@@ -188,6 +188,9 @@ def lists_of(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) ->
 
 
 def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tuple[Narrow, ...]:
+    if len(spans) == 1:
+        place, span = spans[0]
+        return (Narrow(place, place, segments[place].postings(span)),)
     groups: list[list[Span]] = []
     size = SHORT
     for place, span in spans:
@@ -363,15 +366,18 @@ class PostingsIndex:
         hashes = np.array([*map(tokenizer.filing_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
         counts = self.frequencies.take(places, mode="clip") * has
-        rare = [terms[at] for at in np.flatnonzero((counts > 1) & (counts <= most)).tolist()]
-        self.look_up(rare)
+        rare = np.flatnonzero((counts > 1) & (counts <= most))
+        held: dict[int, list[npt.NDArray[np.uint32]]] = {number: [] for number in rare.tolist()}
+        for segment in self.segments if len(rare) else ():
+            for number, span, row in segment.find(hashes[rare]):
+                if row is None:  # what is wide in its segment names nothing
+                    held[int(rare[number])].append(segment.documents[span])
         return {
-            term: (
-                known.documents,
-                concatenate_lists([one.listed for one in known.lists.narrow])[0],
+            terms[number]: (
+                int(counts[number]),
+                np.concatenate([np.empty(0, np.uint32), *lists]),
             )
-            for term in rare
-            if (known := self._exact(term)) is not None
+            for number, lists in held.items()
         }
 
     def known_share(self, term: str) -> float:
@@ -383,8 +389,10 @@ class PostingsIndex:
 
     def expands(self, term: str) -> bool:
         """Return whether a term is rare enough to stand for similar ones."""
-        known = self._exact(term)
-        return known is None or known.documents <= max(_LEAST_RARE, _RARE * self.size)
+        return not self._is_common(self._exact(term))
+
+    def _is_common(self, known: _Known | None) -> bool:
+        return known is not None and known.documents > max(_LEAST_RARE, _RARE * self.size)
 
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts, else similar ones'; or empty."""
@@ -403,6 +411,7 @@ class PostingsIndex:
         self.look_up(asked)
         held = np.zeros((len(asked), len(docs)), np.float32)
         wanted = docs.astype(np.uint32)  # as the lists are: they must not be cast
+        ends = self._segment_ends(wanted)
         for row, term in zip(held, asked, strict=True):
             known = self._lookup(term)
             if known is None:
@@ -410,7 +419,7 @@ class PostingsIndex:
             if known.similar is not None:
                 places, is_held = among(known.similar.documents, wanted)
                 row[is_held] = known.similar.shares[places[is_held]]
-            row[self._are_in(known.lists, wanted)] = 1.0
+            row[self._are_in(known.lists, wanted, ends)] = 1.0
         return held
 
     def scores(
@@ -429,6 +438,8 @@ class PostingsIndex:
         They are added to `out` where that is given; it has a place for each row, or more.
         """
         scores = np.zeros(self.rows, np.float32) if out is None else out
+        if not len(self.hashes):
+            return scores
         numbers, gains = np.empty(_CHUNK, np.int64), np.empty(_CHUNK, np.float32)
         wide: dict[int, list[tuple[np.float32, Scores]]] = {}
         repeated = Counter(query)
@@ -458,10 +469,19 @@ class PostingsIndex:
             _add(scores[first : first + len(rows[0][1])], rows, gains)
         return scores
 
-    def _are_in(self, lists: TermLists, docs: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-        """Return which rows, ascending, are in a term's lists, [docs]."""
+    def _segment_ends(self, docs: npt.NDArray[np.uint32]) -> list[int]:
+        """Return where among rows, ascending, those of each segment begin, and where all end."""
+        if len(self.segments) == 1:
+            return [0, len(docs)]
+        starts = np.array([*(one.first for one in self.segments), self.rows], np.uint32)
+        ends: list[int] = docs.searchsorted(starts).tolist()
+        return ends
+
+    def _are_in(
+        self, lists: TermLists, docs: npt.NDArray[np.uint32], ends: Sequence[int]
+    ) -> npt.NDArray[np.bool_]:
+        """Return which rows, ascending, are in a term's lists, [docs]; `ends` as above."""
         found = np.zeros(len(docs), np.bool_)
-        ends = docs.searchsorted([*(one.first for one in self.segments), self.rows]).tolist()
         for first, last, (documents, _) in lists.narrow:
             start, end = ends[first], ends[last + 1]
             if start < end:
@@ -479,9 +499,13 @@ class PostingsIndex:
             self._keep(self._lookup_all(unseen))
 
     def _lookup(self, term: str) -> _Known | None:
-        if similar_terms.has_similar(term) and self.expands(term):
-            return self._with_similar(term)
-        return self._exact(term)
+        try:
+            return self._expanded[term]
+        except KeyError:
+            known = self._exact(term)
+        if self._is_common(known) or not similar_terms.has_similar(term):
+            return known
+        return self._with_similar(term)
 
     def _exact(self, term: str) -> _Known | None:
         try:
@@ -497,10 +521,7 @@ class PostingsIndex:
         self._terms.update(found)
 
     def _with_similar(self, term: str) -> _Known | None:
-        try:
-            return self._expanded[term]
-        except KeyError:
-            found = self._expand(term)
+        found = self._expand(term)
         if len(self._expanded) >= _EXPANDED_KEPT:
             self._expanded.clear()
         self._expanded[term] = found
@@ -545,31 +566,43 @@ class PostingsIndex:
             return None
         filed = np.array(hashes, np.uint64)
         places = self.hashes.searchsorted(filed)
-        parts: list[tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32], float]] = []
-        most = max(_LEAST_RARE, _COMMON * self.size)
-        for hash_, place in zip(filed, places, strict=True):
-            if not 0 < self.frequencies[place] <= most:  # 0: only insights hold it
-                continue
-            share = weight = shares[int(hash_)]
-            if exact is not None and exact.idf > 0:
-                weight *= min(1.0, max(0.0, float(self.idfs[place])) / exact.idf)
-            listed, impacts = concatenate_lists(lists_of(self.segments, filed[filed == hash_]))
-            parts.append((listed, impacts * np.float32(weight), share))
-        if not parts:
-            return None
-        documents, where = np.unique(
-            np.concatenate([listed for listed, _, _ in parts]), return_inverse=True
-        )
-        impacts, likeness = np.zeros((2, len(documents)), np.float32)
-        np.maximum.at(impacts, where, np.concatenate([gains for _, gains, _ in parts]))
-        of_each = [np.full(len(listed), share, np.float32) for listed, _, share in parts]
-        np.maximum.at(likeness, where, np.concatenate(of_each))
-        is_new = ~self._are_in(exact.lists if exact else TermLists((), ()), documents)
-        if not is_new.any():
-            return None
         held = self.frequencies[places]
-        memories = int(min(held[(held > 0) & (held <= most)].sum(), max(1, self.size - 1)))
-        return Similar(documents[is_new], impacts[is_new], likeness[is_new], memories)
+        # 0: only insights hold it
+        is_used = (held > 0) & (held <= max(_LEAST_RARE, _COMMON * self.size))
+        filed, places, held = filed[is_used], places[is_used], held[is_used]
+        likeness = np.array([shares[hash_] for hash_ in filed.tolist()])
+        weights = likeness
+        if exact is not None and exact.idf > 0:
+            weights = likeness * np.minimum(1.0, np.maximum(0.0, self.idfs[places]) / exact.idf)
+        listed = [
+            (number, *one.postings(span))
+            for one in self.segments
+            for number, span, _ in one.find(filed)
+        ]
+        if not listed:
+            return None
+        numbers = np.repeat(
+            [number for number, _, _ in listed], [len(documents) for _, documents, _ in listed]
+        )
+        documents = np.concatenate([documents for _, documents, _ in listed])
+        impacts = np.concatenate([impacts for _, _, impacts in listed])
+        impacts *= weights.astype(np.float32)[numbers]
+        of_each = likeness.astype(np.float32)[numbers]
+        if len(filed) > 1:  # a document may hold several: the best counts
+            order = np.argsort(documents, kind="stable")
+            documents = documents[order]
+            firsts = np.flatnonzero(np.concatenate([[True], documents[1:] != documents[:-1]]))
+            documents = documents[firsts]
+            impacts = np.maximum.reduceat(impacts[order], firsts)
+            of_each = np.maximum.reduceat(of_each[order], firsts)
+        if exact is not None:
+            ends = self._segment_ends(documents)
+            is_new = ~self._are_in(exact.lists, documents, ends)
+            documents, impacts, of_each = documents[is_new], impacts[is_new], of_each[is_new]
+        if not len(documents):
+            return None
+        memories = int(min(held.sum(), max(1, self.size - 1)))
+        return Similar(documents, impacts, of_each, memories)
 
 
 def _add(

@@ -23,6 +23,7 @@ MIN_LETTERS = 4
 LEAST = 0.36  # the share of a word that a similar one stands for
 MOST = 6  # words that one stands for
 MOST_WORDS = 64  # of a question, that are joined
+_COUNTED = 3  # times a word's postings that a vocabulary may have, to be counted as a whole
 _BEGIN, _END = "\x02\x02", "\x03"
 _BITS = 21  # of a code point
 
@@ -80,20 +81,35 @@ def similar_places(
     is among them with 1.
     """
     ends = filed.searchsorted(np.concatenate([asked, asked + np.uint64(1)]))
-    spans = sorted(
-        zip(ends[: len(asked)].tolist(), ends[len(asked) :].tolist(), strict=True),
-        key=lambda span: span[1] - span[0],
-    )
-    lists = [terms[start:end] for start, end in spans]
-    # a similar word shares more than a third of them, so it is in one of the shortest lists
-    rare = len(lists) - (len(lists) - 1) // 3
-    found, counts = np.unique(np.concatenate([terms[:0], *lists[:rare]]), return_counts=True)
-    for common in lists[rare:]:
-        if len(common):
-            counts += common[common.searchsorted(found).clip(max=len(common) - 1)] == found
-    shares = (2.0 * counts / (len(asked) + sizes[found])) ** 2
+    lists = [
+        terms[start:end]
+        for start, end in zip(ends[: len(asked)].tolist(), ends[len(asked) :].tolist(), strict=True)
+    ]
+    least = -(-3 * len(lists) // 7)  # of its trigrams, that a similar word shares
+    if len(sizes) <= _COUNTED * sum(map(len, lists)):
+        times = np.bincount(np.concatenate([terms[:0], *lists]), minlength=len(sizes))
+        found = np.flatnonzero(times >= least).astype(np.int32)
+        counts = times[found]
+    else:
+        found, counts = _count_shortest(sorted(lists, key=len), len(lists) - least + 1)
+    shares = (2.0 * counts / (float(len(asked)) + sizes[found])) ** 2
     is_near = shares >= LEAST
     return found[is_near], shares[is_near]
+
+
+def _count_shortest(lists: Sequence[Places], few: int) -> tuple[Places, npt.NDArray[np.int64]]:
+    """Return the terms that are in one of the `few` shortest lists, ascending, and in how many
+    lists each is; the lists come the shortest first.
+    """
+    every = np.sort(np.concatenate([lists[0][:0], *lists[:few]]))
+    is_first = np.ones(len(every), np.bool_)
+    is_first[1:] = every[1:] != every[:-1]
+    firsts = np.flatnonzero(is_first)
+    found, counts = every[firsts], np.diff(firsts, append=len(every))
+    for common in lists[few:]:
+        if len(common):
+            counts += common[common.searchsorted(found).clip(max=len(common) - 1)] == found
+    return found, counts
 
 
 def _trigrams(words: Sequence[str], length: int) -> Codes:
