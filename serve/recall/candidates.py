@@ -23,7 +23,9 @@ import numpy.typing as npt
 from serve.reader.view import View
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
 from serve.recall.scoring import Ranking
+from store.index.postings import among
 from store.index.top_k import top_k
+from store.index.vector_scan import Scan
 
 Scores = npt.NDArray[np.float32]
 Docs = npt.NDArray[np.int64]
@@ -33,6 +35,7 @@ Values = npt.NDArray[np.float64]
 _DAY = 86_400_000_000  # microseconds
 LEAST = 0.025  # below it a vector says nothing
 _ROUNDING = 1e-6  # of a cosine
+_NO_DOCS = np.empty(0, np.int64)
 _KEPT = 4  # arrays; more are lent where more recalls run at once, and not kept
 _free: list[Scores] = []
 
@@ -95,6 +98,8 @@ class Nearness:
         self._scan = vectors.scan(asked) if vectors else None
         self._fresh = view.tail.cosines(asked)
         self._calibration = view.snapshots.calibration
+        # rows, ascending, and their cosines: the best are asked for again
+        self._weighed = _NO_DOCS, np.empty(0, np.float32)
 
     def best(self, mask: Mask, k: int) -> tuple[Docs, Scores]:
         """Return up to `k` documents whose mask is set and that are near, best first; how near."""
@@ -104,6 +109,8 @@ class Nearness:
         cosines, docs = self._fresh[docs], docs + self._rows
         if self._scan is not None:
             built, of_built = self._scan.best(mask[: self._rows], k, above=above)
+            ascending = np.argsort(built)
+            self._weighed = built[ascending], of_built[ascending]
             docs, cosines = np.concatenate([built, docs]), np.concatenate([of_built, cosines])
         near = self._calibration.evidence(cosines)
         order = np.lexsort((-docs, -near))
@@ -115,9 +122,16 @@ class Nearness:
         cosines = np.zeros(len(docs), np.float32)
         built = docs < self._rows
         if self._scan is not None:
-            cosines[built] = self._scan.of(docs[built])
+            cosines[built] = self._of_rows(self._scan, docs[built])
         cosines[~built] = self._fresh[docs[~built] - self._rows]
         return self._calibration.evidence(cosines)
+
+    def _of_rows(self, scan: Scan, rows: Docs) -> Scores:
+        places, is_weighed = among(self._weighed[0], rows)
+        cosines = np.zeros(len(rows), np.float32)
+        cosines[is_weighed] = self._weighed[1][places[is_weighed]]
+        cosines[~is_weighed] = scan.of(rows[~is_weighed])
+        return cosines
 
 
 def bm25_scores(view: View, terms: Sequence[str], scratch: "Scratch") -> Scores:
@@ -168,8 +182,6 @@ class Scratch:
         self._lent.append(array)
         return array[:size]
 
-
-_NO_DOCS = np.empty(0, np.int64)
 
 WINDOW = 200  # candidates of a channel
 INSIGHTS_SEARCHED = 1_024  # the newest: bounds what a question costs

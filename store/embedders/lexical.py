@@ -9,6 +9,7 @@ are exact in 32 bits: in whatever order and by whatever library, a text's vector
 """
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
 from itertools import chain
@@ -102,10 +103,15 @@ def _sums(texts: Sequence[str]) -> Matrix:
     """Return the sum of each text's term vectors by the root of their count, [n, dimension]."""
     numbers_of = _vocabulary.__getitem__
     found = [[*chain.from_iterable(map(numbers_of, one.split()))] for one in texts]
+    if len(found) == 1:  # a query
+        counted = Counter(found[0])
+        terms = np.array([*counted], np.int64)
+        sum_: Matrix = _weights([*counted.values()])[None, :] @ _vocabulary.vectors[terms]
+        return sum_
     sizes = np.fromiter(map(len, found), np.int64, len(found))
     terms = np.fromiter(chain.from_iterable(found), np.int64, int(sizes.sum()))
     row, term, count = _count_pairs(np.repeat(np.arange(len(texts)), sizes), terms)
-    weight = (np.rint(np.sqrt(count) * _COUNT_GRAIN) / _COUNT_GRAIN).astype(np.float32)
+    weight = _weights(count)
     held = np.bincount(row, minlength=len(texts))
     start = np.cumsum(held) - held
     sums = np.zeros((len(texts), LexicalEmbedder.dimension), np.float32)
@@ -118,6 +124,13 @@ def _sums(texts: Sequence[str]) -> Matrix:
         weights = np.where(is_own, weight[at], np.float32(0.0))
         sums[rows] = np.matmul(weights[:, None, :], _vocabulary.vectors[term[at]])[:, 0]
     return sums
+
+
+def _weights(counts: Numbers | Sequence[int]) -> npt.NDArray[np.float32]:
+    """Return the root of how often each term comes, in grains."""
+    roots = np.rint(np.sqrt(np.asarray(counts, np.float64)) * _COUNT_GRAIN)
+    weights: npt.NDArray[np.float32] = (roots / _COUNT_GRAIN).astype(np.float32)
+    return weights
 
 
 def _count_pairs(rows: Numbers, terms: Numbers) -> tuple[Numbers, Numbers, Numbers]:

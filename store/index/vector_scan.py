@@ -164,6 +164,7 @@ Places = npt.NDArray[np.int64]
 
 _UNKNOWN = Calibration()
 _RESCORED = 40  # at least so many are weighed by their halves, and four for each that is wanted
+_ROUGH = 0.01  # by so much a cosine of int8 rows may be wrong
 _FEW = 4_096  # documents: where no more pass, their halves are looked at and nothing else
 # one in so many has signs near enough for a look at its int8 row: of a million memories' vectors,
 # the lexical embedder's, .99 of the nearest ten are among them; of a sentence model's, all
@@ -288,21 +289,28 @@ class Scan:
 
         Of equals the newer one comes first; a cosine is more than `above`.
         """
-        docs = self._candidates(mask, max(_RESCORED, 4 * k))
+        docs, rough = self._candidates(mask, max(_RESCORED, 4 * k))
+        if rough is not None:  # what is surely none of them is not weighed
+            docs = docs[rough >= max([above - _ROUGH, *(rough[k - 1 : k] - 2 * _ROUGH)])]
         cosines = self.of(docs)
         docs, cosines = docs[cosines > above], cosines[cosines > above]
         order = np.lexsort((-docs, -cosines))[:k]
         return docs[order], cosines[order]
 
-    def _candidates(self, mask: Mask | None, count: int) -> Docs:
-        """Return the documents among which the best are: `count`, or all where they are few."""
+    def _candidates(self, mask: Mask | None, count: int) -> tuple[Docs, Floats | None]:
+        """Return the documents among which the best are: `count`, or all where they are few.
+
+        With `count` of them come their rough cosines, and they are best first.
+        """
         passing = len(self.rows) if mask is None else int(np.count_nonzero(mask))
         if mask is not None and passing <= max(count, _FEW):
-            return np.flatnonzero(mask)
+            return np.flatnonzero(mask), None
         if not self.rows.has_signs:
-            return top_k(self.all(), mask, count, above=-np.inf)
+            rough = self.all()
+            docs = top_k(rough, mask, count, above=-np.inf)
+            return docs, rough[docs]
         near = self._nearest_codes(mask, _FEW + passing // _SIGNED + 10 * count)
-        quantized, _ = quantize(self.query[None, :])
+        quantized, scale = quantize(self.query[None, :])
         scores = np.empty(len(near), np.float32)
 
         def score(one: tuple[PartRows, slice, Places]) -> None:
@@ -311,7 +319,8 @@ class Scan:
             np.multiply(dots, part.scale[within], out=scores[some], casting="unsafe")
 
         parallel_scan(score, list(self.rows.split(near)))
-        return near[top_k(scores, None, count, above=-np.inf)]
+        best = top_k(scores, None, count, above=-np.inf)
+        return near[best], scores[best] * scale[0]
 
     def _nearest_codes(self, mask: Mask | None, count: int) -> Docs:
         """Return about `count` documents or more whose signs differ least, ascending."""
