@@ -125,17 +125,27 @@ def gather_evidence(
         docs, scores = _fuse_by_rank(candidates)
         questions = previous_questions(view, docs, candidates.mask)
         near = channels["vector"].of(docs) if "vector" in channels else None
+        held, held_by_question = _term_matches(view, analysis, docs, questions)
     else:
         place, said, by_kind = _by_kind(view, question, analysis, candidates, known, scratch)
+        matches = _term_matches(view, analysis, place.docs, place.question)
         docs, scores, order = weighted_sum(candidates.docs, by_kind, weights)
         if question.mode == "auto":
-            bridges = find_bridges(view, analysis, docs, scores, known, candidates.mask)
+            held = matches[0][:, order]
+            bridges = find_bridges(view, analysis, docs, scores, held, known, candidates.mask)
         if bridges:
             entering = np.setdiff1d([*bridges], candidates.docs)
             if len(entering):
-                candidates = replace(candidates, docs=np.union1d(candidates.docs, entering))
+                at = candidates.docs.searchsorted(entering)
+                candidates = replace(candidates, docs=np.insert(candidates.docs, at, entering))
                 place, said, by_kind = _by_kind(
                     view, question, analysis, candidates, known, scratch
+                )
+                asked = place.question[candidates.docs.searchsorted(entering)]
+                more = _term_matches(view, analysis, entering, asked)
+                matches = (
+                    np.insert(matches[0], at, more[0], axis=1),
+                    np.insert(matches[1], at, more[1], axis=1),
                 )
             by_kind["bridge"] = np.zeros(len(candidates.docs))
             by_kind["bridge"][candidates.docs.searchsorted([*bridges])] = [
@@ -145,9 +155,11 @@ def gather_evidence(
         questions = place.question[order]
         by_kind = {name: values[order] for name, values in by_kind.items()}
         near = said["vector"][order] if "vector" in said else None
+        held, held_by_question = (one[:, order] for one in matches)
     if near is None:
         near = np.zeros(len(docs), np.float32)
-    held, held_by_question = _term_matches(view, analysis, docs, questions)
+    if analysis.wants_removal:
+        held = _join_removals(view, analysis, docs, held)
     places = {doc: place for place, doc in enumerate(docs.tolist())} if bridges else {}
     for doc, (_, first) in bridges.items():
         both = held_by_question[:, places[doc]], held[:, places[first]]
@@ -205,15 +217,21 @@ _PARTLY = (0.2, 0.95)  # of the question's weight
 
 
 def find_bridges(
-    view: View, analysis: Analysis, docs: Docs, scores: Values, known: KnownTerms, mask: Mask
+    view: View,
+    analysis: Analysis,
+    docs: Docs,
+    scores: Values,
+    held: Shares,
+    known: KnownTerms,
+    mask: Mask,
 ) -> dict[int, tuple[float, int]]:
     """Return the documents that the best ones lead on to: their share in [0, 1] and from which.
 
     "Who owns the service that billing depends on" takes two memories: "billing depends on export"
-    answers a part of it and names what the other is about. `docs` and `scores` are best first. A
-    bridge is a rare term of a best document that is no part of the question. Its share is the
-    greater the rarer the term, the fewer other documents the bridges lead to, and the more it holds
-    of what the first leaves open.
+    answers a part of it and names what the other is about. `docs` and `scores` are best first;
+    `held` says how far they hold the question's terms, [terms, docs]. A bridge is a rare term of a
+    best document that is no part of the question. Its share is the greater the rarer the term, the
+    fewer other documents the bridges lead to, and the more it holds of what the first leaves open.
     """
     total, found = float(known.weights.sum()), dict[int, tuple[float, int]]()
     if not len(docs) or total <= 0.0:
@@ -223,29 +241,30 @@ def find_bridges(
     asked = {*terms, *analysis.names}
     rarest = np.log(size / 1.5)
     starts = np.flatnonzero(mask[docs])[:BRIDGE_STARTS]  # insights say what others say
-    docs, scores = docs[starts], scores[starts]
-    held = term_matrix(view, terms, docs)
+    docs, scores, held = docs[starts], scores[starts], held[:, starts]
     for place, first in enumerate(docs.tolist()):
         covered = float(known.weights @ held[:, place]) / total
         if not _PARTLY[0] <= covered <= _PARTLY[1]:
             continue
-        taken = (
+        (start,) = (
             view.snapshots.rows.take([first]) if first < rows else view.tail.take([first - rows])
         )
         rarity: dict[int, float] = {}
-        beside = dict.fromkeys(tokenizer.terms(taken[0].text[:BRIDGE_TEXT])).keys() - asked
-        rare = postings.rare_documents(sorted(beside), BRIDGE_MEMORIES)
-        for term, (count, documents) in rare.items():
-            others = np.concatenate([documents, view.tail.holders(term) + rows]).astype(np.int64)
+        beside = {*tokenizer.terms(start.text[:BRIDGE_TEXT])} - asked
+        for term, (count, others) in postings.rare_documents([*beside], BRIDGE_MEMORIES).items():
             weight = float(np.log(size / (count + 0.5)) / rarest)
-            for doc in others[mask[others] & (others != first)].tolist():
+            for doc in [*others.tolist(), *(view.tail.holders(term) + rows).tolist()]:
                 rarity[doc] = max(rarity.get(doc, 0.0), weight)
-        if not rarity:
-            continue
         ends = np.array(sorted(rarity), np.int64)
+        ends = ends[mask[ends] & (ends != first)]
+        if not len(ends):
+            continue
+        near = float(scores[place] / scores[0]) / np.sqrt(len(ends))
+        if max(map(rarity.__getitem__, ends.tolist())) * near < LEAST_BRIDGE:
+            continue  # whatever they hold
         more = np.maximum(term_matrix(view, terms, ends) - held[:, place, None], 0.0)
         opened = known.weights @ more / (total * (1.0 - covered))
-        fits = float(scores[place] / scores[0]) * (0.6 + 0.4 * opened) / np.sqrt(len(ends))
+        fits = near * (0.6 + 0.4 * opened)
         for doc, fit in zip(ends.tolist(), fits.tolist(), strict=True):
             share = rarity[doc] * fit
             if share >= max(LEAST_BRIDGE, found.get(doc, (0.0, 0))[0]):
@@ -294,20 +313,22 @@ def removal_share(view: View, docs: Docs) -> Shares:
 def _term_matches(
     view: View, analysis: Analysis, docs: Docs, questions: Docs
 ) -> tuple[Shares, Shares]:
-    """Return how far each candidate holds each term, and how far the turn before it that asked.
-
-    Where a removal is asked for, all words for it are one.
-    """
+    """Return how far each document holds each term, and how far the turn before it that asked."""
     terms = analysis.weights
     answers = np.flatnonzero(questions >= 0)
     found = term_matrix(view, terms, np.concatenate([docs, questions[answers]]))
     held = found[:, : len(docs)]
     held_by_question = np.zeros_like(held)
     held_by_question[:, answers] = found[:, len(docs) :]
-    if analysis.wants_removal:
-        asked = [place for place, term in enumerate(terms) if term in GOING_TERMS]
-        held[asked] = np.maximum(held[asked], removal_share(view, docs))
     return held, held_by_question
+
+
+def _join_removals(view: View, analysis: Analysis, docs: Docs, held: Shares) -> Shares:
+    """Return how far documents hold terms, where a removal is asked for: its words are one."""
+    asked = [place for place, term in enumerate(analysis.weights) if term in GOING_TERMS]
+    joined = held.copy()
+    joined[asked] = np.maximum(held[asked], removal_share(view, docs))
+    return joined
 
 
 def known_terms(view: View, analysis: Analysis) -> KnownTerms:
