@@ -90,22 +90,23 @@ def _parts(said: str) -> Iterator[tuple[str, bool]]:
     for unit in _UNIT.finditer(said):
         value = unit[0].lstrip(".:").rstrip(".:/\\-")
         if _IS_VALUE.search(value):
-            yield from _of_words(said[end : unit.start()])
+            for chunk in said[end : unit.start()].split():
+                yield from _of_chunk(chunk)
             yield value.casefold(), True
             end = unit.end()
-    yield from _of_words(said[end:])
+    for chunk in said[end:].split():
+        yield from _of_chunk(chunk)
 
 
-def _of_words(said: str) -> Iterator[tuple[str, bool]]:
-    for chunk in said.split():
-        found = _WORD.search(chunk)
-        word = found[0].casefold().replace("\u2019", "'") if found else ""
-        if word in _NEGATIONS or word.endswith("n't"):
-            yield _NOT, True
-        elif word in _TURNS:
-            yield word, True
-        else:
-            yield from ((term, False) for term in tokenizer.terms(chunk))
+@lru_cache(maxsize=4_096)  # words are Zipfian
+def _of_chunk(chunk: str) -> tuple[tuple[str, bool], ...]:
+    found = _WORD.search(chunk)
+    word = found[0].casefold().replace("\u2019", "'") if found else ""
+    if word in _NEGATIONS or word.endswith("n't"):
+        return ((_NOT, True),)
+    if word in _TURNS:
+        return ((word, True),)
+    return tuple((term, False) for term in tokenizer.terms(chunk))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +119,7 @@ class Comparable:
     beginnings: frozenset[str]  # of its words
     may_be_replaced: bool  # it has a key, or something took its place
     corrected: CorrectedText | None  # None: it is too long to correct another, or no statement
-
-    @property
-    def corrects(self) -> bool:
-        """Whether its text says that another is wrong."""
-        return self.corrected is not None and (
-            self.corrected.is_labelled or bool(self.corrected.denied)
-        )
+    corrects: bool  # its text says that another is wrong
 
 
 def comparable(memory: Memory) -> Comparable:
@@ -134,7 +129,9 @@ def comparable(memory: Memory) -> Comparable:
     may_be_replaced = memory.key is not None or memory.superseded_by is not None
     is_statement = len(said) <= _LONGEST_CORRECTION and memory.kind not in _NO_STATEMENTS
     corrected = _read_correction(said) if is_statement else None
-    return Comparable(memory, said, speaker, _beginnings(said), may_be_replaced, corrected)
+    corrects = corrected is not None and (corrected.is_labelled or bool(corrected.denied))
+    beginnings = _beginnings(said)
+    return Comparable(memory, said, speaker, beginnings, may_be_replaced, corrected, corrects)
 
 
 def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Comparable]:
@@ -143,14 +140,18 @@ def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Compa
     No other is like it: this is cheap to ask, and leaves none in nearly all cases.
     """
     mine, size = one.beginnings, len(one.beginnings)
-    return [
-        other
-        for other in others
-        if 2 * len(mine & other.beginnings) + _SLACK >= max(size, len(other.beginnings))
-        or _is_replaced(one, other)
-        or _may_correct(one, other)
-        or _may_correct(other, one)
-    ]
+    found = []
+    for other in others:
+        theirs = other.beginnings
+        needed, fewer = max(size, len(theirs)) - _SLACK, min(size, len(theirs))
+        if (
+            (2 * fewer >= needed and 2 * len(mine & theirs) >= needed)
+            or ((one.may_be_replaced or other.may_be_replaced) and _is_replaced(one, other))
+            or (one.corrects and _may_correct(one, other))
+            or (other.corrects and _may_correct(other, one))
+        ):
+            found.append(other)
+    return found
 
 
 def likeness(one: Comparable, other: Comparable) -> Likeness | None:

@@ -149,7 +149,7 @@ def _group(
             continue
         others = near_candidates(one, [entry.told for group in groups for entry in group])
         for group in groups if others else ():
-            alike = [likeness(entry.told, one) for entry in group]
+            alike = [likeness(entry.told, one) if entry.told in others else None for entry in group]
             if "same" in alike:
                 group[alike.index("same")].fold(place, one)
                 break

@@ -36,11 +36,21 @@ class RowReader:
     """The rows of a memories table of one chunk, numbered from 0; outside of it IndexError."""
 
     def __init__(self, table: pa.Table) -> None:
-        self._getters = {name: _getter(table.column(name).chunk(0)) for name in COLUMN_NAMES}
-        self._in_order = tuple(self._getters.values())
+        columns = {name: table.column(name).chunk(0) for name in COLUMN_NAMES}
+        self._getters = {name: _getter(column) for name, column in columns.items()}
+        self._held = tuple(  # most columns of most parts hold nothing
+            (place, get)
+            for place, (get, column) in enumerate(
+                zip(self._getters.values(), columns.values(), strict=True)
+            )
+            if column.null_count < len(column)
+        )
 
     def memory(self, row: int) -> Memory:
-        return Memory(*[get(row) for get in self._in_order])
+        values: list[Any] = [None] * len(self._getters)
+        for place, get in self._held:
+            values[place] = get(row)
+        return Memory(*values)
 
     def value(self, row: int, name: str) -> Any:
         return self._getters[name](row)
