@@ -86,7 +86,7 @@ def test_all_sorts_are_one_list_the_newest_first(notes: EventLog):
     assert proposals.every(notes, "accepted") == []
     assert [one.title for one in found] == [
         "Use pnpm",
-        "put away: Redis holds the sessions",
+        "archive: Redis holds the sessions",
         "consolidate: 2 replaced, 1 new, 1 changed",
     ]
 
@@ -166,7 +166,7 @@ def test_two_who_accept_a_draft_at_once_record_one_memory(notes: EventLog, clock
 def test_a_recommendation_of_what_was_erased_is_told_all_the_same(notes: EventLog):
     notes.append([Event("R1", NOW, Proposed(what="archive", draft={}, source_ids=("n2",)), "R1")])
     found = proposals.find(notes, "R1")
-    assert (found.state, found.title) == ("stale", "put away: a memory that was erased")
+    assert (found.state, found.title) == ("stale", "archive: a memory that was erased")
     with pytest.raises(Conflict, match="erased"):
         proposals.accept(notes, "R1", NOW)
 

@@ -138,6 +138,12 @@ def test_several_facts_in_one_may_be_parted_and_taken_back(
     assert build.rebuild(tenant, log, embedder, LATER).digests == before
 
 
+def test_no_rewording_is_proposed_of_an_imported_commit(say, look):
+    say(LIST, source="git")
+    say(LONG, source="git")
+    assert look() == []
+
+
 def test_a_long_text_may_begin_with_what_it_says_and_loses_nothing(log: EventLog, say, look):
     id_ = say(LONG)
     (found,) = look()

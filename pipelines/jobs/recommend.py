@@ -20,6 +20,7 @@ from store.home.config import Settings
 from store.home.errors import InvalidInput
 from store.home.instants import moment
 from store.home.tenant import find_tenant
+from store.importers.git import SOURCE as COMMIT
 from store.index.vector_scan import VectorRows
 from store.log import event_kinds
 from store.log.commands import Draft, limit_tags
@@ -238,7 +239,8 @@ def _merge_candidate(one: Memory, other: Memory, likeness: float) -> Candidate:
 
 # By text: a list of facts can be split, a long text can begin with its first sentences.
 #
-# Accepting one only cuts the memory's own text: no word is added and none is lost.
+# Accepting one only cuts the memory's own text: no word is added and none is lost. A commit is left
+# as its author wrote it.
 
 PARTS, PART_WORDS = 3, 4  # points at least, and words of each, to be facts of their own
 LONG, LEAD = 1_500, 400  # characters of a text that is too long, and of what it may begin with
@@ -255,7 +257,10 @@ def find_unclear(context: Context) -> Iterator[Candidate]:
     memories = [
         one
         for one in context.memories(wanted)
-        if one.job is None and one.key is None and one.superseded_by is None
+        if one.job is None
+        and one.key is None
+        and one.superseded_by is None
+        and one.source != COMMIT
     ]
     for memory in sorted(memories, key=lambda one: (-len(one.content), one.seq)):
         found = _split_list(context, memory) or _shorten(memory)

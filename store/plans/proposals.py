@@ -60,10 +60,10 @@ VERBS = {
 # what a person is shown of a memory that is new
 _TOLD = ("content", "kind", "context", "action", "result", "tags", "key", "value", "importance")
 _TITLES: Mapping[What, str] = {
-    "archive": "put away",
+    "archive": "archive",
     "merge": "merge",
-    "promote": "let weigh more",
-    "reword": "say better",
+    "promote": "raise importance",
+    "reword": "reword",
 }
 
 
