@@ -196,6 +196,68 @@ def test_a_rejected_plan_is_not_applied_and_not_proposed_again(built, memory, cl
     assert plans.new_steps(built.log, found) == []
 
 
+def test_a_plan_is_answered_step_by_step_and_waits_until_all_are(built, memory, clock: Clock):
+    plan = planned(built, merge(built, memory, clock), clock)
+    part = plans.apply(built.log, plan.id, clock(), chosen=[3])
+    assert (part.state, part.applied, part.open) == ("waiting", {3}, (0, 1, 2, 4, 5, 6, 7))
+    assert memory("m02").state == ARCHIVED and memory("m07").state == ACTIVE
+    assert plans.reject(built.log, plan.id, clock(), chosen=[4, 5, 6]).state == "waiting"
+    rest = plans.apply(built.log, plan.id, clock())
+    assert (rest.state, rest.rejected, rest.open) == ("applied", {4, 5, 6}, ())
+    assert memory("m00").state == SUPERSEDED and memory("m07").state == ACTIVE
+    assert {step.subject for step in rest.done} == {"merged", "m00", "m01", "m02", "m19"}
+    assert plans.find(built.log, plan.id) == plans.every(built.log)[0] == rest
+
+
+def test_a_chosen_step_brings_along_what_records_the_memory_it_names(built, memory, clock: Clock):
+    found = merge(built, memory, clock)
+    plan, other = planned(built, found, clock), planned(built, found[:3], clock)
+    assert plans.apply(built.log, plan.id, clock(), chosen=[1]).applied == {0, 1}
+    assert plans.reject(built.log, other.id, clock(), chosen=[0]).rejected == {0, 1, 2}
+
+
+def test_steps_that_were_rejected_alone_are_not_proposed_again(built, memory, clock: Clock):
+    found = merge(built, memory, clock)
+    plan = planned(built, found, clock)
+    plans.reject(built.log, plan.id, clock(), chosen=[3, 6])
+    left = plans.new_steps(built.log, found)
+    assert [step.subject for step in left] == [found[at].subject for at in (0, 1, 2, 4, 5, 7)]
+    assert planned(built, tuple(left), clock).id == plan.id  # they wait there already
+    with pytest.raises(Conflict, match=r"step 4 .* was rejected"):
+        plans.apply(built.log, plan.id, clock(), chosen=[3])
+
+
+def test_undoing_takes_back_all_that_was_applied_and_closes_the_rest(built, memory, clock: Clock):
+    before = built.rebuild().digests["memories"]
+    plan = planned(built, merge(built, memory, clock), clock)
+    plans.apply(built.log, plan.id, clock(), chosen=[3])
+    plans.apply(built.log, plan.id, clock(), chosen=[0, 1])
+    assert plans.undo(built.log, plan.id, clock()).state == "undone"
+    assert built.rebuild().digests["memories"] == before
+    with pytest.raises(Conflict, match="undone"):
+        plans.apply(built.log, plan.id, clock(), chosen=[4])
+
+
+def test_what_changed_since_stops_only_the_steps_that_rest_on_it(built, memory, clock: Clock):
+    plan = planned(built, merge(built, memory, clock), clock)
+    plans.apply(built.log, plan.id, clock(), chosen=[6])
+    commands.forget(built.log, "m02", clock())
+    assert plans.find(built.log, plan.id).because == ("m02 was forgotten since",)
+    with pytest.raises(PlanStale, match="m02"):
+        plans.apply(built.log, plan.id, clock(), chosen=[3, 4])
+    assert plans.apply(built.log, plan.id, clock(), chosen=[4]).applied == {4, 6}
+    commands.forget(built.log, "m07", clock())
+    with pytest.raises(PlanStale, match="m07 was forgotten"):
+        plans.undo(built.log, plan.id, clock())
+
+
+@pytest.mark.parametrize("chosen", [[], [8], [-1]])
+def test_a_step_that_a_plan_has_not_is_refused(built, memory, clock: Clock, chosen: list[int]):
+    plan = planned(built, merge(built, memory, clock), clock)
+    with pytest.raises(InvalidInput, match="among the 8 steps"):
+        plans.apply(built.log, plan.id, clock(), chosen=chosen)
+
+
 def test_an_applied_plan_is_not_rejected(built, memory, clock: Clock):
     plan = planned(built, (steps.archive(memory("m02"), "nobody asked for it"),), clock)
     plans.apply(built.log, plan.id, clock())

@@ -8,9 +8,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from serve.app import create_app
+from serve.reports.tenant_statistics import count_open_proposals
 from serve.server.open_tenants import OpenTenants
 from store.home.config import Settings
-from store.home.errors import Conflict, NotFound, PlanStale
+from store.home.errors import Conflict, InvalidInput, NotFound, PlanStale
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Accepted, Made, Planned, Proposed, Revised, Step
@@ -124,6 +125,32 @@ def test_a_yes_is_done_once_and_can_be_taken_back_once(notes: EventLog, waiting:
     assert notes.head() == head
     with pytest.raises(Conflict):
         proposals.accept(notes, waiting, NOW + 5)
+
+
+def test_what_a_job_applied_by_itself_is_not_called_accepted(notes: EventLog):
+    id_ = a_plan(notes)
+    plans.apply(notes, id_, NOW + 1)
+    (found,) = proposals.every(notes, "applied")
+    assert found.id == id_ and proposals.every(notes, "accepted") == []
+    assert {step.answer for step in proposals.steps(found)} == {"applied"}
+    assert proposals.undo(notes, id_, NOW + 2).state == "undone"
+
+
+def test_of_a_plan_some_steps_are_accepted_and_the_rest_waits(notes: EventLog):
+    id_ = a_plan(notes)
+    found = proposals.accept(notes, id_, NOW + 1, [1])
+    assert found.state == "waiting" and count_open_proposals(notes) == 1
+    answers = [step.answer for step in proposals.steps(found)]
+    assert answers == ["accepted", "accepted", "waiting", "waiting"]
+    done = proposals.reject(notes, id_, NOW + 2)
+    assert done.state == "accepted" and count_open_proposals(notes) == 0
+    assert proposals.undo(notes, id_, NOW + 3).state == "undone"
+
+
+def test_only_a_plan_is_answered_step_by_step(notes: EventLog):
+    for id_ in (a_recommendation(notes), a_draft(notes)):
+        with pytest.raises(InvalidInput, match="as a whole"):
+            proposals.accept(notes, id_, NOW + 1, [0])
 
 
 def test_a_no_is_said_once_and_is_the_last_word(notes: EventLog, waiting: str):

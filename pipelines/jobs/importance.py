@@ -309,9 +309,9 @@ class _PastRuns:
         applied = [
             one
             for one in plans.every(log)
-            if one.body.job == "importance" and one.state == "applied"
+            if one.body.job == "importance" and one.applied and one.state != "undone"
         ]
-        done = [step for plan in reversed(applied) for step in plan.body.steps]
+        done = [step for plan in reversed(applied) for step in plan.done]
         return cls(
             passed=log.undone_ids(log.head()).union(*(plan.events for plan in applied)),
             changed=frozenset(step.subject for step in done),

@@ -365,7 +365,8 @@ def _ask_about(log: EventLog, plan: "Plan") -> None:
         if "details".startswith(answer):
             print_plan(log, plan, as_json=False)
         elif "apply".startswith(answer):
-            print_outcome(kept.apply(log, plan.id, environment.now()), as_json=False)
+            applied = kept.apply(log, plan.id, environment.now(), accepted=True)
+            print_outcome(applied, as_json=False)
             return
         elif "leave".startswith(answer):
             return

@@ -330,11 +330,8 @@ def live_counters(log: EventLog, view: View, now: int) -> LiveCounters:
 
 def count_open_proposals(log: EventLog) -> int:
     """Return how much waits for a person's yes or no."""
-    of = log_queries.subjects_by_kind(
-        log, ("planned", "applied", "proposed", "accepted", "rejected")
-    )
-    said = of["applied"] | of["accepted"] | of["rejected"]
-    return len((of["planned"] | of["proposed"]) - said)
+    of = log_queries.subjects_by_kind(log, ("planned", "proposed"))
+    return len((of["planned"] | of["proposed"]) - log_queries.answered_ids(log))
 
 
 # A tenant in a few figures, for its owner

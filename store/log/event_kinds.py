@@ -141,9 +141,12 @@ class Accepted(Body, frozen=True, kw_only=True):
 
 
 class Rejected(Body, frozen=True, kw_only=True):
-    """A person said no to the subject, a proposal."""
+    """A person said no to the subject, a proposal; `steps` are those of a plan, by their place,
+    None all that had no answer.
+    """
 
     reason: str | None = None
+    steps: tuple[int, ...] | None = None
 
 
 # What jobs did: the plans they made, what became of these, and what a model was paid.
@@ -211,9 +214,13 @@ class Planned(Body, frozen=True, kw_only=True):
 
 
 class Applied(Body, frozen=True, kw_only=True):
-    """The subject, a plan, was carried out by these events."""
+    """The subject, a plan, was carried out by these events. `steps` are those they carry out, by
+    their place; None: all that had no answer. `accepted`: a person said yes to it.
+    """
 
     events: tuple[Id, ...]
+    steps: tuple[int, ...] | None = None
+    accepted: bool = False
 
 
 class Undone(Body, frozen=True, kw_only=True):

@@ -149,6 +149,16 @@ def subjects_by_kind(log: EventLog, kinds: Sequence[str]) -> dict[str, frozenset
     return {name: frozenset(of for kind, of in found if kind == name) for name in kinds}
 
 
+def answered_ids(log: EventLog) -> frozenset[str]:
+    """Return the ids of the proposals that were answered; a plan only once all its steps were."""
+    found = log.sql(
+        "SELECT subject FROM events WHERE kind IN ('applied', 'accepted', 'rejected', 'undone') "
+        "AND json_extract(body, '$.steps') IS NULL",
+        (),
+    )
+    return frozenset(row[0] for row in found)
+
+
 def erased_ids(log: EventLog, until: int, after: int = 0) -> frozenset[str]:
     """Return the ids of the memories that were erased with `after` < seq <= `until`."""
     found = log.sql(

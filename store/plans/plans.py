@@ -2,11 +2,12 @@
 Plans: proposed, then applied exactly as they are, or refused where what they rest on has changed;
 and undone.
 
-All events of a plan are written at once, or none. Applied or undone a second time, nothing more
-happens. One that a person rejected is not applied, and its steps are not proposed again.
+A person may answer it step by step; it waits until each step has its answer. All events of an
+answer are written at once, or none. Applied or undone a second time, nothing more happens. Steps
+that a person rejected are not applied, and not proposed again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal
@@ -31,7 +32,8 @@ _HASH = 10  # a ULID's letters from here on are those of its hash
 class Plan:
     """A plan and what became of it. `at` is when it was proposed, microseconds UTC.
 
-    `because` says what has changed since, where it is stale.
+    `because` says what has changed since, where it is stale. `applied` and `rejected` are the steps
+    that have an answer, by their place; `accepted`: a person said yes to some.
     """
 
     id: str
@@ -41,6 +43,20 @@ class Plan:
     project: str | None = None
     events: tuple[str, ...] = ()  # that carried it out
     because: tuple[str, ...] = ()
+    applied: frozenset[int] = frozenset()
+    rejected: frozenset[int] = frozenset()
+    accepted: bool = False
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """The steps without an answer, by their place."""
+        answered = self.applied | self.rejected
+        return tuple(at for at in range(len(self.body.steps)) if at not in answered)
+
+    @property
+    def done(self) -> tuple[Step, ...]:
+        """The steps that were applied, in order; those of a plan that was undone too."""
+        return tuple(self.body.steps[at] for at in sorted(self.applied))
 
 
 def propose(log: EventLog, planned: Planned, now: int, project: str | None = None) -> Plan:
@@ -84,13 +100,18 @@ def _steps_that_fit(steps: Sequence[Step]) -> int:
 
 def every(log: EventLog) -> list[Plan]:
     """Return all plans, the newest first."""
+    return _mark_stale(log, [_plan(events) for events in reversed(_histories(log))])
+
+
+def _histories(log: EventLog) -> list[list[Event]]:
+    """Return what tells of each plan, in the order of the log."""
     told: dict[str, list[Event]] = {}
     for event in log.job_events(("planned", "applied", "undone")):
         told.setdefault(event.subject, []).append(event)
     for event in log.events_between(("rejected",), 0, EVER):
         if event.subject in told:  # else of a recommendation, or of a draft
             told[event.subject].append(event)
-    return _mark_stale(log, [_plan(events) for events in reversed(told.values())])
+    return [sorted(events, key=lambda one: one.seq) for events in told.values()]
 
 
 def newest(log: EventLog) -> list[Plan]:
@@ -110,25 +131,74 @@ def find(log: EventLog, prefix: str) -> Plan:
     raise NotFound(f"no plan {prefix!r}: `mnemolog plans` lists them")
 
 
-def apply(log: EventLog, id_: str, now: int) -> Plan:
-    """Carry a plan out, all of it; return it.
+def apply(
+    log: EventLog,
+    id_: str,
+    now: int,
+    *,
+    chosen: Collection[int] | None = None,
+    accepted: bool = False,
+) -> Plan:
+    """Carry out the steps of a plan that have no answer, or the `chosen` ones; return the plan.
 
-    Raise NotFound, Conflict for one that was undone or rejected, and PlanStale, naming what has
-    changed.
+    A chosen step brings along the steps that record what it names. `accepted`: a person said yes.
+    Raise NotFound, InvalidInput for a step it has not, Conflict for a plan or step that was undone
+    or rejected, and PlanStale, naming what has changed.
     """
     plan = find(log, id_)
-    if plan.state == "applied":
+    if plan.state == "applied" and chosen is None:
         return plan
     if plan.state in ("undone", "rejected"):
         raise Conflict(f"plan {plan.id} was {plan.state}: make another")
-    if plan.state == "stale":
-        raise PlanStale(f"plan {plan.id} is stale: {'; '.join(plan.because)}: make another")
-    events = events_of(plan.body, now)
-    applied = Applied(events=tuple(event.id for event in events))
-    # an id that follows from the plan: of two who apply it at once one is told of a conflict
-    done = Event(derived_id(0, "applied", plan.id), now, applied, plan.id, plan.project)
+    wanted = _with_makers(plan.body, _of_plan(plan, chosen)) if chosen is not None else plan.open
+    if refused := plan.rejected.intersection(wanted):
+        raise Conflict(f"step {min(refused) + 1} of plan {plan.id} was rejected")
+    wanted = tuple(at for at in wanted if at not in plan.applied)
+    if not wanted and plan.body.steps:
+        return plan
+    if because := changes_since(log, [plan.body]).reasons(
+        _cut(plan.body, wanted), set(plan.events)
+    ):
+        raise PlanStale(f"plan {plan.id} is stale: {'; '.join(because)}: make another")
+    events = events_of(_cut(plan.body, wanted), now)
+    applied = Applied(
+        events=tuple(event.id for event in events),
+        steps=None if wanted == plan.open else wanted,
+        accepted=accepted,
+    )
+    # an id that follows from the plan: of two who answer it at once one is told of a conflict
+    so_far = (str(len(plan.applied)),) if plan.applied else ()
+    done = Event(derived_id(0, "applied", plan.id, *so_far), now, applied, plan.id, plan.project)
     log.append([*events, done])
     return find(log, plan.id)
+
+
+def _of_plan(plan: Plan, chosen: Collection[int]) -> tuple[int, ...]:
+    """Return chosen steps in order; raise InvalidInput where there are none, or not in the plan."""
+    found, count = tuple(sorted({*chosen})), len(plan.body.steps)
+    if not found or not 0 <= found[0] <= found[-1] < count:
+        raise InvalidInput(f"choose among the {count} steps of plan {plan.id}")
+    return found
+
+
+def _with_makers(planned: Planned, chosen: Iterable[int]) -> tuple[int, ...]:
+    """Return steps and those that record what they name, in order."""
+    made = {step.subject: at for at, step in enumerate(planned.steps) if step.event == "recorded"}
+    found: set[int] = set()
+    waiting = list(chosen)
+    while waiting:
+        at = waiting.pop()
+        if at not in found:
+            found.add(at)
+            named = step_memory_ids([planned.steps[at]])
+            waiting += [made[id_] for id_ in named if id_ in made]
+    return tuple(sorted(found))
+
+
+def _cut(planned: Planned, places: Iterable[int]) -> Planned:
+    """Return a plan with some of its steps alone."""
+    steps = tuple(planned.steps[at] for at in places)
+    return msgspec.structs.replace(planned, steps=steps)
 
 
 def events_of(planned: Planned, now: int) -> list[Event]:
@@ -137,7 +207,8 @@ def events_of(planned: Planned, now: int) -> list[Event]:
 
 
 def undo(log: EventLog, id_: str, now: int) -> Plan:
-    """Take an applied plan back, so that the memory is what it would be without; return it.
+    """Take back what was applied of a plan, so that the memory is what it would be without; return
+    it. Steps that still waited are closed with it.
 
     Raise NotFound, Conflict for one that was not applied, and PlanStale where somebody changed
     since what it made or changed: that would be lost.
@@ -145,46 +216,71 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
     plan = find(log, id_)
     if plan.state == "undone":
         return plan
-    if plan.state != "applied":
+    if plan.state != "applied" and not plan.applied:
         raise Conflict(f"plan {plan.id} was not applied: there is nothing to undo")
-    own = set(plan.events)
-    if because := changes_since(log, [plan.body]).reasons(plan.body, own):
+    done = _cut(plan.body, sorted(plan.applied))
+    if because := changes_since(log, [done]).reasons(done, set(plan.events), is_undo=True):
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
     undone = Undone(events=plan.events)
     log.append([Event(derived_id(0, "undone", plan.id), now, undone, plan.id, plan.project)])
     return find(log, plan.id)
 
 
-def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Plan:
-    """Say no to a plan: its steps are not proposed again; return it.
+def reject(
+    log: EventLog,
+    id_: str,
+    now: int,
+    reason: str | None = None,
+    *,
+    chosen: Collection[int] | None = None,
+) -> Plan:
+    """Say no to the steps of a plan that have no answer, or to the `chosen` ones: they are not
+    proposed again; return the plan.
 
-    Raise NotFound, and Conflict for one that was applied.
+    Raise NotFound, InvalidInput for a step it has not, and Conflict for what was applied.
     """
     plan = find(log, id_)
     if plan.state in ("applied", "undone"):
         raise Conflict(f"plan {plan.id} was {plan.state}: `mnemolog plans undo` undoes one")
-    if plan.state != "rejected":
-        log.append([Event(new_id(now), now, Rejected(reason=reason), plan.id, plan.project)])
+    wanted = plan.open
+    if chosen is not None:
+        wanted = _with_namers(plan.body, _of_plan(plan, chosen))
+    if done := plan.applied.intersection(wanted):
+        raise Conflict(f"step {min(done) + 1} of plan {plan.id} was applied")
+    wanted = tuple(at for at in wanted if at in plan.open)
+    if plan.state != "rejected" and (wanted or not plan.body.steps):
+        body = Rejected(reason=reason, steps=None if wanted == plan.open else wanted)
+        log.append([Event(new_id(now), now, body, plan.id, plan.project)])
     return find(log, plan.id)
+
+
+def _with_namers(planned: Planned, chosen: Iterable[int]) -> tuple[int, ...]:
+    """Return steps and those that name what they would have recorded, in order."""
+    found = set(chosen)
+    gone = {planned.steps[at].subject for at in found if planned.steps[at].event == "recorded"}
+    for at, step in enumerate(planned.steps):  # a step names only what was recorded before it
+        if at not in found and not gone.isdisjoint(step_memory_ids([step])):
+            found.add(at)
+            gone |= {step.subject} if step.event == "recorded" else set()
+    return tuple(sorted(found))
 
 
 def new_steps(log: EventLog, steps: Sequence[Step]) -> list[Step]:
     """Return the steps but those that a person undid or rejected before, and those that rest on
     such a one.
     """
-    told = log.job_events(("planned", "undone"))
-    gone_plans = {event.subject for event in told if isinstance(event.body, Undone)}
-    gone_plans |= {event.subject for event in log.events_between(("rejected",), 0, EVER)}
-    declined = {
-        _mark(step)
-        for event in told
-        if isinstance(event.body, Planned) and event.id in gone_plans
-        for step in event.body.steps
-    }
+    declined = {_mark(step) for events in _histories(log) for step in _declined(_plan(events))}
     kept = [step for step in steps if _mark(step) not in declined]
     gone = {step.subject for step in steps if step.event == "recorded"}
     gone -= {step.subject for step in kept}
     return [step for step in kept if gone.isdisjoint(step_memory_ids([step]))]
+
+
+def _declined(plan: Plan) -> Iterator[Step]:
+    """Yield the steps that a person rejected; of a plan that was undone all of them."""
+    for at, step in enumerate(plan.body.steps):
+        if plan.state == "undone" or at in plan.rejected:
+            yield step
 
 
 def changes_since_plan(log: EventLog, planned: Planned) -> tuple[str, ...]:
@@ -197,15 +293,18 @@ def _mark(step: Step) -> tuple[str, str, str | None]:
 
 
 def _open_plan(log: EventLog, planned: Planned, project: str | None) -> Plan | None:
-    """Return the plan that a job made of the same steps and that still can be applied."""
+    """Return the plan of a job of which the same steps wait and still can be applied."""
     acts = _acts(planned)
     for event in reversed(log.job_events(("planned",))):
         body = event.body
         assert isinstance(body, Planned)
-        if (body.job, event.project) == (planned.job, project) and _acts(body) == acts:
-            plan = _find(log, event.id)
-            if plan is not None and plan.state == "waiting":
-                return plan
+        if (body.job, event.project) != (planned.job, project) or not {*acts} <= {*_acts(body)}:
+            continue
+        plan = _find(log, event.id)
+        if plan is None or plan.state != "waiting":
+            continue
+        if _acts(_cut(plan.body, plan.open)) == acts:
+            return plan
     return None
 
 
@@ -231,7 +330,8 @@ def _mark_stale(log: EventLog, found: Sequence[Plan]) -> list[Plan]:
     said = changes_since(log, [one.body for one in found if one.state == "waiting"])
     return [
         replace(one, state="stale", because=because)
-        if one.state == "waiting" and (because := said.reasons(one.body))
+        if one.state == "waiting"
+        and (because := said.reasons(_cut(one.body, one.open), set(one.events)))
         else one
         for one in found
     ]
@@ -245,12 +345,24 @@ def _plan(told: Sequence[Event]) -> Plan:
     plan = Plan(first.id, first.at, body, "waiting", first.project)
     for event in told[1:]:
         if isinstance(event.body, Applied):
-            plan = Plan(plan.id, plan.at, body, "applied", plan.project, event.body.events)
+            plan = replace(
+                plan,
+                events=plan.events + event.body.events,
+                applied=plan.applied | _answered(plan, event.body.steps),
+                accepted=plan.accepted or event.body.accepted,
+            )
+        elif isinstance(event.body, Rejected):
+            plan = replace(plan, rejected=plan.rejected | _answered(plan, event.body.steps))
         elif isinstance(event.body, Undone):
-            plan = Plan(plan.id, plan.at, body, "undone", plan.project, plan.events)
-        elif isinstance(event.body, Rejected) and plan.state == "waiting":
-            plan = Plan(plan.id, plan.at, body, "rejected", plan.project)
+            return replace(plan, state="undone")
+        if not plan.open:
+            is_applied = plan.applied or (isinstance(event.body, Applied) and not body.steps)
+            plan = replace(plan, state="applied" if is_applied else "rejected")
     return plan
+
+
+def _answered(plan: Plan, steps: Sequence[int] | None) -> frozenset[int]:
+    return frozenset(plan.open if steps is None else set(steps).intersection(plan.open))
 
 
 def _event(step: Step, now: int) -> Event:

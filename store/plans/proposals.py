@@ -7,11 +7,11 @@ recommendation's own plan is part of it, not another proposal.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from store.home.errors import Conflict, NotFound
+from store.home.errors import Conflict, InvalidInput, NotFound
 from store.log import commands, log_queries
 from store.log.event_kinds import (
     Erased,
@@ -33,14 +33,15 @@ from store.plans.recommendations import Recommendation
 from store.text.excerpt import one_line
 
 Sort = Literal["plan", "recommendation", "lesson"]
-State = Literal["waiting", "stale", "accepted", "rejected", "undone"]
+# applied: by its job alone; or by an older version, which did not keep who said yes
+State = Literal["waiting", "stale", "accepted", "applied", "rejected", "undone"]
 
 _STATES: Mapping[str, State] = {
     "waiting": "waiting",
     "pending": "waiting",
     "stale": "stale",
     "outdated": "stale",
-    "applied": "accepted",
+    "applied": "applied",
     "accepted": "accepted",
     "rejected": "rejected",
     "undone": "undone",
@@ -89,13 +90,15 @@ class Changed:
     other: str | None = None  # the memory that takes its place, or that it is linked to
     relation: str | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    answer: State = "waiting"  # of this step alone
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """`at` is when it was proposed, microseconds UTC; `because` why, `stale_because` what changed
     since. `plan` carried it out, or would; `memory` was recorded for it. `left` steps more wait
-    for the next plan.
+    for the next plan. `applied` and `rejected` are the places in `made` that were answered one by
+    one.
     """
 
     id: str
@@ -113,6 +116,8 @@ class Proposal:
     left: int = 0
     model: str | None = None
     cost_usd: float = 0.0
+    applied: frozenset[int] = frozenset()
+    rejected: frozenset[int] = frozenset()
 
 
 def every(log: EventLog, state: State | None = None, sort: Sort | None = None) -> list[Proposal]:
@@ -138,16 +143,18 @@ def find(log: EventLog, id_: str) -> Proposal:
     raise NotFound(f"no proposal {id_!r}")
 
 
-def accept(log: EventLog, id_: str, now: int) -> Proposal:
-    """Apply a proposal, all of it or none; return it. Repeating it changes nothing.
+def accept(log: EventLog, id_: str, now: int, chosen: Collection[int] | None = None) -> Proposal:
+    """Apply a proposal, all of it or none, or the `chosen` steps of a plan by their place; return
+    it. Repeating it changes nothing.
 
     Raise NotFound, Conflict if it was rejected or undone, PlanStale if what it rests on has
-    changed.
+    changed, InvalidInput where steps are chosen that cannot be.
     """
     found = find(log, id_)
+    _check_choice(found, chosen)
     match found.sort:
         case "plan":
-            plans.apply(log, id_, now)
+            plans.apply(log, id_, now, chosen=chosen, accepted=True)
         case "recommendation":
             recommendations.accept(log, id_, now)
         case "lesson":
@@ -157,13 +164,22 @@ def accept(log: EventLog, id_: str, now: int) -> Proposal:
     return find(log, id_)
 
 
-def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Proposal:
-    """Reject a proposal, so that the same is not proposed again; return it. Repeating it changes
-    nothing. Raise NotFound, and Conflict if it was accepted.
+def reject(
+    log: EventLog,
+    id_: str,
+    now: int,
+    reason: str | None = None,
+    chosen: Collection[int] | None = None,
+) -> Proposal:
+    """Reject a proposal, or the `chosen` steps of a plan, so that the same is not proposed again;
+    return it. Repeating it changes nothing. Raise NotFound, Conflict if it was accepted, and
+    InvalidInput where steps are chosen that cannot be.
     """
-    match find(log, id_).sort:
+    found = find(log, id_)
+    _check_choice(found, chosen)
+    match found.sort:
         case "plan":
-            plans.reject(log, id_, now, reason)
+            plans.reject(log, id_, now, reason, chosen=chosen)
         case "recommendation":
             recommendations.reject(log, id_, now, reason)
         case "lesson":
@@ -171,14 +187,20 @@ def reject(log: EventLog, id_: str, now: int, reason: str | None = None) -> Prop
     return find(log, id_)
 
 
-def undo(log: EventLog, id_: str, now: int) -> Proposal:
-    """Undo an accepted proposal; return it. Repeating it changes nothing.
+def _check_choice(found: Proposal, chosen: Collection[int] | None) -> None:
+    if chosen is not None and found.sort != "plan":
+        raise InvalidInput(f"a {found.sort} is answered as a whole: leave the steps out")
 
-    Raise NotFound, Conflict if it was not accepted, PlanStale if what it made or changed has
+
+def undo(log: EventLog, id_: str, now: int) -> Proposal:
+    """Undo what was accepted of a proposal, or applied by its job; return it. Repeating it changes
+    nothing.
+
+    Raise NotFound, Conflict if nothing of it was accepted, PlanStale if what it made or changed has
     changed since.
     """
     found = find(log, id_)
-    if found.state not in ("accepted", "undone"):
+    if found.state not in ("accepted", "applied", "undone") and not found.applied:
         raise Conflict(f"proposal {id_} was not accepted: there is nothing to undo")
     if found.plan is not None:
         plans.undo(log, found.plan, now)
@@ -214,7 +236,7 @@ def _of_plan(plan: Plan) -> Proposal:
         id=plan.id,
         sort="plan",
         job=body.job,
-        state=_STATES[plan.state],
+        state="accepted" if plan.state == "applied" and plan.accepted else _STATES[plan.state],
         at=plan.at,
         project=plan.project,
         title=f"{body.job}: {_step_counts(body.steps)}",
@@ -225,6 +247,8 @@ def _of_plan(plan: Plan) -> Proposal:
         left=body.left,
         model=body.model,
         cost_usd=body.cost_usd,
+        applied=plan.applied,
+        rejected=plan.rejected,
     )
 
 
@@ -317,7 +341,7 @@ def _ids_forgotten(log: EventLog, ids: Sequence[str]) -> set[str]:
     return {id_ for id_, kind in last.items() if kind != "restored"}
 
 
-def _change_of(step: Step) -> Changed:
+def _change_of(step: Step, answer: State = "waiting") -> Changed:
     """Return a step as what it does to one memory, field by field."""
     text: str | None = step.before.get("content")
     match step.event:
@@ -332,7 +356,8 @@ def _change_of(step: Step) -> Changed:
         case "judged":
             changes = _fields(step, ("verdicts",))
         case "superseded" | "archived" | "staled":
-            changes = (Change("content", text, step.evidence.get("by_says")),)
+            kept = step.evidence.get("by_says", step.evidence.get("kept"))
+            changes = (Change("content", text, kept),)
             text = None
         case "restored":
             text, changes = None, (Change("content", None, text),)
@@ -348,6 +373,7 @@ def _change_of(step: Step) -> Changed:
         other=step.body.get("target") or (None if step.event == "judged" else step.body.get("by")),
         relation=step.body.get("relation"),
         evidence=step.evidence,
+        answer=answer,
     )
 
 
@@ -371,5 +397,13 @@ def _words(found: Changed) -> str | None:
 
 def steps(one: Proposal, start: int = 0, most: int | None = None) -> tuple[Changed, ...]:
     """Return what a yes does, memory by memory, from a step on; up to `most` of them, or all."""
-    end = None if most is None else start + most
-    return tuple(map(_change_of, one.made[start:end]))
+    end = len(one.made) if most is None else min(start + most, len(one.made))
+    return tuple(_change_of(one.made[at], _answer(one, at)) for at in range(start, end))
+
+
+def _answer(one: Proposal, at: int) -> State:
+    if at in one.rejected and one.state != "undone":
+        return "rejected"
+    if at in one.applied and one.state in ("waiting", "stale"):
+        return "accepted"
+    return one.state

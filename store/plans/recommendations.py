@@ -120,7 +120,7 @@ def accept(log: EventLog, prefix: str, now: int) -> Plan:
     if not found.change.steps:
         raise Conflict(f"the memory that {found.id} is about was erased: nothing is done")
     plan = plans.propose(log, plan_of(found), now, found.project)
-    done = plans.apply(log, plan.id, now)
+    done = plans.apply(log, plan.id, now, accepted=True)
     if found.plan is None:
         log.append([Event(new_id(now), now, Accepted(plan=plan.id), found.id, found.project)])
     return done

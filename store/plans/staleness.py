@@ -31,17 +31,20 @@ class Changes:
     """
 
     memories: Mapping[str, Sequence[EventLine]]
-    keys: Sequence[tuple[int, Key]]
+    keys: Sequence[tuple[int, str, Key]]
     held: Mapping[str, Key]
 
-    def reasons(self, plan: Planned, own: Set[str] = frozenset()) -> tuple[str, ...]:
+    def reasons(
+        self, plan: Planned, own: Set[str] = frozenset(), *, is_undo: bool = False
+    ) -> tuple[str, ...]:
         """Return what changed since a plan was made of what it rests on.
 
-        With `own`, the events that carried it out, what changed of its memories since then.
+        `own` are the events that carried it out, or a part of it: of what they changed, what
+        changed since then. An undoing asks for no keys.
         """
-        return tuple(self._changes(plan, own))
+        return tuple(self._changes(plan, own, is_undo))
 
-    def _changes(self, plan: Planned, own: Set[str]) -> Iterator[str]:
+    def _changes(self, plan: Planned, own: Set[str], is_undo: bool) -> Iterator[str]:
         for id_ in dict.fromkeys(step_memory_ids(plan.steps)):
             said = self.memories.get(id_, ())
             begins = max((one.seq for one in said if one.id in own), default=plan.watermark)
@@ -49,10 +52,10 @@ class Changes:
                 if one.seq > begins and one.id not in own:
                     yield f"{id_} was {one.kind} since"
                     break
-        if not own:
+        if not is_undo:
             wanted = _keys(plan, self.held)
-            for seq, (project, key) in self.keys if wanted else ():
-                if seq > plan.watermark and (project, key) in wanted:
+            for seq, id_, (project, key) in self.keys if wanted else ():
+                if seq > plan.watermark and (project, key) in wanted and id_ not in own:
                     yield f"{key} was given a value since"
 
 
@@ -94,14 +97,17 @@ def _keys_held_by(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
     return {one.id: (one.project, one.key) for one in log_queries.facts_with_key(log, ids)}
 
 
-def _of_keys(log: EventLog, after: int, wanted: Set[Key], gone: Set[str]) -> list[tuple[int, Key]]:
-    """Return where a memory became the value of a key, in order."""
+def _of_keys(
+    log: EventLog, after: int, wanted: Set[Key], gone: Set[str]
+) -> list[tuple[int, str, Key]]:
+    """Return where a memory became the value of a key, and by which event, in order."""
     facts = [one for one in log_queries.new_facts_with_key(log, after) if one.id not in gone]
-    found: list[tuple[int, Key | None]] = [(one.seq, (one.project, one.key)) for one in facts]
+    found: list[tuple[int, str, Key | None]]
+    found = [(one.seq, one.id, (one.project, one.key)) for one in facts]
     restorings = [one for one in log_queries.restorings(log, after) if one.id not in gone]
     held = _keys_held_by(log, [one.subject for one in restorings])
-    found += [(one.seq, held.get(one.subject)) for one in restorings]
-    return sorted((seq, key) for seq, key in found if key is not None and key in wanted)
+    found += [(one.seq, one.id, held.get(one.subject)) for one in restorings]
+    return sorted((seq, id_, key) for seq, id_, key in found if key is not None and key in wanted)
 
 
 def _keys(plan: Planned, held: Mapping[str, Key]) -> set[Key]:

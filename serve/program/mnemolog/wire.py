@@ -35,7 +35,7 @@ Relation = Literal["cause", "support", "conflict", "derived"]
 GoalStatus = Literal["open", "done", "dropped", "blocked"]
 Scope = Literal["read", "write", "admin"]
 Category = Literal["plan", "recommendation", "lesson"]  # of proposals
-ProposalState = Literal["waiting", "stale", "accepted", "rejected", "undone"]
+ProposalState = Literal["waiting", "stale", "accepted", "applied", "rejected", "undone"]
 JobState = Literal["queued", "running", "done", "dead"]
 _Maker = Literal[
     "consolidate",
@@ -603,7 +603,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 class Changed(Struct, frozen=True, kw_only=True):
     """What a yes does to one memory. `text` are its words where they stay as they are; `other` is
-    the memory that takes its place, or that it is linked to.
+    the memory that takes its place, or that it is linked to. `answer` is of this step alone.
     """
 
     verb: str
@@ -615,6 +615,7 @@ class Changed(Struct, frozen=True, kw_only=True):
     other: Id | None
     relation: str | None
     evidence: dict[str, Any]
+    answer: OneProposalState = "waiting"
 
 
 class Proposal(ProposalInShort, frozen=True, kw_only=True):
