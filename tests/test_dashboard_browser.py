@@ -93,17 +93,21 @@ def _fill(log: EventLog) -> None:
     for one in drafts:
         commands.record_batch(log, [one], NOW)
     commands.link(log, "t1", "t2", "support", NOW)
-    _propose(log, "twin2", "twin", "the same words")
-    _propose(log, "h1", "h0", f"because {HOSTILE[0]}")
+    _propose(log, *((f"h{number}", "h0", HOSTILE[3]) for number in range(1, len(HOSTILE))))
+    _propose(log, ("twin2", "twin", "the same words"))
+    _propose(log, ("h1", "h0", f"because {HOSTILE[0]}"))
 
 
-def _propose(log: EventLog, gone: str, by: str, why: str) -> None:
+def _propose(log: EventLog, *pairs: tuple[str, str, str]) -> None:
+    """Propose that a memory takes another's place, for each pair, and why."""
     fold = Fold()
     for event in log.effective_events(0, log.head()):
         fold.apply(event)
-    words = fold.rows[by].content
-    step = steps.supersede(fold.rows[gone], by, why, by_says=words)
-    body = Planned(job="consolidate", watermark=log.head(), steps=(step,), looked_at=9)
+    found = tuple(
+        steps.supersede(fold.rows[gone], by, why, by_says=fold.rows[by].content)
+        for gone, by, why in pairs
+    )
+    body = Planned(job="consolidate", watermark=log.head(), steps=found, looked_at=9)
     plans.propose(log, body, NOW)
 
 
@@ -120,7 +124,9 @@ def paths(app: Flask, opened: OpenTenants) -> dict[str, str]:
     for query in ("what is the port", "the deploy note", "zanzibar"):
         assert client.post("/v1/recall", json={"query": query}, headers=bearer).status_code == 200
     opened.get("default").notes.write()
-    waiting = plans.every(opened.get("default").log)[0].id
+    made = plans.every(opened.get("default").log)
+    one = {len(plan.body.steps): plan.id for plan in made if plan.body.steps[0].subject != "h1"}
+    long = {len(plan.body.steps): plan.id for plan in made}
     found = {one.name: f"/t/default/{one.name}" for one in PLACES}
     return found | {
         "search": "/t/default/memories?q=deploy+note",
@@ -128,7 +134,8 @@ def paths(app: Flask, opened: OpenTenants) -> dict[str, str]:
         "memory": "/t/default/memory/h0",
         "replaced memory": "/t/default/memory/k1",
         "edit": "/t/default/memory/h3/edit",
-        "proposal": f"/t/default/proposals/{waiting}",
+        "proposal": f"/t/default/proposals/{one[1]}",
+        "long proposal": f"/t/default/proposals/{long[len(HOSTILE) - 1]}",
         "asked": "/t/default/lab?q=deploy+note",
         "no such page": "/t/default/nothing",
         "no such tenant": "/t/nobody/memories",
@@ -287,14 +294,30 @@ def test_two_settings_are_compared_by_what_comes_back(app, paths):
 
 def test_a_proposal_is_accepted_and_taken_back(app, paths, opened):
     with watched(app) as shown:
-        open_page(shown, paths["proposals"])
-        shown.get_by_role("link", name="consolidate: 1 replaced").last.click()
+        open_page(shown, paths["proposal"])
         shown.get_by_role("button", name="Accept").click()
         shown.get_by_text("Accepted: it is done.").wait_for()
         assert state(opened, "twin2") == "superseded"
         shown.get_by_role("status").get_by_role("button", name="Undo").click()
         shown.get_by_text("Taken back.").wait_for()
         assert state(opened, "twin2") == "active"
+
+
+def test_changes_of_a_proposal_are_chosen_by_keys_and_none_is_lost_from_sight(app, paths, opened):
+    with watched(app) as shown:
+        for size in (DESK, PHONE):
+            shown.set_viewport_size(size)
+            open_page(shown, paths["long proposal"])
+            assert shown.evaluate("document.documentElement.scrollHeight") < 4_000
+        shown.keyboard.press("j")
+        shown.keyboard.press("x")
+        shown.get_by_text("1 chosen").wait_for()
+        shown.get_by_role("button", name="Accept chosen").click()
+        shown.get_by_text("1 change accepted.").wait_for()
+        assert state(opened, "h1") == "superseded"
+        shown.get_by_role("status").get_by_role("button", name="Undo").click()
+        shown.get_by_text("Taken back.").wait_for()
+        assert state(opened, "h1") == "active"
 
 
 def test_a_token_is_made_shown_once_and_revoked(app, paths, opened):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from dashboard_page import Browser, application, browser
 
+from serve.reports.proposal_rendering import differing_words
 from serve.server.open_tenants import OpenTenant, OpenTenants
 from store.embedders.lexical import LexicalEmbedder
 from store.home import failures, tenant, tokens
@@ -16,7 +17,9 @@ from store.log.commands import Draft
 from store.log.event_kinds import Planned, Proposed, Quarantined
 from store.log.events import Event
 from store.maintenance import build
-from store.plans import job_catalog, plans, steps
+from store.memories.memory import Memory
+from store.plans import job_catalog, plans, recommendations, steps
+from store.plans.recommendations import Change
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal
 
@@ -56,11 +59,15 @@ def proposed(opened: OpenTenant) -> str:
     return plans.propose(opened.log, body, NOW).id
 
 
-def state_of(opened: OpenTenant, id_: str) -> str:
+def found_note(opened: OpenTenant, id_: str) -> Memory:
     with opened.reader.view() as view:
         found = view.tail.find(id_)
     assert found is not None
-    return found.state
+    return found
+
+
+def state_of(opened: OpenTenant, id_: str) -> str:
+    return found_note(opened, id_).state
 
 
 def test_a_proposal_is_a_diff_that_is_accepted_and_taken_back(owner, opened):
@@ -68,7 +75,7 @@ def test_a_proposal_is_a_diff_that_is_accepted_and_taken_back(owner, opened):
     page = f"/t/default/proposals/{plan}"
     assert plan in owner.get("/t/default/proposals").text
     shown = owner.get(page).text
-    assert "We deploy on Monday." in shown and "the same words" in shown and "Accept" in shown
+    assert "<del>Monday.</del>" in shown and "the same words" in shown and "Accept" in shown
     done = owner.follow(owner.post(page, answer="accept"))
     assert "Accepted" in done.text and "Undo" in done.text
     assert state_of(opened, "n1") == "superseded"
@@ -99,6 +106,102 @@ def test_an_answer_that_is_none_changes_nothing(owner, opened, word):
     assert owner.post(page, answer=word).status_code == 400
     assert owner.get("/t/default/proposals/nope").status_code == 404
     assert owner.get("/t/default/proposals?state=nope").status_code == 400
+
+
+def several(opened: OpenTenant) -> str:
+    """Propose to put one note in another's place, and to archive a third; return the plan's id."""
+    notes = [found_note(opened, f"n{number}") for number in range(3)]
+    found = (
+        steps.supersede(notes[1], "n0", "the same words"),
+        steps.archive(notes[2], "nobody asks"),
+    )
+    body = Planned(job="consolidate", watermark=opened.log.head(), steps=found, looked_at=3)
+    return plans.propose(opened.log, body, NOW).id
+
+
+def test_both_sides_are_shown_with_the_words_that_differ(owner: Browser, opened: OpenTenant):
+    shown = owner.get(f"{PROPOSALS}/{proposed(opened)}").text
+    assert "We deploy on <del>Monday.</del>" in shown and "We deploy on <ins>Monday</ins>" in shown
+    assert shown.index("Goes") < shown.index("Stays")
+    assert all(f'href="/t/default/memory/{id_}"' in shown for id_ in ("n0", "n1"))
+    assert "stays: We deploy on Monday" in owner.get(PROPOSALS).text
+
+
+def test_a_merge_that_is_recommended_shows_what_stays(owner: Browser, opened: OpenTenant):
+    merge = steps.supersede(found_note(opened, "n1"), "n0", "alike", kept="We deploy on Monday")
+    notes, change = [found_note(opened, "n1")], Change(opened.log.head(), (merge,))
+    event = recommendations.proposal("merge", notes, change, "alike", NOW)
+    id_ = opened.log.append([event])[0].event.id
+    assert "<ins>Monday</ins>" in owner.get(f"{PROPOSALS}/{id_}").text
+    assert "stays: We deploy on Monday" in owner.get(PROPOSALS).text
+
+
+def test_a_plan_is_answered_change_by_change(owner: Browser, opened: OpenTenant):
+    page = f"{PROPOSALS}/{several(opened)}"
+    assert owner.get(page).text.count('name="step"') == 2
+    done = owner.follow(owner.post(page, answer="accept", of="chosen", step="1"))
+    assert "1 change accepted" in done.text and "1 of 2" in done.text
+    assert (state_of(opened, "n1"), state_of(opened, "n2")) == ("active", "archived")
+    assert "1 answered" in owner.get(PROPOSALS).text
+    owner.follow(owner.post(page, answer="reject", of="chosen", step="0"))
+    assert "accepted" in owner.get(page).text and state_of(opened, "n1") == "active"
+    owner.follow(owner.post(page, answer="undo"))
+    assert state_of(opened, "n2") == "active"
+    for step in ("7", "x", ""):
+        assert owner.post(page, answer="accept", of="chosen", step=step).status_code in (400, 409)
+
+
+def test_of_a_stale_plan_the_changes_that_still_hold_can_be_chosen(
+    owner: Browser, opened: OpenTenant
+):
+    page = f"{PROPOSALS}/{several(opened)}"
+    commands.forget(opened.log, "n1", NOW)
+    shown = owner.get(page).text
+    assert "Can no longer be applied: n1 was forgotten since" in shown
+    assert shown.count('name="step"') == 1 and "Accept all<" not in shown
+    owner.follow(owner.post(page, answer="accept", of="chosen", step="1"))
+    assert state_of(opened, "n2") == "archived"
+    assert owner.post(page, answer="accept", of="chosen", step="0").status_code == 409
+
+
+def test_many_are_answered_at_once_and_what_cannot_be_is_said(owner: Browser, opened: OpenTenant):
+    one, other = proposed(opened), several(opened)
+    commands.forget(opened.log, "n2", NOW)
+    done = owner.follow(owner.post(PROPOSALS, answer="accept", id=[one, other]))
+    assert (
+        "1 proposal accepted. 1 left as they were" in done.text and "n2 was forgotten" in done.text
+    )
+    assert state_of(opened, "n1") == "superseded"
+    undone = owner.follow(owner.post(PROPOSALS, answer="undo", id=one))
+    assert "1 proposal taken back" in undone.text and state_of(opened, "n1") == "active"
+    assert owner.post(PROPOSALS, answer="accept").status_code == 400
+
+
+def test_what_a_job_applied_by_itself_says_so(owner: Browser, opened: OpenTenant):
+    plan = proposed(opened)
+    plans.apply(opened.log, plan, NOW)
+    assert plan in owner.get(f"{PROPOSALS}?state=applied").text
+    assert plan not in owner.get(f"{PROPOSALS}?state=accepted").text
+    shown = owner.get(f"{PROPOSALS}/{plan}").text
+    assert "Nobody accepted this" in shown and "Undo" in shown
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "marked"),
+    [
+        ("a b c", "a x c", (["b"], ["x"])),
+        ("a b", "a b", ([], [])),
+        ("", "a", ([], ["a"])),
+        ("one two three", "four five six", ([], [])),  # nothing in common: no marks
+        ("a " * 300, "a " * 301, ([], [])),  # one word very often
+    ],
+)
+def test_the_words_that_differ_are_found_and_no_text_is_lost(
+    before: str, after: str, marked: tuple[list[str], list[str]]
+):
+    found = differing_words(before, after)
+    assert tuple([one.text for one in side if one.differs] for side in found) == marked
+    assert tuple("".join(one.text for one in side) for side in found) == (before, after)
 
 
 def test_what_a_job_says_of_a_hostile_memory_is_harmless(owner, opened):
@@ -214,18 +317,18 @@ def test_a_long_plan_is_shown_part_by_part(owner: Browser, opened: OpenTenant):
     many = tuple(steps.archive(note, f"reason {number}") for number in range(150))
     body = Planned(job="archive", watermark=opened.log.head(), steps=many)
     page = f"/t/default/proposals/{plans.propose(opened.log, body, NOW).id}"
-    first, rest = owner.get(page).text, owner.get(f"{page}?from=100").text
-    assert "150 changes" in first and "reason 99" in first and "reason 100" not in first
-    assert "reason 99" not in rest and "reason 149" in rest
-    assert f'href="{page}?from=100"' in first and 'rel="next"' not in rest
+    first, rest = owner.get(page).text, owner.get(f"{page}?from=144").text
+    assert "150 changes" in first and "reason 7" in first and "reason 8" not in first
+    assert "reason 143" not in rest and "reason 149" in rest
+    assert f'href="{page}?from=8"' in first and 'rel="next"' not in rest
 
 
 def test_many_proposals_are_shown_part_by_part(owner: Browser, opened: OpenTenant):
     drafts = ({"content": f"Run step {number} first", "kind": "lesson"} for number in range(120))
     bodies = [Proposed(what="lesson", draft=draft) for draft in drafts]
     opened.log.append([Event(f"d{at:03}", NOW, one, f"d{at:03}") for at, one in enumerate(bodies)])
-    first, rest = owner.get(PROPOSALS).text, owner.get(f"{PROPOSALS}?state=waiting&from=100").text
-    assert (first.count("<tr data-row>"), rest.count("<tr data-row>")) == (100, 20)
+    first, rest = owner.get(PROPOSALS).text, owner.get(f"{PROPOSALS}?state=waiting&from=80").text
+    assert (first.count("<tr data-row>"), rest.count("<tr data-row>")) == (40, 40)
     assert 'rel="next"' in first and 'rel="next"' not in rest
 
 

@@ -33,6 +33,7 @@ from serve.dashboard import (
     memory_list_page,
     operations_pages,
     overview_page,
+    proposals_page,
     recall_pages,
     review_pages,
 )
@@ -120,7 +121,7 @@ BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
     graph_page.graph_blueprint,
     review_pages.lessons_blueprint,
     review_pages.goals_blueprint,
-    review_pages.proposals_blueprint,
+    proposals_page.proposals_blueprint,
     operations_pages.jobs_blueprint,
     operations_pages.access_blueprint,
     operations_pages.errors_blueprint,

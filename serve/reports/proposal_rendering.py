@@ -1,6 +1,13 @@
-"""Proposals and plans as JSON, and plans as lines of text: each step as a diff with its reason."""
+"""
+Proposals and plans as JSON, plans as lines of text, each step as a diff with its reason, and the
+words in which two texts differ.
+"""
 
+import difflib
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -132,3 +139,55 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
         "events": list(plan.events),
         **found,
     }
+
+
+# The words in which two texts differ.
+
+MOST_PAIRS = 20_000  # of equal words: comparing takes up to as many steps for each word
+LEAST_ALIKE = 0.25  # of two texts: of less alike ones, all words would be marked
+
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a text, and whether the other text has it not."""
+
+    differs: bool
+    text: str
+
+
+def differing_words(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
+    """Return two texts in pieces, each whole when joined, that tell which words differ.
+
+    Texts with little in common, or with one word very often, come as one piece each, unmarked.
+    """
+    texts = before, after
+    words = [list(_WORD.finditer(text)) for text in texts]
+    left, right = ([found[0] for found in of] for of in words)
+    others = Counter(right)
+    if sum(count * others[word] for word, count in Counter(left).items()) > MOST_PAIRS:
+        return [Piece(False, before)], [Piece(False, after)]
+    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
+    if left and right and matcher.ratio() < LEAST_ALIKE:
+        return [Piece(False, before)], [Piece(False, after)]
+    runs: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag != "equal":
+            runs[0].append((i1, i2))
+            runs[1].append((j1, j2))
+    first, second = (_pieces(*one) for one in zip(texts, words, runs, strict=True))
+    return first, second
+
+
+def _pieces(
+    text: str, words: Sequence[re.Match[str]], runs: Iterable[tuple[int, int]]
+) -> list[Piece]:
+    """Return a text in pieces, those that differ being runs of its words."""
+    found, place = [], 0
+    for start, end in runs:
+        if start < end:
+            first, last = words[start].start(), words[end - 1].end()
+            found += [Piece(False, text[place:first]), Piece(True, text[first:last])]
+            place = last
+    return [one for one in (*found, Piece(False, text[place:])) if one.text]

@@ -1,0 +1,276 @@
+"""
+Proposals: plans, recommendations and drafts of lessons as a list, and each as one can judge it.
+
+A step shows both sides: what goes, and what stays in its place, with the words that differ marked.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from flask import Blueprint, Response, render_template, request
+
+from serve.dashboard.page_context import Site, Undo, back, tenant_url
+from serve.dashboard.rendering import clean, pretty
+from serve.reader.view import View
+from serve.reports.proposal_rendering import Piece, differing_words
+from serve.server.open_tenants import OpenTenant
+from store.home.errors import InvalidInput, MnemologError
+from store.log.event_log import EventLog
+from store.memories.memory import Memory
+from store.plans import proposals
+from store.plans.proposals import Changed, Proposal, State
+from store.plans.staleness import step_memory_ids
+
+LISTED = 40  # proposals of a page
+STEPS_SHOWN = 8  # of a proposal
+MOST = 200  # proposals that are answered at once
+STATES: tuple[State, ...] = get_args(State)
+_ANSWERS: Mapping[str, Callable[[EventLog, str, int], Proposal]] = {
+    "accept": proposals.accept,
+    "reject": proposals.reject,
+    "undo": proposals.undo,
+}
+_SAID = {
+    "accept": "Accepted: it is done.",
+    "reject": "Rejected: it will not be proposed again.",
+    "undo": "Taken back.",
+}
+_DONE = {"accept": "accepted", "reject": "rejected", "undo": "taken back"}
+# what becomes of the memory that a step is about, and what the other one is to it
+_FATES = {
+    "superseded": ("Goes", "Stays"),
+    "archived": ("Goes to the archive", ""),
+    "staled": ("Is no longer current", ""),
+    "restored": ("Is current again", ""),
+    "linked": ("Stays", "Stays, linked"),
+    "recorded": ("", "Is new"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the memories that a step is about: its words, in pieces that differ or not."""
+
+    title: str
+    pieces: Sequence[Piece]
+    id: str | None = None
+    memory: Memory | None = None  # None: not recorded yet, or erased
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A step as the page has it; `place` is that in the plan. `fields` changed beside the text."""
+
+    place: int
+    step: Changed
+    sides: Sequence[Side]
+    fields: Sequence[tuple[str, str, str]]
+    stale: Sequence[str]
+
+    @property
+    def is_open(self) -> bool:
+        return self.step.answer in ("waiting", "stale") and not self.stale
+
+
+def proposals_blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("proposals", __name__)
+
+    @pages.get("/t/<tenant>/proposals")
+    def index(tenant: str) -> str:
+        opened = site.tenant(tenant)
+        wanted, by = request.args.get("state", "waiting"), request.args.get("by", "")
+        if wanted not in (*STATES, "all"):
+            raise InvalidInput(f"unknown state {wanted!r}: choose from {', '.join(STATES)}, all")
+        start, found = max(0, request.args.get("from", 0, int)), proposals.every(opened.log)
+        of_state = [one for one in found if wanted in (one.state, "all")]
+        makers = Counter(map(_maker, of_state))
+        listed = [one for one in of_state if by in ("", _maker(one))]
+        counts = Counter(one.state for one in found)
+        end = start + LISTED
+        return render_template(
+            "proposals.html",
+            wanted=wanted,
+            by=by,
+            makers=[("", f"all ({len(of_state):,})")]
+            + [(name, f"{name} ({count:,})") for name, count in makers.most_common()],
+            tabs=[*((name, counts[name]) for name in STATES), ("all", len(found))],
+            proposals=[(one, _survivor(one)) for one in listed[start:end]],
+            next=_page_url(wanted, by, end) if end < len(listed) else "",
+            first=_page_url(wanted, by, 0) if start else "",
+            said=f"{min(start + 1, len(listed)):,} to {min(end, len(listed)):,} of {len(listed):,}",
+        )
+
+    @pages.post("/t/<tenant>/proposals")
+    def answer_many(tenant: str) -> Response:
+        """Answer each of the chosen proposals; one that cannot be answered so is left as it was."""
+        opened, word = site.tenant(tenant), _word()
+        ids = list(dict.fromkeys(request.form.getlist("id")))
+        if not 0 < len(ids) <= MOST:
+            raise InvalidInput(f"choose 1 to {MOST} proposals")
+        done, failed = [], []
+        for id_ in ids:
+            try:
+                _ANSWERS[word](opened.log, id_, site.clock())
+                done.append(id_)
+            except MnemologError as error:
+                failed.append(str(error))
+        here = tenant_url("proposals.index")
+        fields = (("answer", "undo"), *(("id", id_) for id_ in done), ("back", back(here)))
+        undo = Undo(here, fields) if word == "accept" and done else None
+        said = f"{_count(len(done), 'proposal')} {_DONE[word]}."
+        if failed:
+            said += f" {len(failed):,} left as they were: {'; '.join(failed[:3])}"
+        return site.redirect(back(here), said, "warn" if failed else "ok", undo)
+
+    @pages.get("/t/<tenant>/proposals/<id_>")
+    def show(tenant: str, id_: str) -> str:
+        opened = site.tenant(tenant)
+        one, start = proposals.find(opened.log, id_), max(0, request.args.get("from", 0, int))
+        end, here = start + STEPS_SHOWN, tenant_url("proposals.show", id_=id_)
+        shown = _steps(opened, one, start)
+        return render_template(
+            "proposal.html",
+            one=one,
+            steps=shown,
+            answered=len(one.applied | one.rejected) if one.state in ("waiting", "stale") else 0,
+            chooses=one.sort == "plan" and len(one.made) > 1 and any(of.is_open for of in shown),
+            start=start,
+            next=f"{here}?from={end}" if end < len(one.made) else "",
+            first=here if start else "",
+        )
+
+    @pages.post("/t/<tenant>/proposals/<id_>")
+    def answer(tenant: str, id_: str) -> Response:
+        """Answer a proposal, or the steps of it that were chosen."""
+        opened, word = site.tenant(tenant), _word()
+        chosen: list[int] | None = None
+        if request.form.get("of") == "chosen":
+            chosen = request.form.getlist("step", int)
+        here = tenant_url("proposals.show", id_=id_)
+        if chosen is None:
+            _ANSWERS[word](opened.log, id_, site.clock())
+            said = _SAID[word]
+        elif word == "undo":
+            raise InvalidInput("what was accepted of a plan is undone as a whole")
+        else:
+            if word == "accept":
+                proposals.accept(opened.log, id_, site.clock(), chosen)
+            else:
+                proposals.reject(opened.log, id_, site.clock(), chosen=chosen)
+            said = f"{_count(len({*chosen}), 'change')} {_DONE[word]}."
+        undo = Undo(here, (("answer", "undo"),)) if word == "accept" else None
+        return site.redirect(back(here), said, undo=undo)
+
+    return pages
+
+
+def _word() -> str:
+    word = request.form.get("answer", "")
+    if word not in _ANSWERS:
+        raise InvalidInput(f"answer {', '.join(_ANSWERS)}, not {word!r}")
+    return word
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _maker(one: Proposal) -> str:
+    """Return what a list is filtered by: the job, or the sort of a recommendation or lesson."""
+    return one.title.partition(":")[0] if one.sort == "recommendation" else one.job or one.sort
+
+
+def _survivor(one: Proposal) -> str:
+    """Return the words of the memory that stays where one goes; of others nothing."""
+    (first,) = proposals.steps(one, 0, 1) or (None,)
+    if len(one.made) > 1 or first is None or first.event != "superseded":
+        return ""
+    return str(first.changes[0].after or "")
+
+
+def _page_url(state: str, by: str, start: int) -> str:
+    given = {"state": state, "by": by, "from": start}
+    return tenant_url("proposals.index", **{name: one for name, one in given.items() if one})
+
+
+def _steps(opened: OpenTenant, one: Proposal, start: int) -> list[Shown]:
+    """Return the steps of a page, with the memories as they are now."""
+    steps = proposals.steps(one, start, STEPS_SHOWN)
+    ids = [id_ for step in steps for id_ in (step.subject, step.other) if id_ is not None]
+
+    def find_all(view: View) -> dict[str, Memory]:
+        return {id_: memory for id_ in ids if (memory := view.tail.find(id_)) is not None}
+
+    known = opened.reader.answer(find_all)
+    made = {
+        of.subject: str(of.body.get("content", "")) for of in one.made if of.event == "recorded"
+    }
+    return [
+        Shown(
+            place,
+            step,
+            _sides(step, known, made),
+            _other_fields(step),
+            [
+                reason
+                for reason in one.stale_because
+                if reason.partition(" ")[0] in step_memory_ids([one.made[place]])
+            ],
+        )
+        for place, step in enumerate(steps, start)
+    ]
+
+
+def _sides(step: Changed, known: Mapping[str, Memory], made: Mapping[str, str]) -> list[Side]:
+    """Return the sides of a step, one or two: the memory it is about, and the one that stays."""
+    if step.event not in _FATES:  # fields of one memory: before and after
+        found = [one for one in step.changes if one.field == "content"]
+        if not found:
+            words = [Piece(False, clean(step.text))] if step.text else []
+            return [Side("Memory", words, step.subject, known.get(step.subject))]
+        before, after = differing_words(clean(found[0].before or ""), clean(found[0].after or ""))
+        memory = known.get(step.subject)
+        return [Side("Before", before, step.subject, memory), Side("After", after)]
+    title, beside = _FATES[step.event]
+    texts = {one.field: one for one in step.changes}
+    if step.event == "recorded":
+        said = clean(texts["content"].after or "") if "content" in texts else ""
+        return [Side(beside, [Piece(False, said)], step.subject, known.get(step.subject))]
+    short = step.text or (
+        str(texts["content"].before or texts["content"].after or "") if texts else ""
+    )
+    own = _whole(short, known.get(step.subject))
+    if step.other is None:
+        return [Side(title, [Piece(False, own)], step.subject, known.get(step.subject))]
+    short = str(texts["content"].after or "") if "content" in texts else ""
+    other = clean(made[step.other]) if step.other in made else _whole(short, known.get(step.other))
+    before, after = [Piece(False, own)], [Piece(False, other)]
+    if step.event == "superseded":
+        before, after = differing_words(own, other)
+    return [
+        Side(title, before, step.subject, known.get(step.subject)),
+        Side(beside, after, step.other, known.get(step.other)),
+    ]
+
+
+def _whole(short: str, memory: Memory | None) -> str:
+    """Return a memory's whole text where it still begins as a step has it; else what that has."""
+    if memory is not None and memory.content.startswith(short):
+        return clean(memory.content)
+    return clean(short)
+
+
+def _other_fields(step: Changed) -> list[tuple[str, str, str]]:
+    """Return the fields that change beside the text, before and after, as words."""
+    return [
+        (one.field, _words(one.before), _words(one.after))
+        for one in step.changes
+        if one.field != "content" and not (step.event == "recorded" and one.after in (None, "", []))
+    ]
+
+
+def _words(value: Any) -> str:
+    """Return a field's value as words; nothing where it has none."""
+    return value if isinstance(value, str) else "" if value is None else pretty(value)
