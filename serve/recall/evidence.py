@@ -38,7 +38,7 @@ WEIGHTS = {
     "question": 0.6,  # an answer repeats little of its question
     "before": 0.25,
     "after": 0.1,
-    "session": 0.6,
+    "session": 0.7,
     "session_vector": 1.6,
     "statement": 0.3,  # an answer is seldom a question
     "dated": 0.5,
