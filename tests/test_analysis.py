@@ -99,6 +99,12 @@ def test_the_first_line_of_a_report_counts_for_more_than_what_it_pastes(view: Vi
     assert analysed(view, f"{title}\n").topic == analysed(view, title).topic
 
 
+def test_a_pasted_report_asks_for_no_removal(view: View):
+    assert analysed(view, "Why was the delete command dropped?").wants_removal
+    report = "The delete command fails\n\n  File delete.py, line 3"
+    assert not analysed(view, report).wants_removal
+
+
 def test_a_sentence_model_counts_for_less_where_a_report_is_pasted(view: View):
     def weighed(view: View, text: str) -> float:
         return evidence.evidence_weights(view, analysed(view, text))["vector"]

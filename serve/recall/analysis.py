@@ -211,7 +211,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     topic = _rarest(view, said)
     title = _title(about)
     joined = [term for term in written_as_one if view.tail.has(term)]
-    wants_removal = asks_for_removal(topic, asked)
+    wants_removal = not title and asks_for_removal(topic, asked)  # what is pasted asks nothing
     about_it = [term for term in topic if not (wants_removal and term in GOING_TERMS)]
     names = list((Counter(terms) - Counter(said)).elements())
     index = view.snapshots.entities
