@@ -105,6 +105,20 @@ def test_a_pasted_report_asks_for_no_removal(view: View):
     assert not analysed(view, report).wants_removal
 
 
+@pytest.mark.parametrize(
+    ("question", "topic"),
+    [
+        ("Hangi sunucu yavaş?", {"sunucu", "yava"}),
+        ("¿Cuándo caducan los tokens?", {"caducan", "los", "token"}),
+        ("Где лежат логи?", {"лежат", "лог"}),
+        ("Which server is slow?", {"server", "slow"}),
+        ("Was ist was?", {"ist"}),
+    ],
+)
+def test_words_that_ask_are_no_topic_in_any_language(view: View, question: str, topic: set[str]):
+    assert set(analysed(view, question).weights) == topic
+
+
 def test_a_sentence_model_counts_for_less_where_a_report_is_pasted(view: View):
     def weighed(view: View, text: str) -> float:
         return evidence.evidence_weights(view, analysed(view, text))["vector"]

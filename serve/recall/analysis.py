@@ -22,6 +22,7 @@ from serve.recall.classification import (
     AnswerType,
     TaskMode,
     answer_type,
+    asking_terms,
     asks_for_all,
     asks_for_removal,
     kinds_named,
@@ -201,6 +202,8 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         terms, said = (
             [t for t in tokenizer.terms(text) if t not in dates] for text in (asked, about)
         )
+    if not (asking := asking_terms(spoken)).issuperset(terms):
+        terms, said = ([t for t in some if t not in asking] for some in (terms, said))
     if lists_time:
         said = [term for term in said if kinds_named([term])]
     elif not said:

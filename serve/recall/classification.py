@@ -12,6 +12,7 @@ every other; most questions have none. No model, no download.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from store.text.tokenizer import terms
@@ -141,6 +142,43 @@ _QUESTION_WORDS = {
     language: {word: kind for kind, words in asking.items() for word in words.split()}
     for language, asking in _ASKING.items()
 }
+# What asks in a language: a memory answers a question without repeating it. English words that ask
+# are stop words of all texts.
+_ASKS = {
+    "ar": "أي أية أين كم كيف لماذا ما ماذا متى من هل",
+    "de": "wieso weshalb wodurch womit worin",
+    "el": "γιατί πόσα πόσο πόσοι πότε πού ποια ποιες ποιο ποιοι ποιος πώς τι",
+    "es": "cuál cuáles cuándo cuánto cómo",
+    "fa": "آیا چرا چند چه چگونه چیست کجا کدام کی کیست",
+    "fr": "laquelle lequel lesquelles lesquels",
+    "he": "איזה איזו איך אילו איפה כמה למה מדוע מה מי מתי האם",
+    "hi": "कब कहाँ कहां कितना कितनी कितने किन किस किसका किसकी किसके किसने किसे कैसे कौन क्या क्यों",
+    "it": "che chi come cosa dove perché quale quali quando quanta quante quanti quanto",
+    "ja": "いくつ いつ だれ どう どこ どの どれ どんな なぜ 何",
+    "ko": "누가 누구 무슨 무엇 어느 어디 어떤 어떻게 언제 얼마나 왜",
+    "nl": "hoe hoeveel waar waarin waarmee waarom wanneer wat welk welke wie",
+    "pl": """co czego czemu czyj czym dlaczego gdzie ile jak jaka jaki jakie kiedy kogo komu kto
+        która które który""",
+    "pt": "como onde porquê quais qual quando quanta quantas quanto quantos que quem",
+    "ru": """где зачем как какая какие каким каких какого какое какой какую когда кого кому кто куда
+        откуда почему сколько чего чей чем что""",
+    "sv": "hur när vad var varför vem vems vilka vilken vilket",
+    "th": "กี่ ทำไม ที่ไหน เท่าไร เท่าไหร่ เมื่อไร เมื่อไหร่ ใคร ไหน อย่างไร อะไร",
+    "tr": """hangi kaç kaçıncı kim kime kimin kimler mi mı mu mü nasıl nasıldır ne neden nedir neler
+        nelerdir nerede nereden nerededir nereye neyi niçin niye""",
+    "uk": """де звідки коли кого кому куди навіщо скільки хто чого чий чим чому що як яка яке який
+        які""",
+    "zh": "什么 何时 如何 哪个 哪些 哪里 多少 怎么 为什么 甚麼 哪裡 為什麼",
+}
+
+
+@lru_cache
+def asking_terms(language: str | None) -> frozenset[str]:
+    """Return the terms of the words that ask in a language; none of English."""
+    words = [_ASKS.get(language or "", ""), *_ASKING.get(language or "", {}).values()]
+    return frozenset(terms(" ".join(words))) if language != "en" else frozenset()
+
+
 # what a question word becomes by the word after it; "what build command" has one between
 _AMOUNTS = frozenset("many much often old far big large viele viel oft groß alt hoch".split())
 _TIMES = frozenset("date day time year month week tag datum jahr monat jour date année año".split())
