@@ -14,6 +14,7 @@ from store.log import commands
 from store.log.event_kinds import Prompted, Recalled, Revised, Surfaced
 from store.maintenance.build import rebuild
 
+DAY = 24 * 60 * MINUTE
 ASKED = "which package manager do we use in this repository?"
 
 
@@ -235,6 +236,16 @@ def test_nothing_of_another_project_is_said(session: Session, monkeypatch: pytes
     session.remember("Use pnpm as the package manager here", project="acme/web", id="theirs")
     session.remember("Use npm as the package manager by default", id="ours")
     assert ids(session.ask(ASKED)) == ["ours"]
+
+
+def test_a_recap_of_a_time_tells_what_was_noted_then(session: Session):
+    session.at -= 7 * DAY
+    session.remember("The parser is generated with lark", kind="decision", id="lark")
+    session.remember("The office closes at six", id="office")
+    session.at += 7 * DAY
+    session.remember("The linter is ruff", kind="decision", id="ruff")
+    said = ids(session.ask("what did we decide last week?"))
+    assert said[0] == "lark" and "ruff" not in said
 
 
 def test_what_was_replaced_is_not_said(knows: Session):

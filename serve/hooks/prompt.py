@@ -7,9 +7,9 @@ that names a program or file of the prompt, or what the prompt will make the age
 threshold. What was put before this session's model stays there, so it is repeated only if it
 changed since, or once the session was compacted or cleared.
 
-A prompt that asks what was done, or left open, gets a recap. A time in it ("last week", "on 10
-November") is a filter; its words are no topic. Without a time the recap is what of the record is
-surely on the topic, and the last session.
+A prompt that asks what was done, or left open, gets a recap: what of the record is surely on its
+topic, and the last session. A time in it ("last week", "on 10 November") is a filter, and its words
+are no topic: the recap is then what was noted and the sessions of that time.
 
 Lasting words of the user are recorded at once and ended by what contradicts them
 (`store.agents.prompt_statements`), and the user is notified.
@@ -266,10 +266,13 @@ def recap(
     about = tokenizer.terms(prompt)
     goals = set_goals(view, call.filter)[:GOALS]
     yield from (goal_note(one, call.filter) for one in goals if one.id not in known)
+    on_topic = [one for one in _on_topic(view, call, prompt) if one.id not in own]
     if (when := interval(prompt, call.now, language(prompt))) is not None:
+        for one in on_topic:
+            if one.kind != EPISODE and one.updated_at > known.get(one.id, -1):
+                yield note(one, call.project, about=about, longest=RECAP_TEXT)
         yield from islice(_sessions(view, call, when, own), SESSIONS)
         return
-    on_topic = [one for one in _on_topic(view, call, prompt) if one.id not in own]
     for some in (on_topic, last_session(view, call.filter, own)):
         if some and some[0].updated_at > known.get(some[0].id, -1):
             for one in some[:MOST]:
