@@ -160,6 +160,16 @@ EVIDENCE_LABELS = {
     "personal": "first person",
     "bridge": "second hop",
 }
+# why a candidate of a recall did not come back
+DROPPED_LABELS = {
+    "below_bar": "below the confidence asked for",
+    "below_score": "below the score asked for",
+    "over_top_k": "more than were asked for",
+    "folded": "same as a better hit",
+    "gave_way": "insights shown by their sources instead",
+    "unsure": "too unsure to use",
+    "unsaid": "not injected: too unsure, said before, or over the limit",
+}
 ANSWER_LABELS = {
     "when": "a time",
     "how_long": "how long",

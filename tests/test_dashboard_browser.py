@@ -121,8 +121,12 @@ def paths(app: Flask, opened: OpenTenants) -> dict[str, str]:
     """Every page there is, by name; the recall lab and the search with a question asked."""
     client = app.test_client()
     bearer = HOST | {"Authorization": f"Bearer {TOKEN}"}
-    for query in ("what is the port", "the deploy note", "zanzibar"):
-        assert client.post("/v1/recall", json={"query": query}, headers=bearer).status_code == 200
+    for query in ("what is the port", "zanzibar", "the deploy note"):
+        answer = client.post("/v1/recall", json={"query": query}, headers=bearer)
+        assert answer.status_code == 200
+    recall = answer.json["recall"]
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "prompt": HOSTILE[1]}
+    assert client.post("/v1/hooks/claude-code", json=event, headers=bearer).status_code < 300
     opened.get("default").notes.write()
     made = plans.every(opened.get("default").log)
     one = {len(plan.body.steps): plan.id for plan in made if plan.body.steps[0].subject != "h1"}
@@ -137,6 +141,8 @@ def paths(app: Flask, opened: OpenTenants) -> dict[str, str]:
         "proposal": f"/t/default/proposals/{one[1]}",
         "long proposal": f"/t/default/proposals/{long[len(HOSTILE) - 1]}",
         "asked": "/t/default/lab?q=deploy+note",
+        "session": "/t/default/session?session=s1",
+        "recall": f"/t/default/recall/{recall}",
         "no such page": "/t/default/nothing",
         "no such tenant": "/t/nobody/memories",
     }

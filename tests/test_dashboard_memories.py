@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_page import NOW, Browser, application, browser, fields
+from dashboard_page import HOST, NOW, TOKEN, Browser, application, browser, fields
 from werkzeug.test import TestResponse
 
 from serve.dashboard.forms import FOUND
@@ -161,6 +161,30 @@ def test_what_is_found_comes_without_the_page_for_a_script(owner, remember):
 def test_projects_are_offered_by_name(owner, remember):
     remember("a plain fact", project="acme/web")
     assert '<option value="acme/web">' in owner.get(LIST).text
+
+
+def hook(owner: Browser, prompt: str, session: str) -> None:
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": session, "prompt": prompt}
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    answer = owner.client.post("/v1/hooks/claude-code", json=event, headers=HOST | bearer)
+    assert answer.status_code in (200, 204)
+
+
+def test_recalls_and_sessions_show_what_was_injected(owner, remember, tenants):
+    remember("Never deploy on Friday afternoon", kind="preference")
+    hook(owner, "please deploy the shop this Friday afternoon", "s1")
+    tenants.get("default").notes.write()
+    whole = owner.get("/t/default/recalls").text
+    part = owner.get("/t/default/recalls", **{"Mnemolog-Part": "1"}).text
+    assert "<html" not in part and part.strip() in whole
+    timeline = owner.get("/t/default/session?session=s1").text
+    for page in (part, timeline):
+        assert "1 note injected" in page and "Never deploy on Friday afternoon" in page
+    listed = owner.get("/t/default/sessions").text
+    assert "please deploy the shop" in listed and "/t/default/session?session=s1" in listed
+    assert "No sessions yet" in owner.get("/t/other/sessions").text
+    assert owner.get("/t/other/session?session=s1").status_code == 404
+    assert "Nothing was asked yet" in owner.get("/t/other/recalls").text
 
 
 def test_pages_of_the_list_show_each_memory_once(owner, log):

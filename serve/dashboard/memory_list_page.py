@@ -10,7 +10,7 @@ from typing import Any
 from flask import Blueprint, Response, render_template, request
 
 from serve.api.parameters import decode_cursor, encode_cursor, filter_digest
-from serve.dashboard import changes, memory_page, recall_pages
+from serve.dashboard import changes, memory_page
 from serve.dashboard.changes import DOES, DONE, Does, Done
 from serve.dashboard.forms import FILTER_LABELS, ListForm, read_list_form
 from serve.dashboard.page_context import Site, Undo, back, is_part, tenant_url
@@ -112,7 +112,6 @@ def memories_blueprint(site: Site) -> Blueprint:
         return site.redirect(page, f"taken back: {_memories(count)}")
 
     memory_page.add_memory_pages(pages, site)
-    recall_pages.add_recall_pages(pages, site)
     return pages
 
 

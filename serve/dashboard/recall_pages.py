@@ -2,19 +2,23 @@
 Receipts: what was recalled, what it brought, and how it turned out.
 """
 
+import math
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 from flask import Blueprint, Response, render_template, request
 
 from serve.api.parameters import decode_cursor, encode_cursor, filter_digest
-from serve.dashboard.page_context import Site, tenant_url
+from serve.dashboard.page_context import Site, is_part, tenant_url
 from serve.evaluation import lab as asking
 from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook
-from serve.formatting import ANSWER_LABELS, EVIDENCE_LABELS
+from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, EVIDENCE_LABELS
+from serve.reader.memory_json import visible_json
 from serve.reader.view import View
 from serve.reports.listing import Position
 from serve.reports.receipts import receipt_fields, receipt_summary
+from serve.reports.usefulness import CHARACTERS
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat
@@ -25,18 +29,20 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.receipts import Place, Wanted
 
-SHOWN = 50
+SHOWN = 30
+NOTES = 3  # memories shown of a recall
 LOOKED_AT = 4_000  # receipts of a page: it must be there within 100 ms
 _ASKED = ("memory", "project", "session", "silent", "after")
 _SILENT = {"": None, "silent": True, "told": False}
 VERDICTS = {"helped": 1.0, "harmed": -1.0}
 
 
-def add_recall_pages(pages: Blueprint, site: Site) -> None:
-    """Add the pages of recalls to those of memories."""
+def recalls_blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("recalls", __name__)
 
     @pages.get("/t/<tenant>/recalls")
-    def recalls(tenant: str) -> tuple[str, int]:
+    def index(tenant: str) -> tuple[str, int]:
+        """Show the page, or of it the list to a script that follows it."""
         opened = site.tenant(tenant)
         asked = {name: request.args.get(name, "").strip() for name in _ASKED}
         rows, following, error = [], "", ""
@@ -49,16 +55,24 @@ def add_recall_pages(pages: Blueprint, site: Site) -> None:
         except InvalidInput as wrong:
             error = str(wrong)
         page = render_template(
-            "recalls.html", asked=asked, rows=rows, next=following, error=error, looked=LOOKED_AT
+            "recalls_found.html" if is_part() else "recalls.html",
+            asked=asked,
+            rows=rows,
+            next=following,
+            error=error,
+            looked=LOOKED_AT,
         )
         return page, 400 if error else 200
 
     @pages.get("/t/<tenant>/recall/<id_>")
-    def recall(tenant: str, id_: str) -> str:
+    def show(tenant: str, id_: str) -> str:
         opened = site.tenant(tenant)
         receipt = receipts.find(opened.log, id_)
         found = opened.reader.answer(lambda view: receipt_fields(view, opened.log, receipt))
-        return render_template("recall.html", one=found, at=receipt.at)
+        dropped = [(DROPPED_LABELS.get(name, name), n) for name, n in found["dropped"].items()]
+        return render_template(
+            "recall.html", one=found, at=receipt.at, dropped=dropped, tokens=_tokens(receipt)
+        )
 
     @pages.post("/t/<tenant>/recall/<id_>/rate")
     def rate(tenant: str, id_: str) -> Response:
@@ -68,7 +82,9 @@ def add_recall_pages(pages: Blueprint, site: Site) -> None:
             raise InvalidInput(f"a recall {' or '.join(VERDICTS)}, not {said!r}")
         receipts.find(opened.log, id_)
         commands.rate(opened.log, id_, VERDICTS[said], site.clock())
-        return site.redirect(tenant_url("memories.recall", id_=id_), f"noted that it {said}")
+        return site.redirect(tenant_url("recalls.show", id_=id_), f"noted that it {said}")
+
+    return pages
 
 
 def recalls_of_memory(
@@ -80,14 +96,35 @@ def recalls_of_memory(
 
 
 def receipt_rows(
-    opened: OpenTenant, found: tuple[Event, ...], memory: str | None
+    opened: OpenTenant, found: Sequence[Event], memory: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return receipts as lines of a list; `moment` is microseconds UTC."""
-    return [
-        receipt_summary(opened.log, one, memory) | {"moment": one.at}
-        for one in found
-        if isinstance(one.body, Recalled)
-    ]
+    """Return receipts as lines of a list, with the first memories that each brought.
+
+    `moment` is microseconds UTC; `tokens`, about how many were put before a model, is None where
+    none were.
+    """
+
+    def read(view: View) -> list[dict[str, Any]]:
+        return [
+            receipt_summary(opened.log, one, memory)
+            | {"moment": one.at, "tokens": _tokens(one), "notes": _notes(view, one.body)}
+            for one in found
+            if isinstance(one.body, Recalled)
+        ]
+
+    return opened.reader.answer(read)
+
+
+def _notes(view: View, body: Recalled) -> list[dict[str, Any]]:
+    """Return the first memories that a recall brought, as they are now; not those that are gone."""
+    found = (view.tail.find(hit.id) for hit in body.hits[:NOTES])
+    return [visible_json(one) | {"state": one.state} for one in found if one is not None]
+
+
+def _tokens(receipt: Event) -> int | None:
+    body = receipt.body
+    length = body.characters if isinstance(body, Recalled) else None
+    return math.ceil(length / CHARACTERS) if length else None
 
 
 def _receipt_filter(asked: dict[str, str]) -> Wanted:
@@ -111,7 +148,7 @@ def _after(asked: dict[str, str]) -> Place | None:
 def _cursor(last: Place, asked: dict[str, str]) -> str:
     filters = {name: value for name, value in asked.items() if value and name != "after"}
     after = encode_cursor(Position(*last), _filters_digest(asked))
-    return tenant_url("memories.recalls", **filters, after=after)
+    return tenant_url("recalls.index", **filters, after=after)
 
 
 def _filters_digest(asked: dict[str, str]) -> str:
@@ -162,6 +199,7 @@ def lab_blueprint(site: Site) -> Blueprint:
             kinds=MEMORY_KINDS,
             tiers=TIERS,
             spoken=EVIDENCE_LABELS,
+            dropped=DROPPED_LABELS,
             wants=ANSWER_LABELS,
         )
 

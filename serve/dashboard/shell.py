@@ -36,6 +36,7 @@ from serve.dashboard import (
     proposals_page,
     recall_pages,
     review_pages,
+    session_pages,
 )
 from serve.dashboard.page_context import Site, login_blueprint, tenant_url
 from serve.dashboard.rendering import (
@@ -105,6 +106,8 @@ class Place:
 PLACES = (
     Place("overview", "Overview", "o"),
     Place("memories", "Memories", "m"),
+    Place("recalls", "Recalls", "c"),
+    Place("sessions", "Sessions", "s"),
     Place("lab", "Recall lab", "r"),
     Place("graph", "Graph", "g"),
     Place("lessons", "Lessons", "l"),
@@ -117,6 +120,8 @@ PLACES = (
 BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
     overview_page.overview_blueprint,
     memory_list_page.memories_blueprint,
+    recall_pages.recalls_blueprint,
+    session_pages.sessions_blueprint,
     recall_pages.lab_blueprint,
     graph_page.graph_blueprint,
     review_pages.lessons_blueprint,

@@ -11,11 +11,12 @@ import msgspec
 
 from store.log import log_file
 from store.log.checks import CHANGES
-from store.log.event_kinds import Body, Recorded
+from store.log.event_kinds import Body, Prompted, Recorded
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event, decode
 from store.log.log_file import Row
 from store.log.rows import COLUMNS, PUT_AWAY, decode_row
+from store.redaction import redact
 
 
 class EventLine(NamedTuple):
@@ -138,6 +139,68 @@ def nth_newest(log: EventLog, kind: str, until: int, number: int) -> int | None:
         (kind, until, number),
     )
     return int(found[0][0]) if found else None
+
+
+_OF_SESSIONS = ("prompted", "recalled")  # the kinds that tell when a session was
+
+
+class SessionLine(NamedTuple):
+    """A session: what was asked first, its first and last moment in microseconds UTC, and how many
+    events of each kind.
+    """
+
+    session: str
+    asked: str
+    agent: str | None
+    project: str | None
+    began: int
+    ended: int
+    counts: dict[str, int]
+
+
+def newest_sessions(log: EventLog, until: int, limit: int, most: int = 4_000) -> list[SessionLine]:
+    """Return the sessions that were last prompted or asked before `until`, the last one first.
+
+    Of the `most` newest prompts and recalls, each.
+    """
+    last: dict[str, int] = {}
+    for kind in _OF_SESSIONS:
+        found = log.sql(
+            "SELECT session, at FROM events WHERE kind = ? AND at < ? ORDER BY at DESC LIMIT ?",
+            (kind, until, most),
+        )
+        for session, at in found:
+            if session is not None:
+                last[session] = max(at, last.get(session, at))
+    chosen = sorted(last, key=lambda one: (-last[one], one))[:limit]
+    rows = log.sql(
+        "SELECT session, kind, count(*), min(at), max(at), max(agent), max(project) FROM events "
+        "WHERE session IN (SELECT value FROM json_each(?)) GROUP BY session, kind",
+        (_json(chosen),),
+    )
+    of: dict[str, list[Row]] = {session: [] for session in chosen}
+    for row in rows:
+        of[row[0]].append(row)
+    # the body is that of the least seq: https://www.sqlite.org/lang_select.html#bareagg
+    first = log.sql(
+        "SELECT session, body, min(seq) FROM events WHERE session IN "
+        "(SELECT value FROM json_each(?)) AND +kind = 'prompted' GROUP BY session",
+        (_json(chosen),),
+    )
+    asked = {session: decode("prompted", body) for session, body, _ in first if body != PUT_AWAY}
+    return [
+        SessionLine(
+            session,
+            redact.redact(body.prompt) if isinstance(body := asked.get(session), Prompted) else "",
+            max((row[5] for row in some if row[5]), default=None),
+            max((row[6] for row in some if row[6]), default=None),
+            min(row[3] for row in some if row[1] in _OF_SESSIONS),
+            last[session],
+            {row[1]: row[2] for row in some},
+        )
+        for session, some in of.items()
+        if some
+    ]
 
 
 def subjects_by_kind(log: EventLog, kinds: Sequence[str]) -> dict[str, frozenset[str]]:

@@ -30,8 +30,18 @@ from store.plans import plans  # noqa: E402
 
 LOOKS = (("light", DESK), ("dark", DESK), ("phone", PHONE))
 SESSIONS = {"claude-code": "sessions", "codex": "transcripts/codex", "gemini": "transcripts/gemini"}
+DECISIONS = (
+    (
+        "decision",
+        "We write the event log with BEGIN IMMEDIATE: a read lock that is upgraded fails.",
+    ),
+    ("decision", "Invoices are sent by the billing service on the first day of a month at 06:00."),
+    ("preference", "Never deploy on Friday afternoon; wait for Monday's first window."),
+)
 PROMPTS = (
-    "why do we BEGIN IMMEDIATE when the event log is written?",
+    "why do we use BEGIN IMMEDIATE when we write the event log?",
+    "when are the invoices sent, and by which billing service?",
+    "please deploy the shop this Friday afternoon",
     "which port does the recall server listen on?",
     "thanks, go on",
     "how are snapshots published, and why is HEAD replaced atomically?",
@@ -62,6 +72,8 @@ def fill(home: Path, repository: Path) -> None:
     run(home, "import", "markdown", str(TESTS / "data" / "notes"))
     goal = ("--kind", "goal", "--project", "shop")
     run(home, "record", "Every form of the shop says what is wrong beside the field", *goal)
+    for kind, text in DECISIONS:
+        run(home, "record", text, "--kind", kind)
     run(home, "build", "--quick")
     for job in ("facts", "distill", "consolidate"):
         run(home, job)
@@ -115,14 +127,13 @@ def pages(tenants: OpenTenants) -> Iterator[tuple[str, str]]:
     yield "search", "memories?q=why+is+HEAD+replaced+atomically"
     yield "search-nothing", "memories?q=zanzibar+xylophone&kind=decision"
     yield "asked", "lab?q=why+is+HEAD+replaced+atomically"
-    yield "recalls", "recalls"
+    yield "session", "session?session=screenshots"
     opened = tenants.get("default")
     with opened.reader.view() as view:
         newest = view.snapshots.rows.take([0])[0].id
     yield "memory", f"memory/{newest}"
-    rows = opened.log.select_rows("kind = 'recalled'", (), limit=1)
-    if rows:
-        yield "recall", f"recall/{rows[0][1]}"
+    if rows := opened.log.select_rows("kind = 'recalled' AND body NOT LIKE '%\"hits\":[]%'", ()):
+        yield "recall", f"recall/{rows[-1][1]}"
     if waiting := plans.every(opened.log):
         yield "proposal", f"proposals/{waiting[0].id}"
 
