@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,14 @@ def test_a_note_is_told_to_the_prompt_it_answers_and_to_no_other(
 def test_what_the_memory_has_nothing_to_say_to_is_answered_by_silence(knows: Session, prompt: str):
     assert knows.ask(prompt) == ""
     assert [one.body.prompt for one in knows.events(Prompted)] == [prompt]
+
+
+def test_a_receipt_holds_the_digest_of_the_block_and_what_decided_it(knows: Session):
+    said = knows.ask(ASKED)
+    receipt = knows.events(Recalled)[0].body
+    assert receipt.digest == sha256(said.encode()).hexdigest()[:16]
+    assert (receipt.door, receipt.characters) == ("prompt", len(said))
+    assert receipt.basis.embedder == LexicalEmbedder().model and receipt.basis.no_project
 
 
 def test_a_memory_that_is_not_sure_says_nothing(knows: Session, monkeypatch):

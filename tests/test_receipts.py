@@ -1,17 +1,27 @@
 """Receipts are found page by page, warm or put away, and one tells how its recall ended."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 
+from serve import version
 from serve.app import create_app
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
+from serve.recall.analysis import Question
+from serve.recall.recall import recall
+from serve.recall.request import RecallRequest, answer, digest, receipt_hits
 from serve.server.open_tenants import OpenTenants
-from store.home.config import Settings
+from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Choices, Match, Profiles, Settings, Wal
 from store.home.errors import NotFound
-from store.log import commands, compaction, receipts
+from store.home.tenant import Tenant
+from store.log import commands, compaction, erasing, receipts
 from store.log.commands import Draft
 from store.log.event_kinds import Hit, Judged, Outcome, Prompted, Rated, Recalled, Undone
 from store.log.event_log import EventLog
@@ -252,3 +262,103 @@ def test_a_secret_in_what_was_asked_is_in_no_receipt(home: Path, log: EventLog, 
             assert SECRET not in client.get(page_, headers=OURS).text
     finally:
         opened.close()
+
+
+# What decided an answer: enough to ask the same again
+
+
+EMBEDDER = LexicalEmbedder()
+CHOICES = Choices()
+NARROWED = tuple("kinds tiers tags since until as_of active_only cold".split())
+
+
+def ask(
+    tenant: Tenant, log: EventLog, asked: RecallRequest, choices: Choices = CHOICES
+) -> Recalled:
+    reader = Reader(tenant, log, EMBEDDER)
+    _, told = answer(reader, EMBEDDER, asked, choices, NOW + DAY)
+    assert told is not None
+    log.append([told])
+    (event,) = log.events_for(told.id)
+    assert isinstance(event.body, Recalled)
+    return event.body
+
+
+def asked_again(tenant: Tenant, log: EventLog, receipt: Recalled) -> str:
+    """Return the digest of the answer to what a receipt says was asked."""
+    basis = receipt.basis
+    assert basis is not None
+    profile = basis.profile or "balanced"
+    profiles = Profiles()
+    if basis.weights:
+        chosen = type(getattr(profiles, profile))(*basis.weights)
+        profiles = msgspec.structs.replace(profiles, **{profile: chosen})
+    usual = Choices()
+    those = Filter(
+        now=NOW + DAY,
+        project="" if basis.no_project else None,
+        **{name: getattr(basis, name) for name in NARROWED},
+    )
+    question = Question(
+        receipt.query,
+        those,
+        basis.top_k or usual.top_k,
+        mode=receipt.mode,
+        fusion=basis.fusion or usual.fusion,
+        profile=profile,
+        profiles=profiles,
+        min_confidence=basis.min_confidence or 0.0,
+        min_score=basis.min_score or 0.0,
+    )
+    reader = Reader(tenant, log, EMBEDDER)
+    hits = reader.answer(lambda view: recall(view, question, EMBEDDER)).hits
+    return digest(msgspec.json.encode(receipt_hits(hits)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "choices"),
+    [
+        ({}, {}),
+        ({"top_k": 1}, {"profile": "wal"}),
+        ({"tags": ("api",), "min_score": 0.1}, {"fusion": "rrf"}),
+        ({"kinds": ("decision",), "active_only": False}, {"min_confidence": 0.2}),
+        ({"project": ""}, {"profile": "match", "profiles": Profiles(match=Match(recency=0.9))}),
+        ({"profile": "wal", "cold": True}, {"top_k": 2, "profiles": Profiles(wal=Wal(0.9))}),
+        ({"until": datetime.fromtimestamp((NOW + 3 * SECOND) / 1e6, UTC)}, {}),
+    ],
+)
+def test_a_receipt_holds_all_that_decided_its_answer(
+    tenant: Tenant, log: EventLog, asked: dict[str, Any], choices: dict[str, Any]
+):
+    for number, kind in enumerate(("decision", "fact", "lesson", "decision", "fact", "bugfix")):
+        draft = Draft(
+            content=f"the API limits callers to {number}00 requests a minute",
+            kind=kind,
+            tags=("api",) if number % 2 else (),
+            project="acme/web" if number == 4 else None,
+        )
+        commands.record(log, draft, NOW + number * SECOND)
+    request = RecallRequest(query="how many requests may callers of the API send?", **asked)
+    receipt = ask(tenant, log, request, Choices(**choices))
+    assert asked_again(tenant, log, receipt) == receipt.digest
+    if asked:
+        plain = ask(tenant, log, RecallRequest(query=request.query))
+        assert receipt.digest != plain.digest
+
+
+def test_a_usual_receipt_says_little_of_what_decided_it(tenant: Tenant, recalls: EventLog):
+    receipt = ask(tenant, recalls, RecallRequest(query="memory a"))
+    said = {"version": version(), "embedder": EMBEDDER.model}
+    assert receipt.basis and msgspec.to_builtins(receipt.basis) == said
+
+
+def test_a_long_query_says_that_it_was_cut(tenant: Tenant, recalls: EventLog):
+    receipt = ask(tenant, recalls, RecallRequest(query="memory a " * 300))
+    assert receipt.basis and receipt.basis.cut and len(receipt.query) == 2_000
+
+
+def test_an_erased_query_takes_its_tags_and_digest_along(tenant: Tenant, recalls: EventLog):
+    ask(tenant, recalls, RecallRequest(query="what is written in memory b", tags=("secret-plan",)))
+    (told,) = page(recalls, Wanted(), 1).receipts
+    body = erasing.strip_texts(told.body)
+    assert body == msgspec.structs.replace(told.body, query="", basis=None, digest=None)

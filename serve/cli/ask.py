@@ -196,11 +196,11 @@ def _answer(
     settings: Settings, log: EventLog, question: dict[str, Any], at: int
 ) -> "tuple[dict[str, Any], Event | None]":
     """Answer in this process; return the receipt too, where one is to be kept."""
-    from serve.recall.request import answer
+    from serve.recall.request import Asker, answer
 
     request = _request(question)
     reader, embedder = _reader(settings, log)
-    return answer(reader, embedder, request, settings.choices, at)
+    return answer(reader, embedder, request, settings.choices, at, Asker(door="cli"))
 
 
 def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":

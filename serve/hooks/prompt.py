@@ -29,10 +29,11 @@ from serve.reader.filters import Filter
 from serve.reader.goals import set_goals
 from serve.reader.session_events import SessionEvents
 from serve.reader.view import View, newest
-from serve.recall.analysis import default_question
+from serve.recall.analysis import Question, default_question
 from serve.recall.classification import language
 from serve.recall.context_block import Block, Note, block, note, short_id, short_note
 from serve.recall.recall import Answer, Hit, recall
+from serve.recall.request import basis, digest, receipt_hits
 from store.agents import prompt_statements
 from store.agents.prompt_classifier import Reading, read_intent
 from store.derived.routing import Router
@@ -48,7 +49,6 @@ from store.log.event_kinds import (
     SessionTold,
     Surfaced,
 )
-from store.log.event_kinds import Hit as Told
 from store.log.events import Event
 from store.memories.memory import ACTIVE, Memory
 from store.text import tokenizer
@@ -65,6 +65,7 @@ _LEVELS = ("search", "context", "proactivity")
 class PromptAnswer:
     """What the memory knows of a prompt: what recall says, and rules that the prompt names."""
 
+    question: Question
     answer: Answer
     chosen: tuple[Hit, ...]
     is_short: bool
@@ -109,7 +110,7 @@ def answer_prompt(call: Call) -> Reply:
     took_us = round((time.perf_counter() - began) * 1e6)
     if not call.is_in_time:
         return Reply(notice=told)
-    receipt = _receipt(call, found.answer, said, took_us)
+    receipt = _receipt(call, found, said, took_us)
     call.write_later(
         replace(receipt, id=receipt_id, subject=receipt_id),
         *_surface_events(call, said.judgeable_ids),
@@ -151,6 +152,7 @@ def look_up(
     is_passive = chosen.get("proactivity") == "passive"
     named = rules_for_prompt(view, call.filter, prompt)
     return PromptAnswer(
+        question=question,
         answer=answer,
         chosen=speaking.score_hits(view, prompt, reading, hits, told, is_passive=is_passive).best,
         is_short=chosen.get("context") == "summarize",
@@ -216,8 +218,9 @@ def own_turns(journal: SessionEvents) -> frozenset[str]:
     return frozenset(own)
 
 
-def _receipt(call: Call, found: Answer, said: Block, took_us: int) -> Event:
+def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Event:
     """Return the receipt of a recall: what was put before the model, and how many were not."""
+    found = asked.answer
     hits = [hit for hit in found.hits if hit.memory.id in said.ids]
     unsaid = len(found.hits) - len(hits)
     return call.new_event(
@@ -226,11 +229,14 @@ def _receipt(call: Call, found: Answer, said: Block, took_us: int) -> Event:
             mode="auto",
             manifest=found.manifest,
             watermark=found.watermark,
-            hits=tuple(Told(hit.memory.id, hit.score, hit.confidence) for hit in hits),
+            hits=receipt_hits(hits),
             dropped=found.dropped | ({"unsaid": unsaid} if unsaid else {}),
             took_us=took_us,
             route=found.route,
             characters=len(said.text) or None,
+            door="prompt",
+            basis=basis(asked.question, found, call.embedder),
+            digest=digest(said.text.encode()) if said.text else None,
         )
     )
 

@@ -70,7 +70,7 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
         until=parse_optional_time(asked.until, here.now),
         touch=not here.off,
     )
-    asker = Asker(here.session, here.agent)
+    asker = Asker(here.session, here.agent, "mcp")
     payload, receipt = answer(
         here.tenant.reader, here.embedder, request, here.choices, here.now, asker
     )

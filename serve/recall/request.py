@@ -3,18 +3,21 @@ From a request to an answer and back: what HTTP and the command line share, so b
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from serve import version
 from serve.reader.filters import FieldFilters, Filter, field_filters
 from serve.reader.memory_json import role, short_json
 from serve.reader.reader import Reader
 from serve.reader.request_fields import ProjectName, Query, Reason, TenantName
 from serve.reader.view import View
-from serve.recall.analysis import default_question
+from serve.recall.analysis import Question, default_question
 from serve.recall.recall import Answer, Hit, Timings, recall
 from store.derived.routing import Router
 from store.embedders.embedder import Embedder
@@ -22,11 +25,12 @@ from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat, micros, new_id
 from store.home.projects import check_project
+from store.log.event_kinds import Basis, Door, Id, Instant, Recalled, Verdict
 from store.log.event_kinds import Hit as ReceiptHit
-from store.log.event_kinds import Id, Instant, Recalled, Verdict
 from store.log.events import Event
 from store.memories.memory import ACTIVE
 
+KEPT = 2_000  # characters of a query in its receipt
 Seq = Annotated[int, msgspec.Meta(ge=1, le=2**62)]  # what SQLite can look up
 
 
@@ -71,6 +75,7 @@ class Asker:
 
     session: str | None = None
     agent: str | None = None
+    door: Door = "rest"
 
 
 def answer(
@@ -127,7 +132,9 @@ def answer(
     payload = _payload(found, took_us, timings, now)
     if receipt_id is None:
         return payload, None
-    receipt = _receipt(receipt_id, asked, found, choices, took_us, now, asker)
+    body = _receipt_body(asked, question, found, choices, embedder, took_us, asker.door)
+    project = asked.project or None
+    receipt = Event(receipt_id, now, body, receipt_id, project, asker.session, asker.agent)
     return payload | {"recall": receipt_id}, receipt
 
 
@@ -198,32 +205,73 @@ def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
     )
 
 
-def _receipt(
-    id_: str,
+def _receipt_body(
     asked: RecallRequest,
+    question: Question,
     found: Answer,
     choices: Choices,
+    embedder: Embedder,
     took_us: int,
-    now: int,
-    asker: Asker,
-) -> Event:
+    door: Door,
+) -> Recalled:
     """Return the receipt: without the unsure hits, unless the settings or the request have a bar.
 
     What is only near was not used, and is not rated with the recall.
     """
     has_bar = asked.min_confidence is not None or choices.min_confidence > 0
     sure = [hit for hit in found.hits if has_bar or not hit.is_unsure]
-    hits = tuple(ReceiptHit(hit.memory.id, hit.score, hit.confidence) for hit in sure)
-    unsure = len(found.hits) - len(hits)
-    body = Recalled(
-        query=asked.query[:2_000],
-        mode=asked.mode,
+    unsure = len(found.hits) - len(sure)
+    return Recalled(
+        query=question.text[:KEPT],
+        mode=question.mode,
         manifest=found.manifest,
         watermark=found.watermark,
-        hits=hits,
+        hits=receipt_hits(sure),
         dropped=found.dropped | ({"unsure": unsure} if unsure else {}),
         took_us=took_us,
         route=found.route if asked.as_of is None else None,
+        door=door,
+        basis=basis(question, found, embedder),
+        digest=digest(msgspec.json.encode(receipt_hits(found.hits))),
     )
-    project = asked.project or None
-    return Event(id_, now, body, id_, project, asker.session, asker.agent)
+
+
+def receipt_hits(hits: Sequence[Hit]) -> tuple[ReceiptHit, ...]:
+    """Return hits as a receipt keeps them."""
+    return tuple(ReceiptHit(hit.memory.id, hit.score, hit.confidence) for hit in hits)
+
+
+def digest(said: bytes) -> str:
+    """Return the first 16 hex digits of the SHA-256 of what came back."""
+    return sha256(said).hexdigest()[:16]
+
+
+_DEFAULTS = default_question("", Filter(now=0), Choices())
+
+
+def basis(question: Question, found: Answer, embedder: Embedder) -> Basis:
+    """Return what decided an answer, where it is not as it is by default."""
+    those, usual = question.filter, _DEFAULTS
+    weights = msgspec.structs.astuple(getattr(question.profiles, question.profile))
+    usual_weights = msgspec.structs.astuple(getattr(usual.profiles, question.profile))
+    return Basis(
+        version=version(),
+        embedder=embedder.model,
+        top_k=question.top_k if question.top_k != usual.top_k else None,
+        fusion=question.fusion if question.fusion != usual.fusion else None,
+        profile=question.profile if question.profile != usual.profile else None,
+        weights=weights if weights != usual_weights else (),
+        min_confidence=question.min_confidence or None,
+        min_score=question.min_score or None,
+        kinds=those.kinds,
+        tiers=those.tiers,
+        tags=those.tags,
+        since=those.since,
+        until=those.until,
+        as_of=those.as_of,
+        active_only=those.active_only,
+        cold=those.cold,
+        no_project=those.project == "",
+        degraded=found.is_degraded,
+        cut=len(question.text) > KEPT,
+    )

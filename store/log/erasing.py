@@ -73,7 +73,7 @@ _KEPT: dict[type[Body], tuple[str, ...]] = {
     Prompted: ("intent", "imported"),
     Acted: ("doing", "effort", "passed"),
     SessionTold: ("stage", "characters"),
-    Recalled: tuple(name for name in Recalled.__struct_fields__ if name != "query"),
+    Recalled: tuple({*Recalled.__struct_fields__} - {"query", "basis", "digest"}),
 }
 _EMPTY: dict[type[Body], dict[str, Any]] = {
     Recorded: {"content": ""},

@@ -439,6 +439,10 @@ class Hit(msgspec.Struct, frozen=True):
     confidence: float
 
 
+# where a recall is asked: a prompt's hook, or somebody who asked for it
+Door = Literal["prompt", "rest", "mcp", "cli"]
+
+
 class Route(msgspec.Struct, frozen=True):
     """What the router chose for a recall, in which state, and how likely it was to choose so.
 
@@ -451,10 +455,43 @@ class Route(msgspec.Struct, frozen=True):
     tried: str | None = None
 
 
+class Basis(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What decided an answer besides its query, its moment and the state of the memory: enough to
+    ask the same again.
+
+    `version` is mnemolog's, `embedder` the model that vectors are of. What is left out was as that
+    version has it by default; `weights` are the profile's, in the order of its fields. Moments are
+    microseconds UTC. `no_project` asked for memories of none. A `degraded` answer did without an
+    index or the embedder; a query that was `cut` is kept in part.
+    """
+
+    version: str
+    embedder: str
+    top_k: int | None = None
+    fusion: str | None = None
+    profile: str | None = None
+    weights: tuple[float, ...] = ()
+    min_confidence: float | None = None
+    min_score: float | None = None
+    kinds: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    as_of: int | None = None
+    active_only: bool = True
+    cold: bool = False
+    no_project: bool = False
+    degraded: bool = False
+    cut: bool = False
+
+
 class Recalled(Body, frozen=True, kw_only=True):
     """The receipt of one recall: what was asked, from which state, what came back.
 
-    `characters` is the length of the block that a prompt's hook put before the model.
+    `door` is where it was asked. `basis` is what else decided the answer, and `digest` the SHA-256,
+    its first 16 hex digits, of what came back: of the block that a hook put before the model, whose
+    length is `characters`, or of every hit. Receipts of earlier versions have neither.
     """
 
     query: str
@@ -466,6 +503,9 @@ class Recalled(Body, frozen=True, kw_only=True):
     took_us: int
     route: Route | None = None
     characters: int | None = None
+    door: Door | None = None
+    basis: Basis | None = None
+    digest: str | None = None
 
 
 class Rated(Body, frozen=True, kw_only=True):

@@ -539,8 +539,38 @@ class Route(Struct, frozen=True):
     tried: str | None = None
 
 
+class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What decided an answer besides its query, its moment and the memory: what is left out was as
+    that version of mnemolog has it by default. Moments are microseconds UTC. A `degraded` answer
+    did without an index or the embedder; a query that was `cut` is kept in part.
+    """
+
+    version: str
+    embedder: str
+    top_k: int | None = None
+    fusion: str | None = None
+    profile: str | None = None
+    weights: tuple[float, ...] = ()
+    min_confidence: float | None = None
+    min_score: float | None = None
+    kinds: tuple[str, ...] = ()
+    tiers: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    as_of: int | None = None
+    active_only: bool = True
+    cold: bool = False
+    no_project: bool = False
+    degraded: bool = False
+    cut: bool = False
+
+
 class Receipt(Struct, frozen=True, kw_only=True):
-    """All there is of a recall: `dropped` counts what did not come back, by the reason."""
+    """All there is of a recall: `dropped` counts what did not come back, by the reason. `digest`
+    are 16 hex digits of the SHA-256 of what did: of the block of `characters` that a prompt's hook
+    put before the model, else of all hits. Receipts of earlier versions have neither.
+    """
 
     id: Id
     seq: int
@@ -552,6 +582,10 @@ class Receipt(Struct, frozen=True, kw_only=True):
     agent: str | None
     manifest: int | None
     watermark: int
+    door: str | None
+    basis: Basis | None
+    digest: str | None
+    characters: int | None
     took_ms: float
     hits: tuple[HitOfReceipt, ...]
     dropped: dict[str, int]
