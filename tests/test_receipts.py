@@ -1,6 +1,7 @@
 """Receipts are found page by page, warm or put away, and one tells how its recall ended."""
 
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -269,7 +270,7 @@ def test_a_secret_in_what_was_asked_is_in_no_receipt(home: Path, log: EventLog, 
 
 EMBEDDER = LexicalEmbedder()
 CHOICES = Choices()
-NARROWED = tuple("kinds tiers tags since until as_of active_only cold".split())
+NARROWED = tuple(one.name for one in fields(Filter) if one.name not in ("now", "project"))
 
 
 def ask(
@@ -323,6 +324,7 @@ def asked_again(tenant: Tenant, log: EventLog, receipt: Recalled) -> str:
         ({"tags": ("api",), "min_score": 0.1}, {"fusion": "rrf"}),
         ({"kinds": ("decision",), "active_only": False}, {"min_confidence": 0.2}),
         ({"project": ""}, {"profile": "match", "profiles": Profiles(match=Match(recency=0.9))}),
+        ({"trusts": ("user",), "sessions": ("s1",)}, {}),
         ({"profile": "wal", "cold": True}, {"top_k": 2, "profiles": Profiles(wal=Wal(0.9))}),
         ({"until": datetime.fromtimestamp((NOW + 3 * SECOND) / 1e6, UTC)}, {}),
     ],
@@ -335,6 +337,7 @@ def test_a_receipt_holds_all_that_decided_its_answer(
             content=f"the API limits callers to {number}00 requests a minute",
             kind=kind,
             tags=("api",) if number % 2 else (),
+            session="s1" if number % 3 else None,
             project="acme/web" if number == 4 else None,
         )
         commands.record(log, draft, NOW + number * SECOND)

@@ -4,7 +4,7 @@ From a request to an answer and back: what HTTP and the command line share, so b
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, Literal
@@ -246,6 +246,7 @@ def digest(said: bytes) -> str:
     return sha256(said).hexdigest()[:16]
 
 
+_NARROWING = tuple(one.name for one in fields(Filter) if one.name not in ("now", "project"))
 _DEFAULTS = default_question("", Filter(now=0), Choices())
 
 
@@ -263,14 +264,7 @@ def basis(question: Question, found: Answer, embedder: Embedder) -> Basis:
         weights=weights if weights != usual_weights else (),
         min_confidence=question.min_confidence or None,
         min_score=question.min_score or None,
-        kinds=those.kinds,
-        tiers=those.tiers,
-        tags=those.tags,
-        since=those.since,
-        until=those.until,
-        as_of=those.as_of,
-        active_only=those.active_only,
-        cold=those.cold,
+        **{name: getattr(those, name) for name in _NARROWING},
         no_project=those.project == "",
         degraded=found.is_degraded,
         cut=len(question.text) > KEPT,

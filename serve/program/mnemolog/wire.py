@@ -556,6 +556,8 @@ class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kinds: tuple[str, ...] = ()
     tiers: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    trusts: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
     as_of: int | None = None
