@@ -83,6 +83,7 @@ _VISIBLE: Sections = {
         "forget": "write.forget",
     },
     "Organise": {
+        "review": "review.review",
         "import": "transfer.import_",
         "timeline": "overviews.timeline",
         "goals": "overviews.goals",

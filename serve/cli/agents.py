@@ -466,16 +466,12 @@ def _print_lessons(log: "EventLog", found: dict[str, Any]) -> None:
         ids = [one["id"] for one in drafts]
         output.table(
             ("waiting", "date", "text"),
-            [(_short(one["id"], ids), one["at"][:10], one["text"]) for one in drafts],
+            [
+                (output.shortest(one["id"], ids, _LEAST), one["at"][:10], one["text"])
+                for one in drafts
+            ],
         )
         output.note("next: `mnemolog lessons accept ID`, or `mnemolog lessons reject ID`")
-
-
-def _short(id_: str, among: list[str]) -> str:
-    for length in range(_LEAST, len(id_)):
-        if sum(one.startswith(id_[:length]) for one in among) == 1:
-            return id_[:length]
-    return id_
 
 
 def _impact(worth: dict[str, float] | None) -> str:

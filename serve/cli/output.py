@@ -90,6 +90,15 @@ def short_id(log: EventLog, id_: str) -> str:
     return id_
 
 
+def shortest(id_: str, among: Iterable[str], least: int) -> str:
+    """Return the beginning of an id, of `least` letters or as many as tell it from the others."""
+    others = [one for one in among if one != id_]
+    for length in range(least, len(id_)):
+        if not any(one.startswith(id_[:length]) for one in others):
+            return id_[:length]
+    return id_
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table of at least one row; the last column gives way on a narrow terminal."""
     from rich.cells import cell_len

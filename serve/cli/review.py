@@ -1,0 +1,308 @@
+"""
+`mnemolog review`: everything that waits for a decision, one at a time, with both sides.
+
+Lessons, recommendations and plans are proposals and answered as such; a conflict is settled by one
+of the commands that it names. Without a terminal nothing is asked: what waits is printed, with the
+commands that act on it.
+"""
+
+import difflib
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from serve.cli import arguments, environment, output
+from serve.cli.environment import Environment
+from store.home.errors import MnemologError
+from store.home.instants import isoformat
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Revised
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.log_queries import newest_change
+from store.plans import proposals
+from store.plans.proposals import Changed, Proposal, Sort
+
+if TYPE_CHECKING:
+    from store.home.config import Settings
+
+Done = TypeVar("Done")
+
+_STEPS_SHOWN = 4  # of a proposal, until all are asked for
+_LEAST = 6  # letters of an id that are shown
+_IN_LOG: tuple[Sort, ...] = ("recommendation", "plan")
+_COMMANDS = {"lesson": "lessons", "recommendation": "recommendations", "plan": "plans"}
+_SETTLE: Mapping[str, Callable[[EventLog, str, int, str], Event]] = {
+    "supersede": lambda log, id_, at, by: commands.supersede(log, id_, by, at, "settled in review"),
+    "forget": lambda log, id_, at, _: commands.forget(log, id_, at, "settled in review"),
+    "restore": lambda log, id_, at, _: commands.restore(log, id_, at, "settled in review"),
+}
+
+
+@click.command(epilog=output.example("mnemolog review", "mnemolog review --only lesson"))
+@click.option(
+    "--only",
+    type=arguments.Choice(["lesson", *_IN_LOG, "conflict"]),
+    metavar="SORT",
+    help="Only these: lesson, recommendation, plan or conflict.",
+)
+@click.option("--project", type=arguments.PROJECT, help="Only this project's; default: all.")
+@output.json_option
+@click.pass_obj
+def review(env: Environment, /, only: str | None, project: str | None, as_json: bool) -> None:
+    """Decide on what waits, one at a time. That is lessons, recommendations, plans and conflicts.
+
+    For each you see both sides, [-what goes-] and {+what comes+}, and accept, edit, reject or leave
+    it. Nothing changes without your answer, and what you leave waits. Without a terminal, it prints
+    what waits and the commands that decide.
+    """
+    settings = env.settings()
+    with environment.open_log(settings) as log:
+        waiting, found = _waiting(settings, log, project, only)
+        if as_json:
+            from serve.reports.proposal_rendering import proposal_fields
+
+            output.emit({"proposals": list(map(proposal_fields, waiting)), "conflicts": found})
+        elif not waiting and not found:
+            output.say("nothing waits for your decision")
+        elif sys.stdin.isatty() and sys.stdout.isatty():
+            _ask_all(log, waiting, found)
+        else:
+            _print_all(waiting, found)
+
+
+def _waiting(
+    settings: "Settings", log: EventLog, project: str | None, only: str | None
+) -> tuple[list[Proposal], list[dict[str, Any]]]:
+    """Return the proposals and the conflicts that wait, of one sort or of all."""
+    from serve.lessons.lesson_stats import statistics
+    from serve.reader.filters import Filter
+    from serve.reader.reader import Reader
+    from serve.reports.conflicts import conflict_payload, conflicts
+    from store.embedders.embedder import make_embedder
+
+    model, now = make_embedder(settings.choices.embedder, settings.home), environment.now()
+    reader = Reader(environment.current_tenant(settings), log, model)
+    found: list[Proposal] = []
+    if only in (None, "lesson"):  # statements wait beside the drafts
+        drafts = reader.answer(lambda view: statistics(view, log, Filter(now, project))).drafts
+        found += [proposals.find(log, row["id"]) for row in drafts]
+    for sort in _IN_LOG:
+        found += proposals.every(log, "waiting", sort) if only in (None, sort) else []
+    waiting = [
+        one for one in found if one.state == "waiting" and project in (None, one.project or project)
+    ]
+    if only not in (None, "conflict"):
+        return waiting, []
+    disagreeing, _ = reader.answer(lambda view: conflicts(view, log, now, project))
+    return waiting, [conflict_payload(one, now) for one in disagreeing]
+
+
+# Without a terminal
+
+
+def _print_all(waiting: Sequence[Proposal], found: Sequence[dict[str, Any]]) -> None:
+    ids = [one.id for one in waiting]
+    total = len(waiting) + len(found)
+    for number, one in enumerate(waiting, 1):
+        _print_proposal(one, f"{number} of {total}", _STEPS_SHOWN)
+        command, id_ = _COMMANDS[one.sort], output.shortest(one.id, ids, _LEAST)
+        verb = "apply" if one.sort == "plan" else "accept"
+        output.say(f"  $ mnemolog {command} {verb} {id_}")
+        output.say(f"  $ mnemolog {command} reject {id_}")
+        output.say()
+    for number, conflict in enumerate(found, len(waiting) + 1):
+        _print_conflict(conflict, f"{number} of {total}")
+        for line in conflict["settle"]:
+            output.say(f"  $ {line}")
+        output.say()
+    output.note("next: `mnemolog review` on a terminal asks about each of them")
+
+
+# On a terminal
+
+
+def _ask_all(log: EventLog, waiting: Sequence[Proposal], found: Sequence[dict[str, Any]]) -> None:
+    total = len(waiting) + len(found)
+    done: Counter[str] = Counter()
+    start = log.head()
+    questions = [
+        *(partial(_ask_about_proposal, log, one) for one in waiting),
+        *(partial(_ask_about_conflict, log, one, start) for one in found),
+    ]
+    for number, ask in enumerate(questions, 1):
+        answer = ask(f"{number} of {total}")
+        if answer == "quit":
+            break
+        done[answer] += 1
+        output.say()
+    del done["later"]
+    said = ", ".join(f"{count} {answer}" for answer, count in done.items())
+    output.say(f"{said or 'nothing changed'}; {total - done.total()} still waiting")
+
+
+def _ask_about_proposal(log: EventLog, one: Proposal, place: str) -> str:
+    """Show a proposal and do what is answered; return what became of it."""
+    if proposals.find(log, one.id).state != "waiting":
+        return "later"  # an answer before made it stale; it is listed as such
+    _print_proposal(one, place, _STEPS_SHOWN)
+    words = _text_to_edit(one)
+    answers = ["accept", *(["edit"] if words else []), "reject", "later", "quit"]
+    answers += ["details"] if len(one.made) > _STEPS_SHOWN else []
+    while True:
+        match _choose(answers):
+            case "accept":
+                accepted = _try(partial(proposals.accept, log, one.id, environment.now()))
+                if accepted and accepted.plan:
+                    undo = accepted.plan[:_LEAST]
+                    output.say(
+                        click.style("accepted", fg="green")
+                        + f"; to undo it: `mnemolog plans undo {undo}`"
+                    )
+                return "accepted" if accepted else "later"
+            case "edit" if words:
+                changed = click.edit(words)
+                if changed and changed.strip() and changed.strip() != words.strip():
+                    text = changed.strip()
+                    return "edited" if _try(partial(_edit, log, one, text)) else "later"
+                output.say("the text is as it was")
+            case "reject":
+                reason = click.prompt("why (may be empty)", default="", show_default=False)
+                now = environment.now()
+                gone = _try(partial(proposals.reject, log, one.id, now, reason or None))
+                return "rejected" if gone else "later"
+            case "details":
+                _print_proposal(one, place, len(one.made))
+            case answer:
+                return answer
+
+
+def _text_to_edit(one: Proposal) -> str | None:
+    """Return the text that a proposal records or writes anew; None where it is not of one text."""
+    texts = [step.body["content"] for step in one.made if isinstance(step.body.get("content"), str)]
+    return texts[0] if len(one.made) == len(texts) == 1 else None
+
+
+def _edit(log: EventLog, one: Proposal, text: str) -> str:
+    """Write a person's own words in place of the proposed ones; return the memory's id."""
+    (step,), now = one.made, environment.now()
+    if step.event == "revised":
+        id_ = commands.revise(log, step.subject, Revised(content=text), now).subject
+    else:
+        draft = Draft(content=text, kind=step.body.get("kind", "fact"), project=one.project)
+        id_ = commands.record(log, draft, now).event.id
+    proposals.reject(log, one.id, now, f"said in other words: {id_}")
+    return id_
+
+
+def _ask_about_conflict(log: EventLog, one: dict[str, Any], start: int, place: str) -> str:
+    """Show a conflict and settle it as is answered; return what became of it.
+
+    `start` is the log's head from before the first question.
+    """
+    if any(newest_change(log, side["id"]) > start for side in one["sides"]):
+        output.say(f"{place}  a conflict that an answer before has changed")
+        return "later"
+    _print_conflict(one, place)
+    ways = [words for line in one["settle"] if (words := shlex.split(line)[1:])[0] in _SETTLE]
+    for number, words in enumerate(ways, 1):
+        output.say(f"  {number}  {' '.join(words)}")
+    numbers = [str(number) for number, _ in enumerate(ways, 1)]
+    answer = _choose([*numbers, "later", "quit"])
+    if answer not in numbers:
+        return answer
+    verb, id_, *rest = ways[int(answer) - 1]
+    by = rest[-1] if rest else ""
+    return "settled" if _try(partial(_SETTLE[verb], log, id_, environment.now(), by)) else "later"
+
+
+def _choose(answers: Sequence[str]) -> str:
+    """Return the answer that is typed, which its first letter is enough for."""
+    while True:
+        typed = click.prompt(", ".join(answers), default="later").strip().casefold()
+        if found := [one for one in answers if one.startswith(typed)]:
+            return found[0]
+
+
+def _try(do: Callable[[], Done]) -> Done | None:
+    """Return what is done; None where it cannot be, and say why: the others can be answered yet."""
+    try:
+        return do()
+    except MnemologError as error:
+        output.note(f"this one still waits: {error}")
+        return None
+
+
+# Both sides
+
+
+def _print_proposal(one: Proposal, place: str, most: int) -> None:
+    of = f"  {output.clean(one.project)}" if one.project else ""
+    title = output.clean(f"{one.sort}: {one.title}") if one.sort != "lesson" else "lesson"
+    head = f"{place}  {isoformat(one.at)[:10]}{of}"
+    output.say(click.style(head, bold=True))
+    for line in output.block(title, "  ", 2):
+        output.say(line)
+    for reason in one.because:
+        output.say(f"  because {output.one_line(reason, 160)}")
+    for step in proposals.steps(one, 0, most):
+        for line in _step_lines(step):
+            output.say(f"  {_colour(line)}")
+    if len(one.made) > most:
+        output.say(f"  … and {len(one.made) - most} more")
+
+
+def _step_lines(step: Changed) -> Iterator[str]:
+    why = f": {output.one_line(step.why, 120)}" if step.why else ""
+    yield f"{step.verb}{why}"
+    if step.text:
+        yield from output.block(step.text, "    ")
+    for one in step.changes:
+        if one.before == one.after:
+            continue
+        name = "" if one.field == "content" else f"{one.field}: "
+        yield from output.block(f"{name}{word_diff(one.before, one.after)}", "    ", 8)
+
+
+def _colour(line: str) -> str:
+    line = re.sub(r"\[-.*?-\]", lambda found: click.style(found[0], fg="red"), line)
+    return re.sub(r"\{\+.*?\+\}", lambda found: click.style(found[0], fg="green"), line)
+
+
+def word_diff(before: Any, after: Any) -> str:
+    """Return two values as one text, what goes as [-such-] and what comes as {+such+}; a value that
+    is new after a +, one that only goes after a -.
+    """
+    if before is None or after is None:
+        return f"+ {after}" if before is None else f"- {before}"
+    old, new = str(before), str(after)
+    a, b = (re.findall(r"\s+|\w+|[^\w\s]", one) for one in (old, new))
+    parts = []
+    for tag, start, end, first, last in difflib.SequenceMatcher(
+        None, a, b, autojunk=False
+    ).get_opcodes():
+        gone, come = "".join(a[start:end]), "".join(b[first:last])
+        if tag == "equal":
+            parts.append(gone)
+            continue
+        parts += [f"[-{gone}-]"] if gone else []
+        parts += [f"{{+{come}+}}"] if come else []
+    return "".join(parts)
+
+
+def _print_conflict(one: dict[str, Any], place: str) -> None:
+    about = f"{output.one_line(one['about'])}: " if one["about"] else ""
+    output.say(click.style(f"{place}  conflict", bold=True))
+    output.say(f"  {about}{output.one_line(one['why'], 120)}")
+    for side in one["sides"]:
+        value = f"  {output.one_line(side['value'], 40)}" if side["value"] else ""
+        output.say(f"  {side['at'][:10]}  {output.one_line(side['said_by'], 24)}{value}")
+        for line in output.block(side["text"], "    ", 4):
+            output.say(line)
