@@ -7,6 +7,7 @@ POSIX promises nothing of what lies in it before that one is fsynced too.
 import errno
 import os
 import re
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from store.home.errors import ConfigError, LogError, LogFull, LogReadOnly
 
 _HOUR_S = 3_600.0  # longer than anybody takes to write a file
 _LOCK_PATIENCE_S = 10.0  # a change of a small file takes milliseconds
+_READER_PATIENCE_S, _READER_PAUSE_S = 2.0, 0.01
 _PASSING = re.compile(r"\A\..+-[0-9a-f]{8}")
 
 
@@ -41,10 +43,22 @@ def replace_file(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        _put_in_place(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    """Give a file its name; Windows refuses that for the moment in which somebody reads the old."""
+    deadline = time.monotonic() + (_READER_PATIENCE_S if sys.platform == "win32" else 0)
+    while True:
+        try:
+            return os.replace(temporary, path)
+        except PermissionError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_READER_PAUSE_S)
 
 
 _Rows = TypeVar("_Rows", bound=tuple[object, ...])
