@@ -230,6 +230,11 @@ def test_assets_show_a_plot(built, asset):
     assert "](data:image/png;base64,iVBORw0KGgo" in metadata_of(built, asset)["plot"]
 
 
+def test_without_matplotlib_a_plot_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "mnemolog[plots]" in metadata.bar_plot("a day's events", {}).value
+
+
 def test_plots_of_nothing_say_so():
     assert "data:image/png" in metadata.bar_plot("empty", {}).value
     assert "data:image/png" in metadata.line_plot("empty", [], []).value

@@ -233,7 +233,11 @@ def rank_plot(title: str, values: npt.NDArray[np.int32]) -> MarkdownMetadataValu
 
 
 def _plot(title: str, draw: "Callable[[Axes], None]", *, has_data: bool) -> MarkdownMetadataValue:
-    from matplotlib.figure import Figure  # 0.3 s, and only a run needs it
+    try:
+        from matplotlib.figure import Figure  # 0.3 s, and only a run needs it
+    except ImportError:
+        cure = 'to draw this, install mnemolog with its plots: `uv tool install "mnemolog[plots]"`'
+        return MarkdownMetadataValue(f"{title}: {cure}")
 
     figure = Figure(figsize=_SIZE_INCHES, dpi=_DPI, layout="constrained")
     axes = figure.add_subplot()
