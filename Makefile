@@ -10,7 +10,7 @@ CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh fit fit-speaking clean node-tools mcp-conformance torture soak hosts
+.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts
 
 setup: $(READY)
 
@@ -83,6 +83,18 @@ dist: $(VENV)/.release
 fresh: dist
 	$(BIN)/python -P tests/fresh_install.py dist
 
+# the documentation site into site/, where a broken link ends it
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+# the pictures in README and docs, of a real memory, by the system's Chromium
+pictures: setup
+	$(BIN)/python -P tests/pictures.py docs
+
+$(VENV)/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable '.[docs]'
+	touch $(VENV)/.docs
+
 $(VENV)/.release: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable '.[release]'
 	touch $(VENV)/.release
@@ -124,4 +136,4 @@ mcp-conformance: setup node-tools
 	$(BIN)/python -m pytest tests/test_mcp_conformance.py
 
 clean:
-	rm -rf $(VENV) $(PMB) $(NODE) $(HOSTS) .demo
+	rm -rf $(VENV) $(PMB) $(NODE) $(HOSTS) .demo dist site

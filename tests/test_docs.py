@@ -93,6 +93,11 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
         assert ((ROOT / page).parent / target).exists(), target
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    assert sorted(re.findall(r"(\S+\.md)$", nav, re.MULTILINE)) == [page.name for page in DOCS]
+
+
 def test_the_changelog_names_the_version() -> None:
     version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
