@@ -7,9 +7,11 @@ from conftest import NOW, Built
 from dashboard_page import CHROMIUM, HOST, PHONE, Browser, application, browser, tab
 from flask import Flask
 
+from serve.reports.tenant_statistics import DAY, timeline
 from serve.server.open_tenants import OpenTenants
 from store.home import failures
 from store.home.config import Settings
+from store.home.instants import moment
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Hit, Recalled
@@ -70,6 +72,7 @@ def test_a_tenant_of_nothing_has_an_overview(owner: Browser, tenants: OpenTenant
     page = owner.get("/t/empty/overview")
     assert page.status_code == 200
     assert "Nothing has been built yet" in page.text and "nothing yet" in page.text
+    assert "Start here" in page.text and "mnemolog connect" in page.text
 
 
 def test_a_refused_build_and_a_failure_are_said_first_and_harmless(owner: Browser, built: Built):
@@ -78,8 +81,34 @@ def test_a_refused_build_and_a_failure_are_said_first_and_harmless(owner: Browse
     failures.keep(built.tenant.root, "judge", NOW, said)
     page = owner.get(PAGE).text
     assert page.index("was not published") < page.index("Recalls a minute")
-    assert "secrets: a key in" in page and "judge</strong> failed" in page
+    assert "secrets</strong>: a key in" in page and "judge</strong> failed" in page
     assert "<script>alert" not in page and "\u202e" not in page and "\x1b" not in page
+
+
+def test_a_refused_build_leads_to_the_memory_and_the_cure(owner: Browser, built: Built):
+    cure = "`mnemolog build --full` builds it anew"
+    check = CheckResult("secrets", False, "a key", memories=("m01",), cure=cure)
+    manifests.refuse(built.tenant, Refusal(NOW, 9, (check,)))
+    for page in ("overview", "jobs", "errors"):
+        text = owner.get(f"/t/default/{page}").text
+        assert 'href="/t/default/memory/m01"' in text, page
+        assert "<code>mnemolog build --full</code> builds it anew" in text, page
+
+
+def test_what_needs_attention_comes_first_then_use_then_figures(owner: Browser, built: Built):
+    page = owner.get(PAGE).text
+    places = [page.index(f"{name}</h2>") for name in ("Needs your attention", "Use", "The memory")]
+    assert places == sorted(places)
+    assert "no proposal waits" in page and "Nothing was asked yet" in page
+
+
+def test_memories_are_drawn_by_when_they_happened(built: Built, tenants: OpenTenants):
+    at = moment(NOW - 3 * 365 * DAY)
+    commands.record(built.log, Draft(content="The oak was planted", created_at=at), NOW)
+    found = tenants.get("default").reader.answer(lambda view: timeline(view, NOW))
+    assert found.counts[0] == 1 and sum(found.counts) == 37
+    assert found.starts[0] <= NOW - 3 * 365 * DAY < found.starts[1]
+    assert found.starts[-1] <= NOW < found.starts[-1] + found.step
 
 
 def test_another_tenant_is_not_found(owner: Browser):

@@ -1,5 +1,6 @@
 """
-Overview: how the memory stands at a glance; each figure leads to the page that has more of it.
+Overview: what needs a person first, then what the memory was used for, then figures; each leads to
+the page that has more of it.
 
 The counters that move are asked for again every few seconds while somebody looks; without a script
 they are those of the moment the page was loaded.
@@ -10,11 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
-from flask import Blueprint, Response, current_app, render_template
+from flask import Blueprint, Response, render_template
 from markupsafe import Markup
 
 from serve import formatting
 from serve.dashboard.page_context import Site, tenant_url
+from serve.dashboard.recall_pages import receipt_rows
 from serve.reports import charts
 from serve.reports.charts import render_figure, render_svg
 from serve.reports.holdings import EpisodeStorage, episode_storage
@@ -30,9 +32,13 @@ from serve.reports.tenant_statistics import (
 from serve.reports.usefulness import Period, Usefulness
 from store.home.errors import LogError
 from store.home.project_context import current_pauses
+from store.log import receipts
 from store.log.event_log import EventLog
+from store.log.receipts import Wanted
 from store.maintenance import quarantine
 from store.maintenance.checkup import alarm_text
+
+NEWEST_RECALLS = 3  # that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +71,23 @@ def overview_blueprint(site: Site) -> Blueprint:
             )
         )
         pauses, unread = current_pauses(home, now)
+        newest = receipts.page(opened.log, Wanted(), NEWEST_RECALLS).receipts
+        use, figures = _use_tiles(found), [*_figure_tiles(found), _episodes(taken)]
         return render_template(
             "overview.html",
             found=found,
             alarms=_alarms(found, opened.log),
-            tiles=[*_tiles(found), _episodes(taken)],
+            use=use,
+            figures=figures,
+            recalls=receipt_rows(opened, newest),
             told=_usefulness_rows(found.usefulness),
             told_since=found.usefulness.cut_at,
             kept_today=found.usefulness.kept_today,
             take_back=take_back,
-            lessons_url=_url("lessons.index"),
             pauses=pauses,
             unread=unread,
             is_off=not site.settings.choices.record,
             charts=[Markup(render_figure(chart)) for chart in overview_charts(found)],
-            jobs_url=_url("jobs.index"),
-            errors_url=_url("errors.index"),
             dollars=formatting.dollars,
         )
 
@@ -111,15 +118,67 @@ def _live_counters(found: LiveCounters) -> dict[str, str]:
     }
 
 
-def _tiles(found: Statistics) -> list[Tile]:
+def _use_tiles(found: Statistics) -> list[Tile]:
+    """Return what was served today, whether it helped, and how fast it was."""
+    today, rate = found.usefulness.periods["today"], found.rate
     newest = found.answered.newest(LIVE_RECALLS)  # as the counters that move have it
-    rate, builds, spending = found.rate, found.builds, found.spending
-    moving = _live_counters(
+    moving = _moving(found)
+    of_all = _share(today.told / today.prompts if today.prompts else None)
+    judged = today.followed + today.ignored
+    month = found.usefulness.periods["last_30_days"]
+    return [
+        Tile(
+            "Notes injected today",
+            formatting.count(today.notes),
+            f"with {of_all} of {formatting.count(today.prompts)} prompts"
+            if today.prompts
+            else f"no prompt yet; {formatting.count(month.notes)} in 30 days",
+            url=tenant_url("recalls.index", silent="told"),
+        ),
+        Tile(
+            "Followed today",
+            formatting.count(today.followed) if judged else "–",
+            f"{formatting.count(today.ignored)} ignored, "
+            f"{formatting.count(today.contradicted)} contradicted by you",
+            tone="warn" if today.contradicted else "",
+            url=tenant_url("lessons.index"),
+        ),
+        Tile(
+            "Rated helpful today",
+            formatting.count(today.helped),
+            f"{formatting.count(today.harmed)} harmful; {formatting.count(month.helped)} and "
+            f"{formatting.count(month.harmed)} in 30 days",
+            tone="bad" if today.harmed > today.helped else "",
+        ),
+        Tile(
+            "Recalls a minute",
+            moving["a_minute"],
+            moving["asked"],
+            url=tenant_url("recalls.index"),
+            name="a_minute",
+            note_name="asked",
+            spark=Markup(moving["minutes"]) if rate.last_hour else None,
+        ),
+        Tile("Time of a recall", moving["p50"], moving["p95"], name="p50", note_name="p95"),
+        Tile(
+            "Without an answer",
+            moving["silence"],
+            f"of the newest {formatting.count(newest.looked_at)} recalls",
+            name="silence",
+            url=tenant_url("recalls.index", silent="silent"),
+        ),
+    ]
+
+
+def _moving(found: Statistics) -> dict[str, str]:
+    """Return the counters that move as they are at this moment."""
+    newest, rate = found.answered.newest(LIVE_RECALLS), found.rate
+    return _live_counters(
         LiveCounters(
             at=found.at,
             events=found.events,
             memories=found.memories.active,
-            tail=builds.tail,
+            tail=found.builds.tail,
             a_minute=rate.a_minute,
             last_hour=rate.last_hour,
             last_day=rate.last_day,
@@ -129,62 +188,31 @@ def _tiles(found: Statistics) -> list[Tile]:
             p95_ms=newest.took(0.95),
         )
     )
-    ratings, disk = found.ratings, found.disk
-    helped = _share(ratings.helped / ratings.looked_at if ratings.looked_at else None)
-    failed = len(builds.failures)
-    month = f"{formatting.dollars(spending.month.cost_usd)} in 30 days"
+
+
+def _figure_tiles(found: Statistics) -> list[Tile]:
+    moving, builds, spending, disk = _moving(found), found.builds, found.spending, found.disk
     return [
-        Tile(
-            "Recalls a minute",
-            moving["a_minute"],
-            moving["asked"],
-            url=_url("lab.index"),
-            name="a_minute",
-            note_name="asked",
-            spark=Markup(moving["minutes"]),
-        ),
-        Tile(
-            "Silence",
-            moving["silence"],
-            f"of the newest {formatting.count(newest.looked_at)} recalls",
-            name="silence",
-        ),
-        Tile("Time of a recall", moving["p50"], moving["p95"], name="p50", note_name="p95"),
         Tile(
             "Active memories",
             moving["memories"],
             f"{formatting.count(found.memories.total)} held",
-            url=_url("memories.index"),
+            url=tenant_url("memories.index"),
             name="memories",
         ),
         Tile(
             "Events not built yet",
             moving["tail"],
             f"{formatting.count(builds.changes)} change a memory",
-            url=_url("jobs.index"),
+            url=tenant_url("jobs.index"),
             name="tail",
-        ),
-        Tile(
-            "Waiting for you",
-            formatting.count(found.waiting),
-            "plans, drafts, recommendations",
-            tone="warn" if found.waiting else "",
-            url=_url("proposals.index"),
-        ),
-        Tile(
-            "Errors",
-            formatting.count(failed),
-            "not resolved yet",
-            tone="bad" if failed else "",
-            url=_url("errors.index"),
         ),
         Tile(
             "Spent today",
             formatting.dollars(spending.today.cost_usd),
-            month,
-            url=_url("jobs.index"),
+            f"{formatting.dollars(spending.month.cost_usd)} in 30 days",
+            url=tenant_url("jobs.index"),
         ),
-        Tile("Rated helpful", helped, f"of {formatting.count(ratings.looked_at)} newest ratings"),
         Tile(
             "On disk",
             formatting.size(disk.total),
@@ -239,7 +267,7 @@ def _alarms(found: Statistics, log: EventLog) -> list[str]:
     ]
     with suppress(LogError):  # said as a notice
         if out := len(quarantine.entries(log)):
-            alarms.append(f"builds leave out {out} memories: see Errors")
+            alarms.append(f"builds leave out {out} memories that failed a check: see Errors")
     return alarms
 
 
@@ -257,8 +285,3 @@ def _share(value: float | None) -> str:
 
 def _time(value: float | None) -> str:
     return "–" if value is None else formatting.milliseconds(value)
-
-
-def _url(endpoint: str) -> str:
-    """Return the address of a page of this tenant; nothing where there is no such page."""
-    return tenant_url(endpoint) if endpoint in current_app.view_functions else ""

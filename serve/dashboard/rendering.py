@@ -74,6 +74,19 @@ def highlight(text: object, query: str, longest: int = 220) -> Markup:
     return Markup("").join([*parts, rest, "…" if end < len(said) else ""])
 
 
+_CODE = re.compile(r"`([^`\n]+)`")
+
+
+def prose(text: object, longest: int = 600) -> Markup:
+    """Return a message of ours on one line, what stands in `backticks` as code."""
+    said = line(text, longest)
+    parts = _CODE.split(said)  # code is at the odd places
+    code = Markup("<code>{}</code>")
+    return Markup("").join(
+        code.format(one) if place % 2 else escape(one) for place, one in enumerate(parts)
+    )
+
+
 def iso(at: int) -> str:
     """Return microseconds UTC as <time datetime> takes it."""
     return _moment(at).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -26,6 +26,7 @@ from serve.reports.tenant_statistics import (
     RecallRate,
     Spending,
     Statistics,
+    Timeline,
 )
 
 _LESSONS = 12  # of a picture
@@ -35,7 +36,7 @@ _STEPS = {1: "day", 7: "week", 28: "four weeks", 364: "year"}
 def overview_charts(found: Statistics) -> list[Chart]:
     """Return the charts of the overview."""
     return [
-        memories_over_time(found.growth),
+        memories_by_time(found.timeline),
         events_over_time(found.growth),
         latency_histogram(found.answered),
         confidence_histogram(found.answered),
@@ -46,7 +47,12 @@ def overview_charts(found: Statistics) -> list[Chart]:
 
 def file_charts(found: Statistics, lessons: Sequence[LessonStats]) -> list[Chart]:
     """Return the charts of `mnemolog stats --plot`."""
-    more = (recalls_by_day(found.rate), score_histogram(found.answered), by_state(found.memories))
+    more = (
+        memories_over_time(found.growth),
+        recalls_by_day(found.rate),
+        score_histogram(found.answered),
+        by_state(found.memories),
+    )
     return [*overview_charts(found), *more, lesson_impact(lessons)]
 
 
@@ -56,6 +62,19 @@ def memories_over_time(found: Growth) -> Chart:
     return charts.area_chart(
         "Memories recorded", found.starts if total else (), found.totals, said=said
     )
+
+
+def memories_by_time(found: Timeline) -> Chart:
+    """Draw when the memories happened, which may be long before they were recorded."""
+    title = "Memories by when they happened"
+    if not found.counts:
+        return empty_chart(title)
+    said = (
+        f"{formatting.count(sum(found.counts))} active memories since "
+        f"{formatting.day(found.since)}."
+    )
+    axis = charts.Axis(_STEPS[found.step // DAY], formatting.day_of_year, formatting.day)
+    return charts.bar_chart(title, found.starts, {"memories": found.counts}, axis, said=said)
 
 
 def events_over_time(found: Growth) -> Chart:

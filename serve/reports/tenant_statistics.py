@@ -69,7 +69,7 @@ def growth(log: EventLog, now: int) -> Growth:
     first = log_queries.time_of(log, 1) or now
     since = min(first, now) // DAY * DAY
     days = (now - since) // DAY + 1
-    step = next((one for one in GROWTH_STEPS if -(-days // one) <= MOST_STEPS), GROWTH_STEPS[-1])
+    step = _step(days)
     steps = int(-(-days // step))
     counts = log_queries.tally(log, tuple(KINDS), since, step * DAY, steps)
     others = [of for kind, of in counts.items() if kind not in ("recorded", "recalled")]
@@ -80,6 +80,41 @@ def growth(log: EventLog, now: int) -> Growth:
         tuple(counts["recalled"]),
         tuple(map(sum, zip(*others, strict=True))),
     )
+
+
+def _step(days: int) -> int:
+    """Return the shortest step, in days, that gives MOST_STEPS of them or fewer."""
+    return next((one for one in GROWTH_STEPS if -(-days // one) <= MOST_STEPS), GROWTH_STEPS[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Active memories by when they happened, in steps of `step` microseconds from `since` on."""
+
+    since: int
+    step: int
+    counts: tuple[int, ...]
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """When each step begins, microseconds UTC."""
+        return tuple(self.since + place * self.step for place in range(len(self.counts)))
+
+
+def timeline(view: View, now: int) -> Timeline:
+    """Return when the active memories happened; what is older than the first step counts there."""
+    rows, tail = view.snapshots.rows, view.tail
+    mask = rows.active_at(now)
+    mask[tail.hidden_rows] = False
+    fresh = tail.columns.created_at[tail.columns.active_at(now) & tail.live]
+    made = np.minimum(np.concatenate([rows.created_at[mask], fresh]), now)
+    if not len(made):
+        return Timeline(now, DAY, ())
+    first = max(int(made.min()), now - GROWTH_STEPS[-1] * (MOST_STEPS - 1) * DAY) // DAY * DAY
+    step = _step((now - first) // DAY + 1) * DAY
+    places = np.maximum(made - first, 0) // step
+    counts = np.bincount(places, minlength=int((now - first) // step) + 1)
+    return Timeline(first, step, tuple(counts.tolist()))
 
 
 # Recalls and ratings
@@ -265,6 +300,7 @@ class Statistics:
     memories: MemoryCounts
     disk: DiskUsage
     growth: Growth
+    timeline: Timeline
     rate: RecallRate
     answered: RecallOutcomes
     ratings: RatingCounts
@@ -283,6 +319,7 @@ def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) 
         memories=memory_counts(view, now),
         disk=disk_usage(tenant),
         growth=growth(log, now),
+        timeline=timeline(view, now),
         rate=recall_rate(log, now),
         answered=recall_outcomes(log),
         ratings=rating_counts(log),

@@ -24,6 +24,7 @@ from store.maintenance.memory_audits import (
     ANEW,
     ASK_MODEL,
     KNOWN,
+    NAMED,
     Audit,
     AuditInput,
     AuditResult,
@@ -57,6 +58,7 @@ def run_audits(projection: str, audited: AuditInput) -> list[CheckResult]:
                     alone=tuple(found.rows) if found.isolates else (),
                     cure="" if found.passed or found.warns else one.cure,
                     warns=found.warns,
+                    memories=tuple(found.rows[:NAMED]),
                 )
             )
     return results

@@ -33,7 +33,7 @@ from store.snapshots.projection import Built, Part, Tables
 from store.text import frame
 from store.text.tokenizer import filing_hash
 
-_NAMED = 3  # memories named in a sentence
+NAMED = 3  # memories named in a sentence
 
 
 class AuditResult(NamedTuple):
@@ -54,8 +54,8 @@ class AuditResult(NamedTuple):
         """The detail, and the first of the memories it fails on."""
         if not self.rows:
             return self.detail
-        more = ", ..." if len(self.rows) > _NAMED else ""
-        return f"{self.detail}: memory {', '.join(self.rows[:_NAMED])}{more}"
+        more = ", ..." if len(self.rows) > NAMED else ""
+        return f"{self.detail}: memory {', '.join(self.rows[:NAMED])}{more}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,9 @@ Moment = Annotated[int, Meta(ge=EARLIEST, le=LATEST)]  # microseconds UTC
 class CheckResult(msgspec.Struct, frozen=True):
     """What one audit said of a candidate, and what to do where it failed.
 
-    `alone` are the ids of memories it fails on by themselves: without them it would pass. One that
-    only `warns` does not keep the candidate from being published.
+    `memories` are the ids of the first few it fails on, `alone` of all it fails on by themselves:
+    without them it would pass. One that only `warns` does not keep the candidate from being
+    published.
     """
 
     name: str
@@ -45,6 +46,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     alone: tuple[str, ...] = ()
     cure: str = ""
     warns: bool = False
+    memories: tuple[str, ...] = ()
 
     @property
     def stops(self) -> bool:

@@ -95,10 +95,11 @@ def shoot(home: Path, folder: Path, only: tuple[str, ...] | list[str]) -> None:
     """Write NAME-LOOK.png for every page and look."""
     tenants = OpenTenants(Settings(home))
     app = application(tenants, lambda: time.time_ns() // 1_000)
+    session = f"screenshots-{os.getpid()}"  # a session is told a memory once
     for prompt in PROMPTS:
-        tell(app, prompt)
+        tell(app, session, prompt)
     tenants.get("default").notes.write()
-    found = dict(pages(tenants))
+    found = dict(pages(tenants, session))
     for look, size in LOOKS:
         with tab(app, theme="dark" if look == "dark" else "light") as shown:
             shown.set_viewport_size(size)
@@ -111,9 +112,9 @@ def shoot(home: Path, folder: Path, only: tuple[str, ...] | list[str]) -> None:
     tenants.close()
 
 
-def tell(app: Any, prompt: str) -> None:
+def tell(app: Any, session: str, prompt: str) -> None:
     """Send a prompt as the hook of an agent at work does."""
-    event = {"session_id": "screenshots", "cwd": str(ROOT), "hook_event_name": "UserPromptSubmit"}
+    event = {"session_id": session, "cwd": str(ROOT), "hook_event_name": "UserPromptSubmit"}
     token = {"Authorization": "Bearer the-owner's-token", "Host": "127.0.0.1:7437"}
     answer = app.test_client().post(
         "/v1/hooks/claude-code", json=event | {"prompt": prompt}, headers=token
@@ -121,13 +122,13 @@ def tell(app: Any, prompt: str) -> None:
     assert answer.status_code in (200, 204), answer.text
 
 
-def pages(tenants: OpenTenants) -> Iterator[tuple[str, str]]:
+def pages(tenants: OpenTenants, session: str) -> Iterator[tuple[str, str]]:
     """Yield each page's name and address."""
     yield from ((one.name, one.name) for one in PLACES)
     yield "search", "memories?q=why+is+HEAD+replaced+atomically"
     yield "search-nothing", "memories?q=zanzibar+xylophone&kind=decision"
     yield "asked", "lab?q=why+is+HEAD+replaced+atomically"
-    yield "session", "session?session=screenshots"
+    yield "session", f"session?session={session}"
     opened = tenants.get("default")
     with opened.reader.view() as view:
         newest = view.snapshots.rows.take([0])[0].id

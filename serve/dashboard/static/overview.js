@@ -18,11 +18,11 @@
   };
 
   const show = (found) => {
-    for (const place of tiles.querySelectorAll("[data-live]")) {
+    for (const place of document.querySelectorAll("[data-live]")) {
       const said = found[place.dataset.live];
       if (said !== undefined && place.textContent !== said) place.textContent = said;
     }
-    for (const place of tiles.querySelectorAll("[data-live-picture]")) {
+    for (const place of document.querySelectorAll("[data-live-picture]")) {
       picture(place, found[place.dataset.livePicture] ?? "");
     }
     say("live");
