@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from serve.cli import main
+from serve.cli import main, output
 from serve.cli.group import Commands
 
 HERE = Path(__file__).parent.parent
@@ -150,3 +150,27 @@ def python(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(HERE)} | variables
     command = [sys.executable, "-P", *words]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("widths", "room", "fitted"),
+    [
+        ([10, 8, 10, 20], 80, [10, 8, 10, 20]),
+        ([6, 7, 10, 80, 200], 72, [6, 7, 10, 24, 25]),
+        ([26, 10, 60], 60, [26, 10, 24]),
+        ([26, 26, 26], 10, [10, 10, 10]),
+    ],
+)
+def test_a_table_is_cut_in_its_widest_columns(widths, room, fitted):
+    assert output.fit_widths(widths, room) == fitted
+
+
+def test_recommendations_show_their_ids_and_reasons_at_80_columns(monkeypatch, capsys):
+    monkeypatch.setattr(output, "PIPED_WIDTH", 80)
+    output.table(
+        ("id", "change", "memory", "because", "text"),
+        [("7HQ2AB", "archive", "01KXB2M8Q4", "not recalled for 200 days " * 3, "The text " * 20)],
+    )
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.startswith("7HQ2AB  archive  01KXB2M8Q4  not recalled for 200")
+    assert len(line) <= 80 and "The text" in line

@@ -22,6 +22,7 @@ from store.text import visible_json
 
 LINES = 4  # of a memory's text
 PIPED_WIDTH = 200
+_ID_WIDTH = 26  # of a whole ULID
 _ID_LENGTHS = (10, 12, 14, 16, 18, 20, 22, 24)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -100,7 +101,9 @@ def shortest(id_: str, among: Iterable[str], least: int) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of at least one row; the last column gives way on a narrow terminal."""
+    """Print a table of at least one row; what does not fit is cut from the widest columns, so that
+    ids, dates and counts stay whole.
+    """
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
@@ -113,16 +116,28 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         shown.add_column(name, no_wrap=True)
     width = None if sys.stdout.isatty() else PIPED_WIDTH
     console = Console(width=width, highlight=False, emoji=False)
-    fixed = list(zip(*(row[:-1] for row in cells), strict=True))
     widths = [
         max(cell_len(name), *(cell.cell_len for cell in column))
-        for name, column in zip(columns[:-1], fixed, strict=True)
+        for name, column in zip(columns, zip(*cells, strict=True), strict=True)
     ]
+    fitted = fit_widths(widths, console.width - 2 * (len(columns) - 1))
     for row in cells:
-        left = console.width - sum(widths) - 2 * len(columns)
-        row[-1].truncate(max(10, left), overflow="ellipsis")
+        for cell, most in zip(row, fitted, strict=True):
+            cell.truncate(most, overflow="ellipsis")
         shown.add_row(*row)
     console.print(shown)
+
+
+def fit_widths(widths: Sequence[int], room: int, least: int = 10) -> list[int]:
+    """Return the widths of columns that fit into `room`, by narrowing the widest; those that an id
+    fits into are narrowed last. None becomes narrower than `least`, even where that is too much.
+    """
+    fitted = list(widths)
+    wide = [place for place, one in enumerate(widths) if one > _ID_WIDTH]
+    for some in (wide, range(len(widths))):
+        while sum(fitted) > room and any(fitted[place] > least for place in some):
+            fitted[max(some, key=fitted.__getitem__)] -= 1
+    return fitted
 
 
 def stdin_text() -> str:

@@ -326,19 +326,21 @@ def _print_recommendations(
     if not found:
         output.say("no recommendations: `mnemolog recommendations --refresh` searches for them")
         return
+    columns = ["id", "change", "memory", "because", "text"]
+    if any(one["state"] != "pending" for one in found):
+        columns.insert(2, "state")
     rows = [
-        (
-            one["id"][:SHORT],
-            one["what"],
-            one["state"],
-            one["at"][:10],
-            output.short_id(log, one["source_ids"][0]),
-            output.one_line(one["because"], 80),
-            output.one_line(_subject_text(one), 200),
-        )
+        {
+            "id": one["id"][:SHORT],
+            "change": one["what"],
+            "state": one["state"],
+            "memory": output.short_id(log, one["source_ids"][0]),
+            "because": output.one_line(one["because"], 80),
+            "text": output.one_line(_subject_text(one), 200),
+        }
         for one in found
     ]
-    output.table(("id", "change", "state", "date", "memory", "because", "text"), rows)
+    output.table(columns, [[row[name] for name in columns] for row in rows])
     output.note("next: `mnemolog recommendations show ID`, then `accept ID` or `reject ID`")
 
 
