@@ -88,7 +88,6 @@ def test_every_audit_has_a_test_that_sees_it_fail():
         "mentions_in_range",
         "lessons_match_log",
         "links_hold",
-        "picture_holds",
     }
 
 
@@ -365,22 +364,6 @@ def test_links_hold_sees_a_link_of_two_facts_and_one_to_nowhere(built, of: int):
     wrong = changed(tables, "duplicates", "of", lambda values: [of for _ in values])
     assert len(tables["duplicates"]) == 1
     assert failed("duplicates", replace(one, tables=wrong)) == ["links_hold"]
-
-
-@pytest.mark.parametrize(
-    ("table", "column", "value"), [("nodes", "x", 9.0), ("lines", "source", 99)]
-)
-def test_picture_holds_sees_a_node_far_off_and_a_line_to_nowhere(
-    built, table: str, column: str, value: float
-):
-    texts = [f"serve/app.py asks serve/gate.py, note {number}" for number in range(3)]
-    commands.record_batch(built.log, [Draft(content=text) for text in texts], NOW)
-    head = built.log.head()
-    made = build.digests(built.log, built.embedder, head)
-    one = AuditInput(built.log, head, made["layout"], made["memories"], made["layout"], head)
-    assert len(one.tables[table]) and failed("layout", one) == []
-    wrong = changed(one.tables, table, column, lambda values: [value, *values[1:]])
-    assert failed("layout", replace(one, tables=wrong)) == ["picture_holds"]
 
 
 def shrink_check(manifest) -> CheckResult:

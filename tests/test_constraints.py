@@ -11,7 +11,6 @@ from torture import forged_write
 from torture.forged_write import Place
 
 from serve.reader.reader import Reader
-from serve.reports import graph_views
 from store.derived import catalog, constraints
 from store.derived.constraints import RUNS, SAME_ROWS, VALUES
 from store.home.errors import SnapshotDamaged
@@ -154,11 +153,3 @@ def test_snapshots_of_another_log_are_not_served(built: Built):
     table = table.set_column(0, table.schema.field("id"), ids)
     forged_write.put(home_of(built), at, table)
     assert "is of another log" in notices(built)
-
-
-@pytest.mark.parametrize("name", ["layout", "entities"])
-def test_a_picture_without_its_tables_is_none(built: Built, name: str):
-    manifest = manifests.current(built.tenant)
-    bare = msgspec.structs.replace(manifest.projections[name], parts={})
-    refs = {**manifest.projections, name: bare}
-    assert graph_views.draw_graph(msgspec.structs.replace(manifest, projections=refs)) is None

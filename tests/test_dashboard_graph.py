@@ -1,16 +1,20 @@
 """The page Graph: tables for everybody, and a picture that a script draws and a hand moves."""
 
-import struct
+import html
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
-import numpy as np
 import pytest
 from dashboard_page import CHROMIUM, NOW, PHONE, Browser, application, browser, tab
 from flask import Flask
 
+from serve.dashboard.shell import FOLDER
 from serve.reports import graph_views
 from serve.server.open_tenants import OpenTenants
 from store.embedders.lexical import LexicalEmbedder
@@ -64,7 +68,7 @@ def test_the_most_mentioned_entities_are_a_table(owner: Browser):
     page = owner.get(GRAPH).text
     table = page[page.index("<table") :]
     assert table.index("store/log.py") < table.index("store/events.py") < table.index("gate.py")
-    assert "4 of 4 entities" in page and "3 of 3 edges" in page
+    assert "4 most mentioned of 4 entities" in page
 
 
 def test_a_name_is_looked_for_by_its_beginning_or_that_of_its_file(owner: Browser):
@@ -108,7 +112,7 @@ def test_before_the_first_build_there_is_a_page_and_no_picture(tmp_path: Path):
     tenants = OpenTenants(Settings(tmp_path))
     owner = browser(application(tenants))
     assert "run `mnemolog build`" in owner.get("/t/empty/graph").text
-    assert owner.get("/t/empty/graph/picture").status_code == 404
+    assert owner.get("/t/empty/graph/around?of=file&name=a.py").status_code == 404
     tenants.close()
 
 
@@ -123,43 +127,110 @@ def test_a_name_is_harmless(tmp_path: Path, log: EventLog):
 # The picture
 
 
-def test_the_picture_holds_names_places_and_lines(owner: Browser):
-    data = owner.get(f"{GRAPH}/picture").data
-    (length,) = struct.unpack_from("<I", data)
-    head = msgspec.json.decode(data[4 : 4 + length])
-    nodes, lines = head["nodes"], head["lines"]
-    assert (nodes, lines, length % 4) == (4, 3, 0)
-    assert len(data) == 4 + length + 4 * (5 * nodes + 2 * lines)
-    numbers = np.frombuffer(data, "<u4", offset=4 + length)
-    mentions = dict(zip(head["names"], numbers[2 * nodes : 3 * nodes].tolist(), strict=True))
-    assert mentions["store/log.py"] == 3 and mentions["serve/gate.py"] == 1
-    source, target = numbers[5 * nodes :].reshape(2, lines).tolist()
-    joined = {
-        frozenset((head["names"][a], head["names"][b])) for a, b in zip(source, target, strict=True)
-    }
-    assert frozenset(("store/log.py", "store/events.py")) in joined
+def drawn(page: str) -> dict[str, Any]:
+    """Return the picture's data that a page holds."""
+    found = re.search(r'data-picture="([^"]*)"', page)
+    assert found is not None
+    picture: dict[str, Any] = msgspec.json.decode(html.unescape(found[1]))
+    return picture
 
 
-def test_a_picture_that_did_not_change_is_not_sent_again(
-    owner: Browser, log: EventLog, tmp_path: Path
-):
-    first = owner.get(f"{GRAPH}/picture")
-    assert first.headers["Cache-Control"] == "private, no-cache"
-    again = owner.get(f"{GRAPH}/picture", **{"If-None-Match": first.headers["ETag"]})
-    assert (again.status_code, again.data) == (304, b"")
-    other = owner.get(f"{GRAPH}/picture", **{"If-None-Match": '"other"'})
-    assert other.data == first.data
+def joined(picture: dict[str, Any]) -> set[frozenset[str]]:
+    names = [node["name"] for node in picture["nodes"]]
+    return {frozenset((names[source], names[target])) for source, target, _ in picture["edges"]}
 
 
-def test_recall_keeps_nothing_of_the_picture(app: Flask, tmp_path: Path):
+def test_the_picture_holds_the_most_mentioned_and_what_joins_them(owner: Browser):
+    picture = drawn(owner.get(GRAPH).text)
+    mentions = {node["name"]: node["memories"] for node in picture["nodes"]}
+    assert next(iter(mentions)) == "store/log.py"
+    assert (mentions["store/log.py"], mentions["serve/gate.py"]) == (3, 1)
+    assert frozenset(("store/log.py", "store/events.py")) in joined(picture)
+    assert picture["nodes"][0]["label"] == "log.py"
+
+
+def test_kind_project_and_time_narrow_the_picture(owner: Browser, log: EventLog, tmp_path: Path):
+    says = "Tom Christie says pkg/a.py needs pkg/b.py"
+    old = datetime.fromtimestamp(NOW / 1e6 - 90 * 86_400, UTC)
+    commands.record(
+        log, Draft(id="p", content=says, project="other", created_by="Tom Christie"), NOW
+    )
+    commands.record(log, Draft(id="o", content="old/c.py asks old/d.py", created_at=old), NOW)
+    build.rebuild(tenant.tenant(tmp_path), log, LexicalEmbedder(), NOW)
     tenants = OpenTenants(Settings(tmp_path))
-    with tenants.get("default").reader.view() as view:
-        manifest = view.snapshots.manifest
-        opened = {*tenants.get("default").reader._files._parts}
+    anew = browser(application(tenants))
+
+    def names(query: str) -> set[str]:
+        return {node["name"] for node in drawn(anew.get(f"{GRAPH}?{query}").text)["nodes"]}
+
+    every = names("")
+    assert {"pkg/a.py", "old/c.py", "store/log.py"} <= every and "tom christie" not in every
+    assert "old/c.py" not in names("since=30d") and "pkg/a.py" in names("since=30d")
+    assert names("project=other") >= {"pkg/a.py"}
+    assert "pkg/a.py" not in names("project=third")
+    assert "Nothing is mentioned together" in anew.get(f"{GRAPH}?kind=package").text
+    assert "tom christie" in anew.get(f"{GRAPH}?kind=person").text
+    assert anew.get(f"{GRAPH}?kind=nobody").status_code == 400
     tenants.close()
-    assert manifest is not None and opened
-    layout = {file.path for file in manifest.projections["layout"].files}
-    assert layout and not layout & opened
+
+
+def test_of_a_large_graph_as_much_is_drawn_as_can_be_read(tmp_path: Path, log: EventLog):
+    texts = [f"src/m{n % 300}.py calls src/m{(n * 7 + 1) % 300}.py" for n in range(600)]
+    commands.record_batch(log, [Draft(content=f"{text}, {n}") for n, text in enumerate(texts)], NOW)
+    build.rebuild(tenant.tenant(tmp_path), log, LexicalEmbedder(), NOW)
+    tenants = OpenTenants(Settings(tmp_path))
+    page = browser(application(tenants)).get(GRAPH).text
+    picture = drawn(page)
+    assert len(picture["nodes"]) == graph_views.DRAWN
+    assert len(picture["edges"]) <= graph_views.DRAWN * graph_views.LINES_EACH
+    assert "80 most mentioned of" in page
+    tenants.close()
+
+
+def test_communities_are_lists_that_need_no_script(owner: Browser, log: EventLog, tmp_path: Path):
+    teams = [[f"{team}/{name}.py" for name in "abcd"] for team in ("red", "blue")]
+    texts = [
+        f"{one} with {other}" for team in teams for one in team for other in team if one < other
+    ]
+    commands.record_batch(log, [Draft(content=text) for text in texts], NOW)
+    build.rebuild(tenant.tenant(tmp_path), log, LexicalEmbedder(), NOW)
+    tenants = OpenTenants(Settings(tmp_path))
+    page = browser(application(tenants)).get(GRAPH).text
+    found = drawn(page)
+    group = {node["name"]: node["group"] for node in found["nodes"]}
+    assert len({group[name] for name in teams[0]}) == len({group[name] for name in teams[1]}) == 1
+    assert group["red/a.py"] != group["blue/a.py"]
+    assert page.count('class="community"') == len(
+        {one for one in group.values() if one is not None}
+    )
+    tenants.close()
+
+
+def test_around_an_entity_is_what_it_is_named_with(owner: Browser):
+    around = f"{GRAPH}/around?{urlencode({'of': 'file', 'name': 'serve/gate.py'})}"
+    answer = owner.get(around)
+    assert answer.mimetype == "application/json"
+    picture: dict[str, Any] = msgspec.json.decode(answer.data)
+    assert [node["name"] for node in picture["nodes"]] == ["serve/gate.py", "serve/app.py"]
+    assert owner.get(f"{GRAPH}/around?of=file&name=no/such.py").status_code == 404
+
+
+def test_a_picture_leaves_out_what_was_forgotten_since(owner: Browser, log: EventLog):
+    commands.forget(log, "m4", NOW)
+    picture = drawn(owner.get(GRAPH).text)
+    assert "serve/gate.py" not in [node["name"] for node in picture["nodes"]]
+
+
+def test_scripts_of_others_are_what_their_table_says_and_have_their_licence():
+    folder = FOLDER / "vendor"
+    table = msgspec.json.decode((folder / "vendor.json").read_bytes(), type=list[dict[str, str]])
+    for row in table:
+        data = (folder / row["file"]).read_bytes()
+        assert sha256(data).hexdigest() == row["sha256"], row["file"]
+        assert "Copyright" in (folder / row["license"]).read_text(encoding="utf-8")
+        assert row["package"] and row["version"]
+    listed = {row[name] for row in table for name in ("file", "license")}
+    assert {path.name for path in folder.iterdir()} == listed | {"vendor.json"}
 
 
 def test_entities_are_found_by_kind_and_name(app: Flask, tmp_path: Path):
@@ -170,63 +241,87 @@ def test_entities_are_found_by_kind_and_name(app: Flask, tmp_path: Path):
         for number in range(len(index)):
             assert index.find(index.kind(number), index.name(number)) == number
         assert index.find("file", "zzz") is None and index.find("", "") is None
-        named = graph_views.most_mentioned(index, None, 2)
+        named = graph_views.most_mentioned(index, ["file"], 2)
     tenants.close()
     assert [one.mentions for one in named] == [3, 2]
+
+
+CY = "document.querySelector('[data-graph-view]')._cyreg.cy"
+PLACES = f"{CY}.nodes().map(node => [node.id(), node.position('x'), node.position('y')]).join()"
+VIEW = f"[{CY}.zoom(), {CY}.pan('x'), {CY}.pan('y')].join()"
 
 
 @in_browser
 def test_a_script_draws_the_picture_and_a_search_chooses(app: Flask):
     with tab(app) as page:
         page.goto(GRAPH)
-        page.locator("[data-graph-wait]").wait_for(state="hidden")
-        page.wait_for_function(
-            "() => { const c = document.querySelector('[data-graph-picture]');"
-            "return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(Boolean) }"
-        )
-        page.get_by_placeholder("Find in the picture").fill("gate")
-        page.get_by_role("button", name="Find").click()
+        page.locator(".graph-view.drawn").wait_for()
+        places = page.evaluate(PLACES)
+        page.reload()
+        page.locator(".graph-view.drawn").wait_for()
+        assert page.evaluate(PLACES) == places  # the same picture of the same data
+        page.get_by_placeholder("Find in the picture").fill("gate.py")
+        page.get_by_role("button", name="Find").first.click()
         side = page.get_by_role("complementary", name="The chosen entity")
         side.get_by_role("heading", name="serve/gate.py").wait_for()
+        assert page.evaluate(f"{CY}.nodes('.chosen').map(node => node.id())") == [
+            "file:serve/gate.py"
+        ]
+        assert page.evaluate(f"{CY}.nodes('.far').length") == 2
         side.get_by_role("link", name="serve/app.py", exact=True).click()
         side.get_by_role("heading", name="serve/app.py").wait_for()
         assert page.url.endswith(GRAPH)
         side.get_by_role("button", name="Close").click()
         side.wait_for(state="hidden")
+        assert page.evaluate(f"{CY}.nodes('.far').length") == 0
+
+
+@in_browser
+def test_a_click_draws_what_an_entity_is_named_with_though_it_was_not_in_the_picture(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(graph_views, "DRAWN", 2)
+    with tab(app) as page:
+        page.goto(GRAPH)
+        page.locator(".graph-view.drawn").wait_for()
+        assert page.evaluate(f"{CY}.nodes().length") == 2
+        x, y = page.evaluate(
+            f"(() => {{ const at = {CY}.getElementById('file:store/log.py').renderedPosition();"
+            f"const box = {CY}.container().getBoundingClientRect();"
+            "return [box.left + at.x, box.top + at.y] })()"
+        )
+        page.mouse.click(x, y)
+        page.wait_for_function(f"{CY}.getElementById('file:serve/app.py').nonempty()")
+        page.locator("[data-graph-view]").press("Escape")
+        assert page.evaluate(f"{CY}.nodes().length") == 2
 
 
 @in_browser
 def test_the_picture_is_moved_by_keys_buttons_wheel_and_a_hand(app: Flask):
-    picture = (
-        "() => { const c = document.querySelector('[data-graph-front]');"
-        "return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.join() }"
-    )
     with tab(app) as page:
         page.goto(GRAPH)
-        page.locator("[data-graph-wait]").wait_for(state="hidden")
-        front = page.locator("[data-graph-front]")
-        box = front.bounding_box()
+        page.locator(".graph-view.drawn").wait_for()
+        area = page.locator("[data-graph-view]")
+        area.scroll_into_view_if_needed()
+        box = area.bounding_box()
         assert box is not None
-        front.focus()
-        before = page.evaluate(picture)
+        area.focus()
+        before = page.evaluate(VIEW)
 
         def moves() -> None:
             nonlocal before
-            page.wait_for_function(f"was => ({picture})() !== was", arg=before)
-            page.wait_for_timeout(400)  # until it is drawn anew
-            before = page.evaluate(picture)
+            page.wait_for_function(f"was => {VIEW} !== was", arg=before)
+            before = page.evaluate(VIEW)
 
-        page.wait_for_function(f"({picture})().match(/[1-9]/)")
-        before = page.evaluate(picture)
         page.keyboard.press("ArrowLeft")
         moves()
         page.keyboard.press("+")
         moves()
         page.get_by_role("button", name="Further").click()
         moves()
-        page.mouse.move(box["x"] + 30, box["y"] + 30)
+        page.mouse.move(box["x"] + 4, box["y"] + 4)
         page.mouse.down()
-        page.mouse.move(box["x"] + 90, box["y"] + 60, steps=4)
+        page.mouse.move(box["x"] + 64, box["y"] + 34, steps=4)
         page.mouse.up()
         moves()
         page.mouse.wheel(0, 300)
@@ -237,7 +332,7 @@ def test_the_picture_is_moved_by_keys_buttons_wheel_and_a_hand(app: Flask):
 def test_without_scripts_the_table_is_all(app: Flask):
     with tab(app, scripts=False) as page:
         page.goto(GRAPH)
-        assert not page.locator("canvas").first.is_visible()
+        assert not page.locator("[data-graph-view]").is_visible()
         page.get_by_role("link", name="store/log.py").click()
         page.get_by_role("heading", name="store/log.py").wait_for()
 

@@ -1,22 +1,33 @@
 """
-Graph: what the memories name and what is named together, as a picture and as tables.
+Graph: what the memories name and what is named together, as a picture and as lists.
+
+The page holds the picture's data and the lists of its communities, so nothing but the drawing needs
+a script. Authors are left out unless they are asked for: they are named with everything.
 """
 
-from typing import get_args
+from typing import Any, get_args
 
+import msgspec
 from flask import Blueprint, Response, render_template, request
 
+from serve import formatting
 from serve.dashboard.page_context import Site
+from serve.reader.filters import Filter
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View
 from serve.reports import graph_views
-from serve.reports.graph_views import Entity
+from serve.reports.facets import TIMES, project_names
+from serve.reports.graph_views import AUTHOR, Entity, Picture
 from store.derived.entities import EntityIndex
-from store.home.errors import NotFound, SnapshotDamaged
+from store.home.errors import InvalidInput, NotFound
+from store.home.instants import micros
+from store.home.projects import optional_project
 from store.text.mentions import EntityKind
 
 KINDS: tuple[EntityKind, ...] = get_args(EntityKind)
-SHOWN = 100  # entities of the table
+DRAWN: tuple[EntityKind, ...] = tuple(kind for kind in KINDS if kind != AUTHOR)
+SHOWN = 25  # entities of the table
+MOST_PROJECTS = 200  # that the form lists
 _FOUND = 10 * SHOWN  # by a search, of any kind
 
 
@@ -26,53 +37,45 @@ def graph_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/graph")
     def index(tenant: str) -> str:
         opened = site.tenant(tenant)
-        asked, kind = request.args.get("name", "").strip(), request.args.get("kind") or None
-        with opened.reader.view() as view:
-            found, manifest = view.snapshots.entities, view.snapshots.manifest
-        entities = []
-        if found is not None and asked:
-            listed = (
-                graph_views.find_entities(found, one) for one in found.with_prefix(asked, _FOUND)
-            )
-            entities = [one for one in listed if kind in (None, one.kind)]
-        elif found is not None:
-            entities = graph_views.most_mentioned(found, kind, SHOWN)
+        asked, now = request.args.get("name", "").strip(), site.clock()
+        kind = _kind()
+        found: dict[str, Any] = opened.reader.answer(lambda view: _index(view, asked, kind, now))
         return render_template(
             "graph.html",
             asked=asked,
             kind=kind,
-            kinds=KINDS,
-            entities=entities[:SHOWN],
-            more=len(entities) > SHOWN,
-            drawn=graph_views.draw_graph(manifest) if manifest is not None else None,
-            is_built=manifest is not None,
+            project=request.args.get("project", ""),
+            since=request.args.get("since", ""),
+            is_narrowed=any(request.args.get(name) for name in ("kind", "project", "since")),
+            kinds=[("", "all but authors"), *((one, one) for one in KINDS)],
+            times=[("", "all time"), *TIMES.items()],
+            **found,
         )
 
-    @pages.get("/t/<tenant>/graph/picture")
-    def picture(tenant: str) -> Response:
-        opened = site.tenant(tenant)
-        with opened.reader.view() as view:
-            manifest, found = view.snapshots.manifest, view.snapshots.entities
-        mark = graph_views.mark(manifest) if manifest is not None else None
-        if manifest is None or found is None or mark is None:
-            raise NotFound("no graph has been built yet: run `mnemolog build`")
-        answer = Response(mimetype="application/octet-stream")
-        answer.set_etag(mark)
-        answer.headers["Cache-Control"] = "private, no-cache"  # kept, and asked about every time
-        if not request.if_none_match.contains(mark):
-            try:
-                answer.set_data(graph_views.picture(opened.tenant, manifest, found))
-            except SnapshotDamaged as error:
-                raise NotFound(f"there is no picture: {error}") from error
-        answer.make_conditional(request)
-        return answer
+    @pages.get("/t/<tenant>/graph/around")
+    def around(tenant: str) -> Response:
+        """Return the picture around an entity, for the script that draws it."""
+        opened, now = site.tenant(tenant), site.clock()
+        of, name = request.args.get("of", ""), request.args.get("name", "")
+        kind = _kind()
+
+        def draw(view: View) -> Picture:
+            index, entity = _find(view, of, name)
+            return graph_views.draw(view, index, _filter(now), _kinds(kind), entity)
+
+        found = graph_views.picture_payload(opened.reader.answer(draw))
+        return Response(msgspec.json.encode(found), mimetype="application/json")
 
     @pages.get("/t/<tenant>/graph/entity")
     def entity(tenant: str) -> str:
         opened = site.tenant(tenant)
         kind, name = request.args.get("kind", ""), request.args.get("name", "")
         now = site.clock()
-        one = opened.reader.answer(lambda view: _entity(view, kind, name, now))
+
+        def read(view: View) -> Entity:
+            return graph_views.entity_of(view, *_find(view, kind, name), now)
+
+        one = opened.reader.answer(read)
         is_part = request.args.get("part") == "1"  # for the picture's side, without the frame
         return render_template(
             "entity_part.html" if is_part else "entity.html",
@@ -83,9 +86,55 @@ def graph_blueprint(site: Site) -> Blueprint:
     return pages
 
 
-def _entity(view: View, kind: str, name: str, now: int) -> Entity:
+def _index(view: View, asked: str, kind: EntityKind | None, now: int) -> dict[str, Any]:
+    """Return what the page shows of a view: the picture, and the entities of the table."""
+    found = view.snapshots.entities
+    known = {"is_built": found is not None, "projects": project_names(view, MOST_PROJECTS)}
+    if found is None:
+        return known | {"picture": None, "drawing": "", "entities": [], "more": False}
+    if asked:
+        listed = (graph_views.find_entities(found, one) for one in found.with_prefix(asked, _FOUND))
+        entities = [one for one in listed if kind in (None, one.kind)]
+    else:
+        entities = graph_views.most_mentioned(found, _kinds(kind), SHOWN)
+    picture = graph_views.draw(view, found, _filter(now), _kinds(kind))
+    drawing = msgspec.json.encode(graph_views.picture_payload(picture)).decode()
+    return known | {
+        "picture": picture,
+        "drawing": drawing,
+        "entities": entities[:SHOWN],
+        "more": len(entities) > SHOWN,
+    }
+
+
+def _kind() -> EntityKind | None:
+    """Return the kind that is asked for; raise InvalidInput for one that is none."""
+    asked = request.args.get("kind", "")
+    for kind in KINDS:
+        if asked == kind:
+            return kind
+    if asked:
+        raise InvalidInput(f"unknown kind {asked!r}: choose from {', '.join(KINDS)}")
+    return None
+
+
+def _kinds(kind: EntityKind | None) -> tuple[EntityKind, ...]:
+    return DRAWN if kind is None else (kind,)
+
+
+def _filter(now: int) -> Filter:
+    """Return which memories are asked for; raise InvalidInput."""
+    since = formatting.parse_optional_time(request.args.get("since"), now)
+    return Filter(
+        now=now,
+        project=optional_project(request.args.get("project") or None),
+        since=micros(since) if since else None,
+    )
+
+
+def _find(view: View, kind: str, name: str) -> tuple[EntityIndex, int]:
     index: EntityIndex | None = view.snapshots.entities
     number = index.find(kind, name) if index is not None else None
     if index is None or number is None:
         raise NotFound(f"the last build knows no {kind or 'entity'} {name!r}")
-    return graph_views.entity_of(view, index, number, now)
+    return index, number

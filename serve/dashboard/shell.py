@@ -74,8 +74,10 @@ class Asset:
 
 
 def assets(folder: Path = FOLDER) -> Mapping[str, Asset]:
-    """Return the files of a folder by name."""
-    return {path.name: _asset(path) for path in sorted(folder.iterdir()) if path.is_file()}
+    """Return the files of a folder by name, and the scripts of other people in `vendor`."""
+    paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
+    paths += sorted((folder / "vendor").glob("*.js"))
+    return {path.name: _asset(path) for path in paths}
 
 
 def _asset(path: Path) -> Asset:

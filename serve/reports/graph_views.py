@@ -5,27 +5,24 @@ Read from the graph of the last build; of what was written since only the memori
 entity itself are added.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from serve.formatting import sanitize
 from serve.reader.filters import Filter
 from serve.reader.memory_json import short_json
 from serve.reader.view import View
-from store.derived import constraints
+from serve.reports.communities import Graph, largest_communities
 from store.derived.entities import EntityIndex
-from store.derived.layout import LAYOUT_PROJECTION
+from store.derived.entity_graph import UNIT, pairs, short_names
 from store.home.errors import NotFound
-from store.home.tenant import Tenant
 from store.memories.memory import ACTIVE, Memory
-from store.snapshots import snapshot
-from store.snapshots.manifest import Manifest
-from store.snapshots.projection import column_view as column
-from store.text.mentions import Mention
+from store.text.mentions import EntityKind, Mention
 
 MOST_NEIGHBOURS = 20  # that mention the entity, the newest
 _LOOKED_AT = 200  # of those, in any state
@@ -133,14 +130,13 @@ def _memories(view: View, documents: Sequence[int], mention: Mention) -> list[Me
     return sorted(active, key=lambda one: (-one.created_at, -one.seq))[:MOST_NEIGHBOURS]
 
 
-# The entity graph as people look at it: its picture, its most mentioned entities, and one entity
-# with
-# what it is named with and the memories that name it.
+# The entity graph as people look at it: a picture of a part of it, its most mentioned entities, and
+# one entity with what it is named with and the memories that name it.
 #
 # All of it is of the last build. What was forgotten since is not shown; what was written since is
-# not
-# in it yet.
+# not in it yet.
 
+AUTHOR: EntityKind = "person"
 NEIGHBOURS = 40
 MOST_DRAWN = 50
 
@@ -173,39 +169,21 @@ class Entity:
         return self.named.mentions - self.active
 
 
-@dataclass(frozen=True, slots=True)
-class GraphDrawing:
-    """How much of the graph its picture shows."""
-
-    entities: int
-    edges: int
-    all_entities: int
-    all_edges: int
-
-
-class _Head(msgspec.Struct, frozen=True):
-    """What stands before the columns of a picture."""
-
-    nodes: int
-    lines: int
-    kinds: list[str]
-    names: list[str]
-
-
 def find_entities(index: EntityIndex, entity: int, weight: float = 0.0) -> EntityName:
     return EntityName(index.kind(entity), index.name(entity), len(index.documents(entity)), weight)
 
 
-def most_mentioned(index: EntityIndex, kind: str | None, limit: int) -> list[EntityName]:
-    """Return the entities that most memories name, of one kind or of all."""
-    counts = index.mention_runs[1]
-    order = np.argsort(-counts, kind="stable")
-    of_kind = (int(one) for one in order if kind is None or index.kind(int(one)) == kind)
-    return [find_entities(index, one) for one, _ in zip(of_kind, range(limit), strict=False)]
+def most_mentioned(index: EntityIndex, kinds: Sequence[str], limit: int) -> list[EntityName]:
+    """Return the entities of some kinds that most memories name."""
+    counts = np.where(index.is_of(kinds), index.mention_runs[1], 0)
+    order = np.argsort(-counts, kind="stable")[:limit]
+    return [find_entities(index, int(one)) for one in order if counts[one]]
 
 
 def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
-    """Return all there is to say of an entity."""
+    """Return all there is to say of an entity. Authors are among its neighbours only of one: they
+    are named with everything.
+    """
     documents = index.documents(entity)
     mask = view.masks.of(Filter(now=now))[: len(view.snapshots.rows)]
     living = documents[mask[documents]]
@@ -213,60 +191,171 @@ def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
     return Entity(
         find_entities(index, entity),
         tuple(index.aliases(entity)),
-        tuple(find_entities(index, *one) for one in index.neighbours(entity, NEIGHBOURS)),
+        tuple(_neighbours(index, entity)),
         tuple(view.snapshots.rows.take(newest[:MOST_DRAWN].tolist())),
         len(living),
     )
 
 
-def mark(manifest: Manifest) -> str | None:
-    """Return what names the picture of a manifest; None where it has none that this can read."""
-    ref = manifest.projections.get(LAYOUT_PROJECTION.name)
-    entities = manifest.projections.get("entities")
-    if ref is None or entities is None or ref.version != LAYOUT_PROJECTION.version:
-        return None
-    if not (
-        {"nodes", "lines"} <= ref.parts.keys() and {"entities", "edges"} <= entities.parts.keys()
-    ):
-        return None  # no build writes such
-    return f"{ref.digest[:16]}{entities.digest[:16]}"
+def _neighbours(index: EntityIndex, entity: int) -> list[EntityName]:
+    found = [find_entities(index, *one) for one in index.neighbours(entity, 3 * NEIGHBOURS)]
+    is_author = index.kind(entity) == AUTHOR
+    return [one for one in found if is_author or one.kind != AUTHOR][:NEIGHBOURS]
 
 
-def draw_graph(manifest: Manifest) -> GraphDrawing | None:
-    """Return how much is drawn; None where there is no picture."""
-    if mark(manifest) is None:
-        return None
-    shown, of = (manifest.projections[name].rows for name in (LAYOUT_PROJECTION.name, "entities"))
-    return GraphDrawing(shown["nodes"], shown["lines"], of["entities"], of["edges"])
+# The picture: what is mentioned most in the memories that a filter lets through, or around one
+# entity, and the strongest edges between that. As many as one can read, not all there are.
+
+DRAWN = 80  # entities
+AROUND = 24  # of them, around one
+LINES_EACH = 3  # the strongest edges of an entity are drawn, and those it is the strongest of
+LEAST_GROUP = 3  # entities of a community that has a name and a colour
+GROUPS = 6
+_LABEL = 26  # characters
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
-def picture(tenant: Tenant, manifest: Manifest, index: EntityIndex) -> bytes:
-    """Return the picture for a script: a head in JSON, then columns, all little-endian.
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """An entity of a picture; `group` is the number of its community, None for the small ones."""
 
-    The head's length comes first, in four bytes; it is padded with spaces to a multiple of four.
-    The columns are x, y (float32), mentions, community, kind (its place in `kinds`) of the nodes,
-    source and target of the lines (rows of the nodes; uint32). Raise SnapshotDamaged where the
-    files are not what was built: they are opened for this answer alone, and recall keeps none.
+    named: EntityName
+    label: str
+    group: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The most mentioned first; an edge joins two places in `entities`, the strongest first.
+
+    `groups` are the entities of each community, the largest community first; `matching` counts the
+    entities that the filter lets through, drawn or not.
     """
-    ref = manifest.projections[LAYOUT_PROJECTION.name]
-    tables = snapshot.read(tenant.snapshots, ref, LAYOUT_PROJECTION)
-    constraints.check(tenant.snapshots, manifest, LAYOUT_PROJECTION, LAYOUT_PROJECTION.for_builds)
-    nodes, lines = tables["nodes"], tables["lines"]
-    entities = column(nodes, "entity")
-    of = [index.kind(one) for one in entities.tolist()]
-    kinds = sorted({*of})
-    place = {kind: number for number, kind in enumerate(kinds)}
-    names = [index.name(one) for one in entities.tolist()]
-    head = msgspec.json.encode(_Head(len(nodes), len(lines), kinds, names))
-    head += b" " * (-len(head) % 4)
-    columns: tuple[tuple[npt.ArrayLike, str], ...] = (
-        (column(nodes, "x"), "<f4"),
-        (column(nodes, "y"), "<f4"),
-        (index.mention_runs[1][entities], "<u4"),
-        (column(nodes, "community"), "<u4"),
-        ([place[kind] for kind in of], "<u4"),
-        (column(lines, "source"), "<u4"),
-        (column(lines, "target"), "<u4"),
-    )
-    parts = [np.asarray(values).astype(kind).tobytes() for values, kind in columns]
-    return b"".join([len(head).to_bytes(4, "little"), head, *parts])
+
+    entities: tuple[Drawn, ...]
+    edges: tuple[tuple[int, int, float], ...]
+    groups: tuple[tuple[Drawn, ...], ...]
+    matching: int
+
+
+def draw(
+    view: View,
+    index: EntityIndex,
+    asked: Filter,
+    kinds: Sequence[EntityKind],
+    around: int | None = None,
+) -> Picture:
+    """Return the picture of the entities of some kinds in the memories that pass a filter.
+
+    With `around`, an entity of any kind, it is of that one and those it is named with most
+    strongly.
+    """
+    offsets, counts, documents = index.mention_runs
+    lives = view.masks.of(asked)[: len(view.snapshots.rows)][documents]
+    entity = np.repeat(np.arange(len(index)), counts)
+    mentions = np.bincount(entity[lives], minlength=len(index))
+    fits = index.is_of(kinds) & (mentions > 0)
+    matching = int(np.count_nonzero(fits))
+    worth = np.where(fits, mentions, 0).astype(np.float64)
+    if around is not None:
+        fits[around] = True
+        near = np.zeros(len(view.snapshots.rows), np.bool_)
+        start = offsets[around]
+        near[documents[start : start + counts[around]]] = True
+        beside = lives & near[documents] & fits[entity]
+        named = np.bincount(documents[beside], minlength=len(near))
+        shares = 1 / np.maximum(named[documents[beside]] - 1, 1)
+        worth = np.bincount(entity[beside], shares, len(index)).astype(np.float64, copy=False)
+        worth[around] = np.inf
+    most = DRAWN if around is None else AROUND + 1
+    chosen = np.argsort(-worth, kind="stable")[: 2 * most]
+    chosen = chosen[worth[chosen] > 0]
+    place = np.full(len(index), -1)
+    place[chosen] = np.arange(len(chosen))
+    drawn = lives & (place[entity] >= 0)
+    source, target, weight = _edges(place[entity[drawn]], documents[drawn].astype(np.int64))
+    is_joined = np.zeros(len(chosen), np.bool_)
+    is_joined[source], is_joined[target] = True, True
+    kept = np.flatnonzero(is_joined)[:most] if len(source) else np.arange(len(chosen))[:most]
+    row = np.full(len(chosen), -1)
+    row[kept] = np.arange(len(kept))
+    within = (row[source] >= 0) & (row[target] >= 0)
+    source, target, weight = row[source[within]], row[target[within]], weight[within]
+    community = largest_communities(Graph(source, target, weight, np.zeros(len(kept))))
+    lines = _strongest(source, target, weight, len(kept))
+    entities = _drawn(index, chosen[kept], mentions, community)
+    groups = [
+        tuple(one for one in entities if one.group == group)
+        for group in sorted({one.group for one in entities if one.group is not None})
+    ]
+    edges = zip(source[lines].tolist(), target[lines].tolist(), weight[lines].tolist(), strict=True)
+    return Picture(tuple(entities), tuple(edges), tuple(groups), matching)
+
+
+def picture_payload(found: Picture) -> dict[str, Any]:
+    """Return a picture as a script reads it."""
+    return {
+        "nodes": [
+            {
+                "kind": one.named.kind,
+                "name": one.named.name,
+                "label": one.label,
+                "memories": one.named.mentions,
+                "group": one.group,
+            }
+            for one in found.entities
+        ],
+        "edges": [list(one) for one in found.edges],
+    }
+
+
+def _edges(entity: Ints, document: Ints) -> tuple[Ints, Ints, Floats]:
+    """Return the pairs of entities that share memories, and how much they do, by the pair."""
+    found, sums = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for some, units in pairs(entity, document):
+        keys, times = np.unique(some, return_counts=True)
+        found.append(keys)
+        sums.append(times * units)
+    keys, which = np.unique(np.concatenate(found), return_inverse=True)
+    total = np.bincount(which, np.concatenate(sums) / UNIT, len(keys))
+    return keys >> 32, keys & 0xFFFFFFFF, total.astype(np.float64, copy=False)
+
+
+def _strongest(source: Ints, target: Ints, weight: Floats, count: int) -> Ints:
+    """Return the edges that are among the LINES_EACH strongest of an end, the strongest first."""
+    taken = [0] * count
+    kept = []
+    for edge in np.argsort(-weight, kind="stable").tolist():
+        ends = int(source[edge]), int(target[edge])
+        if min(taken[one] for one in ends) < LINES_EACH:
+            kept.append(edge)
+            for one in ends:
+                taken[one] += 1
+    return np.array(kept, np.int64)
+
+
+def _drawn(index: EntityIndex, entities: Ints, mentions: Ints, community: Ints) -> list[Drawn]:
+    """Return entities with the group of each and a short label, of which no two are the same."""
+    sizes = np.bincount(community, minlength=1)
+    groups = min(GROUPS, int(np.count_nonzero(sizes >= LEAST_GROUP)))
+    named = [(index.kind(one), index.name(one)) for one in entities.tolist()]
+    short = [[*(short_names(kind, name) or []), name] for kind, name in named]
+    taken = Counter(label for labels in short for label in {*labels})
+    return [
+        Drawn(
+            EntityName(kind, name, int(mentions[entity])),
+            _cut(next((label for label in labels if taken[label] == 1), name)),
+            int(of) if of < groups else None,
+        )
+        for entity, of, (kind, name), labels in zip(
+            entities.tolist(), community.tolist(), named, short, strict=True
+        )
+    ]
+
+
+def _cut(label: str) -> str:
+    """Return a label for a picture: of a long one the end, which tells more of a path."""
+    clean = sanitize(label.removeprefix("https://"))
+    return clean if len(clean) <= _LABEL else "…" + clean[1 - _LABEL :]

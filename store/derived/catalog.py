@@ -4,7 +4,6 @@ from store.derived.duplicates import DUPLICATES_PROJECTION
 from store.derived.entities import ENTITIES_PROJECTION
 from store.derived.facts import FACTS_PROJECTION
 from store.derived.feedback import LESSONS_PROJECTION, USAGE_PROJECTION
-from store.derived.layout import LAYOUT_PROJECTION
 from store.derived.listings import GOALS_PROJECTION, INSIGHTS_PROJECTION
 from store.derived.routing import ROUTES_PROJECTION
 from store.derived.sessions import SESSIONS_PROJECTION
@@ -30,5 +29,4 @@ def all_projections(embedder: Embedder) -> tuple[Projection, ...]:
         LESSONS_PROJECTION,
         INSIGHTS_PROJECTION,
         ROUTES_PROJECTION,
-        LAYOUT_PROJECTION,
     )

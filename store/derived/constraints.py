@@ -227,17 +227,6 @@ VALUES: Mapping[str, Mapping[str, Mapping[str, Rule]]] = {
         },
     },
     "routes": {"policies": {"id": _PRESENT, "at": _MOMENT, "policy": Present(are_json=True)}},
-    "layout": {
-        "nodes": {
-            "entity": Numbers(below="entities.entities", order="rising"),
-            "community": _COUNT,
-            **dict.fromkeys(("x", "y"), _PRESENT),
-        },
-        "lines": {
-            **dict.fromkeys(("source", "target"), Numbers(below="layout.nodes")),
-            "weight": _PRESENT,
-        },
-    },
 }
 
 # columns that say where runs begin in another table, and how many rows each has; None: the next run

@@ -6,7 +6,7 @@ Aliases are sorted text, not hashes: a lookup is some 17 comparisons in a mapped
 builds nothing, and hashes would only add a column and collisions.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -214,6 +214,14 @@ class EntityIndex:
 
     def name(self, entity: int) -> str:
         return str(self._names[entity])
+
+    def is_of(self, kinds: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return which entities are of some kinds, [n]."""
+        found = np.zeros(len(self), np.bool_)
+        for kind in kinds:  # each a run: entities are sorted by kind, then name
+            start = bisect_left(range(len(self)), kind, key=self.kind)
+            found[start : bisect_right(range(len(self)), kind, key=self.kind)] = True
+        return found
 
     def aliases(self, entity: int) -> list[str]:
         """Return how texts write the entity, sorted."""

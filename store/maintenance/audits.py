@@ -206,25 +206,6 @@ def _lessons_counted_wrong(audited: AuditInput) -> list[str]:
     return wrong
 
 
-@audit_of("layout", cure=ANEW)
-def picture_holds(audited: AuditInput) -> AuditResult:
-    """Every node lies within 1 of the middle, and every line joins two of them."""
-    nodes, lines = audited.tables["nodes"], audited.tables["lines"]
-    square = sum(nodes.column(axis).to_numpy().astype(np.float64) ** 2 for axis in ("x", "y"))
-    far = np.flatnonzero(~(np.asarray(square) < 1.1))
-    loose = [
-        end
-        for name in ("source", "target")
-        for end in lines.column(name).to_pylist()
-        if not 0 <= end < len(nodes)
-    ]
-    said = f"{len(nodes)} entities and {len(lines)} of their edges are drawn"
-    if len(far):
-        entity = nodes.column("entity")[int(far[0])].as_py()
-        return AuditResult(False, f"{said}, entity {entity} outside of the picture")
-    return AuditResult(not loose, f"{said}, one to entity {loose[0]}" if loose else said)
-
-
 def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], said: str) -> AuditResult:
     """Return that numbers of some rows are wrong; of many, it is no accident: the build is wrong.
 

@@ -30,7 +30,10 @@ PAGES = (
     "/v1/keys/deploy.region/history", "/v1/lessons", "/v1/digest", "/v1/receipts",
     "/v1/tenants/default/stats",
 )  # fmt: skip
-DRAWN = ("/t/default/graph", "/t/default/graph/picture")  # of the dashboard, for a browser
+DRAWN = (
+    "/t/default/graph",
+    "/t/default/graph/around?of=file&name=src/cache.py",
+)  # of the dashboard, for a browser
 _PASSING = frozenset(
     {"recall", "took_us", "took_ms", "laps", "notices", "snapshot_bytes", "log_bytes"}
 )
