@@ -8,7 +8,7 @@ but counted nowhere: the weight of a word is as if there were none (`insight_mas
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -83,12 +83,14 @@ class SegmentView:
     def postings(self, span: slice) -> Listed:
         return self.documents[span], self.impacts[span]
 
-    def similar_terms(self, trigrams: npt.NDArray[np.uint64]) -> Iterator[tuple[int, float]]:
-        """Yield the hashes of the words that are similar to one with these trigrams, and how."""
+    def similar_terms(
+        self, trigrams: npt.NDArray[np.uint64]
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
+        """Return the hashes of the words that are similar to one with these trigrams, and how."""
         found, shares = similar_terms.similar_places(
             trigrams, self.trigrams, self.trigram_terms, self.sizes
         )
-        yield from zip(self.hashes[found].tolist(), shares.tolist(), strict=True)
+        return self.hashes[found], shares
 
 
 def views(tables: Tables) -> Iterator[SegmentView]:
@@ -541,12 +543,9 @@ class PostingsIndex:
     def _expand(self, term: str) -> _Known | None:
         """Return what is known of a term and of those that are similar to it."""
         exact, trigrams = self._exact(term), similar_terms.trigrams(term)
-        shares: dict[int, float] = {}
-        for segment in self.segments if len(trigrams) else ():
-            shares.update(segment.similar_terms(trigrams))
-        shares.pop(tokenizer.filing_hash(term), None)
-        likest = sorted(shares, key=lambda hash_: (-shares[hash_], hash_))[: similar_terms.MOST]
-        similar = self._merge(likest, shares, exact)
+        if not len(trigrams) or not self.segments:
+            return exact
+        similar = self._merge(*self._likest(term, trigrams), exact)
         if similar is None:
             return exact
         if exact is not None:
@@ -555,53 +554,62 @@ class PostingsIndex:
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
         return _Known(idf, held, similar=similar)
 
+    def _likest(
+        self, term: str, trigrams: npt.NDArray[np.uint64]
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
+        """Return the hashes of the words that are most similar to a term, and how, best first."""
+        found = [segment.similar_terms(trigrams) for segment in self.segments]
+        hashes, shares = map(np.concatenate, zip(*found, strict=True))
+        order = np.lexsort((hashes, -shares))
+        hashes, shares = hashes[order], shares[order]
+        is_other = hashes != np.uint64(tokenizer.filing_hash(term))
+        is_other[1:] &= hashes[1:] != hashes[:-1]  # a word of several segments is one
+        return hashes[is_other][: similar_terms.MOST], shares[is_other][: similar_terms.MOST]
+
     def _merge(
-        self, hashes: Sequence[int], shares: Mapping[int, float], exact: _Known | None
+        self,
+        hashes: npt.NDArray[np.uint64],
+        shares: npt.NDArray[np.float64],
+        exact: _Known | None,
     ) -> Similar | None:
         """Return the documents of similar terms, each with the best share of an impact.
 
         A term weighs no more than the one that was asked for, as rare as it may be.
         """
-        if not hashes:
-            return None
-        filed = np.array(hashes, np.uint64)
-        places = self.hashes.searchsorted(filed)
+        places = self.hashes.searchsorted(hashes)
         held = self.frequencies[places]
         # 0: only insights hold it
         is_used = (held > 0) & (held <= max(_LEAST_RARE, _COMMON * self.size))
-        filed, places, held = filed[is_used], places[is_used], held[is_used]
-        likeness = np.array([shares[hash_] for hash_ in filed.tolist()])
-        weights = likeness
-        if exact is not None and exact.idf > 0:
-            weights = likeness * np.minimum(1.0, np.maximum(0.0, self.idfs[places]) / exact.idf)
-        listed = [
-            (number, *one.postings(span))
-            for one in self.segments
-            for number, span, _ in one.find(filed)
-        ]
-        if not listed:
+        if not is_used.any():
             return None
-        numbers = np.repeat(
-            [number for number, _, _ in listed], [len(documents) for _, documents, _ in listed]
-        )
-        documents = np.concatenate([documents for _, documents, _ in listed])
-        impacts = np.concatenate([impacts for _, _, impacts in listed])
-        impacts *= weights.astype(np.float32)[numbers]
-        of_each = likeness.astype(np.float32)[numbers]
-        if len(filed) > 1:  # a document may hold several: the best counts
+        weights = shares
+        if exact is not None and exact.idf > 0:
+            weights = shares * np.minimum(1.0, np.maximum(0.0, self.idfs[places]) / exact.idf)
+        factors, used = weights[is_used].astype(np.float32), shares[is_used].astype(np.float32)
+        lists: list[Listed] = []
+        likeness: list[npt.NDArray[np.float32]] = []
+        for segment in self.segments:
+            for number, span, _ in segment.find(hashes[is_used]):
+                documents, impacts = segment.postings(span)
+                lists.append((documents, impacts * factors[number]))
+                likeness.append(np.full(len(documents), used[number]))
+        documents, impacts = concatenate_lists(lists)
+        of_each = np.concatenate(likeness)
+        if len(lists) > 1:  # a document may hold several: the best counts
             order = np.argsort(documents, kind="stable")
             documents = documents[order]
-            firsts = np.flatnonzero(np.concatenate([[True], documents[1:] != documents[:-1]]))
+            is_first = np.ones(len(documents), np.bool_)
+            is_first[1:] = documents[1:] != documents[:-1]
+            firsts = is_first.nonzero()[0]
             documents = documents[firsts]
             impacts = np.maximum.reduceat(impacts[order], firsts)
             of_each = np.maximum.reduceat(of_each[order], firsts)
         if exact is not None:
-            ends = self._segment_ends(documents)
-            is_new = ~self._are_in(exact.lists, documents, ends)
+            is_new = ~self._are_in(exact.lists, documents, self._segment_ends(documents))
             documents, impacts, of_each = documents[is_new], impacts[is_new], of_each[is_new]
         if not len(documents):
             return None
-        memories = int(min(held.sum(), max(1, self.size - 1)))
+        memories = int(min(held[is_used].sum(), max(1, self.size - 1)))
         return Similar(documents, impacts, of_each, memories)
 
 

@@ -80,6 +80,8 @@ def similar_places(
     `asked` are the word's trigrams; the others are the columns of `trigram_table`. The word itself
     is among them with 1.
     """
+    if not len(asked):
+        return terms[:0], np.empty(0)
     ends = filed.searchsorted(np.concatenate([asked, asked + np.uint64(1)]))
     lists = [
         terms[start:end]
@@ -87,28 +89,27 @@ def similar_places(
     ]
     least = -(-3 * len(lists) // 7)  # of its trigrams, that a similar word shares
     if len(sizes) <= _COUNTED * sum(map(len, lists)):
-        times = np.bincount(np.concatenate([terms[:0], *lists]), minlength=len(sizes))
+        times = np.bincount(np.concatenate(lists), minlength=len(sizes))
         found = np.flatnonzero(times >= least).astype(np.int32)
         counts = times[found]
     else:
-        found, counts = _count_shortest(sorted(lists, key=len), len(lists) - least + 1)
+        found, counts = _count_shortest(sorted(lists, key=len), len(lists) - least + 2)
     shares = (2.0 * counts / (float(len(asked)) + sizes[found])) ** 2
     is_near = shares >= LEAST
     return found[is_near], shares[is_near]
 
 
 def _count_shortest(lists: Sequence[Places], few: int) -> tuple[Places, npt.NDArray[np.int64]]:
-    """Return the terms that are in one of the `few` shortest lists, ascending, and in how many
+    """Return the terms that are in two of the `few` shortest lists, ascending, and in how many
     lists each is; the lists come the shortest first.
     """
-    every = np.sort(np.concatenate([lists[0][:0], *lists[:few]]))
-    is_first = np.ones(len(every), np.bool_)
-    is_first[1:] = every[1:] != every[:-1]
-    firsts = np.flatnonzero(is_first)
-    found, counts = every[firsts], np.diff(firsts, append=len(every))
+    every = np.sort(np.concatenate(lists[:few]))
+    again = every[1:][every[1:] == every[:-1]]
+    found = np.concatenate([again[:1], again[1:][again[1:] != again[:-1]]])
+    counts = every.searchsorted(found, "right") - every.searchsorted(found)
     for common in lists[few:]:
         if len(common):
-            counts += common[common.searchsorted(found).clip(max=len(common) - 1)] == found
+            counts += common.take(common.searchsorted(found), mode="clip") == found
     return found, counts
 
 
