@@ -283,6 +283,32 @@ def test_memories_are_found_while_one_types(app, paths):
         assert shown.locator("[data-chosen]").text_content() == "1"
 
 
+def test_the_palette_leads_to_pages_and_memories_by_typing(app, paths):
+    with watched(app) as shown:
+        open_page(shown, paths["jobs"])
+        shown.keyboard.press("Control+k")
+        shown.keyboard.type("less")
+        with shown.expect_navigation():
+            shown.keyboard.press("Enter")
+        assert shown.url.endswith("/lessons")
+        shown.keyboard.press("Control+k")
+        shown.keyboard.type("friday afternoon")
+        option = shown.get_by_role("option", name="Never deploy on Friday afternoon")
+        option.first.wait_for()
+        if AXE.exists():
+            shown.evaluate(AXE.read_text(encoding="utf-8") + "; undefined")
+            found = shown.evaluate("axe.run('#palette', {resultTypes: ['violations']})")
+            assert [one["id"] for one in found["violations"]] == []
+        while option.first.get_attribute("aria-selected") != "true":
+            shown.keyboard.press("ArrowUp")
+        with shown.expect_navigation():
+            shown.keyboard.press("Enter")
+        assert "Never deploy on Friday" in (shown.locator("main").text_content() or "")
+        shown.keyboard.press("Control+k")
+        shown.keyboard.press("Escape")
+        assert not shown.get_by_role("combobox").first.is_visible()
+
+
 def test_two_settings_are_compared_by_what_comes_back(app, paths):
     with watched(app) as shown:
         open_page(shown, paths["lab"])
