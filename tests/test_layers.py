@@ -182,6 +182,7 @@ def test_ranking_imports_nothing_of_ours_and_does_no_io():
                 "store/ingest/job_queue.py",
                 "store/ingest/queue_file.py",
                 "store/importers/opencode.py",
+                "store/importers/source_files.py",
             },
         ),
         ("sqlite3", set()),

@@ -4,7 +4,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,10 +12,19 @@ import click
 
 from serve.cli import arguments, environment, output, processes
 from serve.cli.environment import Environment
-from store.home.errors import SourceError
+from serve.cli.store_imports import (
+    Sentences,
+    count_progress,
+    read_store,
+    store_command,
+    store_places,
+    store_summary,
+)
+from store.home.errors import InvalidInput, SourceError
 from store.home.instants import isoformat
 from store.home.projects import check_project
-from store.importers.transcript_hosts import TRANSCRIPT_HOSTS
+from store.importers.memory_stores import MEMORY_STORES
+from store.importers.transcript_hosts import TRANSCRIPT_HOSTS, find_transcripts
 
 if TYPE_CHECKING:
     from store.home.config import Settings
@@ -29,7 +37,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_SKIPS_SHOWN = 5
 _NOTED_EVERY_S = 10  # where standard error is no terminal
 _project = click.option(
     "--project",
@@ -136,25 +143,6 @@ def standard_input() -> Path:
 Read = Callable[[str | None, Callable[[str], None]], "Iterable[Draft]"]
 
 
-@dataclass
-class _Skips:
-    """What was left out: the first few sentences, and how many there were."""
-
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-
-    def add(self, sentence: str) -> None:
-        self.count += 1
-        if len(self.first) < _SKIPS_SHOWN:
-            self.first.append(sentence)
-
-    def show(self) -> None:
-        for sentence in self.first:
-            output.note(f"skipped: {output.clean(sentence)}")
-        if self.count > len(self.first):
-            output.note(f"skipped: {self.count - len(self.first)} more")
-
-
 def _transcripts(host: "TranscriptHost") -> click.Command:
     """Return the command that imports a host's transcripts."""
 
@@ -195,6 +183,108 @@ def _transcripts(host: "TranscriptHost") -> click.Command:
 
 for _host in TRANSCRIPT_HOSTS.values():
     import_.add_command(_transcripts(_host))
+for _store in MEMORY_STORES.values():
+    import_.add_command(store_command(_store))
+
+
+@import_.command(epilog=output.example("mnemolog import auto --dry-run", "mnemolog import auto"))
+@click.option("--dry-run", is_flag=True, help="Show what is here; write nothing.")
+@click.option("--yes", is_flag=True, help="Import all of it without asking.")
+@click.option("--skip", multiple=True, metavar="NAME", help="Leave this one out; repeatable.")
+@_build
+@output.json_option
+@click.pass_obj
+def auto(
+    env: Environment,
+    /,
+    dry_run: bool,
+    yes: bool,
+    skip: tuple[str, ...],
+    and_build: bool,
+    as_json: bool,
+) -> None:
+    """Find what other programs on this machine remember, and import it.
+
+    Looks where the programs keep their memories and sessions, and in the repository you are in;
+    says what it would take and asks.
+    """
+    if unknown := [one for one in skip if one not in (*TRANSCRIPT_HOSTS, *MEMORY_STORES)]:
+        raise InvalidInput(f"{unknown[0]!r} is no importer: `mnemolog import --help` lists them")
+    settings = env.settings()
+    hosts = [one for one in TRANSCRIPT_HOSTS.values() if one.agent not in skip]
+    sessions = {one.agent: there for one in hosts if (there := _sessions_here(one))}
+    stores = [one for one in MEMORY_STORES.values() if one.name not in skip and store_places(one)]
+    found: list[dict[str, Any]] = [
+        {"name": name, "sessions": len(transcripts)} for name, transcripts in sessions.items()
+    ]
+    for store in stores:
+        try:
+            counts, _, _ = read_store(settings, store, store_places(store), None, True, quiet=True)
+        except SourceError as error:
+            found.append({"name": store.name, "error": str(error)})
+        else:
+            row = {"name": store.name, "memories": counts.found, "new": counts.added}
+            found.append(row | {"changed": counts.changed, "refused": counts.refused})
+    readable = [one for one in stores if not _has_error(found, one.name)]
+    if not as_json:
+        _show_found(found)
+    asks = not yes and not as_json and sys.stdin.isatty() and bool(sessions or readable)
+    if dry_run or not (yes or (asks and click.confirm("Import all of it?"))):
+        if as_json:
+            output.emit({"found": found, "imported": False})
+        elif found:
+            output.note("nothing was written; `mnemolog import auto --yes` imports all of it")
+        return
+    for name in sessions:
+        host = TRANSCRIPT_HOSTS[name]
+        source = host.place(environment.machine().folder)
+        added, read, skips = _record_sessions(settings, host, source, None, quiet=as_json)
+        if not as_json:
+            skips.show(f"{name}: skipped")
+            output.say(f"{name}: {read.summary}: {added.added:,} events added")
+    for store in readable:
+        counts, skips, refused = read_store(
+            settings, store, store_places(store), None, False, quiet=as_json
+        )
+        if not as_json:
+            skips.show(f"{store.name}: left out")
+            refused.show(f"{store.name}: refused")
+            output.say(f"{store.name}: {store_summary(counts, is_done=True)}")
+    if as_json:
+        output.emit({"found": found, "imported": True})
+    if and_build:
+        click.get_current_context().exit(processes.build(settings, quiet=as_json))
+
+
+def _sessions_here(host: "TranscriptHost") -> "list[Transcript]":
+    try:
+        return find_transcripts(
+            host, host.place(environment.machine().folder), lambda sentence: None
+        )
+    except SourceError:  # there are none
+        return []
+
+
+def _has_error(found: list[dict[str, Any]], name: str) -> bool:
+    return any(one["name"] == name and "error" in one for one in found)
+
+
+def _show_found(found: list[dict[str, Any]]) -> None:
+    if not found:
+        output.say("nothing of any program that `mnemolog import --help` names is here")
+        return
+    rows = []
+    for one in found:
+        if "error" in one:
+            what = one["error"]
+        elif "sessions" in one:
+            what = f"{one['sessions']:,} sessions"
+        else:
+            what = f"{one['memories']:,} memories, {one['new']:,} new"
+            what += f", {one['changed']:,} changed" if one["changed"] else ""
+            what += f", {one['refused']:,} would be refused" if one["refused"] else ""
+        rows.append((one["name"], what))
+    output.table(("importer", "found"), rows)
 
 
 def _sessions(
@@ -223,9 +313,8 @@ def _survey(
     """Show what transcripts there are, and what of them would be new."""
     from store.home import tenant as tenants
     from store.importers.transcript_events import plural, survey
-    from store.importers.transcript_hosts import find_transcripts
 
-    settings, skips = env.settings(), _Skips()
+    settings, skips = env.settings(), Sentences()
     found = find_transcripts(host, source, skips.add)
     has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
     with environment.open_log(settings) if has_log else nullcontext() as log:
@@ -233,7 +322,7 @@ def _survey(
         with _progress(sessions, len(found), quiet=as_json) as each:
             shares = survey(sessions.read(found, each(host.turns), skips.add), log)
     new = sum(share.new for share in shares.values())
-    skips.show()
+    skips.show("skipped")
     if as_json:
         projects = [
             {
@@ -264,17 +353,9 @@ def _import_sessions(
     and_build: bool,
     as_json: bool,
 ) -> None:
-    from store.importers.transcript_hosts import find_transcripts
-    from store.log import commands
-
-    settings, skips = env.settings(), _Skips()
-    found = find_transcripts(host, source, skips.add)
-    with environment.open_or_make(settings) as log:
-        sessions = _sessions(settings, log, host, project)
-        with _progress(sessions, len(found), quiet=as_json) as each:
-            events = sessions.events(found, each(host.turns), skips.add)
-            counts = commands.import_drafts(log, events, environment.now())
-    skips.show()
+    settings = env.settings()
+    counts, sessions, skips = _record_sessions(settings, host, source, project, quiet=as_json)
+    skips.show("skipped")
     _tell(
         counts,
         skips.count,
@@ -285,6 +366,21 @@ def _import_sessions(
     if and_build:
         code = processes.build(settings, quiet=as_json)
         click.get_current_context().exit(code)
+
+
+def _record_sessions(
+    settings: "Settings", host: "TranscriptHost", source: Path, project: str | None, *, quiet: bool
+) -> "tuple[Counts, Sessions, Sentences]":
+    from store.log import commands
+
+    skips = Sentences()
+    found = find_transcripts(host, source, skips.add)
+    with environment.open_or_make(settings) as log:
+        sessions = _sessions(settings, log, host, project)
+        with _progress(sessions, len(found), quiet=quiet) as each:
+            events = sessions.events(found, each(host.turns), skips.add)
+            counts = commands.import_drafts(log, events, environment.now())
+    return counts, sessions, skips
 
 
 def _counts(sessions: "Sessions") -> dict[str, int]:
@@ -358,12 +454,12 @@ def _import(
     from store.log import commands
 
     settings = env.settings()
-    skips = _Skips()
+    skips = Sentences()
     belongs = check_project(project) if project is not None else None
     with environment.open_or_make(settings) as log:
-        drafts = _count_progress(read(belongs, skips.add), quiet=as_json)
+        drafts = count_progress(read(belongs, skips.add), quiet=as_json)
         counts = commands.import_drafts(log, drafts, environment.now())
-    skips.show()
+    skips.show("skipped")
     _tell(counts, skips.count, as_json=as_json, next_step=not and_build)
     if and_build:
         code = processes.build(settings, quiet=as_json)
@@ -393,22 +489,6 @@ def _tell(
     output.say(told)
     if next_step and counts.added:
         output.note("next: `mnemolog build` makes recall fast and complete")
-
-
-def _count_progress(drafts: "Iterable[Draft]", *, quiet: bool) -> "Iterator[Draft]":
-    """Yield the drafts, saying on a terminal how many were read."""
-    if quiet or not sys.stderr.isatty():
-        yield from drafts
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = SpinnerColumn(), TextColumn("{task.completed} read"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("read", total=None)
-        for draft in drafts:
-            yield draft
-            progress.advance(task)
 
 
 @click.command(epilog=output.example("mnemolog export --output memories.jsonl"))

@@ -7,7 +7,7 @@ added once. Unlike a transcript this is our own format, so a wrong line is an er
 number, never left out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,16 +75,23 @@ _decoder = msgspec.json.Decoder(Exported)
 
 
 def import_file(log: EventLog, source: Path, now: int, *, project: str | None) -> Counts:
-    """Record the file's memories, then what its lines say of their states, links and ratings.
+    """Record the file's memories as `import_lines` does; raise SourceError as `drafts` does."""
+    return import_lines(log, _exported_lines(source), now, project=project)
+
+
+def import_lines(
+    log: EventLog, source: Iterable[Exported], now: int, *, project: str | None
+) -> Counts:
+    """Record memories, then what their lines say of their states, links and ratings.
 
     The counts are of memories. A memory that was there before, or of which anything else was said
-    since, is left alone. Raise SourceError as `drafts` does.
+    since, is left alone.
     """
     lines: list[tuple[Draft, Exported]] = []  # those that say more than their draft
     newest: dict[tuple[str | None, str], str | None] = {}  # the last value of each key
 
     def read() -> Iterator[Draft]:
-        for line in _exported_lines(source):
+        for line in source:
             draft = _draft(line, project)
             if draft.key is not None:
                 newest[draft.project, draft.key] = draft.id

@@ -269,11 +269,13 @@ def drafts(
     *,
     project: str | None,
     is_mine: bool = False,
+    has_rules: bool = False,
     on_skip: Callable[[str], None] = lambda sentence: None,
 ) -> Iterator[Draft]:
     """Yield the memories of a file, or of every Markdown file below a folder, in order of path.
 
-    `is_mine`: the user's own words, also in a repository.
+    `is_mine`: the user's own words, also in a repository. `has_rules`: its lists are of rules,
+    whatever its name.
 
     Without `project` it is the repository's that `source` lies in, if any. Raise SourceError where
     there is no Markdown; a file in a folder that cannot be read is left out and `on_skip` told.
@@ -293,6 +295,7 @@ def drafts(
             is_own=is_own and path.is_relative_to(root),
             is_quoted=not is_mine and git_root(path.parent) is not None,
             is_mine=is_mine,
+            has_rules=has_rules or _is_rules_file(place),
         )
 
 
@@ -332,7 +335,14 @@ def _text(path: Path, source: Path, on_skip: Callable[[str], None]) -> str:
 
 
 def _file(
-    text: str, place: str, project: str | None, *, is_own: bool, is_quoted: bool, is_mine: bool
+    text: str,
+    place: str,
+    project: str | None,
+    *,
+    is_own: bool,
+    is_quoted: bool,
+    is_mine: bool,
+    has_rules: bool,
 ) -> Iterator[Draft]:
     """Yield the memories of a file; `is_own`: it lies in the work tree of its project."""
     matter, rest = split_front_matter(text)
@@ -343,7 +353,9 @@ def _file(
     for section in sections:
         context = one_line(" > ".join((place, *section.path)), 500)
         created_at = heading_date(section.path) or line_date(section.text) or written
-        for content, is_rule in _memories(section, place):
+        for content, is_rule in section_texts(
+            section, has_rules=has_rules, is_changelog=_is_changelog(place)
+        ):
             # ids of their own: what was quoted once can still be taken for the user's words
             marks = ("mine",) if is_mine else ()
             id_ = derived_id(0, SOURCE, project or "", place, content, *marks)
@@ -394,12 +406,14 @@ def _change_kind(section: Section) -> MemoryKind:
     return "bugfix" if _FIXED.search(title) else "activity"
 
 
-def _memories(section: Section, place: str) -> Iterator[tuple[str, bool]]:
-    """Yield the texts of a section and whether each came from a list of rules."""
-    is_changelog = _is_changelog(place)
-    has_rules = _is_rules_file(place) or bool(
-        section.path and RULES_HEADING.search(section.path[-1])
-    )
+def section_texts(
+    section: Section, *, has_rules: bool = False, is_changelog: bool = False
+) -> Iterator[tuple[str, bool]]:
+    """Yield the texts of a section and whether each came from a list of rules.
+
+    `has_rules`: its file holds rules; a heading may say so too.
+    """
+    has_rules = has_rules or bool(section.path and RULES_HEADING.search(section.path[-1]))
     rest: list[str] = []
     for block in split_blocks(section.text):
         entries = list_items(block) if has_rules or is_changelog else []

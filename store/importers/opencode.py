@@ -24,7 +24,14 @@ import msgspec
 from store.agents.json_fields import mapping, text
 from store.agents.tool_calls import has_passed
 from store.home.errors import SourceError
-from store.importers.source_files import UNREADABLE, decode_json, is_crowded, is_source_file
+from store.importers.source_files import (
+    UNREADABLE,
+    decode_json,
+    is_crowded,
+    is_database,
+    is_source_file,
+    open_database,
+)
 from store.importers.transcript_turn import (
     OpenTurn,
     Said,
@@ -37,8 +44,7 @@ from store.importers.transcript_turn import (
 
 MAX_RECORD = 8 << 20  # bytes of a message or a part
 MAX_PARTS = 2_000  # of a message
-BUSY_MS = 2_000
-_SQLITE = b"SQLite format 3\x00"
+_TABLES = ("message", "part", "session")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _LONG = 1 << 20  # characters of a field that is looked at
 # a call that was refused or cut off did nothing, and is no error of the work either
@@ -76,12 +82,6 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     return found
 
 
-def is_database(path: Path) -> bool:
-    """Return whether a file is a database of SQLite's; raise OSError."""
-    with path.open("rb") as file:
-        return file.read(len(_SQLITE)) == _SQLITE
-
-
 def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
     """Yield a session's turns in order; none of a sub-agent's. Raise OSError, SourceError."""
     if not transcript.session:
@@ -91,7 +91,7 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
         yield from _turns(_Files(path, on_skip))
         return
     try:
-        with closing(_open_database(transcript.path)) as database:
+        with closing(open_database(transcript.path, _TABLES, "OpenCode")) as database:
             yield from _turns(_Rows(database, transcript, on_skip))
     except (apsw.Error, UnicodeDecodeError) as error:
         raise SourceError(f"{transcript}: {error}") from error
@@ -267,27 +267,7 @@ def _database_sessions(path: Path) -> list[Transcript]:
     """Return the sessions in a database, oldest first."""
     query = "SELECT id FROM session WHERE parent_id IS NULL ORDER BY time_created, id"
     try:
-        with closing(_open_database(path)) as database:
+        with closing(open_database(path, _TABLES, "OpenCode")) as database:
             return [Transcript(path, str(id_)) for (id_,) in database.execute(query)]
     except (apsw.Error, UnicodeDecodeError) as error:
         raise SourceError(f"{path} cannot be read as a database of OpenCode's: {error}") from error
-
-
-def _open_database(path: Path) -> apsw.Connection:
-    """Return a connection that only reads, from tables alone: a view could run for ever."""
-    database = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        database.set_busy_timeout(BUSY_MS)
-        database.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_RECORD * 4)
-        database.execute("PRAGMA trusted_schema = OFF")
-        kinds = database.execute("SELECT name, type, sql FROM sqlite_schema")
-        tables = {
-            name for name, kind, sql in kinds if kind == "table" and "VIRTUAL" not in (sql or "")
-        }
-    except BaseException:  # whatever it is goes on, once the file is closed
-        database.close()
-        raise
-    if missing := {"session", "message", "part"} - tables:
-        database.close()
-        raise SourceError(f"{path} has no table {min(missing)}: it is no database of OpenCode's")
-    return database

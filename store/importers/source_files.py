@@ -1,5 +1,6 @@
 """
-Source files: which files of a folder are imported, and their lines, unpacked where gzip or zstd.
+Source files: which files of a folder are imported, their lines, unpacked where gzip or zstd, and
+the rows of another program's database.
 
 What unpacks to more than MOST_RATIO times its size, or to more than MOST_BYTES, is no source but a
 bomb. What it is packed with is read off its first bytes: RFC 1952 and RFC 8878.
@@ -9,10 +10,12 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+import apsw
 import msgspec
 
 from store.agents.json_fields import join_surrogates
@@ -26,9 +29,12 @@ MOST_RATIO = 100
 MOST_BYTES = 1 << 30
 MOST_VALUES = 400_000  # lists and objects of one line of JSON, each some 100 bytes and more
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # what JSON may raise
+MAX_FIELD = 1 << 20  # characters of a text in a database
+BUSY_MS = 2_000
 _SLACK = 1 << 20  # a few lines that repeat each other may be packed tighter
 _PIECE = 1 << 16
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_SQLITE = b"SQLite format 3\x00"
 
 
 def is_crowded(line: bytes) -> bool:
@@ -155,3 +161,65 @@ def is_source_file(path: Path, top: Path) -> bool:
 def printable_name(name: str) -> str:
     """Return a name with a mark for every byte that is no UTF-8, for texts cannot hold such."""
     return os.fsencode(name).decode(errors="replace")
+
+
+# Databases of other programs: opened for reading only, from tables alone.
+
+
+def is_database(path: Path) -> bool:
+    """Return whether a file is a database of SQLite's; raise OSError."""
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+def open_database(path: Path, tables: Iterable[str], program: str) -> apsw.Connection:
+    """Return a connection that only reads, from tables alone: a view could run for ever.
+
+    Raise SourceError where one of `tables` is missing, apsw.Error for a file that is no database.
+    """
+    database = apsw.Connection(os.fspath(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        database.set_busy_timeout(BUSY_MS)
+        database.limit(apsw.SQLITE_LIMIT_LENGTH, 32 << 20)
+        database.execute("PRAGMA trusted_schema = OFF")
+        kinds = database.execute("SELECT name, type, sql FROM sqlite_schema")
+        there = {
+            name for name, kind, sql in kinds if kind == "table" and "VIRTUAL" not in (sql or "")
+        }
+    except BaseException:  # whatever it is goes on, once the file is closed
+        database.close()
+        raise
+    if missing := set(tables) - there:
+        database.close()
+        raise SourceError(f"{path} has no table {min(missing)}: it is no database of {program}'s")
+    return database
+
+
+Row = dict[str, Any]  # a column's value by its name; None where the table has no such column
+
+
+def table_rows(path: Path, program: str, table: str, columns: str) -> Iterator[Row]:
+    """Yield the rows of a table in the order they were written, with the columns named in a text.
+
+    A column that this version of the table lacks is None; a text is cut at MAX_FIELD characters.
+    Raise SourceError for a file that is no database of the program's.
+    """
+    names = columns.split()
+    try:
+        with closing(open_database(path, (table,), program)) as database:
+            found = database.execute("SELECT name FROM pragma_table_info(?)", (table,))
+            there = {str(name) for (name,) in found}
+            parts = [_column(name) if name in there else "NULL" for name in names]
+            for values in database.execute(
+                f'SELECT {", ".join(parts)} FROM "{table}" ORDER BY rowid'
+            ):
+                yield dict(zip(names, values, strict=True))
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise SourceError(f"{path} cannot be read as a database of {program}'s: {error}") from error
+
+
+def _column(name: str) -> str:
+    return (
+        f'CASE typeof("{name}") WHEN \'text\' THEN substr("{name}", 1, {MAX_FIELD}) '
+        f"WHEN 'blob' THEN NULL ELSE \"{name}\" END"
+    )

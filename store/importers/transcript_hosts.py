@@ -13,13 +13,14 @@ from itertools import islice
 from pathlib import Path
 
 from store.home.errors import SourceError
-from store.importers import claude_code, codex, gemini, opencode
-from store.importers.source_files import read_lines
+from store.importers import chat_exports, claude_code, codex, gemini, opencode
+from store.importers.source_files import is_database, read_lines
 from store.importers.transcript_turn import Skip, Transcript, Turns
 
 _BEGINNING = 64_000  # bytes of a line by which a file is known
 _FIRST_LINES = 40
 _BEGAN = re.compile(rb'"(?:timestamp|startTime)"\s*:\s*"([^"]{10,40})"')
+_NEVER = re.compile(rb"(?!)")  # no file is known by its first lines
 _EXPORT = re.compile(rb'\A\s*\{(?=[^\n]*"content":)(?=[^\n]*"kind":)')
 
 # where a variable says, else at a path in the home folder
@@ -89,6 +90,26 @@ TRANSCRIPT_HOSTS = {
             opencode.find,
             opencode.turns,
         ),
+        TranscriptHost(
+            "chatgpt",
+            "ChatGPT",
+            "a data export in ~/Downloads",
+            ("conversations*.json",),
+            lambda folder: folder("", "Downloads"),
+            _NEVER,
+            chat_exports.find_chatgpt,
+            chat_exports.chatgpt_turns,
+        ),
+        TranscriptHost(
+            "claude-ai",
+            "Claude.ai",
+            "a data export in ~/Downloads",
+            ("conversations*.json",),
+            lambda folder: folder("", "Downloads"),
+            _NEVER,
+            chat_exports.find_claude_ai,
+            chat_exports.claude_ai_turns,
+        ),
     )
 }
 _KNOWN_BY = ("gemini", "codex", "claude-code", "opencode")  # the most telling marks first
@@ -148,7 +169,7 @@ def _detect_host(path: Path) -> tuple[TranscriptHost | None, bytes]:
     where no host did. Raise OSError as the disk does.
     """
     try:
-        if opencode.is_database(path):
+        if is_database(path):
             return (TRANSCRIPT_HOSTS["opencode"] if opencode.find(path, _hush) else None), b""
         beginning = b"\n".join(islice(read_lines(path, _BEGINNING), _FIRST_LINES))
     except SourceError:

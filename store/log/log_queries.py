@@ -53,6 +53,12 @@ def newest_change(log: EventLog, subject: str) -> int:
     return int(found[0][0])
 
 
+def project_names(log: EventLog) -> frozenset[str]:
+    """Return the projects that any event belongs to."""
+    found = log.sql("SELECT DISTINCT project FROM events WHERE project IS NOT NULL", ())
+    return frozenset(str(name) for (name,) in found)
+
+
 def last_change(log: EventLog) -> int:
     """Return the seq of the newest event that is no receipt; 0 if there is none."""
     marks = ", ".join("?" * len(RECEIPTS))

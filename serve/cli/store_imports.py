@@ -1,0 +1,176 @@
+"""
+`mnemolog import` of what other programs remember, one command a store.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from serve.cli import environment, output, processes
+from serve.cli.environment import Environment
+from store.home.errors import SourceError
+from store.home.projects import check_project
+
+if TYPE_CHECKING:
+    from store.home.config import Settings
+    from store.importers.memory_store import Found, MemoryStore
+
+T = TypeVar("T")
+
+_SHOWN = 5  # sentences about what was left out or refused
+
+
+class Sentences:
+    """The first few of some sentences, and how many there were."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, list[str]()
+
+    def add(self, sentence: str) -> None:
+        self.count += 1
+        if len(self.first) < _SHOWN:
+            self.first.append(sentence)
+
+    def show(self, what: str) -> None:
+        for sentence in self.first:
+            output.note(f"{what}: {output.clean(sentence)}")
+        if self.count > len(self.first):
+            output.note(f"{what}: {self.count - len(self.first):,} more")
+
+
+def store_command(store: "MemoryStore") -> click.Command:
+    """Return the command that imports the memories of a store."""
+
+    @click.argument("path", type=click.Path(path_type=Path, readable=False), required=False)
+    @click.option("--dry-run", is_flag=True, help="Count what would be imported; write nothing.")
+    @click.option("--project", help="The project to assign; default: the one in the source.")
+    @click.option("--build", "and_build", is_flag=True, help="Build afterwards.")
+    @output.json_option
+    @click.pass_obj
+    def read(
+        env: Environment,
+        /,
+        path: Path | None,
+        dry_run: bool,
+        project: str | None,
+        and_build: bool,
+        as_json: bool,
+    ) -> None:
+        places = [path.expanduser()] if path is not None else store_places(store)
+        if not places:
+            raise SourceError(
+                f"nothing of {store.title} is on this machine ({store.usual}): name the file or "
+                "folder that it is in"
+            )
+        settings = env.settings()
+        belongs = check_project(project) if project is not None else None
+        counts, skipped, refused = read_store(
+            settings, store, places, belongs, dry_run, quiet=as_json
+        )
+        if as_json:
+            output.emit(_json(counts, skipped, refused, dry_run, left=store.left))
+        else:
+            skipped.show("left out")
+            refused.show("refused")
+            output.say(store_summary(counts, is_done=not dry_run))
+            if dry_run:
+                _show_projects(counts)
+            output.note(f"never carried: {store.left}")
+            if dry_run:
+                output.note("nothing was written")
+            elif counts.added and not and_build:
+                output.note("next: `mnemolog build` makes recall fast and complete")
+        if and_build and not dry_run:
+            click.get_current_context().exit(processes.build(settings, quiet=as_json))
+
+    return click.command(
+        store.name,
+        short_help=f"Read {store.title}.",
+        help=(
+            f"Read {store.title}. PATH is a file or folder; the default is {store.usual}. "
+            "Importing again adds what is new and brings texts that changed there. "
+            f"Never carried: {store.left}."
+        ),
+        epilog=output.example(f"mnemolog import {store.name} --dry-run"),
+    )(read)
+
+
+def store_places(store: "MemoryStore") -> list[Path]:
+    return store.find(environment.machine().folder, Path.cwd())
+
+
+def read_store(
+    settings: "Settings",
+    store: "MemoryStore",
+    places: list[Path],
+    project: str | None,
+    dry_run: bool,
+    *,
+    quiet: bool,
+) -> tuple["Found", Sentences, Sentences]:
+    """Import some places of a store, or count what would be; return what became of it, what was
+    left out and what was refused.
+    """
+    from store.home import tenant as tenants
+    from store.importers.memory_store import import_memories, survey_memories
+
+    skipped, refused = Sentences(), Sentences()
+    now = environment.now()
+    read = chain.from_iterable(store.read(one, skipped.add) for one in places)
+    lines = count_progress(read, quiet=quiet)
+    if not dry_run:
+        with environment.open_or_make(settings) as log:
+            counts = import_memories(log, lines, now, project, refused.add)
+        return counts, skipped, refused
+    has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
+    with environment.open_log(settings) if has_log else nullcontext() as known:
+        return survey_memories(known, lines, now, project, refused.add), skipped, refused
+
+
+def store_summary(counts: "Found", *, is_done: bool) -> str:
+    words = ("added", "changed", "known", "refused") if is_done else (
+        "new", "changed", "known", "would be refused"
+    )  # fmt: skip
+    numbers = (counts.added, counts.changed, counts.known, counts.refused)
+    told = ", ".join(f"{number:,} {word}" for number, word in zip(numbers, words, strict=True))
+    return f"{counts.found:,} found: {told}"
+
+
+def _json(
+    counts: "Found", skipped: Sentences, refused: Sentences, dry_run: bool, *, left: str
+) -> dict[str, Any]:
+    projects = [{"project": name, "memories": many} for name, many in counts.projects.items()]
+    return asdict(counts) | {
+        "projects": projects,
+        "skipped": skipped.count,
+        "reasons": [*skipped.first, *refused.first],
+        "never_carried": left,
+        "dry_run": dry_run,
+    }
+
+
+def _show_projects(counts: "Found") -> None:
+    for name, many in sorted(counts.projects.items(), key=lambda one: (-one[1], one[0] or "")):
+        output.say(f"  {output.clean(name or '(no project)')}: {many:,}")
+
+
+def count_progress(items: "Iterable[T]", *, quiet: bool) -> "Iterator[T]":
+    """Yield what was read, saying on a terminal how many were read."""
+    if quiet or not sys.stderr.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.completed} read"), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("read", total=None)
+        for one in items:
+            yield one
+            progress.advance(task)

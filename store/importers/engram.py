@@ -1,0 +1,117 @@
+"""
+engram's database (~/.engram/engram.db) and what `engram export` writes: observations that an agent
+saved, and the summaries of its sessions.
+
+https://github.com/Gentleman-Programming/engram, internal/store/store.go
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from store.home.errors import SourceError
+from store.importers.jsonl import Exported
+from store.importers.memory_store import (
+    MemoryStore,
+    database_file,
+    instant,
+    kind_of,
+    memory_line,
+    read_json,
+)
+from store.importers.source_files import Row, is_database, table_rows
+from store.importers.transcript_hosts import Folder
+from store.importers.transcript_turn import Skip
+from store.log.event_kinds import MemoryKind
+
+NAME = "engram"
+FILE = "engram.db"
+_KINDS: dict[str, MemoryKind] = {
+    "decision": "decision",
+    "architecture": "decision",
+    "bugfix": "bugfix",
+    "pattern": "pattern",
+    "preference": "preference",
+    "learning": "lesson",
+    "discovery": "observation",
+    "session_summary": "summary",
+    "tool_use": "activity",
+    "file_change": "activity",
+    "command": "activity",
+    "file_read": "activity",
+    "search": "activity",
+}
+_OBSERVED = "id session_id type title content project scope topic_key created_at deleted_at"
+_SESSIONS = "id project directory started_at ended_at summary"
+
+
+def find(folder: Folder, here: Path) -> list[Path]:
+    """Return engram's database, if there is one."""
+    path = folder("ENGRAM_DATA_DIR", ".engram") / FILE
+    return [path] if path.is_file() else []
+
+
+def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
+    """Yield the observations and session summaries of a database, its folder, or an export."""
+    path = database_file(source, FILE, STORE)
+    if is_database(path):
+        sessions = list(table_rows(path, NAME, "sessions", _SESSIONS))
+        observations = table_rows(path, NAME, "observations", _OBSERVED)
+    else:
+        said = read_json(path)
+        if not isinstance(said, dict) or "observations" not in said:
+            raise SourceError(f"{path} is no export of engram's: run `engram export` again")
+        sessions = _rows(said.get("sessions"), _SESSIONS)
+        observations = iter(_rows(said["observations"], _OBSERVED))
+    folders = {str(row["id"]): row["directory"] for row in sessions}
+    for row in observations:
+        if not row["deleted_at"]:
+            yield _observation(row, folders.get(str(row["session_id"])))
+    for row in sessions:
+        if row["summary"]:
+            yield memory_line(
+                NAME,
+                f"session {row['id']}",
+                row["summary"],
+                at=instant(row["ended_at"]) or instant(row["started_at"]),
+                kind="summary",
+                project=_project(row["project"], row["directory"]),
+                session=str(row["id"])[:200],
+                trust="agent",
+            )
+
+
+def _rows(said: Any, columns: str) -> list[Row]:
+    rows = [one for one in said or [] if isinstance(one, dict)] if isinstance(said, list) else []
+    return [{name: row.get(name) for name in columns.split()} for row in rows]
+
+
+def _observation(row: Row, folder: str | None) -> Exported:
+    title, content = row["title"] or "", row["content"] or ""
+    at = instant(row["created_at"])
+    return memory_line(
+        NAME,
+        f"{row['id']} {at}",  # numbered from 1 on every machine
+        content if title.lower() in content[: len(title) + 20].lower() else f"{title}\n{content}",
+        at=at,
+        kind=kind_of(row["type"], _KINDS, "fact"),
+        project=_project(row["project"], folder) if row["scope"] != "personal" else None,
+        session=str(row["session_id"])[:200] if row["session_id"] else None,
+        trust="agent",
+        metadata={"topic": row["topic_key"], "type": row["type"]},
+    )
+
+
+def _project(name: str | None, folder: str | None) -> str | None:
+    """Return the folder of a session where it is on this disk, else the project's name."""
+    return folder if folder and Path(folder).is_dir() else name
+
+
+STORE = MemoryStore(
+    NAME,
+    "engram",
+    f"~/.engram/{FILE}",
+    find,
+    read,
+    "prompts (the host's transcripts have them), what was deleted, counts of revisions",
+)

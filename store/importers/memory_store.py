@@ -1,0 +1,357 @@
+"""
+Memory stores: what other programs remember, read into the lines of an export of ours.
+
+A reader yields each memory with an id derived from the one it has there, so that it is added once,
+however often it is read; a text that changed there since revises the memory, unless anybody said
+anything of it here. Times and origins are kept: `source` names the program, `imported_id` in the
+metadata what the memory is called there. Secrets are taken out as the log writes.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from store.home.errors import InvalidInput, SourceError
+from store.home.instants import derived_id, micros, moment
+from store.home.projects import git_root
+from store.importers.jsonl import Exported, import_lines
+from store.importers.markdown import MAX_TEXT, pack, split_blocks, split_sections
+from store.importers.source_files import printable_name
+from store.importers.transcript_hosts import Folder
+from store.importers.transcript_turn import Skip, parse_instant
+from store.log import commands, log_queries
+from store.log.commands import Draft, memory_event
+from store.log.event_kinds import Linked, MemoryKind, Recorded, Revised
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.redaction.redact import redact
+from store.text.excerpt import one_line
+
+MAX_FILE = 256 << 20  # bytes of JSON that is read at once
+MAX_NOTE = 4 << 20  # bytes of a note; a longer text is data
+_BATCH = 500  # lines whose ids are looked up at once
+_FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_MOST_FRONT = 64_000  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStore:
+    """A program that remembers: where its memories lie, for people and on this machine, and how
+    they are read.
+
+    `find` returns the files and folders that are there, for a user who stands in a folder. `read`
+    yields the memories of one; it raises SourceError where it is none of the program's, and tells
+    `on_skip` what it left out. `left` says what of it no import carries.
+    """
+
+    name: str
+    title: str
+    usual: str
+    find: Callable[[Folder, Path], list[Path]]
+    read: Callable[[Path, Skip], Iterator[Exported]]
+    left: str
+
+
+@dataclass(slots=True)
+class Found:
+    """What a store held, and what became of it: `known` were there, `refused` are worth none."""
+
+    found: int = 0
+    added: int = 0
+    changed: int = 0
+    known: int = 0
+    refused: int = 0
+    projects: dict[str | None, int] = field(default_factory=dict)
+
+
+def import_memories(
+    log: EventLog, lines: Iterable[Exported], now: int, project: str | None, on_refused: Skip
+) -> Found:
+    """Record the memories of a store; each belongs to `project`, or else to that of its line."""
+    counts, changes = Found(), []
+
+    def wanted() -> Iterator[Exported]:
+        for line, change in _judge(lines, log, now, project, counts, on_refused):
+            if change is not None:
+                changes.append(change)
+            else:
+                yield line  # one that is known too: what it links to may be new
+
+    import_lines(log, wanted(), now, project=None)
+    commands.import_drafts(log, changes, now)
+    return counts
+
+
+def survey_memories(
+    log: EventLog | None, lines: Iterable[Exported], now: int, project: str | None, on_refused: Skip
+) -> Found:
+    """Return what `import_memories` would do; nothing is recorded. A log of None is yet to be."""
+    counts = Found()
+    for _ in _judge(lines, log, now, project, counts, on_refused):
+        pass
+    return counts
+
+
+def _judge(
+    lines: Iterable[Exported],
+    log: EventLog | None,
+    now: int,
+    project: str | None,
+    counts: Found,
+    on_refused: Skip,
+) -> Iterator[tuple[Exported, Event | None]]:
+    """Yield what may be recorded, each memory once; beside one that is there, but whose text
+    changed since, the event that revises it. `counts` is kept.
+    """
+    names = log_queries.project_names(log) if log is not None else frozenset()
+    seen: set[str] = set()
+    remaining = iter(lines)
+    while batch := list(islice(remaining, _BATCH)):
+        there = log.present_ids([line.id or "" for line in batch]) if log is not None else set()
+        for found in batch:
+            belongs = project or settle_project(found.project, names)
+            line = msgspec.structs.replace(found, project=belongs)
+            id_ = line.id or ""
+            counts.found += 1
+            counts.projects[belongs] = counts.projects.get(belongs, 0) + 1
+            try:
+                event = memory_event(as_draft(line), now)
+            except InvalidInput as error:
+                counts.refused += 1
+                on_refused(f"{line.source} {line.metadata.get(NATIVE, id_)}: {error}")
+                continue
+            change = None
+            if id_ in seen:
+                counts.known += 1
+                continue
+            seen.add(id_)
+            if id_ in there and log is not None:
+                change = _change(log, line, event, now)
+                counts.changed += change is not None
+                counts.known += change is None
+            else:
+                counts.added += 1
+            yield line, change
+
+
+def _change(log: EventLog, line: Exported, event: Event, now: int) -> Event | None:
+    """Return the event that revises a memory to what its store says now; None where it says the
+    same, or anybody but its importer said anything of the memory here.
+    """
+    reason = f"changed in {line.source}"
+    last = ""
+    for one in log.events_for(event.id):
+        if isinstance(one.body, Recorded):
+            last = one.body.content
+        elif isinstance(one.body, Revised) and one.body.reason == reason:
+            last = one.body.content or last
+        elif not isinstance(one.body, Linked):
+            return None
+    assert isinstance(event.body, Recorded)
+    text = event.body.content
+    if redact(text) == last:
+        return None
+    id_ = derived_id(now, event.id, text)
+    return commands.change_event(
+        log, event.id, Revised(content=text, reason=reason), now, id_, line.trust
+    )
+
+
+def as_draft(line: Exported) -> Draft:
+    """Return what a line says of its memory itself, without its state, links and ratings."""
+    return Draft(**{name: getattr(line, name) for name in Draft.__struct_fields__})
+
+
+def settle_project(named: str | None, known: Iterable[str]) -> str | None:
+    """Return the project that another program means by a name or a folder; None for no name.
+
+    A folder gives the project of its repository. A bare name, as most programs keep it, is that of
+    the one known project that ends with it ("web" is "github.com/acme/web"), else itself.
+    """
+    if not named:
+        return None
+    from store.importers.transcript_events import project_at  # and numpy, which no help needs
+
+    if named.startswith(("/", "~")) or re.match(r"[A-Za-z]:[\\/]", named):
+        return project_at(named)
+    name = re.sub(r"[^A-Za-z0-9._@/~+-]+", "-", named).lstrip("._-+/")[:200]
+    ends = [one for one in known if one.split("@")[0].rsplit("/", 1)[-1].lower() == name.lower()]
+    if name in known or len(ends) != 1:
+        return name if name and ".." not in name.split("/") else None
+    return ends[0]
+
+
+# What readers share.
+
+
+NATIVE = "imported_id"
+OWN = "mnemolog"  # the field of a note's front matter that our exports write
+
+
+def memory_id(store: str, native: str) -> str:
+    """Return the id that a memory of a store always has here."""
+    return derived_id(0, store, native)
+
+
+def memory_line(
+    store: str, native: str, content: str, *, at: int = 0, tags: Iterable[object] = (), **said: Any
+) -> Exported:
+    """Return the line of a memory that a store calls `native`; `at` in microseconds, 0 unknown.
+
+    What is said further are fields of `Exported`; None leaves one unsaid.
+    """
+    metadata = {NATIVE: printable_name(native)[:500]} | said.pop("metadata", {})
+    fields = {name: value for name, value in said.items() if value is not None}
+    return Exported(
+        id=memory_id(store, native),
+        content=content,
+        source=store,
+        created_at=moment(at) if at else None,
+        tags=commands.limit_tags(
+            str(tag).lstrip("#")[:100] for tag in tags if str(tag).strip("# ")
+        ),
+        metadata={name: value for name, value in metadata.items() if value not in (None, "", [])},
+        **fields,
+    )
+
+
+def instant(said: object) -> int:
+    """Return microseconds since 1970 of an ISO 8601 text, seconds or milliseconds; 0 of neither."""
+    if isinstance(said, (int, float)) and said < 1e11:
+        said = said * 1_000
+    return parse_instant(said)
+
+
+def kind_of(said: object, table: dict[str, MemoryKind], default: MemoryKind) -> MemoryKind:
+    """Return our kind for another program's word."""
+    return table.get(str(said or "").strip().lower().replace("-", "_"), default)
+
+
+def json_value(said: object, default: Any) -> Any:
+    """Return the value of a JSON text, of the same type as `default`; else `default`."""
+    try:
+        value = msgspec.json.decode(said) if isinstance(said, str) else said
+    except (msgspec.MsgspecError, RecursionError):
+        return default
+    return value if isinstance(value, type(default)) else default
+
+
+def database_file(source: Path, name: str, store: MemoryStore) -> Path:
+    """Return the file of a store that is named by itself or by its folder; raise SourceError."""
+    path = source / name if source.is_dir() else source
+    if not path.is_file():
+        raise SourceError(f"{path} is not there: {store.title} keeps its memories in {store.usual}")
+    return path
+
+
+def read_json(path: Path, data: bytes | None = None) -> Any:
+    """Return the JSON of a file, or of what was read of it; raise SourceError."""
+    try:
+        if data is None:
+            with path.open("rb") as file:
+                data = file.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE:
+            raise SourceError(f"{path} is over {MAX_FILE >> 20} MiB: split it")
+        return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except OSError as error:
+        raise SourceError(f"{path} cannot be read ({error.strerror}): check its mode") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise SourceError(f"{path} is no JSON: {error}") from error
+
+
+def read_note(path: Path, on_skip: Skip) -> tuple[dict[str, Any], str]:
+    """Return the front matter and the text of a note; nothing of one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_NOTE + 1)
+    except OSError as error:
+        on_skip(f"{path} was left out: {error.strerror}")
+        return {}, ""
+    if len(data) > MAX_NOTE or b"\x00" in data:
+        on_skip(f"{path} was left out: it is over {MAX_NOTE} bytes, or no text")
+        return {}, ""
+    return split_note(data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n"))
+
+
+def split_note(text: str) -> tuple[dict[str, Any], str]:
+    """Return the front matter of a note and the text after it; one that is no YAML stays text."""
+    found = _FRONT.match(text)
+    if found is None or len(found[1]) > _MOST_FRONT:
+        return {}, text.strip()
+    try:
+        # aliases in one another would fill the memory
+        if any(isinstance(one, yaml.AliasEvent) for one in yaml.parse(found[1], yaml.SafeLoader)):
+            return {}, text.strip()
+        fields = yaml.safe_load(found[1])
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}, text.strip()
+    if not isinstance(fields, dict):
+        return {}, text.strip()
+    return {str(name): value for name, value in fields.items()}, text[found.end() :].strip()
+
+
+def own_line(file: Path, fields: dict[str, Any], text: str) -> Exported | None:
+    """Return the memory that an export of ours wrote as a note; None where it did not.
+
+    In a git repository a note may be anybody's: what it says to be the user's word is quoted.
+    """
+    said = fields.get(OWN)
+    if not isinstance(said, dict):
+        return None
+    try:
+        line = msgspec.convert(said | {"content": text}, Exported)
+    except msgspec.ValidationError:
+        return None
+    is_claimed = line.trust == "user" and git_root(file.parent) is not None
+    return msgspec.structs.replace(line, trust="tool") if is_claimed else line
+
+
+def note_texts(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts a note is kept as, each with what tells it from the others: all of a short
+    one, the sections of a longer one.
+    """
+    if len(text) <= MAX_TEXT:
+        if text:
+            yield "", text
+        return
+    for section in split_sections(text):
+        name = " > ".join(section.path)
+        for number, piece in enumerate(pack(split_blocks(section.text), MAX_TEXT)):
+            yield f"{name} {number}" if number else name, f"{name}\n{piece}" if name else piece
+
+
+def modified(path: Path) -> int:
+    """Return when a file was changed last, in microseconds; 0 where the disk does not say."""
+    try:
+        return path.stat().st_mtime_ns // 1_000
+    except OSError:
+        return 0
+
+
+def words(fields: dict[str, Any], name: str) -> str:
+    """Return a field of a front matter as one line; empty where it says nothing."""
+    value = fields.get(name)
+    return one_line(str(value), 500) if value is not None and not isinstance(value, dict) else ""
+
+
+def word_list(value: object) -> list[str]:
+    """Return a list in a front matter, or one written with commas."""
+    if isinstance(value, str):
+        value = value.split(",")
+    return [str(one).strip() for one in value] if isinstance(value, list) else []
+
+
+def front_moment(value: object) -> int:
+    """Return microseconds of a date in a front matter, which YAML may have read; 0 of none."""
+    if isinstance(value, datetime):
+        return micros(value)
+    if isinstance(value, date):
+        return micros(datetime(value.year, value.month, value.day))
+    return instant(value) if isinstance(value, str) else 0
