@@ -1,5 +1,7 @@
 """The two distributions built from this tree: the program, and the client that it depends on."""
 
+import configparser
+import plistlib
 import re
 import subprocess
 import sys
@@ -95,3 +97,25 @@ def test_a_package_page_has_no_link_that_leads_nowhere(wheels: tuple[ZipFile, Zi
         assert "Description-Content-Type: text/markdown" in metadata(wheel)
         assert description.startswith("# mnemolog")
         assert not re.findall(r"\]\((?!https://)[^)]*\)", description)
+
+
+def test_the_image_copies_what_is_there_and_what_it_may_see():
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    copies = [line for line in lines if line.startswith("COPY ") and "--" not in line]
+    copied = {name for line in copies for name in line.split()[1:-1]}
+    seen = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    assert copied == {name.removeprefix("!") for name in seen if name.startswith("!")}
+    assert not [name for name in copied if not (ROOT / name).exists()]
+
+
+def test_the_services_in_the_docs_run_a_command_that_is_installed():
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    [unit], [plist] = (
+        re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL) for kind in ("ini", "xml")
+    )
+    parsed = configparser.ConfigParser(interpolation=None)
+    parsed.read_string(unit)
+    words = plistlib.loads(plist.encode())["ProgramArguments"]
+    for command in (parsed["Service"]["ExecStart"].split(), words):
+        assert Path(command[0]).name in project(ROOT)["scripts"]
+        assert command[1:] == ["serve"]

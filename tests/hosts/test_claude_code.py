@@ -1,7 +1,10 @@
 """Claude Code alone: its compaction, its http hooks and the plugin."""
 
 import json
+import sys
+from pathlib import Path
 
+import pytest
 from hosts.agents import CLAUDE_CODE, Agent, claude_environ, meet_claude
 from hosts.desk import ASKED, FACT, PROGRAMS, Desk, blocks
 from hosts.mock_models import Script
@@ -68,17 +71,20 @@ def test_in_a_terminal_what_is_known_reaches_the_model_too(desk: Desk) -> None:
     assert kept["numStartups"] == 1
 
 
-def test_the_plugin_alone_brings_the_memory(desk: Desk) -> None:
+@pytest.mark.parametrize("market", ["mnemolog-local", "mnemolog"])
+def test_the_plugin_alone_brings_the_memory(desk: Desk, market: str) -> None:
     desk.record(FACT)
     desk.mnemolog("start")
     folder = desk.folder / "plugin"
-    desk.mnemolog("plugin", str(folder))
+    desk.mnemolog("plugin", str(folder), *(() if market == "mnemolog-local" else ("--portable",)))
+    for name in ("mnemolog", "mnemolog-hook"):  # all that the portable one names
+        desk.program(name, f'exec {Path(sys.executable).with_name(name)} "$@"')
     environ = claude_environ(desk)
     for words in (
         ("plugin", "validate", str(folder), "--strict"),
         ("plugin", "validate", str(folder / "plugins" / "mnemolog"), "--strict"),
         ("plugin", "marketplace", "add", str(folder)),
-        ("plugin", "install", "mnemolog@mnemolog-local"),
+        ("plugin", "install", f"mnemolog@{market}"),
     ):
         done = desk.run("claude", *words, **environ)
         assert done.code == 0
