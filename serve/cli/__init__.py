@@ -63,6 +63,7 @@ _ADMIN: Sections = {
 _DEV: Sections = {
     "Measure": {
         "eval": "measure.evaluate",
+        "replay": "measure.replay",
         "canaries": "measure.canaries_command",
         "selftest": "measure.selftest",
         "verify": "upkeep.verify",

@@ -1,7 +1,8 @@
-"""Commands that measure recall: `eval`, `canaries` and `selftest`."""
+"""Commands that measure recall: `eval`, `replay`, `canaries` and `selftest`."""
 
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from serve.evaluation.canaries import Outcome, Point
     from serve.evaluation.dataset import Workspace
     from serve.evaluation.harness import Run
+    from serve.evaluation.replay import Replayed
     from serve.evaluation.report import Comparison, Level, Report, Scores, Silence
     from serve.evaluation.selftest import Selftest
     from serve.recall.recall import Mode
+    from store.log.event_log import EventLog
 
 
 _STAGES = 3  # of a workspace: import, build, ask
@@ -289,6 +292,113 @@ def _print_comparison(found: "Comparison", *, each: bool, as_json: bool) -> None
 
 def _number(value: float) -> str:
     return f"{value:.4f}"
+
+
+# replay
+
+_REPLAYED = 1_000  # recalls, unless more are asked for
+
+
+@click.command(
+    epilog=output.example(
+        "mnemolog replay --since 7d",
+        "mnemolog replay --set profile=wal     # what would have come back under other settings",
+    )
+)
+@click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
+@click.option("--limit", type=click.IntRange(1), default=_REPLAYED, help="At most so many recalls.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting to try.")
+@output.json_option
+@click.pass_context
+def replay(
+    context: click.Context,
+    since: str | None,
+    limit: int,
+    changes: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Ask past recalls again and list the answers that changed.
+
+    Each recall is asked of the memory as it was known then, under its own settings, in a temporary
+    copy: your memory is not touched. A changed answer comes from a new version of mnemolog, or from
+    text that was erased since; the exit code is then 1. With --set it comes from the setting, and
+    the exit code is 0.
+    """
+    from serve import formatting
+    from serve.evaluation import replay as replays
+    from serve.recall.query_embedder import QueryEmbedder
+    from store.embedders.embedder import make_embedder
+    from store.home.instants import micros
+    from store.log import receipts
+
+    env: Environment = context.obj
+    settings = env.settings()
+    start = micros(formatting.parse_time(since, environment.now())) if since else None
+    _apply_changes(settings.choices, changes, None)  # what is wrong in them is said at once
+    model = QueryEmbedder(make_embedder(settings.choices.embedder, settings.home, while_asked=True))
+    with environment.open_log(settings) as log:
+        asked = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
+        found = list(
+            replays.replay(
+                log,
+                model,
+                asked,
+                settings.choices,
+                (lambda choices: _apply_changes(choices, changes, None)) if changes else None,
+            )
+        )
+        _print_replay(log, found, as_json=as_json)
+    if not changes and any(one.verdict == "changed" for one in found):
+        context.exit(FAILED)
+
+
+def _print_replay(log: "EventLog", found: "Sequence[Replayed]", *, as_json: bool) -> None:
+    counts = Counter(one.verdict for one in found)
+    skipped = Counter(one.why for one in found if one.verdict == "skipped")
+    changed = [one for one in found if one.verdict == "changed"]
+    if as_json:
+        output.emit(
+            {
+                "same": counts["same"],
+                "changed": [
+                    {
+                        "recall": one.receipt.id,
+                        "query": one.before.query,
+                        "before": one.before.hits,
+                        "after": one.hits,
+                    }
+                    for one in changed
+                ],
+                "skipped": skipped,
+            }
+        )
+        return
+    output.say(
+        f"recalls asked again: {counts['same'] + counts['changed']}; "
+        f"as they were: {counts['same']}; changed: {counts['changed']}"
+    )
+    for why, count in skipped.most_common():
+        output.say(f"not asked again: {count}, because {why}")
+    for one in changed:
+        output.say()
+        output.say(f"{output.short_id(log, one.receipt.id)}  {output.one_line(one.before.query)}")
+        before, after = ([hit.id for hit in hits] for hits in (one.before.hits, one.hits))
+        for sign, those, others in (("-", before, after), ("+", after, before)):
+            for place, id_ in enumerate(those, 1):
+                if id_ not in others:
+                    said = f"{output.short_id(log, id_)}  {_first_words(log, id_)}"
+                    output.say(f"  {sign} {place}. {said}")
+        if before == after:
+            output.say("  the same memories with other scores, or with other words")
+        elif set(before) == set(after):
+            output.say("  the same memories in another order")
+
+
+def _first_words(log: "EventLog", id_: str) -> str:
+    """Return how a memory began; "" of one that was erased."""
+    body = next(iter(log.events_for(id_))).body
+    text: str = getattr(body, "content", "") or getattr(body, "prompt", "")
+    return output.one_line(text, 56)
 
 
 # canaries

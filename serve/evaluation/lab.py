@@ -15,7 +15,7 @@ from serve import formatting
 from serve.formatting import EVIDENCE_LABELS
 from serve.hooks import speaking
 from serve.hooks.call import Call
-from serve.hooks.prompt import compose, look_up, recap
+from serve.hooks.prompt import compose, look_up, prompt_router, recap
 from serve.hosts.event import HookEvent
 from serve.reader.reader import Reader
 from serve.reader.view import View
@@ -339,7 +339,7 @@ def preview_prompt_hook(
         if reading.intent == "recap":
             said = block(list(recap(view, call, prompt, {}, frozenset())))
             return HookPreview(project, reading.intent, said, kept=kept)
-        found = look_up(view, call, reading, None, frozenset())
+        found = look_up(view, call, reading, prompt_router(view, call), frozenset())
         said = compose(call, found)
         each = speaking.score_hits(
             view, prompt, reading, found.hits, found.told, is_passive=found.is_passive

@@ -105,7 +105,11 @@ def answer_prompt(call: Call) -> Reply:
         return Reply(said.text, notice=told) if call.is_in_time else SILENCE
     receipt_id = new_id(call.now)
     own = own_turns(call.journal) | {one.id for one in kept}
-    found = call.ask(lambda view: look_up(view, call, reading, receipt_id, own))
+
+    def answer(view: View) -> PromptAnswer:
+        return look_up(view, call, reading, prompt_router(view, call, receipt_id), own)
+
+    found = call.ask(answer)
     said = compose(call, found)
     took_us = round((time.perf_counter() - began) * 1e6)
     if not call.is_in_time:
@@ -126,14 +130,16 @@ def last_reply(journal: SessionEvents) -> str:
     return ""
 
 
+def prompt_router(view: View, call: Call, receipt: str | None = None) -> Router:
+    """Return the router of a prompt; without a receipt's id it tries nothing."""
+    return Router(view.snapshots.policy(), _LEVELS, call.choices.explore, receipt)
+
+
 def look_up(
-    view: View, call: Call, reading: Reading, receipt: str | None, own: Collection[str]
+    view: View, call: Call, reading: Reading, router: Router | None, own: Collection[str]
 ) -> PromptAnswer:
-    """Return what the memory knows of a prompt that is not idle; without a `receipt` the router
-    tries nothing.
-    """
+    """Return what the memory knows of a prompt that is not idle."""
     prompt = call.event.prompt
-    router = Router(view.snapshots.policy(), _LEVELS, call.choices.explore, receipt)
     question = replace(
         default_question(prompt, call.filter, call.choices),
         router=router,

@@ -76,7 +76,8 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What recall says. `below_bar` counts candidates that were not sure enough to return: under
+    """What recall says, from the log up to `watermark`, of which `built` is in the manifest's
+    snapshots. `below_bar` counts candidates that were not sure enough to return: under
     `bar`. `hint` says why there is no hit and what to do. `route` is what the router chose, if one
     was asked.
     """
@@ -87,6 +88,7 @@ class Answer:
     notices: tuple[str, ...]
     is_degraded: bool
     manifest: int | None
+    built: int
     watermark: int
     bar: float
     hint: str = ""
@@ -129,6 +131,7 @@ def recall(
         notices=tuple(notices),
         is_degraded=is_degraded,
         manifest=view.snapshots.manifest.number if view.snapshots.manifest else None,
+        built=view.snapshots.watermark,
         watermark=view.tail.watermark,
         bar=question.min_confidence,
         hint="" if selection.chosen else explain_empty(view, question, ranked, selection),

@@ -246,7 +246,8 @@ def digest(said: bytes) -> str:
     return sha256(said).hexdigest()[:16]
 
 
-_NARROWING = tuple(one.name for one in fields(Filter) if one.name not in ("now", "project"))
+# what of a filter narrows it, besides the project
+NARROWING = tuple(one.name for one in fields(Filter) if one.name not in ("now", "project"))
 _DEFAULTS = default_question("", Filter(now=0), Choices())
 
 
@@ -258,13 +259,14 @@ def basis(question: Question, found: Answer, embedder: Embedder) -> Basis:
     return Basis(
         version=version(),
         embedder=embedder.model,
+        built=found.built,
         top_k=question.top_k if question.top_k != usual.top_k else None,
         fusion=question.fusion if question.fusion != usual.fusion else None,
         profile=question.profile if question.profile != usual.profile else None,
         weights=weights if weights != usual_weights else (),
         min_confidence=question.min_confidence or None,
         min_score=question.min_score or None,
-        **{name: getattr(those, name) for name in _NARROWING},
+        **{name: getattr(those, name) for name in NARROWING},
         no_project=those.project == "",
         degraded=found.is_degraded,
         cut=len(question.text) > KEPT,

@@ -459,14 +459,16 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What decided an answer besides its query, its moment and the state of the memory: enough to
     ask the same again.
 
-    `version` is mnemolog's, `embedder` the model that vectors are of. What is left out was as that
-    version has it by default; `weights` are the profile's, in the order of its fields. Moments are
-    microseconds UTC. `no_project` asked for memories of none. A `degraded` answer did without an
-    index or the embedder; a query that was `cut` is kept in part.
+    `version` is mnemolog's, `embedder` the model that vectors are of, `built` how many events of
+    the log the snapshots held. What is left out was as that version has it by default; `weights`
+    are the profile's, in the order of its fields. Moments are microseconds UTC. `no_project` asked
+    for memories of none. A `degraded` answer did without an index or the embedder; a query that was
+    `cut` is kept in part.
     """
 
     version: str
     embedder: str
+    built: int = 0
     top_k: int | None = None
     fusion: str | None = None
     profile: str | None = None

@@ -540,13 +540,19 @@ class Route(Struct, frozen=True):
 
 
 class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What decided an answer besides its query, its moment and the memory: what is left out was as
-    that version of mnemolog has it by default. Moments are microseconds UTC. A `degraded` answer
-    did without an index or the embedder; a query that was `cut` is kept in part.
+    """What decided an answer besides its query, its moment and the state of the memory: enough to
+    ask the same again.
+
+    `version` is mnemolog's, `embedder` the model that vectors are of, `built` how many events of
+    the log the snapshots held. What is left out was as that version has it by default; `weights`
+    are the profile's, in the order of its fields. Moments are microseconds UTC. `no_project` asked
+    for memories of none. A `degraded` answer did without an index or the embedder; a query that was
+    `cut` is kept in part.
     """
 
     version: str
     embedder: str
+    built: int = 0
     top_k: int | None = None
     fusion: str | None = None
     profile: str | None = None

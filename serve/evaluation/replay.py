@@ -1,0 +1,219 @@
+"""
+Replay: past recalls asked again, each of the memory as it was known when it was asked.
+
+One scan of the log. A copy of it grows event by event and answers each receipt as it passes what
+that recall had read; another grows to where each snapshot was built, and is built there. Nothing is
+written to the memory itself, and what was erased since stays erased.
+
+The question is the receipt's own, asked by this version of mnemolog under the settings of then: so
+a difference is what changed in mnemolog, in the model or in what was erased. A `change` asks it
+under other settings instead.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, cast
+
+import msgspec
+
+from serve.hooks.call import Call
+from serve.hooks.prompt import compose, last_reply, look_up, own_turns
+from serve.hosts.event import HookEvent
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
+from serve.reader.session_events import SessionEvents
+from serve.recall.analysis import default_question
+from serve.recall.recall import recall
+from serve.recall.request import NARROWING, digest, receipt_hits
+from serve.server.open_tenants import OpenTenant
+from store.agents.prompt_classifier import read_intent
+from store.derived.routing import STATES, Router
+from store.embedders.embedder import Embedder
+from store.home.config import Choices, Profile
+from store.home.tenant import Tenant
+from store.log.event_kinds import Basis, Hit, Recalled
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.maintenance.build import rebuild
+
+Change = Callable[[Choices], Choices]
+Verdict = Literal["same", "changed", "skipped"]
+_BATCH = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A recall that was asked again: what comes back now, or `why` it could not be asked."""
+
+    receipt: Event
+    verdict: Verdict
+    hits: tuple[Hit, ...] = ()
+    why: str = ""
+
+    @property
+    def before(self) -> Recalled:
+        assert isinstance(self.receipt.body, Recalled)
+        return self.receipt.body
+
+
+class Past:
+    """A memory as it was known, in a folder of its own; it only ever goes forward."""
+
+    def __init__(self, log: EventLog, folder: Path, embedder: Embedder) -> None:
+        self._log, self._embedder = log, embedder
+        self._built, self._read = Tenant("past", folder / "built"), Tenant("past", folder / "read")
+        for one in (self._built, self._read):
+            one.root.mkdir(parents=True)
+        self._to_build = EventLog(self._built.log, create=True)
+        self._to_read = EventLog(self._read.log, create=True)
+        self.reader = Reader(self._built, self._to_read, embedder)
+
+    def close(self) -> None:
+        self._to_build.close()
+        self._to_read.close()
+
+    def advance(self, built: int, watermark: int) -> OpenTenant:
+        """Return the memory with snapshots of `built` events and a tail up to `watermark`."""
+        self._copy(self._to_read, watermark)
+        if built > self._to_build.head():
+            self._copy(self._to_build, built)
+            rebuild(self._built, self._to_build, self._embedder, self.reader.time_of(built))
+        self.reader.poll()
+        return OpenTenant(self._read, self._to_read, self.reader)
+
+    def _copy(self, into: EventLog, until: int) -> None:
+        some: list[Event] = []
+        for event in self._log.read(into.head(), until):
+            some.append(event)
+            if len(some) == _BATCH:
+                into.append(some)
+                some = []
+        into.append(some)
+
+
+def replay(
+    log: EventLog,
+    embedder: Embedder,
+    receipts: Sequence[Event],
+    choices: Choices,
+    change: Change | None = None,
+) -> Iterator[Replayed]:
+    """Yield each of some receipts asked again, in the order in which the memory grew.
+
+    `choices` are today's; of them only what a receipt does not say is taken.
+    """
+    asked: list[tuple[int, int, int, Event, Basis]] = []
+    for receipt in receipts:
+        body = receipt.body
+        assert isinstance(body, Recalled)
+        if why := _skipped(body, embedder):
+            yield Replayed(receipt, "skipped", why=why)
+        elif body.basis is not None:
+            asked.append((body.basis.built, body.watermark, receipt.seq, receipt, body.basis))
+    asked.sort(key=lambda one: one[:3])
+    with TemporaryDirectory(prefix="mnemolog-replay-") as folder:
+        past = Past(log, Path(folder), embedder)
+        try:
+            for built, watermark, _, receipt, basis in asked:
+                opened = past.advance(built, watermark)
+                settings = _settings(basis, choices)
+                settings = change(settings) if change else settings
+                yield _ask_again(log, opened, embedder, receipt, basis, settings)
+        finally:
+            past.close()
+
+
+def _skipped(body: Recalled, embedder: Embedder) -> str:
+    """Return why a recall cannot be asked again; "" where it can."""
+    if not body.query:
+        return "its query was erased"
+    basis = body.basis
+    if basis is None:
+        return "its receipt is of an earlier version"
+    if basis.cut:
+        return "its query was too long to keep"
+    if basis.degraded:
+        return "it was answered without an index or the embedder"
+    if basis.embedder != embedder.model:
+        return f"it was answered with {basis.embedder}"
+    return ""
+
+
+def _settings(basis: Basis, choices: Choices) -> Choices:
+    """Return the settings that a receipt says a recall was answered under."""
+    usual = Choices()
+    profile = cast(Profile, basis.profile or usual.profile)
+    profiles = usual.profiles
+    if basis.weights:
+        weights = type(getattr(profiles, profile))(*basis.weights)
+        profiles = msgspec.structs.replace(profiles, **{profile: weights})
+    return msgspec.structs.replace(
+        choices,
+        top_k=basis.top_k or usual.top_k,
+        fusion=cast(Any, basis.fusion or usual.fusion),
+        profile=profile,
+        profiles=profiles,
+        min_confidence=basis.min_confidence or 0.0,
+        explore=0.0,
+    )
+
+
+def _ask_again(
+    log: EventLog,
+    opened: OpenTenant,
+    embedder: Embedder,
+    receipt: Event,
+    basis: Basis,
+    choices: Choices,
+) -> Replayed:
+    body = receipt.body
+    assert isinstance(body, Recalled)
+    project = "" if basis.no_project else receipt.project
+    router = _router(body)
+    if body.door == "prompt":
+        call = _call(log, opened, embedder, receipt, choices)
+        prompt = call.event.prompt
+        reading = read_intent(prompt, last_reply(call.journal))
+        own = own_turns(call.journal)
+        found = opened.reader.answer(lambda view: look_up(view, call, reading, router, own))
+        said = compose(call, found)
+        hits = receipt_hits([hit for hit in found.answer.hits if hit.memory.id in said.ids])
+        now = digest(said.text.encode()) if said.text else None
+    else:
+        those = Filter(
+            now=receipt.at, project=project, **{name: getattr(basis, name) for name in NARROWING}
+        )
+        question = replace(
+            default_question(body.query, those, choices),
+            mode=cast(Any, body.mode),
+            min_score=basis.min_score or 0.0,
+            router=router,
+        )
+        answer = opened.reader.answer(lambda view: recall(view, question, embedder))
+        now = digest(msgspec.json.encode(receipt_hits(answer.hits)))
+        has_bar = question.min_confidence > 0
+        hits = receipt_hits([hit for hit in answer.hits if has_bar or not hit.is_unsure])
+    return Replayed(receipt, "same" if now == body.digest else "changed", hits)
+
+
+def _router(body: Recalled) -> Router | None:
+    """Return the router that routes as a recall was routed."""
+    if body.route is None:
+        return None
+    return Router(dict.fromkeys(STATES, body.route.actions), tuple(body.route.actions))
+
+
+def _call(
+    log: EventLog, opened: OpenTenant, embedder: Embedder, receipt: Event, choices: Choices
+) -> Call:
+    """Return the prompt of a receipt as the hook had it, after what its session had done."""
+    assert isinstance(receipt.body, Recalled)
+    before = [one for one in log.session_events(receipt.session or "") if one.seq < receipt.seq]
+    event = HookEvent(
+        receipt.agent or "", "prompt", receipt.session or "", prompt=receipt.body.query
+    )
+    call = Call(event, opened, embedder, choices, receipt.project or "", receipt.at)
+    vars(call)["journal"] = SessionEvents(before)  # what waited to be written was known, too
+    return call

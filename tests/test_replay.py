@@ -1,0 +1,143 @@
+"""Past recalls asked again: the memory as it was known answers as it did."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from hook_session import MINUTE, Session, opened, speaks_where_recall_is_sure
+
+from serve.cli import main
+from serve.evaluation.replay import Replayed, replay
+from serve.recall.request import Asker, RecallRequest, answer
+from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Choices
+from store.log import commands, receipts
+from store.log.event_kinds import Recalled, Revised
+from store.log.receipts import Wanted
+from store.maintenance.build import rebuild
+
+EMBEDDER = LexicalEmbedder()
+CHOICES = Choices()
+TOPICS = ("billing worker", "search index", "upload limit", "session store", "mail queue", "parser")
+FACTS = (
+    "The {} retries a failed job {} times",
+    "The {} is owned by team {}",
+    "We moved the {} and it runs on host {}",
+)
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    speaks_where_recall_is_sure(monkeypatch)
+    yield from opened(tmp_path)
+
+
+def live(session: Session, weeks: int = 4) -> None:
+    """Let a project's memory grow, be built, corrected and asked for some weeks."""
+    for week in range(weeks):
+        session.name = f"s{week}"
+        for number, topic in enumerate(TOPICS):
+            session.remember(
+                FACTS[week % 3].format(topic, week * 10 + number), id=f"m{week}-{number}"
+            )
+        if week:
+            session.at += MINUTE
+            said = Revised(content=f"The billing worker retries a failed job {week}00 times")
+            commands.revise(session.log, "m0-0", said, session.at)
+        search(session, "who owns the parser", top_k=3)
+        session.ask("how often does the billing worker retry a failed job?")
+        if week % 2:
+            build(session)
+        session.ask("on which host does the search index run?")
+        search(session, "upload limit", kinds=("context", "fact"))
+
+
+def build(session: Session) -> None:
+    served = session.tenants.get("default")
+    rebuild(served.tenant, served.log, EMBEDDER, session.at)
+    served.reader.poll()
+
+
+def search(session: Session, query: str, **asked: object) -> None:
+    session.at += MINUTE
+    served = session.tenants.get("default")
+    request = RecallRequest(query=query, **asked)
+    _, receipt = answer(served.reader, EMBEDDER, request, CHOICES, session.at, Asker(door="mcp"))
+    assert receipt is not None
+    served.log.append([receipt])
+
+
+def replayed(session: Session, **settings: object) -> list[Replayed]:
+    asked = receipts.page(session.log, Wanted(), 1_000).receipts
+
+    def change(choices: Choices) -> Choices:
+        return msgspec.structs.replace(choices, **settings)
+
+    return list(replay(session.log, EMBEDDER, asked, CHOICES, change if settings else None))
+
+
+def test_every_recall_of_a_month_is_answered_as_it_was(session: Session):
+    live(session)
+    found = replayed(session)
+    assert len(found) == 16 and {one.receipt.body.door for one in found} == {"prompt", "mcp"}
+    assert any(one.before.basis.built for one in found)
+    assert any(one.before.hits and one.before.door == "prompt" for one in found)
+    assert [(one.before.query, one.verdict) for one in found if one.verdict != "same"] == []
+    assert all(one.hits == one.before.hits for one in found)
+
+
+def test_what_other_settings_would_have_answered_is_told(session: Session):
+    live(session, 2)
+    found = replayed(session, top_k=1)
+    changed = [one for one in found if one.verdict == "changed"]
+    assert changed and all(len(one.hits) <= 1 for one in changed)
+
+
+def test_what_cannot_be_asked_again_says_why(session: Session):
+    session.remember("The parser is generated")
+    search(session, "who owns the parser")
+    (event,) = receipts.page(session.log, Wanted(), 1).receipts
+    body = event.body
+    assert isinstance(body, Recalled)
+    gone = {
+        "its query was erased": replace(event, body=msgspec.structs.replace(body, query="")),
+        "its receipt is of an earlier version": replace(
+            event, body=msgspec.structs.replace(body, basis=None)
+        ),
+        "it was answered with other-1": replace(
+            event,
+            body=msgspec.structs.replace(
+                body, basis=msgspec.structs.replace(body.basis, embedder="other-1")
+            ),
+        ),
+    }
+    found = replay(session.log, EMBEDDER, list(gone.values()), CHOICES)
+    assert [(one.verdict, one.why) for one in found] == [("skipped", why) for why in gone]
+
+
+def test_a_replay_leaves_the_memory_as_it_is(session: Session):
+    live(session, 1)
+    before = session.log.head()
+    replayed(session)
+    assert session.log.head() == before
+
+
+def test_the_command_lists_what_changed(session: Session):
+    live(session, 2)
+    asked = ("--home", str(session.tenants.settings.home), "replay")
+    same = CliRunner().invoke(main, [*asked])
+    assert (same.exit_code, same.stdout) == (
+        0,
+        "recalls asked again: 8; as they were: 8; changed: 0\n",
+    )
+    tried = CliRunner().invoke(main, [*asked, "--set", "top_k=1", "--json"])
+    found = msgspec.json.decode(tried.stdout)
+    assert tried.exit_code == 0 and found["changed"]
+    assert all(len(one["after"]) <= 1 for one in found["changed"])
+    shown = CliRunner().invoke(main, [*asked, "--set", "top_k=1"]).stdout
+    assert "  - 2. m" in shown and "upload limit" in shown
+    refused = CliRunner().invoke(main, [*asked, "--set", "top_n=1"])
+    assert refused.exit_code != 0 and "top_k" in refused.stderr
