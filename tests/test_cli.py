@@ -179,6 +179,53 @@ def test_a_batch_is_recorded_whole_or_not_at_all():
     assert len(answer("list")["memories"]) == 2
 
 
+def test_a_line_of_a_batch_takes_what_the_flags_take():
+    words = ["--kind", "goal", "--tag", "a", "--pin", "--ttl", "30d", "--due", "2026-12-01"]
+    words += ["--importance", "0.5", "--key", "release.first", "--value", "v"]
+    words += ["--context", "c"]
+    answer("record", "Ship the first release", "--id", "typed", *words)
+    line = {"text": "Ship the first release", "id": "sent", "kind": "goal", "tag": "a"}
+    line |= {"pin": True, "ttl": "30d", "due": "2026-12-01", "importance": 0.5}
+    line |= {"key": "release.first", "value": "v", "context": "c"}
+    answer("record", "--batch", stdin=json.dumps(line))
+    typed, sent = (answer("show", id_) for id_ in ("typed", "sent"))
+    told = ("text", "kind", "tags", "pinned", "importance", "key", "value", "context", "metadata")
+    assert [sent.get(name) for name in told] == [typed.get(name) for name in told]
+
+
+def test_a_wrong_value_is_named_by_its_option():
+    result = run("record", "A note", "--key", "k", "--value", "v")
+    assert result.exit_code == 2
+    assert result.stderr == "mnemolog: --key 'k': write a dotted name like deploy.region\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"text": "a note", "kindd": "fact"}', "unknown field `kindd`. Did you mean 'kind'?"),
+        ('{"text": "a note", "content": "a note"}', "`content` is given twice"),
+        ('{"text": "a note", "value": "v"}', "`value` needs `key`"),
+        ('{"text": "a note", "due": "2026-12-01"}', "`due` needs `kind` to be goal"),
+        ('{"text": "a note", "kind": "goal", "due": "soon"}', "write a day like 2026-12-01"),
+        ('{"text": "a note", "ttl": "soon"}', "'soon' is not a duration"),
+        ('["a note"]', "a line is an object"),
+    ],
+)
+def test_a_wrong_line_of_a_batch_is_named_with_its_number(line, reason):
+    result = run("record", "--batch", stdin=f'{{"text": "fine"}}\n{line}\n')
+    assert result.exit_code == 2
+    assert "line 2: " in result.stderr and reason in result.stderr
+    assert "nothing was recorded" in result.stderr
+
+
+def test_the_dates_and_texts_that_a_list_prints_can_be_imported(tmp_path):
+    line = {"text": "We moved to uv", "at": "2026-01-02T03:04:05Z"}
+    (tmp_path / "notes.jsonl").write_text(json.dumps(line))
+    assert answer("import", "jsonl", str(tmp_path / "notes.jsonl"))["added"] == 1
+    (found,) = answer("list")["memories"]
+    assert found["text"] == line["text"] and found["at"].startswith("2026-01-02T03:04:05")
+
+
 def test_no_secret_reaches_the_disk(home):
     said = run("record", f"The token is {SECRET}", "--tag", SECRET, "--context", SECRET)
     assert "secret was redacted" in said.stderr

@@ -73,7 +73,7 @@ def test_the_same_file_again_adds_nothing(lines: Callable[..., str], tenant: Ten
 
 
 def test_a_line_that_is_no_memory_is_an_error_with_its_number(lines: Callable[..., str]):
-    done = run(lines(*notes(1), {"text": "no content"}))
+    done = run(lines(*notes(1), {"note": "no content"}))
     assert (done.exit_code, "line 2" in done.stderr) == (2, True)
 
 

@@ -158,5 +158,11 @@ def test_the_command_fails_where_one_thing_does(built, tamper):
     assert not json.loads(result.stdout)["ok"]
 
 
-def test_the_command_needs_something_built(log):
-    assert CliRunner().invoke(main, ["selftest"]).exit_code == 1
+def test_before_the_first_build_a_memory_apart_is_tested(tmp_path, monkeypatch):
+    monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "fresh"))
+    result = CliRunner().invoke(main, ["selftest"])
+    assert result.exit_code == 0, result.output
+    assert "nothing is built here yet" in result.stderr
+    assert "ok      recall: 3 of 3 canaries came back" in result.stdout
+    assert not (tmp_path / "fresh").exists()
+    assert CliRunner().invoke(main, ["--tenant", "none", "selftest"]).exit_code == 3

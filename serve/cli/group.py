@@ -156,7 +156,7 @@ class Commands(click.Group):
             _tell_programs(given, "usage", error.format_message())
             code = error.exit_code
         except msgspec.MsgspecError as error:
-            code = _fail(given, InvalidInput(str(error)))
+            code = _fail(given, InvalidInput(_name_option(given, str(error))))
         except MnemologError as error:
             code = _fail(given, error)
         except OSError as error:
@@ -174,6 +174,17 @@ class Commands(click.Group):
             # what is still buffered has no reader: let the exit's flush succeed
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PIPE_CLOSED
+
+
+def _name_option(given: Sequence[str], said: str) -> str:
+    """Return what msgspec said with the option as it was typed instead of the field's path."""
+    found = re.fullmatch(r"(.*) - at `\$\.(\w+)[^`]*`", said, re.DOTALL)
+    option = f"--{found[2].removesuffix('s').replace('_', '-')}" if found else ""
+    if found is None or option not in given[:-1]:
+        return said
+    value = given[given.index(option) + 1]
+    is_key = option == "--key" and "regex" in found[1]
+    return f"{option} {value!r}: {'write a dotted name like deploy.region' if is_key else found[1]}"
 
 
 def _fail(given: list[str], error: MnemologError) -> int:

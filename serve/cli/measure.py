@@ -16,6 +16,7 @@ from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from store.home import config
 from store.home.config import Choices
+from store.home.errors import NoManifest, NotFound
 from store.home.instants import isoformat
 
 if TYPE_CHECKING:
@@ -463,20 +464,30 @@ def selftest(context: click.Context, as_json: bool) -> None:
 
     Memories are looked up by their own words, and compared with earlier builds. One memory is
     written, recalled and forgotten in a separate log. The model, the hooks' silence on small talk
-    and the log's newest events are checked. No server is needed. The exit code is 1 if a test
-    fails.
+    and the log's newest events are checked. Before the first build, a small memory apart from
+    yours is tested. No server is needed. The exit code is 1 if a test fails.
     """
-    from serve.evaluation.selftest import selftest as tried
+    from serve.evaluation import selftest as tests
     from store.embedders.embedder import make_embedder
     from store.snapshots import manifest as manifests
 
     env: Environment = context.obj
-    settings = env.settings()
-    tenant = environment.current_tenant(settings)
-    manifest = manifests.current(tenant)
+    settings, now = env.settings(), environment.now()
     model = make_embedder(settings.choices.embedder, settings.home, while_asked=True)
-    with environment.open_log(settings) as log:
-        found = tried(tenant, log, manifest, model, settings.choices, environment.now())
+    try:
+        tenant = environment.current_tenant(settings)
+        manifest = manifests.current(tenant)
+    except (NotFound, NoManifest) as error:
+        if isinstance(error, NotFound) and settings.choices.tenant != config.DEFAULT_TENANT:
+            raise
+        if not as_json:
+            output.note(
+                "note: nothing is built here yet: a small memory apart from yours is tested"
+            )
+        found = tests.selftest_apart(model, settings.choices, now)
+    else:
+        with environment.open_log(settings) as log:
+            found = tests.selftest(tenant, log, manifest, model, settings.choices, now)
     if as_json:
         output.emit(
             {

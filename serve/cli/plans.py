@@ -143,6 +143,15 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
         output.note(f"next: `mnemolog plans apply {plan.id[:SHORT]}`")
     elif plan.state == "applied":
         output.note(f"to undo it: `mnemolog plans undo {plan.id[:SHORT]}`")
+    _note_when(plan)
+
+
+def _note_when(plan: "Plan") -> None:
+    """Say when a plan takes effect, where that is not at once."""
+    if plan.body.job == "route" and plan.state in ("waiting", "applied", "undone"):
+        is_applied = plan.state != "waiting"
+        what = "it takes effect" if is_applied else "once applied, it takes effect"
+        output.note(f"{what} with the next build: `mnemolog build`")
 
 
 def print_outcome(plan: "Plan", *, as_json: bool) -> None:
@@ -160,6 +169,7 @@ def print_outcome(plan: "Plan", *, as_json: bool) -> None:
     output.say(f"{plan.state}  {plan.body.job}, {len(plan.body.steps)} steps")
     for reason in plan.because:
         output.say(f"         {output.clean(reason)}")
+    _note_when(plan)
 
 
 # recommendations

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +12,7 @@ from serve import formatting
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.config import Settings
-from store.home.errors import InvalidInput
+from store.home.errors import InvalidInput, did_you_mean
 from store.log import commands
 from store.log.commands import change_goal
 from store.log.event_kinds import (
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 
 _EPILOG = output.example(
-    'mnemolog record "Deploys go out from eu-west-1 only" --kind decision --tag deploy'
+    'mnemolog record "Deploys go out from eu-west-1 only" --kind decision --tag deploy',
+    """echo '{"text": "Ship it", "kind": "goal", "due": "2026-12-01"}' | mnemolog record --batch""",
 )
 
 
@@ -91,7 +92,13 @@ def record(
     due: datetime | None,
     **fields: Any,
 ) -> None:
-    """Record TEXT as a memory. `-` reads it from standard input."""
+    """Record TEXT as a memory. `-` reads it from standard input.
+
+    With --batch, each line of standard input is a JSON object. Its fields are named as the options
+    are (kind, tags, project, no_project, importance, ttl, key, value, chain, due, pin, context,
+    action, result, id, trust), with `text`, and `at` for when it was. `content` and `created_at`,
+    as `export` writes them, mean the same.
+    """
     from store.log import commands
 
     if batch == (text is not None):
@@ -148,10 +155,7 @@ def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> Non
     from store.log import commands
 
     at = environment.now()
-    drafts = [
-        one if one.project else msgspec.structs.replace(one, project=belongs)
-        for one in _read_drafts(sys.stdin.buffer.read())
-    ]
+    drafts = _read_drafts(sys.stdin.buffer.read(), belongs)
     with environment.open_or_make(settings) as log:
         done = commands.record_batch(log, drafts, at)
     hidden = [
@@ -169,17 +173,49 @@ def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> Non
         )
 
 
-def _read_drafts(data: bytes) -> "list[Draft]":
-    from store.log.commands import Draft
-
+def _read_drafts(data: bytes, belongs: str | None) -> "list[Draft]":
     drafts = []
     for number, line in enumerate(data.splitlines(), 1):
         if line.strip():
             try:
-                drafts.append(msgspec.json.decode(line, type=Draft))
-            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                drafts.append(_read_draft(line, belongs))
+            except (msgspec.MsgspecError, UnicodeDecodeError, InvalidInput) as error:
                 raise InvalidInput(f"line {number}: {error}: nothing was recorded") from error
     return drafts
+
+
+def _read_draft(line: bytes, belongs: str | None) -> "Draft":
+    """Return the draft of a line: its fields, by their own names or by those of the flags."""
+    from store.importers.jsonl import ALIASES, rename_fields
+    from store.log.commands import Draft
+
+    given = msgspec.json.decode(line)
+    if not isinstance(given, dict):
+        raise InvalidInput('a line is an object: {"text": "Deploys go out from eu-west-1"}')
+    fields = rename_fields(given)
+    if (ttl := fields.pop("ttl", None)) is not None:
+        fields["ttl_s"] = formatting.parse_span(str(ttl))
+    if fields.get("chain") is not None:
+        fields.setdefault("kind", "milestone")
+    if (due := fields.pop("due", None)) is not None:
+        if fields.get("kind") != "goal":
+            raise InvalidInput("`due` needs `kind` to be goal")
+        fields["metadata"] = {**fields.get("metadata", {}), "due": _day(due)}
+    if fields.get("value") is not None and fields.get("key") is None:
+        raise InvalidInput("`value` needs `key`")
+    if not fields.pop("no_project", False) and not fields.get("project"):
+        fields["project"] = belongs
+    known = [*Draft.__struct_fields__, *ALIASES, "ttl", "due", "no_project"]
+    if unknown := [name for name in fields if name not in known]:
+        raise InvalidInput(f"unknown field `{unknown[0]}`.{did_you_mean(unknown[0], known)}")
+    return msgspec.convert(fields, Draft)
+
+
+def _day(due: object) -> str:
+    try:
+        return date.fromisoformat(str(due)).isoformat()
+    except ValueError as error:
+        raise InvalidInput(f"`due` is {due!r}: write a day like 2026-12-01") from error
 
 
 def _content(appended: "Appended") -> str:

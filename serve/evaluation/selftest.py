@@ -27,18 +27,25 @@ from serve.recall.ranking import SURE
 from serve.recall.recall import Question, recall
 from serve.server.open_tenants import OpenTenant
 from store.embedders.embedder import Embedder
-from store.home.config import Choices
+from store.home import tenant as tenants
+from store.home.config import DEFAULT_TENANT, Choices
 from store.home.errors import EmbedderError, LogError
 from store.home.tenant import Tenant
 from store.log import commands, integrity
 from store.log.commands import Draft
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.maintenance import build
 from store.snapshots.manifest import Manifest
 
 EVENTS = 1_000  # the newest, whose hashes are looked at; `mnemolog doctor` looks at all
 _PROBE = "The selftest of mnemolog keeps a lighthouse where seven umbrellas wait for the ferry"
 _ASKED = "lighthouse umbrellas ferry selftest"
+_OTHERS = (  # what a memory without a build is tried with, beside the probe
+    "The harbour office opens at nine and closes at noon on Sundays",
+    "Invoices are numbered by year and never used twice",
+    "The compiler's cache lies on the fast disk of each runner",
+)
 _UNIT = 1e-3  # how far from 1 the length of a unit vector may be
 
 
@@ -87,6 +94,21 @@ def selftest(
         _silence(tenant, log, embedder, choices, now),
     )
     return Selftest(probes, found.missed, tuple(before))
+
+
+def selftest_apart(embedder: Embedder, choices: Choices, now: int) -> Selftest:
+    """Return what was found of a small memory that is built for the test and deleted after it: for
+    a home where nothing is built yet.
+    """
+    with tempfile.TemporaryDirectory(
+        prefix="mnemolog-selftest-", ignore_cleanup_errors=True
+    ) as folder:
+        apart = tenants.tenant(Path(folder), DEFAULT_TENANT)
+        with EventLog(apart.log, create=True) as log:
+            for text in _OTHERS:
+                commands.record(log, Draft(content=text), now)
+            manifest = build.rebuild(apart, log, embedder, now)
+            return selftest(apart, log, manifest, embedder, choices, now)
 
 
 def _log(log: EventLog) -> Probe:

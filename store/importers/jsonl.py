@@ -38,6 +38,21 @@ QUARANTINED = "quarantined"  # as an export says it: forgotten, but not by a per
 MAX_LINE = 8 << 20  # bytes; no memory is that long, and a file without line ends must not be read
 
 
+# a field by the name under which memories are listed, or by that of a flag of `mnemolog record`
+ALIASES = {"text": "content", "at": "created_at", "tag": "tags", "pin": "pinned"}
+
+
+def rename_fields(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a line's fields by their own names; raise InvalidInput where one is given twice."""
+    fields: dict[str, Any] = {}
+    for name, value in line.items():
+        own = ALIASES.get(name, name)
+        if own in fields or (own != name and own in line):
+            raise InvalidInput(f"`{own}` is given twice, as `{name}` too: give one of them")
+        fields[own] = [value] if name == "tag" and isinstance(value, str) else value
+    return fields
+
+
 class ExportedLink(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An edge from the line's memory to another; left out where that one is not imported."""
 
@@ -192,11 +207,26 @@ def _exported_lines(source: Path) -> Iterator[Exported]:
         if is_crowded(raw):
             raise SourceError(f"{source} line {number}: too many values for one memory")
         try:
-            line = _decoder.decode(raw)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            line = _decode(raw)
+        except (
+            msgspec.MsgspecError,
+            UnicodeDecodeError,
+            RecursionError,
+            InvalidInput,
+        ) as error:
             raise SourceError(f"{source.name} line {number}: {error}") from error
         if line.state != "forgotten":
             yield line
+
+
+def _decode(raw: bytes) -> Exported:
+    try:
+        return _decoder.decode(raw)
+    except msgspec.ValidationError:
+        fields = msgspec.json.decode(raw)
+        if not isinstance(fields, dict) or not fields.keys() & ALIASES.keys():
+            raise
+        return msgspec.convert(rename_fields(fields), Exported)
 
 
 def _lines(source: Path) -> Iterator[bytes]:
