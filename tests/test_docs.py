@@ -95,7 +95,9 @@ def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    assert sorted(re.findall(r"(\S+\.md)$", nav, re.MULTILINE)) == [page.name for page in DOCS]
+    listed = re.findall(r"(\S+\.md)$", nav, re.MULTILINE)
+    assert not {page.name for page in DOCS} ^ set(listed), "name the page in mkdocs.yml"
+    assert len(listed) == len(set(listed))
 
 
 def test_the_changelog_names_the_version() -> None:
