@@ -264,8 +264,8 @@ def spending(log: EventLog, now: int) -> Spending:
     """Return what was spent, up to now."""
     today = now - now % DAY
     first_day = today - (SPENDING_DAYS - 1) * DAY
-    events = log.events_between(("called",), first_day, today + DAY)
-    calls = [(one.at, one.body) for one in events if isinstance(one.body, Called)]
+    found = log_queries.bodies_between(log, "called", first_day, today + DAY)
+    calls = [(at, body) for at, _, _, body in reversed(found) if isinstance(body, Called)]
     by_purpose = {
         purpose: sum_calls(body for _, body in calls if body.purpose == purpose)
         for purpose in sorted({body.purpose for _, body in calls})
