@@ -313,7 +313,7 @@ def test_the_terminal_says_what_an_answer_marks(contradicted: Memory):
 def test_why_tells_the_profile_its_signals_and_every_drop(contradicted: Memory):
     command = ["why", "billing port", "--profile", "match", "--top-k", "2"]
     shown = CliRunner().invoke(main, [*command, "--min-confidence", "0.2"]).output
-    for said in ("profile     match: recency 0.05", "dropped     ", "route_fit 0.50", "as fused"):
+    for said in ("profile     match: recency 0.05", "left out    ", "route_fit 0.50", "as fused"):
         assert said in shown
     command = ["why", "billing", "--json", "--top-k", "2", "--min-confidence", "0"]
     why = msgspec.json.decode(CliRunner().invoke(main, command).output)["why"]

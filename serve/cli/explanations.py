@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from serve.cli import output
-from serve.formatting import ANSWER_LABELS, EVIDENCE_LABELS
+from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, EVIDENCE_LABELS
 from store.home.instants import isoformat, micros
 from store.log.event_log import EventLog
 
@@ -47,7 +47,8 @@ def stage_lines(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:
     yield f"threshold   {f'{bar:.2f} of confidence' if bar else 'none'}"
     if why["min_score"]:
         yield f"floor       {why['min_score']:.4f} of score"
-    yield f"dropped     {_numbers(why['dropped'])}"
+    lost = (f"{n} {DROPPED_LABELS.get(name, name)}" for name, n in why["dropped"].items())
+    yield f"left out    {'; '.join(lost) or 'none'}"
     yield f"returned    {len(payload['hits'])}"
     for rank, one in enumerate(payload["hits"], 1):
         id_ = output.short_id(log, one["id"])
