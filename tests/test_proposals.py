@@ -235,6 +235,23 @@ def test_over_http_a_proposal_is_listed_shown_accepted_and_undone(
     assert (missing.status_code, missing.json["code"]) == (404, "not_found")
 
 
+def test_over_http_the_steps_of_a_plan_are_answered_one_by_one(
+    notes: EventLog, client: FlaskClient
+):
+    id_ = a_plan(notes)
+
+    def asked(word: str, **body: Any) -> Any:
+        return client.post(f"/v1/proposals/{id_}/{word}", json=body, headers=OURS)
+
+    found = asked("accept", steps=[3]).json
+    assert found["state"] == "waiting"
+    assert [one["answer"] for one in found["steps"]] == ["waiting"] * 3 + ["accepted"]
+    assert asked("accept", steps=[3]).json == found
+    assert asked("accept", steps=[4]).status_code == 400
+    assert asked("reject", steps=[0]).json["state"] == "accepted"  # and with it what names it
+    assert asked("undo").json["state"] == "undone"
+
+
 @pytest.mark.parametrize("name", ["category", "sort"])
 def test_over_http_proposals_are_filtered_by_category_and_by_its_old_name(
     notes: EventLog, client: FlaskClient, name: str

@@ -27,16 +27,29 @@ class OfProposals(InProject, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=1_000)] = 100
 
 
+Steps = Annotated[
+    tuple[Annotated[int, Meta(ge=0)], ...],
+    Meta(description="Only these steps of a plan, by their place from 0.", min_length=1),
+]
+
+
 class Answered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A yes, or the taking back of one."""
+    """The taking back of a yes."""
 
     tenant: TenantName | None = None
 
 
+class Acceptance(Answered, frozen=True, kw_only=True):
+    """A yes, to all that waits or to some steps."""
+
+    steps: Steps | None = None
+
+
 class Rejection(Answered, frozen=True, kw_only=True):
-    """A no."""
+    """A no, to all that waits or to some steps."""
 
     reason: Reason | None = None
+    steps: Steps | None = None
 
 
 def list_proposals(call: Call[OfProposals, Nothing]) -> Reply:
@@ -58,17 +71,15 @@ def show_proposal(call: Call[InTenant, Nothing]) -> Reply:
     )
 
 
-def accept(call: Call[Nothing, Answered]) -> Reply:
-    return Reply(
-        proposal_rendering.proposal_fields(
-            proposals.accept(call.tenant.log, call.path["id"], call.now)
-        )
-    )
+def accept(call: Call[Nothing, Acceptance]) -> Reply:
+    log, id_, chosen = call.tenant.log, call.path["id"], call.body.steps
+    return Reply(proposal_rendering.proposal_fields(proposals.accept(log, id_, call.now, chosen)))
 
 
 def reject(call: Call[Nothing, Rejection]) -> Reply:
-    log, id_, reason = call.tenant.log, call.path["id"], call.body.reason
-    return Reply(proposal_rendering.proposal_fields(proposals.reject(log, id_, call.now, reason)))
+    log, id_, body = call.tenant.log, call.path["id"], call.body
+    done = proposals.reject(log, id_, call.now, body.reason, body.steps)
+    return Reply(proposal_rendering.proposal_fields(done))
 
 
 def undo(call: Call[Nothing, Answered]) -> Reply:
@@ -106,11 +117,11 @@ OPERATIONS = (
         "POST",
         "/v1/proposals/{id}/accept",
         "acceptProposal",
-        "Accept: all of it is applied, or none; repeating it changes nothing.",
+        "Accept: all of it is applied, or the steps you name; repeating it changes nothing.",
         accept,
         "admin",
         tag="proposals",
-        body=Answered,
+        body=Acceptance,
         answers={HTTPStatus.OK: Proposal},
         problems=("not_found", "invalid_name", "plan_stale", "conflict"),
     ),

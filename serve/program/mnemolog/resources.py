@@ -5,7 +5,7 @@ Decoders are made at import: msgspec 0.22 crashes where two threads meet a type 
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -194,13 +194,20 @@ class Proposals:
         """Return what a proposal would change, before and after."""
         return self._asking.get(_PROPOSAL, _proposal(id_))
 
-    def accept(self, id_: str) -> wire.Proposal:
-        """Say yes: all of it is done, or nothing; said twice it is done once."""
-        return self._asking.post(_PROPOSAL, f"{_proposal(id_)}/accept", {}, is_safe=True)
+    def accept(self, id_: str, *, steps: Sequence[int] | None = None) -> wire.Proposal:
+        """Say yes: all of it is done, or nothing; said twice it is done once.
 
-    def reject(self, id_: str, *, reason: str | None = None) -> wire.Proposal:
-        """Say no: the same is not proposed again."""
-        return self._asking.post(_PROPOSAL, f"{_proposal(id_)}/reject", {"reason": reason})
+        `steps` are those of a plan that are meant, by their place from 0; None: all that wait.
+        """
+        sent = {"steps": steps}
+        return self._asking.post(_PROPOSAL, f"{_proposal(id_)}/accept", sent, is_safe=True)
+
+    def reject(
+        self, id_: str, *, reason: str | None = None, steps: Sequence[int] | None = None
+    ) -> wire.Proposal:
+        """Say no: the same is not proposed again. `steps` are those that `accept` takes."""
+        sent = {"reason": reason, "steps": steps}
+        return self._asking.post(_PROPOSAL, f"{_proposal(id_)}/reject", sent)
 
     def undo(self, id_: str) -> wire.Proposal:
         """Take back what was accepted."""
