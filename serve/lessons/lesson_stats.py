@@ -6,11 +6,11 @@ The tables of the last build and the events since: nothing waits for a build to 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from serve.lessons.impact import Impact, impact, is_at_rest
+from serve.lessons.impact import impact, is_at_rest
 from serve.lessons.rule_index import rules
 from serve.reader.filters import Filter
 from serve.reader.view import View, newest
@@ -20,6 +20,9 @@ from store.log.event_kinds import STATEMENT
 from store.log.event_log import EventLog
 from store.memories.memory import Memory
 from store.plans.lesson_proposals import rule_kind
+
+if TYPE_CHECKING:
+    from mnemolog.wire import Impact
 
 _MOST_STATED = 200
 SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
@@ -35,7 +38,7 @@ class LessonStats:
     efforts: Mapping[str, Counts]
 
     @property
-    def impact(self) -> Impact | None:
+    def impact(self) -> "Impact | None":
         return impact(self.counts)
 
     @property
