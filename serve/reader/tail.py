@@ -238,7 +238,9 @@ class Tail:
         found = []
         for word, count in shared.items():
             if 4 * count >= len(trigrams) + count and word != term:
-                share = (2 * count / (len(trigrams) + len(similar_terms.trigrams(word)))) ** 2
+                share = similar_terms.similarity(
+                    count, len(trigrams), len(similar_terms.trigrams(word))
+                )
                 if share >= similar_terms.LEAST:
                     found.append((word, share))
         return sorted(found, key=lambda one: (-one[1], one[0]))[: similar_terms.MOST]
