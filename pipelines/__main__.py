@@ -63,8 +63,9 @@ def build(name: str | None, as_json: bool, full: bool, quick: bool, wait_s: floa
     )
     if manifest.missing_vectors:
         click.echo(
-            f"{manifest.missing_vectors:,} texts wait for a vector: {manifest.embedder} did not "
-            "answer; recall finds them by their words, the next build asks again",
+            f"{manifest.missing_vectors:,} texts are waiting for a vector: "
+            f"{manifest.embedder} did not answer; recall finds them by their words, "
+            "the next build asks again",
             err=True,
         )
     if as_json:

@@ -253,7 +253,7 @@ def test_status_and_doctor_say_how_many_texts_wait(
     assert of(run("status", "--json"))["manifest"]["missing_vectors"] == 1
     assert "1 texts are waiting for a vector" in run("status").stdout
     found = {one["what"]: one["cure"] for one in of(run("doctor", "--json"))["findings"]}
-    (waiting,) = [what for what in found if what.startswith("1 texts wait for a vector")]
+    (waiting,) = [what for what in found if what.startswith("1 texts are waiting for a vector")]
     assert "mnemolog build" in found[waiting]
     assert any(what.startswith("no vectors: '/nowhere' is neither") for what in found)
 

@@ -200,7 +200,7 @@ def _answers(
         try:
             vectors = _vectors(embedder, list(texts(batch))) if answers else None
         except NoAnswer as error:
-            log.warning("texts wait for a vector: %s", error)
+            log.warning("texts are waiting for a vector: %s", error)
             answers, vectors = False, None
         yield vectors
 

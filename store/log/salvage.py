@@ -1,9 +1,9 @@
 """
-Salvage: a new log of every row of a damaged one whose hash is true.
+Salvage: make a new log of every row of a damaged one whose hash is valid.
 
-The damaged files are copied beside first, into `damaged`, and never deleted. The new log is written
-whole under another name; from the moment it bears the name `log.repaired` it is the log, and
-whoever opens it next puts it in its place. So an end at any moment leaves the old or the new.
+The damaged files are first copied into `damaged` and never deleted. The new log is written whole
+under another name. Once it is named `log.repaired` it is the log, and whoever opens the log next
+moves it into place. A crash at any moment leaves either the old log or the new one.
 """
 
 import os
@@ -36,8 +36,9 @@ _SHARED, _SHARED_BYTES = 0x4000_0002, 510  # where SQLite locks a file: who has 
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What a damaged log still says. `gaps` are numbers whose events are gone and were not yet said
-    to be; `ids` those of their ids that can be read. `newest` is the newest number ever given.
+    """What can be read of a damaged log. `gaps` are runs of numbers whose events are lost and not
+    yet stated as lost; `ids` are those of their ids that can be read. `newest` is the largest
+    number ever given.
     """
 
     rows: tuple[Row, ...]
@@ -45,7 +46,7 @@ class Salvaged:
     newest: int
     gaps: tuple[tuple[int, int], ...]
     ids: tuple[str, ...]
-    read_from: tuple[object, ...]  # what changes when somebody writes meanwhile
+    read_from: tuple[object, ...]  # changes if somebody writes meanwhile
 
 
 def folder_of(log: Path) -> Path:
@@ -54,9 +55,9 @@ def folder_of(log: Path) -> Path:
 
 
 def keep(path: Path) -> Path | None:
-    """Copy a file that is damaged, or about to be changed, beside; return the copy.
+    """Copy a file that is damaged or about to be changed into `damaged`; return the copy.
 
-    None where there is no file, or an empty one. The same bytes are kept once.
+    None if there is no file or it is empty. The same bytes are kept once.
     """
     try:
         data = path.read_bytes()
@@ -71,25 +72,25 @@ def keep(path: Path) -> Path | None:
 
 
 def keep_dropped(log: Path, ask: Ask) -> None:
-    """Copy the write-ahead file of a log that was just opened, where events of it are gone.
+    """Copy the write-ahead file of a log that was just opened, if events of it are lost.
 
-    SQLite drops what comes after a damaged frame, and deletes the file when the log is closed.
+    SQLite drops everything after a damaged frame, and deletes the file when the log is closed.
     """
-    with suppress(LogError):  # what else is damaged is named by who reads it
+    with suppress(LogError):  # any other damage is reported by whoever reads it
         if isinstance(log_head.compare(log_head.read(log), ask), Gap):
             keep(_ahead(log))
 
 
 def keep_orphaned(log: Path) -> None:
-    """Copy the write-ahead file of an empty log: SQLite deletes it on opening that."""
+    """Copy the write-ahead file of an empty log: SQLite deletes it on opening the log."""
     if log.stat().st_size == 0:
         keep(_ahead(log))
 
 
 def salvage(log: Path, least: int = 0) -> Salvaged:
-    """Return all that can be read of a log and of the copies beside it, and what is missing.
+    """Return what can be read of a log and of the copies in `damaged`, and what is missing.
 
-    `least` is a number that is known to have been given: a manifest's watermark.
+    `least` is a number known to have been given, such as a manifest's watermark.
     """
     stamps = _stamps(log)
     database, ahead = _bytes(log), _bytes(_ahead(log))
@@ -100,8 +101,8 @@ def salvage(log: Path, least: int = 0) -> Salvaged:
         _rows_of_copies(log), rows_of_database(database), rows_of_wal(ahead, database)
     ):
         if row[0] in away and away[row[0]][-1] == row[-1]:
-            rows[row[0]] = _without_body(away[row[0]])  # whose hash is true
-        elif _is_true(row):
+            rows[row[0]] = _without_body(away[row[0]])  # its hash is valid
+        elif _is_valid(row):
             rows[row[0]] = row
         elif isinstance(row[1], str):
             unread[row[0]] = row[1]
@@ -118,10 +119,10 @@ def salvage(log: Path, least: int = 0) -> Salvaged:
 
 
 def write(log: Path, found: Salvaged, at: int) -> None:
-    """Put a log of what was salvaged in the place of the damaged one, which is kept.
+    """Replace the damaged log, which is kept, by one of what was salvaged.
 
-    Where something is missing, its newest event says so. Raise LogBusy where another process has
-    the log open, LogFull or LogReadOnly as the disk says.
+    If something is missing, the last event of the new log states it. Raise LogBusy if another
+    process has the log open, LogFull or LogReadOnly if the disk is.
     """
     with log_file.translate_errors(log):
         for path in (log, _ahead(log), log_head.path_of(log)):
@@ -138,7 +139,7 @@ def write(log: Path, found: Salvaged, at: int) -> None:
 
 
 def finish(log: Path) -> None:
-    """Put a repaired log in its place, where a repair was ended before it did."""
+    """Move a repaired log into place, if a repair ended before it did."""
     if _new_log(log).exists():
         import filelock  # repairs are rare, and it costs a tenth of a server's start
 
@@ -149,17 +150,17 @@ def finish(log: Path) -> None:
 def _replace_log(log: Path) -> None:
     if not _new_log(log).exists():
         return
-    # the write-ahead file first: SQLite would lay that of the old log over the new one
+    # the write-ahead file first: SQLite would apply the old log's to the new one
     for path in (_ahead(log), _shm_file(log)):
         path.unlink(missing_ok=True)
     sync_folder(log.parent)
     os.replace(_new_log(log), log)
-    log_head.path_of(log).unlink(missing_ok=True)  # the next append makes it anew
+    log_head.path_of(log).unlink(missing_ok=True)  # the next append writes it again
     sync_folder(log.parent)
 
 
 def _fill(new: Path, found: Salvaged, at: int) -> None:
-    """Write the new log, whole and on the disk, with nothing beside it."""
+    """Write the new log, complete and synced, with no write-ahead file beside it."""
     log_file.create_file(new)
     connection = log_file.connect(new)
     try:
@@ -178,7 +179,7 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
         log_file.settle(connection)
     finally:
         connection.close()
-    for left in (_ahead(new), _shm_file(new)):  # SQLite lets it be where the disk refuses once
+    for left in (_ahead(new), _shm_file(new)):  # SQLite leaves it if the disk fails once
         left.unlink(missing_ok=True)
 
 
@@ -186,7 +187,7 @@ def _without_body(row: Row) -> Row:
     return (*row[:BODY], PUT_AWAY, row[-1])
 
 
-def _is_true(row: Row) -> bool:
+def _is_valid(row: Row) -> bool:
     try:
         return bool(row[BODY]) and row_hash(row[1:-1]) == row[-1]
     except (TypeError, UnicodeEncodeError):
@@ -194,7 +195,7 @@ def _is_true(row: Row) -> bool:
 
 
 def _once(rows: Iterable[Row]) -> dict[int, Row]:
-    """Return rows by number, each id once: of two numbers for one id the smaller is the damaged."""
+    """Return rows by number, each id once: of two numbers for one id the smaller one is damaged."""
     by_id: dict[str, Row] = {}
     for row in sorted(rows):
         by_id[row[1]] = row
@@ -204,7 +205,7 @@ def _once(rows: Iterable[Row]) -> dict[int, Row]:
 def _gaps(
     there: Sequence[int], newest: int, stated: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the numbers that hold no event, first and last of each run, but for those stated."""
+    """Yield the runs of numbers without an event, first and last, except those already stated."""
     expected = 1
     known = {seq for first, last in stated for seq in range(first, last + 1)}
     for seq in [*there, newest + 1]:
@@ -229,14 +230,14 @@ def _segments(log: Path) -> tuple[tuple[Segment, ...], dict[int, Row]]:
     for one in segments.list_segments(folder):
         with suppress(LogCorrupt):
             there = {row[0]: row for row in segments.read(folder, one)}
-            if rows.keys().isdisjoint(there):  # else what an erasure left, not yet swept
+            if rows.keys().isdisjoint(there):  # else an erasure left it, and it is not swept yet
                 found.append(msgspec.structs.replace(one, events=len(there)))
                 rows |= there
     return tuple(found), rows
 
 
 def _rows_of_copies(log: Path) -> Iterator[Row]:
-    """Yield what lies in the copies of files that were damaged before."""
+    """Yield the rows in the copies of files that were damaged before."""
     folder = folder_of(log)
     for path in sorted(folder.glob(f"{log.name}-*")) if folder.is_dir() else ():
         data = path.read_bytes()
@@ -264,10 +265,10 @@ def _new_log(log: Path) -> Path:
 
 
 def is_open(log: Path) -> bool:
-    """Return whether another process has a log open; no connection of ours may be, for looking
-    ends its locks.
+    """Return whether another process has a log open. None of our own connections may be open:
+    checking drops their locks.
     """
-    if sys.platform == "win32" or not log.exists():  # there an open file cannot be replaced anyway
+    if sys.platform == "win32" or not log.exists():  # Windows replaces no open file anyway
         return False
     import fcntl
 
@@ -282,16 +283,16 @@ def is_open(log: Path) -> bool:
 
 
 def _stamps(log: Path) -> tuple[object, ...]:
-    """Return what changes when somebody writes to a log."""
+    """Return values that change when somebody writes to a log."""
     found = [path.stat() if path.exists() else None for path in (log, _ahead(log))]
     return tuple(one and (one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
 
 
 # Pages: rows read off the pages of a SQLite file or its write-ahead file, without SQLite.
 #
-# SQLite gives nothing back that lies behind a damaged page, and drops every transaction after a
-# damaged frame. Each row has a hash of its own, so a page can be read wherever it lies: a row is
-# true or is not taken. Leaf pages of a table, records and overflow as in
+# SQLite returns nothing behind a damaged page, and drops every transaction after a damaged frame.
+# Each row has its own hash, so any page can be read wherever it is: only valid rows are taken. Leaf
+# pages of a table, records and overflow are as in
 # https://www.sqlite.org/fileformat2.html
 
 _PAGE = 4096  # SQLite's default, which every log has
@@ -299,24 +300,24 @@ _LEAF = 0x0D
 _WAL_HEADER, _FRAME_HEADER = 32, 24
 _COLUMNS = 11
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes, by serial type
-_MOST_LOCAL = _PAGE - 35  # of a payload, before it flows over
+_MOST_LOCAL = _PAGE - 35  # bytes of a payload that stay on the page
 _LEAST_LOCAL = (_PAGE - 12) * 32 // 255 - 23
 
-Fetch = Callable[[int], bytes]  # the page of a number, from 1; empty where there is none
+Fetch = Callable[[int], bytes]  # the page of a number, from 1; empty if there is none
 
 
 def rows_of_database(data: bytes) -> Iterator[Row]:
-    """Yield what may be rows of the log on the pages of a database file."""
+    """Yield the possible rows of the log on the pages of a database file."""
     pages = {number: data[(number - 1) * _PAGE : number * _PAGE] for number in _numbers(data)}
     for number in pages:
         yield from _rows(pages[number], 100 if number == 1 else 0, lambda n: pages.get(n, b""))
 
 
 def rows_of_wal(data: bytes, beneath: bytes) -> Iterator[Row]:
-    """Yield what may be rows on the pages of a write-ahead file, the newest of each last.
+    """Yield the possible rows on the pages of a write-ahead file, the newest version of each last.
 
-    Pages that it does not hold are those of the file `beneath`. Frames of an earlier round, which
-    lie behind those of this one, come first.
+    Pages that are not in it are taken from the file `beneath`. Frames of an earlier round, which
+    lie behind those of the current one, come first.
     """
     size = _FRAME_HEADER + _PAGE
     frames = [data[at : at + size] for at in range(_WAL_HEADER, len(data) - size + 1, size)]
@@ -324,7 +325,7 @@ def rows_of_wal(data: bytes, beneath: bytes) -> Iterator[Row]:
     current = rounds.most_common(1)[0][0] if frames else b""
     if data[16:24] in rounds:
         current = data[16:24]
-    frames.sort(key=lambda frame: frame[8:16] == current)  # which is stable
+    frames.sort(key=lambda frame: frame[8:16] == current)  # a stable sort
     numbered = [(int.from_bytes(one[:4], "big"), one[_FRAME_HEADER:]) for one in frames]
     newest = dict(numbered)
 
@@ -354,7 +355,7 @@ def _rows(page: bytes, start: int, fetch: Fetch) -> Iterator[Row]:
 
 
 def _longest_ascent(rows: list[Row]) -> list[Row]:
-    """Return the most rows whose numbers ascend: one that does not fit has a damaged number."""
+    """Return the longest run of rows whose numbers ascend; the others have damaged numbers."""
     ends: list[int] = []  # the smallest number that a run of each length ends with
     chains: list[list[Row]] = []
     for row in rows:
@@ -366,7 +367,7 @@ def _longest_ascent(rows: list[Row]) -> list[Row]:
 
 
 def _row(page: bytes, at: int, fetch: Fetch) -> Row | None:
-    """Return the row of a cell; None where there is none of the log's."""
+    """Return the row in a cell; None if it is not one of the log."""
     try:
         size, at = _varint(page, at)
         seq, at = _varint(page, at)
@@ -422,7 +423,7 @@ def _value(kind: int, data: bytes) -> Any:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a place, and the place after it."""
+    """Return the integer at a position, and the position after it."""
     value = 0
     for count in range(9):
         byte = data[at + count]

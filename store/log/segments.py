@@ -1,10 +1,10 @@
 """
-Segments: the bodies of old receipts, in immutable Parquet files below `cold/log`.
+Segments: the bodies of old receipts, in immutable Parquet files in `cold/log`.
 
-A segment is part of the log, not derived from it: it is written, fsynced, hashed, renamed and its
-folder fsynced before the rows in SQLite give their bodies up. The log's table `segments` names
-each with its hash, so one that is missing or damaged is named, and every body must match its row's
-own hash. Any reader of Parquet can read them; `pyarrow.parquet` is loaded only where one is.
+A segment is part of the log, not derived from it: it is written, synced, hashed and renamed, and
+its folder synced, before the rows in SQLite are emptied. The log's table `segments` lists each with
+its hash, so a missing or damaged one is reported by name, and every body must match its row's hash.
+Any Parquet reader can read them; `pyarrow.parquet` is imported only when one is needed.
 """
 
 import os
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _GROUP = 2_000  # rows decoded at a time
 _KEPT = 8  # groups kept at hand
 _CHUNK = 4 << 20
-_CURE = "restore it from a backup; what is recalled and written does not need it"
+_CURE = "restore it from a backup; recording and recall work without it"
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One file, by its name below `cold/log`; `first` and `last` are seqs, `sha256` is hex."""
+    """One file, by its name in `cold/log`; `first` and `last` are seqs, `sha256` is hex."""
 
     name: str
     first: int
@@ -44,14 +44,14 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 def folder_of(log: Path) -> Path:
-    """Return where the segments of a log lie."""
+    """Return the folder of a log's segments."""
     return log.parent / "cold" / "log"
 
 
 def write(folder: Path, rows: Sequence[Row]) -> Segment:
-    """Write whole rows of the log, in their order, as a new file; return what it is.
+    """Write whole rows of the log, in their order, to a new file; return its description.
 
-    It is on the disk when this returns.
+    The file is synced when this returns.
     """
     from pyarrow import parquet
 
@@ -75,14 +75,14 @@ def write(folder: Path, rows: Sequence[Row]) -> Segment:
 
 
 def read(folder: Path, segment: Segment) -> list[Row]:
-    """Return the whole rows of a segment; raise LogCorrupt where it is missing or damaged."""
+    """Return the whole rows of a segment; raise LogCorrupt if it is missing or damaged."""
     return [row for group in _groups(folder, segment) for row in group]
 
 
 def list_segments(folder: Path) -> list[Segment]:
-    """Return the segments whose files are there and whole by their names, the newest first.
+    """Return the segments whose files match the hash in their names, the newest first.
 
-    How many events each holds is left at 0.
+    `events` is left at 0.
     """
     found = []
     for path in sorted(folder.glob("*.parquet"), key=lambda one: -one.stat().st_mtime_ns):
@@ -95,9 +95,9 @@ def list_segments(folder: Path) -> list[Segment]:
 
 
 def problem(folder: Path, segment: Segment) -> str | None:
-    """Return what is wrong with a segment's file and the cure, or None."""
+    """Return what is wrong with a segment's file, with the cure, or None."""
     if segment.name != _name(segment.first, segment.last, segment.sha256):
-        return f"what the log says of its segment {segment.name} is damaged: {_CURE}"
+        return f"the log's entry for segment {segment.name} is damaged: {_CURE}"
     try:
         is_whole = (
             hash_of(folder / segment.name) == segment.sha256
@@ -109,14 +109,14 @@ def problem(folder: Path, segment: Segment) -> str | None:
 
 
 def sweep(folder: Path, named: Sequence[Segment]) -> None:
-    """Delete the files that the log does not name: left of what was ended halfway."""
+    """Delete the files that the log does not list: an interrupted run left them."""
     wanted = {segment.name for segment in named}
     found = list(folder.glob("*")) if folder.is_dir() else []
     remove_files(path for path in found if path.name not in wanted)
 
 
 class Bodies:
-    """The bodies that were put away, found by their seqs. Threads may share it."""
+    """The bodies moved to segments, looked up by seq. Threads may share it."""
 
     def __init__(self, folder: Path, listed: Callable[[], list[Segment]]) -> None:
         self._folder, self._listed = folder, listed
@@ -127,8 +127,8 @@ class Bodies:
     def of(self, seqs: Sequence[int]) -> dict[int, str]:
         """Return the bodies of some events.
 
-        Raise LogCorrupt, naming the file, where a segment is missing or damaged, and naming the
-        event where it lies in none.
+        Raise LogCorrupt, naming the file, if a segment is missing or damaged, and naming the event
+        if no segment has it.
         """
         found: dict[int, str] = {}
         with self._lock:
@@ -140,8 +140,7 @@ class Bodies:
                     found |= self._in_segment(segment, wanted)
         if missing := set(seqs) - found.keys():
             raise LogCorrupt(
-                f"event {min(missing)} was put away and lies in no file below cold/log: "
-                "restore a backup"
+                f"the body of event {min(missing)} is in no file of cold/log: restore a backup"
             )
         return found
 
@@ -156,7 +155,7 @@ class Bodies:
         return found
 
     def _open_segment(self, segment: Segment) -> "tuple[ParquetFile, list[tuple[int, int]]]":
-        """Return the file, hashed when it was opened, and between which seqs its groups lie."""
+        """Return the file, verified on opening, and the first and last seq of each group."""
         if segment.name not in self._files:
             file = _open(self._folder, segment)
             groups = range(file.metadata.num_row_groups)
@@ -181,7 +180,7 @@ def _name(first: int, last: int, mark: str) -> str:
 
 
 def _open(folder: Path, segment: Segment) -> "ParquetFile":
-    """Return a segment's file, read whole and found to be what was written."""
+    """Return a segment's file, read whole and verified by its hash."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 

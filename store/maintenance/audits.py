@@ -1,9 +1,9 @@
 """
 Audits: what must hold of a candidate before it is published.
 
-Each looks at the candidate by another way than the one that made it, and says in one sentence what
-it found: the memories it fails on, and the cure. They run as Dagster's blocking asset checks and in
-every other build alike.
+Each checks the candidate in another way than it was made, and reports in one sentence what it
+found, with the memories it fails on and the cure. They run as Dagster's blocking asset checks, and
+in every other build.
 """
 
 from collections import Counter
@@ -66,7 +66,7 @@ def run_audits(projection: str, audited: AuditInput) -> list[CheckResult]:
 
 @audit_of("postings", cure=ANEW)
 def bm25_parity(audited: AuditInput) -> AuditResult:
-    """A sample of documents scores as rank_bm25's BM25Okapi scores it.
+    """A sample of documents scores the same as with rank_bm25's BM25Okapi.
 
     Runs of the sample's own terms are asked for. A score is a sum of float32, so it may differ by
     as many roundings as it has terms, of the size of what is added up.
@@ -137,7 +137,7 @@ def vectors_are_unit(audited: AuditInput) -> AuditResult:
 
 @audit_of("entities", cure=ANEW)
 def mentions_in_range(audited: AuditInput) -> AuditResult:
-    """Every mention is of a memory there is."""
+    """Every mention points to an existing memory."""
     documents = audited.tables["mentions"].column("document")
     least, highest = pc.min_max(documents).as_py().values()
     ok = highest is None or 0 <= least <= highest < audited.count
@@ -149,11 +149,11 @@ def mentions_in_range(audited: AuditInput) -> AuditResult:
 
 @audit_of("duplicates", cure=ANEW)
 def links_hold(audited: AuditInput) -> AuditResult:
-    """What a sample of links joins is not forgotten and says the same, or another value."""
+    """A sample of links joins memories that are there and repeat or correct each other."""
     links = Duplicates.open(audited.tables).links
     ends = {end for one in links for end in (one.document, one.of)}
     if not all(0 <= end < audited.count for end in ends):
-        said = f"links lead outside of {audited.count} memories"
+        said = f"links point outside the {audited.count} memories"
         astray = [one for one in links if not 0 <= one.of < audited.count]
         return AuditResult(False, said, audited.ids(one.document for one in astray))
     sample = links[:: max(1, len(links) // _SAMPLE)][:_SAMPLE]
@@ -172,7 +172,7 @@ def links_hold(audited: AuditInput) -> AuditResult:
 
 @audit_of("lessons", cure=ANEW)
 def lessons_match_log(audited: AuditInput) -> AuditResult:
-    """As many lessons were shown and judged, and drafts are open, as the log tells."""
+    """The counts of lessons shown, verdicts and open drafts match the log."""
     told: Counter[str] = Counter()
     for (kind, _), count in log_queries.daily_counts(audited.log, audited.watermark).items():
         told[kind] += count
@@ -192,7 +192,7 @@ _VERDICTS = ("followed", "ignored", "not_applicable")
 
 
 def _lessons_counted_wrong(audited: AuditInput) -> list[str]:
-    """Return the ids of the lessons of which the table counts other numbers than the log tells."""
+    """Return the ids of the lessons whose counts differ from the log's."""
     events = audited.log.bodies(0, audited.watermark, cold=False)
     told = Counter((of, type(body)) for _, of, body in events)
     rows = {row["id"]: row for row in audited.tables["lessons"].to_pylist()}
@@ -207,18 +207,17 @@ def _lessons_counted_wrong(audited: AuditInput) -> list[str]:
 
 
 def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], said: str) -> AuditResult:
-    """Return that numbers of some rows are wrong; of many, it is no accident: the build is wrong.
-
-    What a memory says fails by itself however many do.
+    """Return a failure of the rows whose numbers are wrong: of few they are isolated, of many the
+    build itself is wrong.
     """
     ids = audited.ids(rows)
     return AuditResult(not ids, said, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
 
 
 def _not_unit(audited: AuditInput) -> tuple[npt.NDArray[np.int64], str]:
-    """Return which rows of the new parts have another length, and that in words.
+    """Return the rows of the new parts that are not of length 1, and a sentence that counts them.
 
-    The halves are looked at, and the int8 rows beside them.
+    Both the halves and the int8 rows are checked.
     """
     fresh = {start for name in ("codes", "rows") for start, _ in audited.fresh(name)}
     start = count = 0
@@ -231,7 +230,7 @@ def _not_unit(audited: AuditInput) -> tuple[npt.NDArray[np.int64], str]:
     found = np.concatenate(wrong)
     detail = f"{count} new vectors, {len(found)} not of length 1"
     waiting = len(audited.tables["missing"])
-    return found, f"{detail}, {waiting} texts wait for the model" if waiting else detail
+    return found, f"{detail}, {waiting} texts are waiting for a vector" if waiting else detail
 
 
 AUDITS: tuple[Audit, ...] = tuple(KNOWN)

@@ -364,7 +364,8 @@ def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
         what = f"the vectors were made by {manifest.embedder}, the settings name {chosen.model}"
         yield Finding("warn", f"{what}: recall goes without vectors", _BUILD)
     elif missing := manifest.missing_vectors:
-        what = f"{missing} texts wait for a vector: {chosen.model} did not answer the last build"
+        what = f"{missing} texts are waiting for a vector"
+        what += f": {chosen.model} did not answer the last build"
         yield Finding("warn", what, "mend it (`mnemolog embedder test`), then run `mnemolog build`")
     if isinstance(chosen, SilentEmbedder):
         yield Finding("warn", f"no vectors: {chosen.reason}", "run `mnemolog embedder list`")

@@ -1,4 +1,4 @@
-"""The audits of memories, and what every audit is: what it is given, what it returns, its cure."""
+"""Audits of the memories, and what every audit takes and returns, and its cure."""
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -104,21 +104,22 @@ class AuditInput:
             start += part.rows
 
 
-# The audits of memories: what must hold of the candidate's rows before anybody is served from
-# them.
+# What must hold of a candidate's memories before they are served.
 #
-# What a candidate shares with what is served was audited then: only its new parts are looked at,
-# and
-# only the events since. A candidate that shares nothing is held against the whole log.
+# Parts that the candidate shares with what is served were audited when they were published, so only
+# its new parts and the events since are checked. A candidate that shares nothing is compared with
+# the whole log.
 
 Run = Callable[[AuditInput], AuditResult]
 
-ANEW = "`mnemolog build --full` builds it anew from the log"
+ANEW = "`mnemolog build --full` rebuilds it from the log"
 CHECK_LOG = (
-    "`mnemolog doctor` looks whether the log is whole; if it is, `mnemolog build --full` mends this"
+    "`mnemolog doctor` checks that the log is whole; if it is, `mnemolog build --full` fixes this"
 )
-ASK_MODEL = "`mnemolog embedder test` asks the model; `mnemolog build --full` embeds anew"
-ERASE = "`mnemolog erase ID` destroys what it says"
+ASK_MODEL = (
+    "`mnemolog embedder test` tests the model; `mnemolog build --full` embeds all texts again"
+)
+ERASE = "`mnemolog erase ID` destroys its text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +153,20 @@ _AT_ONCE = 10_000  # memories compared at a time
 
 @audit_of("memories", cure=CHECK_LOG)
 def rows_match_log(audited: AuditInput) -> AuditResult:
-    """Every recorded memory and every prompt has its row, in order, with the text last given.
+    """Every recorded memory and prompt has one row, in the order of the log, with its latest text.
 
-    A text that an earlier version kept is there redacted by today's patterns.
+    A text that an earlier version kept is redacted by today's patterns.
     """
     base = _served_rows(audited)
     row, after = (0, 0) if base is None else (len(base), audited.published_watermark)
     revised: dict[str, str] = {}  # by id
-    others: list[str] = []  # the ids of rows that do not say what they are first held against
+    others: list[
+        str
+    ] = []  # the ids of rows whose text differs from what they are first compared with
     for ids, contents in _contents_since(audited, after, revised):
         there = audited.memories.slice(row, len(ids))
         if there.column("id").to_pylist() != ids:
-            said = f"the rows from {row} on are not what the log recorded"
+            said = f"the rows from {row} on differ from the log"
             return AuditResult(False, said, ids[:1])
         others += _mismatches(there, pa.array(contents, pa.string()))
         row += len(ids)
@@ -175,7 +178,7 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
             served = base.slice(start, part.rows)
             there = part.table.slice(0, len(served))
             if not there.column("id").equals(served.column("id")):
-                said = f"the rows from {start} on are other memories than are served"
+                said = f"the rows from {start} on are not the memories that are served"
                 return AuditResult(False, said, audited.ids([start]))
             others += _mismatches(there, served.column("content"))
     memories = MemoryParts.open(audited.tables)
@@ -185,13 +188,13 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
         if place is not None and not _is_of(memories.value(place, "content"), content):
             wrong.append(id_)
     if wrong:
-        return AuditResult(False, f"{len(wrong)} rows do not say what the log says", wrong)
-    return AuditResult(True, f"{audited.count} rows, as the log says")
+        return AuditResult(False, f"{len(wrong)} rows differ from the log", wrong)
+    return AuditResult(True, f"{audited.count} rows match the log")
 
 
 @audit_of("memories", cure=ANEW)
 def no_duplicate_ids(audited: AuditInput) -> AuditResult:
-    """No id is there twice, and every id leads to its row."""
+    """Ids are unique, and looking one up finds its row."""
     rows, ids = audited.count, Places.open(audited.tables["ids"])
     if not np.array_equal(np.sort(ids.documents), np.arange(rows)):
         astray = np.setdiff1d(np.arange(rows), ids.documents)
@@ -204,10 +207,10 @@ def no_duplicate_ids(audited: AuditInput) -> AuditResult:
         astray = np.flatnonzero(np.fromiter(hashes, np.uint64, part.rows) != there)
         if len(astray):
             return AuditResult(
-                False, f"{len(astray)} ids lead elsewhere", audited.ids(start + astray)
+                False, f"{len(astray)} ids lead to another row", audited.ids(start + astray)
             )
     if (ids.hashes[1:] < ids.hashes[:-1]).any():
-        return AuditResult(False, "ids are not in the order of their hashes")
+        return AuditResult(False, "ids are not sorted by their hashes")
     # the same id has the same hash, so only neighbours are compared
     before = np.flatnonzero(ids.hashes[1:] == ids.hashes[:-1])
     places = np.union1d(before, before + 1)
@@ -215,14 +218,14 @@ def no_duplicate_ids(audited: AuditInput) -> AuditResult:
     if len(places):
         alike = audited.memories.column("id").take(pa.array(ids.documents[places]))
         twice = [id_ for id_, times in Counter(alike.to_pylist()).items() if times > 1]
-    return AuditResult(not twice, f"{rows} rows, {len(twice)} ids there twice", twice)
+    return AuditResult(not twice, f"{rows} rows, {len(twice)} duplicate ids", twice)
 
 
 @audit_of("memories", cure=CHECK_LOG)
 def did_not_shrink(audited: AuditInput) -> AuditResult:
-    """There are never fewer rows than served now, and fewer active ones only by an event.
+    """No row is lost, and there are fewer active memories only where the log has an event for it.
 
-    What an undone plan had recorded is gone by that; and what jobs made goes with its sources.
+    Undoing a plan removes what it recorded, and what a job made goes with its sources.
     """
     if audited.unread:
         said = f"{audited.count} rows, compared with nothing: {audited.unread}"
@@ -254,7 +257,7 @@ def did_not_shrink(audited: AuditInput) -> AuditResult:
 
 
 def _no_longer_active(audited: AuditInput, undone: Container[str]) -> list[str]:
-    """Return the ids of memories that are served as active, and are not there so any more."""
+    """Return the ids of memories that are served as active and no longer are."""
     assert audited.published is not None
     there = set(_active_ids(audited.tables))
     return [id_ for id_ in _active_ids(audited.published) if id_ not in there and id_ not in undone]
@@ -267,15 +270,15 @@ def _active_ids(tables: Tables) -> list[str]:
 
 
 def _lost_ranges(audited: AuditInput) -> list[tuple[int, int]]:
-    """Return what the log said to be lost after what is served was built."""
+    """Return the ranges that the log has stated as lost since what is served was built."""
     return integrity.gaps(audited.log, after=audited.published_watermark, until=audited.watermark)
 
 
 @audit_of("memories", cure=ERASE)
 def no_secrets(audited: AuditInput) -> AuditResult:
-    """No text, tag or metadata holds what is known as a secret.
+    """No text, tag or metadata contains a known pattern of a secret.
 
-    Texts were redacted when they were folded: only what came of putting them together can hold one.
+    Texts were redacted when they were folded, so only putting them together can have made one.
     """
     found: dict[str, str] = {}  # what was found first, by memory
     for ids, texts in _texts(audited):
@@ -295,7 +298,7 @@ def no_secrets(audited: AuditInput) -> AuditResult:
 
 @audit_of("memories", cure=ERASE)
 def no_self_injection(audited: AuditInput) -> AuditResult:
-    """No memory is a block that mnemolog put before a model."""
+    """No memory contains a block that mnemolog injected into a prompt."""
     found: dict[str, None] = {}
     for ids, texts in (*_texts(audited), *_metadata(audited)):
         holds = pc.match_substring(texts, frame.OPENING).to_numpy(zero_copy_only=False)
@@ -303,12 +306,14 @@ def no_self_injection(audited: AuditInput) -> AuditResult:
     vouched = quarantine.releases(audited.log, audited.watermark)
     wrong = [id_ for id_ in _answerable(audited, found) if id_ not in vouched]
     if not wrong:
-        return AuditResult(True, "no memory is a block of ours")
-    return AuditResult(False, f"{len(wrong)} memories hold our own block", wrong, isolates=True)
+        return AuditResult(True, "no memory contains an injected block")
+    return AuditResult(
+        False, f"{len(wrong)} memories contain an injected block", wrong, isolates=True
+    )
 
 
 def _answerable(audited: AuditInput, ids: Iterable[str]) -> list[str]:
-    """Return those of some memories that recall may say."""
+    """Return which of some memories recall may return."""
     memories = MemoryParts.open(audited.tables)
     found = []
     for id_ in ids:
@@ -319,13 +324,13 @@ def _answerable(audited: AuditInput, ids: Iterable[str]) -> list[str]:
 
 
 def _served_rows(audited: AuditInput) -> pa.Table | None:
-    """Return the memories that are served, where the candidate has parts of theirs."""
+    """Return the memories that are served, where the candidate shares parts with them."""
     fresh = sum(part.rows for _, part in audited.fresh("memories"))
     if audited.published is None or fresh == audited.count:
         return None
     since = (audited.watermark, audited.published_watermark)
     if audited.log.undone_ids(*since) or log_queries.erased_ids(audited.log, *since):
-        return None  # rows are gone from among those that are served, or say nothing any more
+        return None  # rows that are served are gone or blank
     return audited.published["memories"]
 
 

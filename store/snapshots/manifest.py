@@ -76,7 +76,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @property
     def missing_vectors(self) -> int:
-        """How many texts wait for the embedder to answer."""
+        """How many texts are waiting for a vector."""
         return sum(ref.missing for ref in self.projections.values())
 
     @property
