@@ -1,6 +1,6 @@
 """
-Dagster's UI as the tests start it: a process of its own, on a home of two tenants, one of which has
-a memory in its log that no build may serve.
+Dagster's UI as the tests start it: a process of its own, on a home of three tenants. One has a
+memory in its log that no build may serve, one a log that no build of it agrees with.
 """
 
 import json
@@ -21,8 +21,9 @@ import pipelines
 from store.home.config import Settings
 from store.home.tenant import Tenant, tenant
 from store.log.commands import Draft, record
-from store.log.event_kinds import Recorded
+from store.log.event_kinds import Recorded, Surfaced, Undone
 from store.log.event_log import EventLog
+from store.log.events import Event
 from store.text import frame
 
 ROOT = Path(pipelines.__file__).resolve().parent.parent
@@ -32,12 +33,15 @@ HELD = f"{frame.OPENING} to be kept from everybody"
 
 @dataclass(frozen=True)
 class Page:
-    """A UI that runs. `good` and `leaky` are the tenants, `user` and `stands_in` folders around."""
+    """A UI that runs. `good`, `leaky` and `refused` are the tenants, `user` and `stands_in` folders
+    around.
+    """
 
     port: int
     process: "subprocess.Popen[str]"
     good: Tenant
     leaky: Tenant
+    refused: Tenant
     user: Path
     stands_in: Path
 
@@ -97,16 +101,20 @@ def opened(folder: Path, plant: Callable[[EventLog, str, Recorded], None]) -> Pa
     (user / "tmp").mkdir(parents=True)
     (stands_in / "store").mkdir(parents=True)
     (stands_in / "store" / "__init__.py").write_text("raise SystemExit('hostile')\n")
-    good, leaky = tenant(home), tenant(home, "leaky")
+    good, leaky, refused = tenant(home), tenant(home, "leaky"), tenant(home, "refused")
     with EventLog(good.log, create=True) as log:
         record(log, Draft(content="the UI builds this by itself"), 1)
     with EventLog(leaky.log, create=True) as log:
         record(log, Draft(content="what is beside it waits"), 1)
         plant(log, "planted", Recorded(content=HELD))
+    with EventLog(refused.log, create=True) as log:
+        record(log, Draft(content="what was shown to nobody"), 1)
+        shown = Event("shown", 2, Surfaced(place="prompt"), "nobody")
+        log.append([shown, Event("undone", 2, Undone(events=("shown",)), "undone")])
     port = free_port()
     with (folder / "output").open("wb") as output:
         process = start(port, home, user, stands_in, output)
-    return Page(port, process, good, leaky, user, stands_in)
+    return Page(port, process, good, leaky, refused, user, stands_in)
 
 
 def start(

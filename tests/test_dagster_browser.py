@@ -1,6 +1,6 @@
 """
 What a person sees of the jobs: Dagster's pages in a real browser, on a home that `mnemolog ui`
-keeps up. One of its tenants has a secret in its log, so that its build is refused.
+keeps up. Two of its tenants have something in their logs for which a build is refused.
 """
 
 import shutil
@@ -39,9 +39,10 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def page(dagster_page) -> Page:
-    """The UI, once it has built one tenant and refused the other."""
+    """The UI, once it has built one tenant and refused the others."""
     found: Page = dagster_page()
-    until(lambda: found.good.head.exists() and manifests.last_refusal(found.leaky), 180)
+    until(lambda: found.good.head.exists(), 400)
+    until(lambda: all(map(manifests.last_refusal, (found.leaky, found.refused))), 400)
     return found
 
 
@@ -87,10 +88,40 @@ def test_the_jobs_that_learn_follow_what_is_served(page, tab):
 
 def test_a_failed_check_says_why(page, tab, tmp_path):
     tab.goto(f"{page.url}/assets/memories?view=checks&checkDetail=no_self_injection")
-    tab.get_by_text("1 memories hold our own block: memory planted").wait_for()
+    tab.get_by_text("1 memories contain an injected block: memory planted").wait_for()
     tab.get_by_text("Failed", exact=True).first.wait_for()
     tab.screenshot(path=tmp_path / "check.png")
     assert "kept from everybody" not in tab.content()
+
+
+def test_asset_partition_and_check_show_which_one_of_three_tenants_was_refused(page, tab, tmp_path):
+    def statuses() -> tuple[list[str], list[str], list[str], list[str]]:
+        """Return the tenants built and refused, then those whose check passed and failed."""
+        found = page.ask(
+            """{assetNodeOrError(assetKey: {path: ["lessons"]}) {... on AssetNode {
+            assetPartitionStatuses {... on DefaultPartitionStatuses {
+            materializedPartitions failedPartitions}}
+            assetChecksOrError {... on AssetChecks {checks {partitionStatuses {
+            ... on AssetCheckDefaultPartitionStatuses {
+            succeededPartitions failedPartitions}}}}}}}}"""
+        )["assetNodeOrError"]
+        built = found["assetPartitionStatuses"]
+        (check,) = found["assetChecksOrError"]["checks"]
+        return (
+            sorted(built["materializedPartitions"]),
+            built["failedPartitions"],
+            sorted(check["partitionStatuses"]["succeededPartitions"]),
+            check["partitionStatuses"]["failedPartitions"],
+        )
+
+    others = ["default", "leaky"]
+    until(lambda: statuses() == (others, ["refused"], others, ["refused"]), 120)
+    tab.goto(f"{page.url}/assets/lessons?view=partitions")
+    tab.get_by_text("Failed (1)").wait_for()
+    tab.get_by_text("Materialized (2)").wait_for()
+    tab.goto(f"{page.url}/assets/lessons?view=checks&checkDetail=lessons_match_log")
+    tab.get_by_text("Failed", exact=True).first.wait_for()
+    tab.screenshot(path=tmp_path / "refused.png")
 
 
 def test_a_run_shows_its_steps_and_which_of_them_failed(page, tab, tmp_path):

@@ -1,11 +1,12 @@
 """
 The assets of a build: the log, the projections, the canaries, the published manifest, the tables.
 
-A projection is audited in the step that builds it. A failing audit is a failed blocking check, so
-Dagster runs nothing downstream and the last manifest is served on; the reason is stored beside it
-at once. Memories that fail alone are quarantined: the next run builds without them, which the CLI
-starts at once and the sensor at its next look. `store.maintenance.build` writes the snapshots, so
-there is no IO manager.
+A projection is audited in the step that builds it. A failing audit is a failed check of the
+tenant's partition, and fails the step before anything is materialized: Dagster runs nothing
+downstream, and the last manifest is served on; the reason is stored beside it at once. Memories
+that fail alone are quarantined: the next run builds without them, which the CLI starts at once and
+the sensor at its next look. `store.maintenance.build` writes the snapshots, so there is no IO
+manager.
 """
 
 import tempfile
@@ -25,6 +26,7 @@ from pipelines.orchestration.run_resources import (
     OWNERS,
     TENANTS,
     TenantStore,
+    check_spec,
     retry_or_fail,
 )
 from serve.evaluation import canaries, selftest
@@ -32,7 +34,7 @@ from serve.evaluation.canaries import Outcome, Point
 from serve.evaluation.selftest import Quality
 from store.home import config
 from store.home.config import Choices
-from store.home.errors import SnapshotError
+from store.home.errors import BuildRefused, SnapshotError
 from store.log import log_queries
 from store.maintenance import build
 from store.maintenance import vector_table as table
@@ -105,9 +107,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
         metadata=metadata.column_schemas(projection),
         code_version=projection.version,
         check_specs=[
-            dg.AssetCheckSpec(
-                one.name, asset=projection.name, blocking=True, description=one.description
-            )
+            check_spec(one.name, projection.name, one.description, blocking=True)
             for one in AUDITS
             if one.projection == projection.name
         ],
@@ -116,21 +116,22 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
     )
     def one_projection(
         context: dg.AssetExecutionContext, tenant_store: TenantStore
-    ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
+    ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
         with retry_or_fail(context.retry_number):
             began = time.perf_counter()
             made = tenant_store.resume()
             wanted = next(one for one in made.projections if one.name == projection.name)
             ref, tables = build.step(made, wanted, context.log.info)
             results = build.check(made, wanted, tables)
-            for failed in (one for one in results if one.stops):
-                context.log.error(f"{failed.name}: {failed.reason}")
-            if any(one.stops for one in results):
+            if failed := [f"{one.name}: {one.reason}" for one in results if one.stops]:
                 now = time.time_ns() // 1_000
                 build.refuse(made, now)
                 for one in build.take_out(made, results, now):
                     context.log.error(f"quarantined {one.id}: the next run builds without it")
-            return dg.MaterializeResult(
+                # without a materialization the tenant's partition is failed, and not green
+                yield from map(_check_result, results)
+                raise BuildRefused("; ".join(failed))
+            yield dg.MaterializeResult(
                 metadata=metadata.projection_metadata(
                     made,
                     ref,
@@ -139,7 +140,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
                     reused=_is_served(made, ref),
                     quotes=tenant_store.quotes,
                 ),
-                check_results=[_check_result(one) for one in results],
+                check_results=[*map(_check_result, results)],
                 data_version=dg.DataVersion(ref.digest),
             )
 
@@ -219,11 +220,8 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         owners=OWNERS,
         tags={"layer": "quality"},
         check_specs=[
-            dg.AssetCheckSpec(
-                CANARIES,
-                asset=CANARIES,
-                blocking=True,
-                description="Recall finds memories by their own words.",
+            check_spec(
+                CANARIES, CANARIES, "Recall finds memories by their own words.", blocking=True
             )
         ],
         description="Asks for memories by their own words: does recall work over the candidate?",
@@ -232,23 +230,26 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext,
         tenant_store: TenantStore,
         choices: dg.ResourceParam[Choices],
-    ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
+    ) -> Iterator[dg.AssetCheckResult | dg.MaterializeResult[None]]:
         with retry_or_fail(context.retry_number):
             made, now = tenant_store.resume(), time.time_ns() // 1_000
             candidate = build.candidate_manifest(made, (), now)
             found = canaries.over(made.tenant, candidate, made.embedder, choices, now)
             result = canaries.result(found, now, *build.last_published(made.tenant))
             build.save_checks(made, [result])
-            if not result.passed:
-                build.refuse(made, now)
+            shown = _canary_metadata(found, canaries.trend(result), quotes=choices.dagster_texts)
             check = dg.AssetCheckResult(
                 check_name=CANARIES,
                 passed=not found.is_doubted,
                 severity=_canary_severity(found),
                 description=result.detail,
+                metadata={"missed": shown["missed"]},
             )
-            shown = _canary_metadata(found, canaries.trend(result), quotes=choices.dagster_texts)
-            return dg.MaterializeResult(metadata=shown, check_results=[check])
+            if not result.passed:
+                build.refuse(made, now)
+                yield check
+                raise BuildRefused(f"{CANARIES}: {result.detail}")
+            yield dg.MaterializeResult(metadata=shown, check_results=[check])
 
     return ask
 

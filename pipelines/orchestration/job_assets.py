@@ -19,7 +19,13 @@ from pipelines.jobs import Job, find_job
 from pipelines.jobs.runner import run
 from pipelines.orchestration import metadata
 from pipelines.orchestration.metadata import Metadata, cell, past_values
-from pipelines.orchestration.run_resources import OWNERS, TENANTS, TenantLock, retry_or_fail
+from pipelines.orchestration.run_resources import (
+    OWNERS,
+    TENANTS,
+    TenantLock,
+    check_spec,
+    retry_or_fail,
+)
 from store.home.config import Llm, Settings
 from store.home.tenant import Tenant
 from store.log.event_kinds import Step
@@ -218,7 +224,7 @@ CHECKS = {
 
 def check_specs(asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
     """Return the check specs of an asset."""
-    return [dg.AssetCheckSpec(name, asset=asset, description=what) for name, what in CHECKS.items()]
+    return [check_spec(name, asset, what) for name, what in CHECKS.items()]
 
 
 def check_results(found: Outcome, limits: Llm) -> list[dg.AssetCheckResult]:

@@ -7,6 +7,7 @@ and the system releases the lock even if the run is killed.
 """
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,21 @@ GROUP = "memory"  # the assets of a build
 OWNERS = ["team:mnemolog"]
 LOCK_WAIT_S = 60.0
 PARTITION = "dagster/partition"  # the tag of a run that names its tenant
+
+
+def check_spec(
+    name: str, asset: str | dg.AssetKey, description: str, *, blocking: bool = False
+) -> dg.AssetCheckSpec:
+    """Return a check whose results are each tenant's own, as its asset's are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.PreviewWarning)  # of `partitions_def`, in 1.13
+        return dg.AssetCheckSpec(
+            name,
+            asset=asset,
+            description=description,
+            blocking=blocking,
+            partitions_def=TENANTS,
+        )
 
 
 class TenantStore(dg.ConfigurableResource["TenantStore"]):
