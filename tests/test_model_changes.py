@@ -123,9 +123,9 @@ def test_the_metadata_of_the_asset_counts_what_waits(tenant, log):
     steps = {one.name: build.step(made, one) for one in made.projections}
     ref, tables = steps["vectors"]
     shown = metadata.projection_metadata(made, ref, tables, 0.1, reused=False, quotes=False)
-    assert shown["texts without a vector"].value == 2
+    assert shown["texts waiting for a vector"].value == 2
     ref, tables = steps["memories"]
-    assert "texts without a vector" not in metadata.projection_metadata(
+    assert "texts waiting for a vector" not in metadata.projection_metadata(
         made, ref, tables, 0.1, reused=False, quotes=False
     )
 

@@ -19,6 +19,7 @@ import dagster as dg
 from pydantic import Field
 
 from pipelines.orchestration import metadata
+from pipelines.orchestration.descriptions import column_schemas, describe
 from pipelines.orchestration.metadata import QUARANTINED, ROWS, Metadata, past_values
 from pipelines.orchestration.run_resources import (
     GROUP,
@@ -104,15 +105,14 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
         kinds={"arrow"},
         owners=OWNERS,
         tags={"layer": "projection"},
-        metadata=metadata.column_schemas(projection),
+        metadata=column_schemas(projection),
         code_version=projection.version,
         check_specs=[
             check_spec(one.name, projection.name, one.description, blocking=True)
             for one in AUDITS
             if one.projection == projection.name
         ],
-        description=f"The projection {projection.name}: from {', '.join(projection.inputs)} to "
-        f"{', '.join(projection.schemas)}.",
+        description=describe(projection),
     )
     def one_projection(
         context: dg.AssetExecutionContext, tenant_store: TenantStore

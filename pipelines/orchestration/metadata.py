@@ -18,7 +18,7 @@ from store.log.event_kinds import MEMORY_KINDS
 from store.maintenance import build, quarantine
 from store.memories.memory import ACTIVE, STATES
 from store.snapshots.manifest import Manifest
-from store.snapshots.projection import Projection, Tables
+from store.snapshots.projection import Tables
 from store.snapshots.snapshot import SnapshotRef
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 Metadata = dict[str, dg.MetadataValue]
 
 QUARANTINED = "quarantined"  # ids of memories that a check failed on, by themselves
-ROWS = "dagster/row_count"  # Dagster's own names: the UI shows and plots these by itself
-COLUMNS = "dagster/column_schema"
+ROWS = "dagster/row_count"  # Dagster's own name: the UI shows and plots it by itself
 _SAMPLE = 5
 _CELL = 100  # characters of a text
 _DAYS = 60  # bars of the plot of events; older days are summed in the first
@@ -72,7 +71,7 @@ def projection_metadata(
         "path": dg.MetadataValue.path(made.tenant.snapshots / ref.projection),
     }
     if ref.missing:
-        shown["texts without a vector"] = dg.MetadataValue.int(ref.missing)
+        shown["texts waiting for a vector"] = dg.MetadataValue.int(ref.missing)
     if ref.projection == "memories":
         shown["sample"] = dg.MetadataValue.md(_sample(tables["memories"], quotes=quotes))
         shown["plot"] = bar_plot("active memories by kind", _by_kind(tables["columns"]))
@@ -113,15 +112,6 @@ def manifest_metadata(
             [at for at, _ in history],
             [count for _, count in history],
         ),
-    }
-
-
-def column_schemas(projection: Projection) -> Mapping[str, dg.TableSchema]:
-    """Return the columns of a projection's tables, the first one where Dagster looks for it."""
-    names = [COLUMNS, *(f"columns of {name}" for name in [*projection.schemas][1:])]
-    return {
-        name: dg.TableSchema([dg.TableColumn(field.name, str(field.type)) for field in schema])
-        for name, schema in zip(names, projection.schemas.values(), strict=True)
     }
 
 
