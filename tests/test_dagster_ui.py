@@ -29,6 +29,7 @@ from store.embedders.lexical import LexicalEmbedder
 from store.home.errors import NoManifest
 from store.home.http_access import owner_token, signer
 from store.home.registry import dagster_ui
+from store.plans import job_catalog
 from store.snapshots import manifest as manifests
 
 ASSETS = {
@@ -73,13 +74,36 @@ def logged_in(page: Page) -> str:
 def page(dagster_page) -> Page:
     """The pages, once a run has built a tenant."""
     found: Page = dagster_page()
-    until(lambda: found.good.head.exists() and runs(found), 120)
+    until(lambda: found.good.head.exists() and runs(found), 400)
     return found
 
 
 def runs(page: Page) -> list[str]:
     found = page.ask("{runsOrError {... on Runs {results {runId}}}}")
     return [one["runId"] for one in found.get("runsOrError", {}).get("results", ())]
+
+
+def schedules_that_run(page: Page) -> set[str]:
+    """Return the schedules of jobs that Dagster's pages show as running."""
+    found = page.ask(
+        """{workspaceOrError {... on Workspace {locationEntries {locationOrLoadError
+        {... on RepositoryLocation {repositories {schedules {name scheduleState {status}}}}}}}}}"""
+    )
+    (entry,) = found["workspaceOrError"]["locationEntries"]
+    (repository,) = entry["locationOrLoadError"]["repositories"]
+    return {
+        one["name"]
+        for one in repository["schedules"]
+        if one["name"].startswith("learn") and one["scheduleState"]["status"] == "RUNNING"
+    }
+
+
+def test_a_schedule_is_on_while_a_tenant_has_its_job_on(page):
+    assert schedules_that_run(page) == set()
+    job_catalog.set_switches(page.leaky, ["judge"], on=True)
+    until(lambda: schedules_that_run(page) == {"learn_judge_by_night"}, 60)
+    job_catalog.set_switches(page.leaky, ["judge"], on=False)
+    until(lambda: schedules_that_run(page) == set(), 60)
 
 
 SAMPLE = "/graphql?query=%7BassetNodes%7BassetKey%7Bpath%7D%7D%7D"

@@ -16,15 +16,18 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from types import FrameType
-
-from dagster import DagsterInstance
-from dagster._core.instance.ref import InstanceRef
+from typing import TYPE_CHECKING
 
 from store.home.config import Settings
 from store.home.errors import ConfigError
 from store.home.files import make_folder, replace_file
 from store.home.http_access import owner_token
 from store.home.registry import DagsterUi, dagster_ui
+
+if TYPE_CHECKING:
+    from dagster import DagsterInstance
+
+JOB = "mnemolog/job"  # the tag of a schedule that names the job it runs
 
 _YAML = """\
 # Written by mnemolog. Change what you like: a file that you changed is not written again.
@@ -97,8 +100,11 @@ def environment(settings: Settings) -> dict[str, str]:
     }
 
 
-def instance(settings: Settings) -> DagsterInstance:
+def instance(settings: Settings) -> "DagsterInstance":
     """Return Dagster's records in the home, for runs inside this process."""
+    from dagster import DagsterInstance  # half a second, and `run_ui` needs neither
+    from dagster._core.instance.ref import InstanceRef
+
     os.environ.update(environment(settings))
     home = str(prepare_home(settings))
     return DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=_NO_CAPTURE))

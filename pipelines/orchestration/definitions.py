@@ -10,7 +10,7 @@ runs.
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +27,7 @@ from pipelines.orchestration.assets import (
     nightly_quality,
     recall_quality,
 )
+from pipelines.orchestration.dagster_home import JOB
 from pipelines.orchestration.job_assets import LEARNING_GROUP, build_job_assets, job_order, key_of
 from pipelines.orchestration.run_resources import (
     GROUP,
@@ -46,13 +47,13 @@ from store.home.tenant import Tenant, list_tenants
 from store.log import log_queries
 from store.log.event_log import EventLog
 from store.maintenance import build
-from store.plans.job_catalog import CRON, LEARN, load_switches
+from store.plans.job_catalog import CRON, LEARN, jobs_on, load_switches
 from store.snapshots import manifest as manifests
 
 # Jobs by schedule: each has an hour of the night and runs for the tenants that switched it on.
 #
-# Dagster has every schedule on; a tenant's own choice is stored beside its log: `mnemolog jobs on
-# NAME`.
+# A tenant's choice is stored beside its log, by `mnemolog jobs on NAME`. In Dagster a schedule is
+# on while some tenant has its job on; the pages keep it so while they run (`webserver`).
 
 # a run's events are for the UI; the terminal that `mnemolog ui` runs in gets what went wrong
 _QUIET = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
@@ -67,11 +68,14 @@ def job_definitions() -> list[UnresolvedAssetJobDefinition]:
 
 
 def job_schedules(
-    known: Sequence[UnresolvedAssetJobDefinition],
+    known: Sequence[UnresolvedAssetJobDefinition], on: Set[str]
 ) -> list[dg.ScheduleDefinition]:
-    """Return a schedule for each of `learning_jobs`."""
+    """Return a schedule for each of some jobs; those of the names in `on` are running."""
     return [
-        _schedule(name, one) for one in known for name in CRON if one.name == dagster_name(name)
+        _schedule(name, one, is_on=name in on)
+        for one in known
+        for name in CRON
+        if one.name == dagster_name(name)
     ]
 
 
@@ -91,13 +95,19 @@ def _job(name: str, assets: Sequence[str], does: str) -> UnresolvedAssetJobDefin
     )
 
 
-def _schedule(ours: str, job: UnresolvedAssetJobDefinition) -> dg.ScheduleDefinition:
+def _schedule(
+    ours: str, job: UnresolvedAssetJobDefinition, *, is_on: bool
+) -> dg.ScheduleDefinition:
     @dg.schedule(
         name=f"{job.name}_by_night",
         job=job,
         cron_schedule=CRON[ours],
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description=f"Runs for tenants that have it on: `mnemolog jobs on {ours}`.",
+        default_status=(
+            dg.DefaultScheduleStatus.RUNNING if is_on else dg.DefaultScheduleStatus.STOPPED
+        ),
+        tags={JOB: ours},
+        description=f"Runs for each tenant that has it on. `mnemolog jobs on {ours}` and "
+        f"`mnemolog jobs off {ours}` switch it, for one tenant each.",
     )
     def by_night(
         context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
@@ -319,7 +329,12 @@ def make_definitions(
             recall_quality,
         ],
         jobs=[build_memory, *learning, check_recall, prune_runs],
-        schedules=[nightly, *job_schedules(learning), nightly_quality, weekly_prune],
+        schedules=[
+            nightly,
+            *job_schedules(learning, jobs_on(settings.home)),
+            nightly_quality,
+            weekly_prune,
+        ],
         sensors=[log_head],
         resources={
             "tenant_store": TenantStore(

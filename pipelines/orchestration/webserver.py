@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,13 @@ from dagster._core.workspace.load_target import (
 from dagster_webserver.app import create_app_from_workspace_process_context
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pipelines.orchestration.dagster_home import interruptible
+from pipelines.orchestration.dagster_home import JOB, interruptible
 from pipelines.orchestration.webserver_guard import Access, guard
 from store.home.config import Settings
 from store.home.errors import ConfigError
 from store.home.http_access import CONNECTIONS, Connections, owner_token, signer
 from store.home.registry import HOST, register_ui
+from store.plans.job_catalog import jobs_on
 
 _ROOT = Path(__file__).resolve().parents[2]
 _WORKSPACE = _ROOT / "workspace.yaml"
@@ -44,6 +45,7 @@ _DEFINITIONS = "pipelines.definitions"
 _FINISH_S = 3  # for what is being answered when we are told to end
 _GRACE_S = 15.0  # for the daemon to end
 _BACKLOG = 128
+_SWITCHES_S = 5.0  # how often the switches of jobs are looked at
 _POLL_MS = 2_000  # how often a page asks for what is new, Dagster's own default
 
 
@@ -58,11 +60,12 @@ def serve(settings: Settings, port: int, on_ready: Callable[[str], None]) -> int
     with (
         interruptible(),
         _bind_port(port) as listening,
-        _daemon(words) as daemon,
         DagsterInstance.get() as instance,
         WorkspaceProcessContext(
             instance, target, dagster_version, code_server_log_level="WARNING"
         ) as context,
+        _daemon(words) as daemon,  # last: it takes as long to load, and no page waits for it
+        _follow_switches(context, settings),
     ):
         pages = create_app_from_workspace_process_context(context, live_data_poll_rate=_POLL_MS)
         channels = Channels()
@@ -117,6 +120,46 @@ def _daemon(definitions: Sequence[str]) -> "Iterator[subprocess.Popen[bytes]]":
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def _follow_switches(context: WorkspaceProcessContext, settings: Settings) -> Iterator[None]:
+    """While the block runs, start and stop the jobs' schedules as `mnemolog jobs` switches them."""
+    is_over = threading.Event()
+
+    def follow() -> None:
+        known: frozenset[str] | None = None
+        while True:
+            if (on := jobs_on(settings.home)) != known:
+                switch_schedules(context, on)
+                known = on
+            if is_over.wait(_SWITCHES_S):
+                return
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def switch_schedules(context: WorkspaceProcessContext, on: Set[str]) -> None:
+    """Have the schedules of these jobs run, and those of all others stopped."""
+    instance = context.instance
+    for location in context.create_request_context().code_locations:
+        for repository in location.get_repositories().values():
+            for one in repository.get_schedules():
+                if (job := one.tags.get(JOB)) is None:
+                    continue
+                state = instance.get_instigator_state(one.get_remote_origin_id(), one.selector_id)
+                if one.get_current_instigator_state(state).is_running == (job in on):
+                    continue
+                if job in on:
+                    instance.start_schedule(one)
+                else:
+                    instance.stop_schedule(one.get_remote_origin_id(), one.selector_id, one)
 
 
 def _end_with(daemon: "subprocess.Popen[bytes]", server: uvicorn.Server) -> None:

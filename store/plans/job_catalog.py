@@ -91,6 +91,11 @@ def set_switches(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
     return Switches(frozenset(now))
 
 
+def jobs_on(home: Path) -> frozenset[str]:
+    """Return the jobs that run by themselves for some tenant of a home."""
+    return frozenset().union(*(load_switches(one).on for one in list_tenants(home)))
+
+
 def start_time(name: str) -> str:
     """Return when a job runs by itself, UTC: 01:50."""
     minute, hour, *_ = CRON[name].split()
