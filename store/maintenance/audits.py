@@ -185,6 +185,7 @@ def lessons_match_log(audited: AuditInput) -> AuditResult:
     said = f"{shown} times shown, {judged} verdicts, {drafts} open drafts"
     if (shown, judged) == (told["surfaced"], told["followed"]) and drafts <= told["proposed"]:
         return AuditResult(True, said)
+    said += f"; the log has {told['surfaced']}, {told['followed']} and {told['proposed']}"
     return AuditResult(False, said, _lessons_counted_wrong(audited))
 
 
