@@ -34,7 +34,7 @@ State = Literal["pending", "accepted", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class LessonDraft:
     """A draft and what became of it; `memory` was recorded for it."""
 
     event: Event
@@ -47,7 +47,7 @@ def is_draft(event: Event) -> bool:
     return isinstance(event.body, Proposed) and event.body.what == "lesson"
 
 
-def every(log: EventLog) -> list[Proposal]:
+def every(log: EventLog) -> list[LessonDraft]:
     """Return all drafts, answered or not, in the order of the log."""
     told: dict[str, list[Event]] = {}
     for event in log.events_between(("proposed", "accepted", "rejected"), 0, EVER):
@@ -55,13 +55,13 @@ def every(log: EventLog) -> list[Proposal]:
     return [read(events) for events in told.values() if is_draft(events[0])]
 
 
-def read(told: Sequence[Event]) -> Proposal:
+def read(told: Sequence[Event]) -> LessonDraft:
     """Return the draft that some events, in the order of the log, tell of."""
     for event in told:
         if isinstance(event.body, Accepted):
-            return Proposal(told[0], "accepted", event.body.memory)
+            return LessonDraft(told[0], "accepted", event.body.memory)
     is_rejected = any(isinstance(event.body, Rejected) for event in told)
-    return Proposal(told[0], "rejected" if is_rejected else "pending")
+    return LessonDraft(told[0], "rejected" if is_rejected else "pending")
 
 
 def accept(log: EventLog, id_: str, now: int) -> Event:

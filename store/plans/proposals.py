@@ -27,7 +27,7 @@ from store.log.event_kinds import (
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.plans import lesson_proposals, plans, recommendations
-from store.plans.lesson_proposals import Proposal as Draft
+from store.plans.lesson_proposals import LessonDraft
 from store.plans.plans import Plan
 from store.plans.recommendations import Recommendation
 from store.text.excerpt import one_line
@@ -270,7 +270,7 @@ def _of_recommendation(one: Recommendation) -> Proposal:
     )
 
 
-def _of_draft(draft: Draft, forgotten: Set[str]) -> Proposal:
+def _of_draft(draft: LessonDraft, forgotten: Set[str]) -> Proposal:
     body = draft.event.body
     assert isinstance(body, Proposed)
     because = (body.because,) if body.because else ()
