@@ -10,6 +10,8 @@ from conftest import NOW, Built
 from serve.cli import main
 from store.home.tenant import tenant
 from store.importers import jsonl
+from store.importers.memory_store import import_memories
+from store.importers.memory_stores import MEMORY_STORES
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Recorded
@@ -145,3 +147,65 @@ def test_a_markdown_page_holds_every_text_as_a_quote(built: Built):
     assert "`m06`" not in page  # forgotten
     headings = [line for line in page.splitlines() if line.startswith("#")]
     assert headings[0].startswith("# Memories, ") and len(headings) < 20
+
+
+NOTES = pytest.mark.parametrize("form", ["obsidian", "basic-memory", "claude-memory"])
+
+
+@NOTES
+def test_a_folder_of_notes_comes_back_as_the_same_memories(
+    form: str, built: Built, file: Path, other: EventLog, tmp_path: Path
+):
+    odd = Draft(
+        id="b1", content="# A heading\r\n--- and \u202esigns: [x]", context="é: 1", tags=("a b",)
+    )
+    commands.record(built.log, odd, NOW)
+    expected = lines(written(built.log, tmp_path / "memories.jsonl"))
+    folder = tmp_path / "notes"
+    words = ["export", "--format", form, "--output", str(folder), "--all-states"]
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert "\u202e" not in "".join(one.read_text() for one in folder.rglob("*.md"))
+    read = list(MEMORY_STORES[form].read(folder, print))
+    found = import_memories(other, read, LATER, None, print)
+    assert (found.added, found.refused) == (len(expected), 0)
+    assert lines(written(other, tmp_path / "again.jsonl")) == expected
+    assert import_memories(other, read, LATER, None, print).added == 0
+
+
+@NOTES
+def test_notes_need_an_empty_folder(form: str, built: Built, tmp_path: Path):
+    (tmp_path / "mine.md").write_text("mine")
+    for folder in (str(tmp_path), "-"):
+        done = CliRunner().invoke(main, ["export", "--format", form, "--output", folder])
+        assert (done.exit_code, "--output" in done.output) == (2, True)
+    assert (tmp_path / "mine.md").read_text() == "mine"
+
+
+QUESTIONS = """which port does the recall server listen on
+why did we choose SQLite for the event log
+may I force push to main
+what was wrong with the flaky test in test_sync
+how often are uploads retried
+what does Anna prefer
+what is the Docker image built from
+where do database migrations live
+what caused the 500 on invoices
+where is production"""
+
+
+@NOTES
+def test_a_memory_that_moved_answers_what_it_answered_before(
+    form: str, built: Built, tmp_path: Path
+):
+    def answers(home: list[str]) -> list[str]:
+        texts = []
+        for question in QUESTIONS.splitlines():
+            done = CliRunner().invoke(main, [*home, "recall", "--json", question])
+            texts.append(json.loads(done.stdout)["hits"][0]["text"])
+        return texts
+
+    before = answers([])
+    folder, new = str(tmp_path / "notes"), ["--home", str(tmp_path / "new")]
+    CliRunner().invoke(main, ["export", "--format", form, "--output", folder])
+    assert CliRunner().invoke(main, [*new, "import", form, folder]).exit_code == 0
+    assert len(set(before)) == 10 and answers(new) == before

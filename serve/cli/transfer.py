@@ -506,10 +506,10 @@ def _tell(
 @click.option(
     "--format",
     "form",
-    type=arguments.Choice(["jsonl", "markdown"]),
+    type=arguments.Choice(["jsonl", "markdown", "obsidian", "basic-memory", "claude-memory"]),
     default="jsonl",
     show_default=True,
-    help="jsonl for programs, markdown for people.",
+    help="jsonl for programs, markdown for people; the others are folders of notes.",
 )
 @output.json_option
 @click.pass_obj
@@ -522,9 +522,11 @@ def export(
     form: str,
     as_json: bool,
 ) -> None:
-    """Write the memories as JSON Lines or a Markdown page. `import jsonl` reads JSON Lines back.
+    """Write the memories as JSON Lines, a Markdown page, or a folder of notes.
 
-    A forgotten memory is written as its id only, and left out of a page.
+    `import jsonl` reads JSON Lines back; `import obsidian`, `basic-memory` and `claude-memory` read
+    back the folders, which --output names. A forgotten memory is written as its id only, and left
+    out of pages and notes.
     """
     from store.maintenance.export import export as exported
     from store.maintenance.export import memories
@@ -532,6 +534,9 @@ def export(
     belongs = check_project(project) if project is not None else None
     settings = env.settings()
     tenant, now = environment.current_tenant(settings), environment.now()
+    if form in ("obsidian", "basic-memory", "claude-memory"):
+        _export_notes(env, file, form, belongs, all_states=all_states, as_json=as_json)
+        return
     with environment.open_log(settings) as log:
         shown = None
         lines: Iterable[bytes]
@@ -555,3 +560,40 @@ def export(
         output.emit({"file": file, "memories": count})
     else:
         output.say(f"{count} memories written to {file}")
+
+
+def _export_notes(
+    env: Environment,
+    folder: str,
+    form: Any,
+    project: str | None,
+    *,
+    all_states: bool,
+    as_json: bool,
+) -> None:
+    """Write a folder of notes; one that holds anything is left as it is."""
+    from store.maintenance.export import export_lines, export_notes
+
+    top = Path(folder).expanduser()
+    if folder == "-":
+        raise InvalidInput(f"{form} is a folder of notes: name a new one with --output")
+    if top.exists() and not (top.is_dir() and next(top.iterdir(), None) is None):
+        raise InvalidInput(f"{top} is not an empty folder: give --output a new one")
+    settings = env.settings()
+    tenant, now = environment.current_tenant(settings), environment.now()
+    with environment.open_log(settings) as log:
+        lines = export_lines(log, now, all_states=all_states, project=project)
+        files = export_notes(lines, form)
+    try:
+        for name, data in files.items():
+            path = top / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    except OSError as error:
+        raise InvalidInput(f"{top} cannot be written ({error.strerror})") from error
+    environment.note_copy(tenant, "export", str(top.absolute()), now)
+    many = len(files) - (form == "claude-memory")
+    if as_json:
+        output.emit({"folder": folder, "memories": many})
+    else:
+        output.say(f"{many} memories written to {folder}, a note each")

@@ -34,6 +34,7 @@ from store.log.event_log import EventLog
 from store.log.events import Event, encode
 
 SOURCE = "jsonl"
+OWN = "mnemolog"  # the field of a note's front matter that holds its line, as an export wrote it
 QUARANTINED = "quarantined"  # as an export says it: forgotten, but not by a person
 MAX_LINE = 8 << 20  # bytes; no memory is that long, and a file without line ends must not be read
 

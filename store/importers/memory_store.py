@@ -21,7 +21,7 @@ import yaml
 from store.home.errors import InvalidInput, SourceError
 from store.home.instants import derived_id, micros, moment
 from store.home.projects import git_root
-from store.importers.jsonl import Exported, import_lines
+from store.importers.jsonl import OWN, Exported, import_lines
 from store.importers.markdown import MAX_TEXT, pack, split_blocks, split_sections
 from store.importers.source_files import printable_name
 from store.importers.transcript_hosts import Folder
@@ -192,7 +192,6 @@ def settle_project(named: str | None, known: Iterable[str]) -> str | None:
 
 
 NATIVE = "imported_id"
-OWN = "mnemolog"  # the field of a note's front matter that our exports write
 
 
 def memory_id(store: str, native: str) -> str:
@@ -306,7 +305,7 @@ def own_line(file: Path, fields: dict[str, Any], text: str) -> Exported | None:
     if not isinstance(said, dict):
         return None
     try:
-        line = msgspec.convert(said | {"content": text}, Exported)
+        line = msgspec.convert({"content": text} | said, Exported)
     except msgspec.ValidationError:
         return None
     is_claimed = line.trust == "user" and git_root(file.parent) is not None

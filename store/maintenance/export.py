@@ -1,5 +1,5 @@
 """
-Export: a tenant's memories as JSON Lines, in the order of the log, for `import jsonl`.
+Export: a tenant's memories as JSON Lines, in the order of the log, for `import jsonl`, or as notes.
 
 Read from the log alone, so that it holds what was recorded a moment ago and no build is needed. A
 forgotten memory's line says so and holds no text; one in quarantine, where no person put it, says
@@ -7,14 +7,17 @@ so and keeps it. Links and ratings stand in the line of the memory they begin at
 of whole recalls, whose receipts are not exported, in none.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
+from unicodedata import category
 
 import msgspec
+import yaml
 
 from store.home.instants import moment
-from store.importers.jsonl import QUARANTINED, Exported, ExportedLink, ExportedRating
+from store.importers.jsonl import OWN, QUARANTINED, Exported, ExportedLink, ExportedRating
 from store.log.event_kinds import EPISODE, Rated
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -27,7 +30,15 @@ from store.text import visible_json
 def export(
     log: EventLog, now: int, *, all_states: bool = False, project: str | None = None
 ) -> Iterator[bytes]:
-    """Yield one line for each memory, without the line's end.
+    """Yield one line for each memory, without the line's end, as `export_lines` gives them."""
+    for line in export_lines(log, now, all_states=all_states, project=project):
+        yield visible_json.encode(line)
+
+
+def export_lines(
+    log: EventLog, now: int, *, all_states: bool = False, project: str | None = None
+) -> Iterator[Exported]:
+    """Yield what is exported of each memory.
 
     Without `all_states` only those that are active at `now`, or were until they were quarantined;
     with `project` only its own, and not those that belong to no project.
@@ -46,7 +57,7 @@ def export(
         if memory.id in held:
             beside["state"] = QUARANTINED
         is_gone = memory.state == FORGOTTEN and memory.id not in held
-        yield visible_json.encode(_tombstone(memory) if is_gone else _line(memory, now, beside))
+        yield _tombstone(memory) if is_gone else _line(memory, now, beside)
 
 
 def memories(
@@ -125,3 +136,64 @@ def _line(memory: Memory, now: int, beside: dict[str, Any]) -> Exported:
     if memory.expires_at is not None:  # what is left of it; the least where it has run out
         same["ttl_s"] = max(1, (memory.expires_at - now) // 1_000_000)
     return msgspec.convert(same | beside, Exported)
+
+
+# Notes: a folder of Markdown, a memory a file, for other programs and for people.
+#
+# The text is the note's; everything else is in its front matter, under `mnemolog`, from which
+# `import obsidian`, `basic-memory` and `claude-memory` make the same memory again. A text that a
+# note cannot give back to the letter is there too.
+
+NoteForm = Literal["obsidian", "basic-memory", "claude-memory"]
+_INDEX = "MEMORY.md"
+_INDEX_LINES = 200  # Claude Code reads no more of an index
+_RELATIONS = {"cause": "causes", "support": "supports", "conflict": "contradicts"}
+
+
+def export_notes(lines: Iterable[Exported], form: NoteForm) -> dict[str, bytes]:
+    """Return the files of a folder of notes, by their paths in it; forgotten memories are none."""
+    kept = [one for one in lines if one.state != FORGOTTEN]
+    titles = {one.id or "": _title(one) for one in kept}
+    files = {_note_path(one, form): _note(one, form, titles) for one in kept}
+    if form == "claude-memory":
+        first = sorted(kept, key=lambda one: (not one.pinned, -(one.importance or 0.5)))
+        index = [f"- [{_title(one)}]({_note_path(one, form)}) — {one.kind}" for one in first]
+        files[_INDEX] = "\n".join(["# Memory", "", *index[: _INDEX_LINES - 2], ""]).encode()
+    return files
+
+
+def _title(line: Exported) -> str:
+    """Return the beginning of a memory's text, and the end of its id, as a file may be called."""
+    plain = re.sub(r"[^\w .,'-]+", " ", line.content.split("\n", 1)[0])
+    return f"{' '.join(plain.split())[:60].strip(' .')} {(line.id or '')[-6:]}".strip()
+
+
+def _note_path(line: Exported, form: NoteForm) -> str:
+    if form == "claude-memory":
+        return f"{re.sub(r'[^a-z0-9]+', '_', _title(line).lower()).strip('_')}.md"
+    project = re.sub(r"[^\w.@~+-]+", "-", line.project or "no project").strip(".-") or "project"
+    return f"{project}/{line.kind}/{_title(line)}.md"
+
+
+def _note(line: Exported, form: NoteForm, titles: Mapping[str, str]) -> bytes:
+    said: dict[str, Any] = msgspec.to_builtins(line)
+    said = {name: value for name, value in said.items() if value not in (None, [], {}, False)}
+    content = said.pop("content")
+    created = line.created_at.isoformat() if line.created_at else ""
+    fields: dict[str, Any] = {}
+    if form == "claude-memory":
+        kind = "feedback" if line.kind in ("preference", "lesson", "antipattern") else "project"
+        fields |= {"name": _title(line), "description": line.context or line.kind}
+        fields["metadata"] = {"type": kind}
+    else:
+        fields |= {"title": _title(line), "type": line.kind, "tags": list(line.tags)}
+        fields["created"] = created
+    linked = [(one.relation, titles[one.target]) for one in line.links if one.target in titles]
+    text = "".join(one for one in content if one in "\n\t" or category(one)[0] != "C")
+    if linked and form != "claude-memory":
+        told = (f"- {_RELATIONS.get(how, how)} [[{title}]]" for how, title in linked)
+        text += "\n\n## Relations\n" + "\n".join(told)
+    if text != content:
+        said["content"] = content
+    head = yaml.safe_dump(fields | {OWN: said}, allow_unicode=False, sort_keys=False, width=1_000)
+    return f"---\n{head}---\n\n{text}\n".encode()
