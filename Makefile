@@ -5,12 +5,14 @@ BIN := $(VENV)/bin
 SIZES ?= 1000,10000,100000
 PMB := .venv-pmb
 NODE := .node
+IMPORTERS := .importers
+PYTHON312 ?= python3.12
 HOSTS := .hosts
 CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts
+.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers
 
 setup: $(READY)
 
@@ -48,6 +50,20 @@ hosts: setup $(HOSTS)/.ready
 $(HOSTS)/.ready: Makefile
 	npm install --prefix $(HOSTS) --no-save --no-audit --no-fund --loglevel error $(CLAUDE_CODE) $(CODEX)
 	touch $(HOSTS)/.ready
+
+# stores that PMB, mem0 and basic-memory themselves write, imported; none of their models is installed
+importers: setup $(IMPORTERS)/.ready
+	$(BIN)/python -m pytest tests/test_import_real_stores.py
+
+$(IMPORTERS)/.ready:
+	$(PYTHON) -m venv $(IMPORTERS)/pmb
+	$(IMPORTERS)/pmb/bin/python -m pip install --quiet --disable-pip-version-check --no-deps pmb-ai==1.2.3
+	$(IMPORTERS)/pmb/bin/python -m pip install --quiet --disable-pip-version-check lancedb rank-bm25 numpy pyyaml typer rich tomli-w
+	$(PYTHON) -m venv $(IMPORTERS)/mem0
+	$(IMPORTERS)/mem0/bin/python -m pip install --quiet --disable-pip-version-check mem0ai==2.2.1
+	($(PYTHON312) -m venv $(IMPORTERS)/basic-memory && $(IMPORTERS)/basic-memory/bin/python -m pip install --quiet \
+		--disable-pip-version-check basic-memory==0.22.1 'fastmcp<3.4') || echo "basic-memory needs Python 3.12: it is left out"
+	touch $(IMPORTERS)/.ready
 
 bench: setup
 	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
@@ -136,4 +152,4 @@ mcp-conformance: setup node-tools
 	$(BIN)/python -m pytest tests/test_mcp_conformance.py
 
 clean:
-	rm -rf $(VENV) $(PMB) $(NODE) $(HOSTS) .demo dist site
+	rm -rf $(VENV) $(PMB) $(NODE) $(HOSTS) $(IMPORTERS) .demo dist site
