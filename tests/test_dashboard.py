@@ -285,7 +285,7 @@ def test_no_template_holds_what_the_policy_forbids():
 
 
 def test_nothing_is_fetched_from_another_host():
-    for path in (*TEMPLATES.glob("*"), *FOLDER.glob("*")):
+    for path in (*TEMPLATES.glob("*"), *filter(Path.is_file, FOLDER.glob("*"))):  # of our own
         text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         assert not re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", text), path.name
 
