@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from serve.cli import environment, output, processes
+from serve.cli import arguments, environment, output, processes
 from serve.cli.environment import Environment
 from store.home.errors import SourceError
 from store.home.projects import check_project
@@ -49,7 +49,11 @@ def store_command(store: "MemoryStore") -> click.Command:
 
     @click.argument("path", type=click.Path(path_type=Path, readable=False), required=False)
     @click.option("--dry-run", is_flag=True, help="Count what would be imported; write nothing.")
-    @click.option("--project", help="The project to assign; default: the one in the source.")
+    @click.option(
+        "--project",
+        type=arguments.NEW_PROJECT,
+        help="The project to assign; default: the one in the source.",
+    )
     @click.option("--build", "and_build", is_flag=True, help="Build afterwards.")
     @output.json_option
     @click.pass_obj

@@ -228,7 +228,13 @@ def auto(
     readable = [one for one in stores if not _has_error(found, one.name)]
     if not as_json:
         _show_found(found)
-    asks = not yes and not as_json and sys.stdin.isatty() and bool(sessions or readable)
+    if not sessions and not any(one.get("new") or one.get("changed") for one in found):
+        if as_json:
+            output.emit({"found": found, "imported": False})
+        elif found:
+            output.note("nothing of it is new")
+        return
+    asks = not yes and not as_json and sys.stdin.isatty()
     if dry_run or not (yes or (asks and click.confirm("Import all of it?"))):
         if as_json:
             output.emit({"found": found, "imported": False})
