@@ -14,7 +14,6 @@ from typing import Any, Literal
 from unicodedata import category
 
 import msgspec
-import yaml
 
 from store.home.instants import moment
 from store.importers.jsonl import OWN, QUARANTINED, Exported, ExportedLink, ExportedRating
@@ -176,6 +175,8 @@ def _note_path(line: Exported, form: NoteForm) -> str:
 
 
 def _note(line: Exported, form: NoteForm, titles: Mapping[str, str]) -> bytes:
+    import yaml  # not at the server's start
+
     said: dict[str, Any] = msgspec.to_builtins(line)
     said = {name: value for name, value in said.items() if value not in (None, [], {}, False)}
     content = said.pop("content")
