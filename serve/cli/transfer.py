@@ -528,7 +528,7 @@ def export(
     form: str,
     as_json: bool,
 ) -> None:
-    """Write the memories as JSON Lines, a Markdown page, or a folder of notes.
+    """Write memories as JSON Lines, Markdown or a folder of notes.
 
     `import jsonl` reads JSON Lines back; `import obsidian`, `basic-memory` and `claude-memory` read
     back the folders, which --output names. A forgotten memory is written as its id only, and left
