@@ -42,7 +42,7 @@ EVENTS = 1_000  # the newest, whose hashes are looked at; `mnemolog doctor` look
 _PROBE = "The selftest of mnemolog keeps a lighthouse where seven umbrellas wait for the ferry"
 _ASKED = "lighthouse umbrellas ferry selftest"
 _OTHERS = (  # what a memory without a build is tried with, beside the probe
-    "The harbour office opens at nine and closes at noon on Sundays",
+    "The post office opens at nine and closes at noon on Sundays",
     "Invoices are numbered by year and never used twice",
     "The compiler's cache lies on the fast disk of each runner",
 )
