@@ -40,7 +40,7 @@ def test_a_build_goes_on_without_a_memory_that_fails_alone(built, plant):
     assert states(built)["bad"] == "forgotten" and states(built)["good"] == "active"
     (one,) = quarantine.entries(built.log)
     assert (one.id, one.check, one.at) == ("bad", "no_self_injection", NOW)
-    assert "our own block" in one.reason
+    assert "an injected block" in one.reason
     assert any(line.startswith("quarantined bad: no_self_injection") for line in said)
 
 
