@@ -42,6 +42,15 @@ def test_what_is_recorded_is_recalled_and_rated(client: Client):
     assert client.rate(answer.recall, 1.0, reason="it did").id == answer.recall
 
 
+def test_hits_and_lists_carry_metadata(client: Client):
+    said = {"ticket": "OPS-7", "owners": ["ana"], "nested": {"deep": 1}}
+    client.record("Deploys go out from eu-west-1 only", metadata=said)
+    client.record("Nobody deploys on Fridays")
+    hits = client.recall("deploys", min_confidence=0.0).hits
+    assert sorted((hit.metadata for hit in hits), key=len) == [{}, said]
+    assert [one.metadata for one in client.memories.list(sort="created_at")] == [said, {}]
+
+
 def test_a_request_with_the_same_key_is_carried_out_once(client: Client):
     first = client.record("The deploy runs at noon", idempotency_key="k1")
     again = client.record("The deploy runs at noon", idempotency_key="k1")

@@ -45,7 +45,16 @@ def short_json(memory: Memory) -> dict[str, Any]:
 def listed_json(memory: Memory) -> dict[str, Any]:
     """Return what a list shows beside `short_json`; what the memory does not have is left out."""
     values = ((one, getattr(memory, one.name)) for one in _IN_LISTS)
-    return {one.name: _json_value(one, value) for one, value in values if value is not None}
+    found = {one.name: _json_value(one, value) for one, value in values if value is not None}
+    if not found["metadata"]:
+        del found["metadata"]
+    return found
+
+
+def metadata_json(memory: Memory) -> dict[str, Any]:
+    """Return a memory's metadata, {} where it has none."""
+    found: dict[str, Any] = msgspec.json.decode(memory.metadata)
+    return found
 
 
 def whole_json(memory: Memory) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import msgspec
 
 from serve import version
 from serve.reader.filters import FieldFilters, Filter, field_filters
-from serve.reader.memory_json import role, short_json
+from serve.reader.memory_json import metadata_json, role, short_json
 from serve.reader.reader import Reader
 from serve.reader.request_fields import ProjectName, Query, Reason, TenantName
 from serve.reader.view import View
@@ -181,6 +181,7 @@ def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
     expires_at = hit.memory.expires_at
     is_over = hit.memory.state == ACTIVE and expires_at is not None and expires_at <= now
     marks = {
+        "metadata": metadata_json(hit.memory),
         "unsure": hit.is_unsure,
         "state": "expired" if is_over else None,
         "ended_at": isoformat(expires_at) if is_over and expires_at is not None else None,

@@ -163,7 +163,7 @@ FIELDS = (
     Field("progress", "list"),
     Field("updated_at", "list", KEPT, is_moment=True, archived=True),
     Field("expires_at", "list", is_moment=True),
-    Field("metadata", "whole", "{}", archived=True),
+    Field("metadata", "list", "{}", archived=True),
     Field("job", blank=KEPT, code_bits=8),
     Field("seq", blank=KEPT),
     Field("text_hash", blank=ERASED),

@@ -381,6 +381,7 @@ class ListedMemory(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
     progress: float | None = None
     updated_at: At | None = None
     expires_at: At | None = None
+    metadata: dict[str, Any] = {}
 
 
 class Memories(Struct, frozen=True, kw_only=True):
@@ -417,6 +418,7 @@ class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
     role: Role
     score: float
     confidence: float
+    metadata: dict[str, Any] = {}
     unsure: bool = False
     copies: tuple[str, ...] = ()
     conflicts_with: str | None = None
