@@ -1,5 +1,6 @@
 """The client for programs, before a real server and before one that behaves badly."""
 
+import asyncio
 import http.server
 import json
 import os
@@ -94,6 +95,33 @@ def test_a_key_has_a_history(client: Client):
     newest, oldest = client.memories.history_of_key("deploy.region").memories
     assert (newest.value, newest.until, oldest.value) == ("eu", None, "us")
     assert oldest.until is not None and oldest.from_ <= oldest.until
+
+
+def test_a_key_takes_a_new_value_and_the_same_one_only_once(client: Client):
+    put = client.memories.upsert
+    first = put("deploy.region", "We deploy to us-east-1", value="us", tags=["ops"])
+    assert put("deploy.region", "We deploy to us-east-1", value="us", tags=["ops"]) == first
+    elsewhere = put("deploy.region", "We deploy to us-east-1", value="us", project="acme/web")
+    second = put("deploy.region", "We deploy to us-east-1", value="eu")
+    assert len({first, second, elsewhere}) == 3
+    held = client.memories.list(key="deploy.region")
+    assert {one.id for one in held} == {second, elsewhere}
+    history = client.memories.history_of_key("deploy.region").memories
+    assert {first, second} <= {one.id for one in history}
+
+
+def test_requests_are_awaited_at_once(server: Server):
+    async def talk() -> None:
+        async with mnemolog.AsyncClient(home=server.home) as memory:
+            kept = [memory.record(f"Note {number} is about tides") for number in range(60)]
+            ids = {one.id for one in await asyncio.gather(*kept)}
+            assert {one.id async for one in memory.memories.list()} == ids
+            assert {one["id"] async for one in memory.export()} == ids
+            assert len((await memory.recall("tides", min_confidence=0.0)).hits) > 1
+            with pytest.raises(mnemolog.NotFound):
+                await memory.memories.get("nothing")
+
+    asyncio.run(talk())
 
 
 def test_a_list_goes_on_from_page_to_page(client: Client):

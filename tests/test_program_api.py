@@ -379,7 +379,16 @@ def test_all_errors_are_exported():
         for name, one in vars(errors).items()
         if isinstance(one, type) and issubclass(one, mnemolog.Error)
     }
-    assert made | {"Client", "Draft"} == set(mnemolog.__all__)
+    assert made | {"AsyncClient", "Client", "Draft"} == set(mnemolog.__all__)
+
+
+@pytest.mark.parametrize("name", ["", "memories", "jobs", "receipts", "tenants", "proposals"])
+def test_what_one_can_call_one_can_await(name: str):
+    client = mnemolog.Client("http://127.0.0.1:1", "token")
+    awaited = mnemolog.AsyncClient("http://127.0.0.1:1", "token")
+    ours, theirs = (getattr(one, name) if name else one for one in (client, awaited))
+    calls = {one for one in dir(ours) if not one.startswith("_")} - {"close"}
+    assert calls == {one for one in dir(theirs) if not one.startswith("_")} - {"aclose"}
 
 
 def test_it_imports_nothing_of_ours_and_nothing_heavy():

@@ -11,6 +11,8 @@ mnemolog for programs: a memory's server, asked over HTTP.
 It imports nothing of the server: neither numpy nor Flask.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from mnemolog.client import Client
 from mnemolog.errors import (
     Changed,
@@ -32,7 +34,11 @@ from mnemolog.errors import (
 )
 from mnemolog.wire import Draft
 
+if TYPE_CHECKING:
+    from mnemolog.async_client import AsyncClient
+
 __all__ = [
+    "AsyncClient",
     "Changed",
     "Client",
     "Conflict",
@@ -52,3 +58,12 @@ __all__ = [
     "Unreachable",
     "Unreadable",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import AsyncClient when it is used: asyncio would slow every other start down."""
+    if name != "AsyncClient":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from mnemolog.async_client import AsyncClient
+
+    return AsyncClient

@@ -5,7 +5,7 @@ Decoders are made at import: msgspec 0.22 crashes where two threads meet a type 
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -70,6 +70,19 @@ class Memories:
         done = self._asking.post(_ALL_ACKNOWLEDGED, path, body, key=idempotency_key, is_keyed=True)
         return done.memories
 
+    def upsert(self, key: str, content: str, /, **fields: Unpack[wire.Fields]) -> str:
+        """Give a key its value, and return the id of the memory that holds it.
+
+        A value before it is superseded and stays in `history_of_key`; nothing is written where the
+        key has the same text and fields already. A key such as `deploy.region` belongs to its
+        `project`.
+        """
+        project = fields.get("project")
+        for held in self.list(key=key, project=project or ""):
+            if held.project == project and held.text == content and _has(held, fields):
+                return held.id
+        return self.record(content, **(fields | {"key": key})).id
+
     def get(self, id_: str) -> WholeMemory:
         """Return all there is of a memory."""
         return _with_etag(self._asking.send("GET", _memory(id_), query={}))
@@ -133,6 +146,16 @@ class Memories:
     def _apply(self, id_: str, verb: str, body: dict[str, Any], key: str | None) -> WholeMemory:
         path = f"{_memory(id_)}/{verb}"
         return self._asking.post(_WHOLE_MEMORY, path, body, key=key, is_keyed=True)
+
+
+def _has(held: wire.ListedMemory, fields: Mapping[str, Any]) -> bool:
+    """Return whether a memory has these fields; what a list does not show counts as another."""
+    missing = object()
+    shown = {name: getattr(held, name, missing) for name in fields}
+    return all(
+        one == (tuple(fields[name]) if isinstance(one, tuple) else fields[name])
+        for name, one in shown.items()
+    )
 
 
 def _with_etag(answer: Answer) -> WholeMemory:
