@@ -7,8 +7,9 @@ invisible letter may make two texts look alike on a page (`sanitize`).
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from store.home.errors import InvalidInput
 from store.home.instants import moment
@@ -183,3 +184,34 @@ ANSWER_LABELS = {
     "list": "all there is",
     "code": "code",
 }
+
+
+def hit_reason(why: Mapping[str, Any]) -> str:
+    """Return one hit's evidence as a line: its ranks, what adds up to its score, how sure it is."""
+    parts = [", ".join(f"{name} #{found['rank']}" for name, found in why["channels"].items())]
+    adds = sorted(why["adds"].items(), key=lambda one: -one[1])
+    parts.append(
+        " + ".join(f"{EVIDENCE_LABELS.get(name, name)} {value:.2f}" for name, value in adds)
+    )
+    parts.append(
+        ", ".join(
+            f"{name} {value:.2f}{_fade_note(why, name)}"
+            for name, value in why["signals"].items()
+            if value
+        )
+    )
+    held = f" ({', '.join(map(sanitize, why['words']))})" if why["words"] else ""
+    parts.append(f"covers {why['coverage']:.0%} of the words{held}")
+    if asked := [word for word in why["question_words"] if word not in why["words"]]:
+        parts.append("words of the question before it " + ", ".join(map(sanitize, asked)))
+    parts.append(f"nearness {why['nearness']:.2f}")
+    if why["fresh"]:
+        parts.append("not built yet")
+    return "; ".join(part for part in parts if part)
+
+
+def _fade_note(why: Mapping[str, Any], signal: str) -> str:
+    """Return what an importance was before it faded, where it did."""
+    told = why["importance_told"]
+    is_faded = signal == "importance" and round(told, 2) > round(why["signals"][signal], 2)
+    return f" (of {told:.2f}, faded)" if is_faded else ""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serve.cli.explanations import hit_reason
+from serve.formatting import hit_reason
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.analysis import default_question

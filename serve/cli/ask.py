@@ -122,6 +122,21 @@ def recall(
                 output.note(f"note: no receipt was stored: {error}")
 
 
+_REMEDIES = {
+    "archived": "--cold includes it",
+    "ended": "--include-archived includes it",
+    "expired": "--cold includes it",
+    "project": "try --all-projects",
+    "confidence": "lower --min-confidence",
+    "score": "lower --min-score",
+    "rank": "raise --top-k",
+    "insight": "--kind insight includes it",
+    "as_of": "--as-of",
+    "since": "--since",
+    "until": "--until",
+}
+
+
 @click.command(epilog=output.example('mnemolog why "deploy approvals" 01KA2B3C4D'))
 @click.argument("query")
 @click.argument("id_", metavar="[ID]", required=False, type=arguments.MEMORY)
@@ -133,23 +148,24 @@ def why(env: Environment, /, query: str, id_: str | None, as_json: bool, **asked
     settings, at = env.settings(), environment.now()
     question = _request_body(settings, query, at, touch=False, explain=True, **asked)
     with environment.open_log(settings, waits=True) as log:
-        from serve.cli import explanations
-
         if id_ is None:
+            from serve.cli import explanations
+
             payload = environment.recall_from_server(settings, question)
             payload = payload or _answer(settings, log, question, at)[0]
             value: dict[str, Any] = payload
             lines = list(explanations.stage_lines(log, payload))
         else:
-            from serve.cli import explanations
             from serve.recall.request import answer
+            from serve.reports.why import Remedies, explain_memory
             from store.log.commands import resolve
 
             wanted, request = resolve(log, id_), _request(question)
             reader, embedder = _reader(settings, log)
             payload, _ = answer(reader, embedder, request, settings.choices, at)
-            reason = explanations.explain_memory(
-                reader, embedder, request, settings.choices, at, wanted
+            remedies = Remedies(**_REMEDIES)
+            reason = explain_memory(
+                reader, embedder, request, settings.choices, at, wanted, remedies
             )
             returned = any(hit["id"] == wanted for hit in payload["hits"])
             value = {"id": wanted, "returned": returned, "reason": reason, "recall": payload}
@@ -232,7 +248,7 @@ def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> 
         for line in explanations.mark_lines(log, hit):
             output.say(f"    {line}")
         if "why" in hit:
-            output.say(f"    why: {explanations.hit_reason(hit['why'])}")
+            output.say(f"    why: {formatting.hit_reason(hit['why'])}")
     below, bar = payload["below_bar"], payload["min_confidence"]
     if not payload["hits"]:
         scope = f" in {project}" if project else ""

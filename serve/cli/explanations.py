@@ -1,25 +1,13 @@
 """
-Explanations: a recall stage by stage, a hit's evidence, and where one memory was lost.
-
-The first two are made of a recall's payload and load nothing that recalls.
+Explanations: a recall stage by stage, made of its payload alone: nothing that recalls is loaded.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from serve.cli import output
-from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, EVIDENCE_LABELS
-from store.home.instants import isoformat, micros
+from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, hit_reason
 from store.log.event_log import EventLog
-
-if TYPE_CHECKING:
-    from serve.reader.reader import Reader
-    from serve.recall.request import RecallRequest
-    from store.embedders.embedder import Embedder
-    from store.home.config import Choices
-    from store.memories.memory import Memory
 
 _NAMED = 3  # copies
 
@@ -104,139 +92,5 @@ def _read_stage(analysis: Mapping[str, Any]) -> Iterator[str]:
         yield f"{output.clean(when['words'])} is {days} ({use})"
 
 
-def hit_reason(why: Mapping[str, Any]) -> str:
-    """Return one hit's evidence as a line: its ranks, what adds up to its score, how sure it is."""
-    parts = [", ".join(f"{name} #{found['rank']}" for name, found in why["channels"].items())]
-    adds = sorted(why["adds"].items(), key=lambda one: -one[1])
-    parts.append(
-        " + ".join(f"{EVIDENCE_LABELS.get(name, name)} {value:.2f}" for name, value in adds)
-    )
-    parts.append(
-        ", ".join(
-            f"{name} {value:.2f}{_fade_note(why, name)}"
-            for name, value in why["signals"].items()
-            if value
-        )
-    )
-    held = f" ({', '.join(map(output.clean, why['words']))})" if why["words"] else ""
-    parts.append(f"covers {why['coverage']:.0%} of the words{held}")
-    if asked := [word for word in why["question_words"] if word not in why["words"]]:
-        parts.append("words of the question before it " + ", ".join(map(output.clean, asked)))
-    parts.append(f"nearness {why['nearness']:.2f}")
-    if why["fresh"]:
-        parts.append("not built yet")
-    return "; ".join(part for part in parts if part)
-
-
-def _fade_note(why: Mapping[str, Any], signal: str) -> str:
-    """Return what an importance was before it faded, where it did."""
-    told = why["importance_told"]
-    is_faded = signal == "importance" and round(told, 2) > round(why["signals"][signal], 2)
-    return f" (of {told:.2f}, faded)" if is_faded else ""
-
-
 def _numbers(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{output.clean(name)} {value}" for name, value in values.items()) or "none"
-
-
-# One memory: why it came back, or the stage where it was lost
-
-_MOST_HITS = 200  # of `top_k`
-
-
-def explain_memory(
-    reader: "Reader",
-    embedder: "Embedder",
-    asked: "RecallRequest",
-    choices: "Choices",
-    now: int,
-    id_: str,
-) -> str:
-    """Return why a memory came back, or at which stage it was lost."""
-    from serve.recall.request import answer, moment_of
-    from store.memories.memory import FORGOTTEN
-
-    with reader.view() as view:
-        memory = view.tail.find(id_)
-    assert memory is not None  # the log named it, and the view holds all the log holds
-    if memory.state == FORGOTTEN:
-        return "not returned: it was forgotten; `mnemolog restore` undoes that"
-    if lost := list(_explain_filter(memory, asked, now, moment_of(reader, asked.as_of))):
-        return f"not returned: {'; '.join(lost)}"
-    payload, _ = answer(reader, embedder, asked, choices, now)
-    for rank, one in enumerate(payload["hits"], 1):
-        if one["id"] == id_:
-            return f"returned as number {rank}: {hit_reason(one['why'])}"
-    return "not returned: " + _explain_loss(reader, embedder, asked, choices, now, memory, payload)
-
-
-def _explain_filter(
-    memory: "Memory", asked: "RecallRequest", now: int, as_of: int | None
-) -> Iterator[str]:
-    """Yield what the filter has against a memory."""
-    from store.memories.memory import ACTIVE, ARCHIVED, FILTERS
-
-    ended = memory.state != ACTIVE
-    if as_of is not None:
-        ended = memory.ended_at is not None and memory.ended_at <= as_of
-        if memory.created_at > as_of:
-            yield f"it dates from {isoformat(memory.created_at)}, after --as-of"
-    if asked.active_only and ended and not (asked.cold and memory.state == ARCHIVED):
-        by = f" by {memory.superseded_by}" if memory.superseded_by else ""
-        since = f" since {isoformat(memory.ended_at)}" if memory.ended_at is not None else ""
-        option = "--cold" if memory.state == ARCHIVED else "--include-archived"
-        yield f"it is {memory.state}{by}{since}; {option} includes it"
-    at = now if as_of is None else as_of
-    is_over = memory.expires_at is not None and memory.expires_at <= at
-    if asked.active_only and is_over and not asked.cold:
-        yield f"it expired {isoformat(memory.expires_at or 0)}; --cold includes it"
-    if asked.project is not None and memory.project not in (None, asked.project):
-        yield f"it belongs to {memory.project}, not to {asked.project}; try --all-projects"
-    for name, field in FILTERS.items():
-        wanted, value = getattr(asked, name), getattr(memory, field)
-        if wanted and field != "tags" and value not in wanted:
-            yield f"it is a {value}, and the query is for {', '.join(wanted)}"
-    if missing := [tag for tag in asked.tags if tag not in memory.tags]:
-        yield f"it has no tag {', '.join(missing)}"
-    if asked.since is not None and memory.created_at < micros(asked.since):
-        yield f"it dates from {isoformat(memory.created_at)}, before --since"
-    if asked.until is not None and memory.created_at >= micros(asked.until):
-        yield f"it dates from {isoformat(memory.created_at)}, not before --until"
-
-
-def _explain_loss(
-    reader: "Reader",
-    embedder: "Embedder",
-    asked: "RecallRequest",
-    choices: "Choices",
-    now: int,
-    memory: "Memory",
-    as_asked: Mapping[str, Any],
-) -> str:
-    """Return at which stage after the filter a memory was lost that `as_asked` does not hold."""
-    from serve.recall.request import answer
-
-    wide = msgspec.structs.replace(asked, top_k=_MOST_HITS, min_confidence=0.0, min_score=0.0)
-    payload, _ = answer(reader, embedder, wide, choices, now)
-    bar, most = as_asked["min_confidence"], as_asked["why"]["top_k"]
-    for rank, one in enumerate(payload["hits"], 1):
-        if one["id"] != memory.id:
-            continue
-        evidence = hit_reason(one["why"])
-        if one["confidence"] < bar:
-            sure = f"its confidence {one['confidence']:.2f}"
-            return f"{sure} is below the threshold {bar:.2f}, lower --min-confidence: {evidence}"
-        if one["score"] < asked.min_score:
-            score = f"{one['score']:.4f}"
-            floor = f"the floor {asked.min_score:.4f}, lower --min-score"
-            return f"its score {score} is below {floor}: {evidence}"
-        return f"it ranked {rank}, and {most} were requested, raise --top-k: {evidence}"
-    for one in payload["hits"]:
-        if memory.id in one.get("copies", ()):
-            return f"{one['id']} is a duplicate and was returned instead"
-        if memory.id in one.get("insights", ()):
-            return f"its source {one['id']} was returned instead; --kind insight includes it"
-    return (
-        "no channel found it: it shares too few words with the query and is not similar to it; "
-        "ask in words of its text"
-    )

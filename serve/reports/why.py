@@ -1,0 +1,130 @@
+"""
+Why a memory came back, or the stage of the recall where it was lost.
+
+What to ask differently goes by another name at each door, so the caller says it (`Remedies`).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from serve.formatting import hit_reason
+from serve.reader.reader import Reader
+from serve.recall.request import RecallRequest, answer, moment_of
+from store.embedders.embedder import Embedder
+from store.home.config import Choices
+from store.home.instants import isoformat, micros
+from store.memories.memory import ACTIVE, ARCHIVED, FILTERS, FORGOTTEN, Memory
+
+_MOST_HITS = 200  # of `top_k`
+
+
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    """What to change in the request, by the reason: each ends a sentence."""
+
+    archived: str
+    ended: str
+    expired: str
+    project: str
+    confidence: str
+    score: str
+    rank: str
+    insight: str
+    as_of: str = "`as_of`"
+    since: str = "`since`"
+    until: str = "`until`"
+
+
+def explain_memory(
+    reader: Reader,
+    embedder: Embedder,
+    asked: RecallRequest,
+    choices: Choices,
+    now: int,
+    id_: str,
+    remedies: Remedies,
+) -> str:
+    """Return why a memory came back, or at which stage it was lost; `asked` has `explain` set."""
+    with reader.view() as view:
+        memory = view.tail.find(id_)
+    assert memory is not None  # the log named it, and the view holds all the log holds
+    if memory.state == FORGOTTEN:
+        return "not returned: it was forgotten; `mnemolog restore` undoes that"
+    as_of = moment_of(reader, asked.as_of)
+    if lost := list(_explain_filter(memory, asked, now, as_of, remedies)):
+        return f"not returned: {'; '.join(lost)}"
+    payload, _ = answer(reader, embedder, asked, choices, now)
+    for rank, one in enumerate(payload["hits"], 1):
+        if one["id"] == id_:
+            return f"returned as number {rank}: {hit_reason(one['why'])}"
+    wide = msgspec.structs.replace(asked, top_k=_MOST_HITS, min_confidence=0.0, min_score=0.0)
+    every, _ = answer(reader, embedder, wide, choices, now)
+    return "not returned: " + _explain_loss(memory, asked, payload, every, remedies)
+
+
+def _explain_filter(
+    memory: Memory, asked: RecallRequest, now: int, as_of: int | None, remedies: Remedies
+) -> Iterator[str]:
+    """Yield what the filter has against a memory."""
+    ended = memory.state != ACTIVE
+    if as_of is not None:
+        ended = memory.ended_at is not None and memory.ended_at <= as_of
+        if memory.created_at > as_of:
+            yield f"it dates from {isoformat(memory.created_at)}, after {remedies.as_of}"
+    is_archived = memory.state == ARCHIVED
+    if asked.active_only and ended and not (asked.cold and is_archived):
+        by = f" by {memory.superseded_by}" if memory.superseded_by else ""
+        since = f" since {isoformat(memory.ended_at)}" if memory.ended_at is not None else ""
+        remedy = remedies.archived if is_archived else remedies.ended
+        yield f"it is {memory.state}{by}{since}; {remedy}"
+    at = now if as_of is None else as_of
+    is_over = memory.expires_at is not None and memory.expires_at <= at
+    if asked.active_only and is_over and not asked.cold:
+        yield f"it expired {isoformat(memory.expires_at or 0)}; {remedies.expired}"
+    if asked.project is not None and memory.project not in (None, asked.project):
+        here = asked.project or "no project"
+        yield f"it belongs to {memory.project}, not to {here}; {remedies.project}"
+    for name, field in FILTERS.items():
+        wanted, value = getattr(asked, name), getattr(memory, field)
+        if wanted and field != "tags" and value not in wanted:
+            yield f"it is a {value}, and the query is for {', '.join(wanted)}"
+    if missing := [tag for tag in asked.tags if tag not in memory.tags]:
+        yield f"it has no tag {', '.join(missing)}"
+    if asked.since is not None and memory.created_at < micros(asked.since):
+        yield f"it dates from {isoformat(memory.created_at)}, before {remedies.since}"
+    if asked.until is not None and memory.created_at >= micros(asked.until):
+        yield f"it dates from {isoformat(memory.created_at)}, not before {remedies.until}"
+
+
+def _explain_loss(
+    memory: Memory,
+    asked: RecallRequest,
+    as_asked: Mapping[str, Any],
+    every: Mapping[str, Any],
+    remedies: Remedies,
+) -> str:
+    """Return at which stage after the filter a memory was lost that `as_asked` does not hold."""
+    bar, most = as_asked["min_confidence"], as_asked["why"]["top_k"]
+    for rank, one in enumerate(every["hits"], 1):
+        if one["id"] != memory.id:
+            continue
+        evidence = hit_reason(one["why"])
+        if one["confidence"] < bar:
+            sure = f"its confidence {one['confidence']:.2f}"
+            return f"{sure} is below the threshold {bar:.2f}, {remedies.confidence}: {evidence}"
+        if one["score"] < asked.min_score:
+            floor = f"the floor {asked.min_score:.4f}, {remedies.score}"
+            return f"its score {one['score']:.4f} is below {floor}: {evidence}"
+        return f"it ranked {rank}, and {most} were requested, {remedies.rank}: {evidence}"
+    for one in every["hits"]:
+        if memory.id in one.get("copies", ()):
+            return f"{one['id']} is a duplicate and was returned instead"
+        if memory.id in one.get("insights", ()):
+            return f"its source {one['id']} was returned instead; {remedies.insight}"
+    return (
+        "no channel found it: it shares too few words with the query and is not similar to it; "
+        "ask in words of its text"
+    )
