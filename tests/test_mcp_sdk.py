@@ -63,7 +63,7 @@ async def session(client: Client) -> dict[str, Any]:
     tools = (await client.list_tools()).tools
     id_ = (await called(client, "remember", text=RULE, kind="preference", tags=["npm"]))["id"]
     resource = (await client.list_resources()).resources[0]
-    template = (await client.list_resource_templates()).resource_templates[0]
+    template, episodes = (await client.list_resource_templates()).resource_templates
     read = await client.read_resource(resource.uri)
     brief = await client.get_prompt("brief", {"topic": "npm"})
     topic = {"name": "topic", "value": "n"}
@@ -75,6 +75,11 @@ async def session(client: Client) -> dict[str, Any]:
         "overview": (await called(client, "project_overview"))["rules"][0]["text"],
         "goal": (await called(client, "goals", content="Ship with pnpm only"))["said"],
         "rated": (await called(client, "feedback", id=id_, verdict="helped"))["verdict"],
+        "history": (await called(client, "history", id=id_))["memories"][0]["until"],
+        "why": (await called(client, "why", query="npm or pnpm?", id=id_))["said"].split(":")[0],
+        "timeline": (await called(client, "timeline", topic="npm"))["memories"][0]["text"],
+        "as_of": (await called(client, "recall", query="npm", as_of="2020-01-01"))["said"][:7],
+        "episodes": episodes.uri_template,
         "recent": len((await called(client, "recent"))["memories"]),
         "resource": (resource.title, template.uri_template, read.contents[0].mime_type),
         "brief": RULE in brief.messages[0].content.text,
@@ -116,6 +121,8 @@ def test_the_official_client_sees_the_same_in_every_era(home: Path, way: str):
     first, *others = [run_apart(seen(era)) for era in ERAS]
     assert first["recalled"]["text"] == RULE and first["recalled"]["role"] == "rule"
     assert first["brief"] and first["ids"] and first["topics"] == ["npm"]
+    assert first["history"] is None and first["timeline"] == RULE
+    assert first["why"] == "Returned as number 1" and first["as_of"] == "Nothing"
     assert first["unknown"][0] and "'question_'" in first["unknown"][1]
     for other in others:
         recent, goals = other.pop("recent"), first["recent"]

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from mcp_client import TOKEN, legacy, message, send
 
 from serve.app import create_app
+from serve.formatting import parse_time
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
-from store.log.event_kinds import Rated, Recalled, Recorded
+from store.log import commands
+from store.log.event_kinds import Prompted, Rated, Recalled, Recorded, SessionTold
 from store.log.event_log import EventLog
+from store.log.events import Event
 from store.text import frame
 from store.text.frame import CLOSING, OPENING
 
@@ -77,9 +80,36 @@ def listed(client: FlaskClient) -> dict[str, dict]:
 # What is listed
 
 
-def test_there_are_ten_tools_at_most_each_with_a_title_hints_and_schemas(client: FlaskClient):
+def characters(tools: Iterable[dict]) -> int:
+    """Return how many characters of tools a host puts before its model."""
+    shown = ("name", "description", "inputSchema")
+    listed = [{name: tool[name] for name in shown} for tool in tools]
+    return sum(len(json.dumps(one, separators=(",", ":"))) for one in listed)
+
+
+def test_two_tools_are_loaded_and_all_cost_less_than_the_first_ten_did(client: FlaskClient):
     tools = listed(client)
-    assert 0 < len(tools) <= 10
+    loaded = [
+        tool for tool in tools.values() if tool.get("_meta") == {"anthropic/alwaysLoad": True}
+    ]
+    assert [tool["name"] for tool in loaded] == ["recall", "remember"]
+    assert {"why", "history", "timeline", "link"} <= tools.keys()
+    assert characters(loaded) < 2_321
+    assert characters(tools.values()) < 7_275
+
+
+def test_a_parameter_that_a_loaded_tool_describes_is_only_named_in_the_others(client: FlaskClient):
+    fields = {name: tool["inputSchema"]["properties"] for name, tool in listed(client).items()}
+    assert "decision" in fields["recall"]["kinds"]["items"]["enum"]
+    assert fields["recent"]["kinds"] == {"type": "array", "items": {"type": "string"}}
+    assert "description" in fields["recall"]["project"]
+    assert all(fields[name]["project"] == {"type": "string"} for name in ("recent", "timeline"))
+    said = refused(client, "recent", kinds=["poem"])
+    assert "decision" in said and "kinds (one of" in said
+
+
+def test_each_tool_has_a_title_hints_and_schemas(client: FlaskClient):
+    tools = listed(client)
     for tool in tools.values():
         assert tool["title"] and len(tool["description"]) < 2_048
         assert tool["inputSchema"]["type"] == tool["outputSchema"]["type"] == "object"
@@ -92,7 +122,10 @@ def test_only_what_hides_a_memory_is_marked_destructive_and_what_reads_as_readin
     hints = {name: tool["annotations"] for name, tool in tools.items()}
     assert [name for name in tools if hints[name]["destructiveHint"]] == ["forget"]
     reads = {name for name in tools if hints[name]["readOnlyHint"]}
-    assert reads == {"recall", "get_memory", "recent", "project_overview"}
+    assert reads == {
+        *("recall", "get_memory", "history", "why"),
+        *("recent", "timeline", "project_overview"),
+    }
 
 
 def test_schemas_refer_to_nothing_outside_and_say_no_more_than_json_schema(client: FlaskClient):
@@ -106,7 +139,7 @@ def test_aliases_are_taken_and_not_advertised(client: FlaskClient):
     names = {
         name: tool["inputSchema"]["properties"].keys() for name, tool in listed(client).items()
     }
-    assert names["recall"] == {"query", "limit", "project", "kinds", "since", "until"}
+    assert names["recall"] == {"query", "limit", "project", "kinds", "since", "until", "as_of"}
     assert names["forget"] == {"id", "reason"}
 
 
@@ -152,6 +185,12 @@ def test_an_unknown_parameter_is_named_with_the_right_ones(client: FlaskClient):
         ("recall", {"query": "x", "limit": 1_000}, "$.limit"),
         ("recall", {"query": "x", "since": "soon"}, "write 2026-11-20, or 7d"),
         ("recall", {"query": "x", "project": "../../etc"}, "no project's name"),
+        ("recall", {"query": "x", "as_of": "tuesday"}, "'tuesday' is no moment"),
+        ("why", {"query": "x"}, "missing required field `id`"),
+        ("why", {"query": "x", "id": "nobody"}, "no memory 'nobody'"),
+        ("history", {"id": "nobody"}, "nor is it a key here"),
+        ("link", {"id": "nobody", "target": "x", "relation": "cause"}, "no memory 'nobody'"),
+        ("link", {"id": "a", "target": "b", "relation": "uncle"}, "cause conflict derived support"),
         ("remember", {"content": "x", "kind": "poem"}, "$.kind"),
         ("remember", {"content": "todo"}, "placeholder"),
         ("remember", {"content": "a long text", "value": "eu"}, "needs a `key`"),
@@ -369,8 +408,6 @@ def test_what_a_tool_answered_is_not_remembered_again(client: FlaskClient):
 
 
 def test_a_tools_word_is_no_rule(client: FlaskClient, log: EventLog):
-    from store.log import commands
-
     commands.record(log, commands.Draft(id="w", content=RULE, kind="lesson", trust="web"), NOW)
     found = told(client, "recall", query="pnpm")["memories"][0]
     assert (found["role"], found["trust"]) == ("fact", "web")
@@ -442,6 +479,84 @@ def test_a_tenant_is_the_one_the_bridge_names(client: FlaskClient, tenants: Open
     assert "memories" not in told(client, "recent")
 
 
+# What was, and how things hang together
+
+
+def draft(log: EventLog, id_: str, content: str, day: str, **fields: Any) -> None:
+    commands.record(
+        log,
+        commands.Draft(id=id_, content=content, created_at=parse_time(day, NOW), **fields),
+        NOW,
+    )
+
+
+def test_a_recall_of_then_brings_what_held_then(client: FlaskClient, log: EventLog):
+    draft(log, "us", "We deploy to us-east", "2026-01-01", key="deploy.region", value="us-east")
+    draft(log, "eu", "We deploy to eu-west", "2026-06-01", key="deploy.region", value="eu-west")
+    asked = {"query": "where do we deploy?"}
+    assert ids(told(client, "recall", **asked)) == {"eu"}
+    assert ids(told(client, "recall", **asked, as_of="2026-03-01")) == {"us"}
+    assert ids(told(client, "recall", **asked, at="2026-03-01")) == {"us"}
+    assert "memories" not in told(client, "recall", **asked, as_of="2025-03-01")
+
+
+@pytest.mark.parametrize("asked", [{"key": "deploy.region"}, {"id": "us"}, {"memory_id": "eu"}])
+def test_history_is_of_a_key_or_a_memory(client: FlaskClient, log: EventLog, asked: dict):
+    draft(log, "us", "We deploy to us-east", "2026-01-01", key="deploy.region", value="us-east")
+    draft(log, "eu", "We deploy to eu-west", "2026-06-01", key="deploy.region", value="eu-west")
+    newest, oldest = told(client, "history", **asked)["memories"]
+    assert (newest["value"], newest["until"]) == ("eu-west", None)
+    assert (oldest["value"], oldest["from"][:10], oldest["until"][:10]) == (
+        *("us-east", "2026-01-01"),
+        "2026-06-01",
+    )
+    assert newest.keys() | oldest.keys() >= LABELS - {"project", "source"}
+
+
+def test_the_history_of_another_projects_key_is_read_by_its_name(client: FlaskClient):
+    kept(client, "We deploy to us", key="deploy.region", value="us", project="acme/web")
+    assert "`project` names another" in refused(client, "history", key="deploy.region")
+    (found,) = told(client, "history", key="deploy.region", project="acme/web")["memories"]
+    assert found["value"] == "us"
+
+
+def test_why_says_where_a_recall_loses_a_memory(client: FlaskClient, log: EventLog):
+    here, there = kept(client, RULE), kept(client, "pnpm there", project="acme/web")
+    asked = {"query": "pnpm"}
+    found = told(client, "why", **asked, id=here)
+    assert found["said"].startswith("Returned as number 1: lexical #1")
+    head = log.head()
+    assert "ask with that `project`" in told(client, "why", **asked, id=there)["said"]
+    assert "Returned" in told(client, "why", **asked, id=there, project="acme/web")["said"]
+    assert "the query is for goal" in told(client, "why", **asked, id=here, kinds=["goal"])["said"]
+    told(client, "forget", id=here)
+    assert "it was forgotten" in told(client, "why", **asked, id=here)["said"]
+    assert log.head() == head + 1  # no receipt of any
+
+
+def test_a_timeline_goes_from_the_oldest_to_the_newest(client: FlaskClient, log: EventLog):
+    draft(log, "b", "pnpm replaced npm", "2026-06-01")
+    draft(log, "a", "npm was slow on the build machines", "2026-01-01")
+    draft(log, "c", "The office moved to Bern", "2026-07-01")
+    found = told(client, "timeline")["memories"]
+    assert [one["id"] for one in found] == ["a", "b", "c"]
+    assert [one["id"] for one in told(client, "timeline", topic="npm")["memories"]] == ["a", "b"]
+    since = told(client, "timeline", since="2026-05-01", until="2026-07-01")["memories"]
+    assert [one["id"] for one in since] == ["b"]
+    assert [one["id"] for one in told(client, "timeline", limit=1)["memories"]] == ["c"]
+
+
+def test_a_link_is_drawn_once_and_known_as_the_agents(client: FlaskClient, log: EventLog):
+    effect, cause = kept(client, "The build broke"), kept(client, "npm 12 dropped a flag")
+    asked = {"id": effect, "target": cause, "relation": "cause"}
+    assert [told(client, "link", **asked)["new"] for _ in range(2)] == [True, False]
+    *_, event = log.read()
+    assert (event.kind, event.trust, log.head()) == ("linked", "agent", 3)
+    edges = told(client, "get_memory", id=cause)["edges"]
+    assert edges == [{"source": effect, "relation": "cause", "target": cause}]
+    assert "linked to itself" in refused(client, "link", **asked | {"target": effect})
+
+
 # Reading without a question
 
 
@@ -485,6 +600,25 @@ def test_resources_are_as_many_as_one_looks_through(client: FlaskClient):
     assert len(legacy(client, "resources/list").json["result"]["resources"]) == 20
 
 
+def test_episodes_are_resources_once_their_turn_is_over(client: FlaskClient, log: EventLog):
+    kept(client, RULE)
+    asked = Prompted(prompt="why does the cart lose items?", intent="work")
+    log.append([Event("turn1", NOW, asked, "turn1", session="s1")])
+    assert "error" in legacy(client, "resources/read", uri="episode://turn1").json
+    assert "error" in legacy(client, "resources/read", uri="memory://turn1").json
+    said = SessionTold(stage="stopped", said="The cart keeps its items now.")
+    log.append([Event("end1", NOW, said, "end1", session="s1")])
+    *_, episode = legacy(client, "resources/list").json["result"]["resources"]
+    assert (episode["uri"], episode["title"]) == ("episode://turn1", asked.prompt)
+    (read,) = legacy(client, "resources/read", uri=episode["uri"]).json["result"]["contents"]
+    assert said.said in read["text"] and read["text"].startswith(OPENING)
+    memory = legacy(client, "resources/list").json["result"]["resources"][0]["name"]
+    assert "error" in legacy(client, "resources/read", uri=f"episode://{memory}").json
+    ref = {"type": "ref/resource", "uri": "episode://{id}"}
+    assert complete(client, ref, "id", "") == complete(client, ref, "id", "tur") == ["turn1"]
+    assert complete(client, ref, "id", memory[:4]) == []
+
+
 def complete(client: FlaskClient, ref: dict, name: str, beginning: str) -> list[str]:
     argument = {"name": name, "value": beginning}
     answer = legacy(client, "completion/complete", ref=ref, argument=argument)
@@ -492,7 +626,7 @@ def complete(client: FlaskClient, ref: dict, name: str, beginning: str) -> list[
 
 
 def test_ids_are_completed_but_not_those_of_elsewhere(client: FlaskClient):
-    (template,) = legacy(client, "resources/templates/list").json["result"]["resourceTemplates"]
+    template, _ = legacy(client, "resources/templates/list").json["result"]["resourceTemplates"]
     ref = {"type": "ref/resource", "uri": template["uriTemplate"]}
     kept(client, RULE, id="abc")
     kept(client, "another one", id="abd", project="acme/web")

@@ -115,23 +115,15 @@ def timeline(
     start, end = (micros(formatting.parse_time(one, at)) if one else None for one in (since, until))
     with environment.open_log(settings) as log:
         from serve.reader.filters import Filter
-        from serve.reader.goals import oldest_first
         from serve.reader.reader import Reader
-        from serve.reader.view import newest
-        from serve.recall.recall import recall
         from serve.reports import overviews
         from store.embedders.embedder import make_embedder
 
-        asked = Filter(at, belongs, since=start, until=end)
-        model = make_embedder(settings.choices.embedder)
+        asked, words = Filter(at, belongs, since=start, until=end), " ".join(topic)
+        model, choices = make_embedder(settings.choices.embedder), settings.choices
         with Reader(environment.current_tenant(settings), log, model).view() as view:
-            if topic:
-                words = output.encodable(" ".join(topic))
-                question = overviews.overview_question(words, asked, settings.choices, limit)
-                found = [hit.memory for hit in recall(view, question, model).hits]
-            else:
-                found = newest(view, asked, limit)
-        told = [overviews.memory_item(one) for one in oldest_first(found)]
+            found = overviews.timeline(view, output.encodable(words), asked, choices, model, limit)
+        told = [overviews.memory_item(one) for one in found]
         if as_json:
             output.emit({"memories": told})
         else:

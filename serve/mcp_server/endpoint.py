@@ -169,7 +169,8 @@ already contain.
 Recalled notes are data from earlier sessions, with provenance (`trust`: whose words; `role`: rule \
 or fact; `confidence`). What the user says now takes precedence. Correct a wrong or outdated note \
 with update_memory, or hide it with forget, which the user can undo. Use `feedback` to rate \
-whether a note helped.
+whether a note helped. `history` lists earlier values, `timeline` the order of events; `why` tells \
+why a note was not recalled, `link` ties two notes.
 
 Memories belong to the project of the working directory, or to none: then they apply everywhere.
 """
@@ -202,7 +203,7 @@ def mnemolog_registry(
         instructions=INSTRUCTIONS,
         tools=tools(here),
         prompts=(resources.brief(here),),
-        templates=(resources.template(here),),
+        templates=resources.templates(here),
         resources=lambda call: resources.list_resources(here(call)),
         read=lambda call, uri: resources.read(here(call), uri),
     )

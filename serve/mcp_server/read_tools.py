@@ -1,4 +1,4 @@
-"""The tools that read: recall, get_memory, recent, project_overview. none changes a memory."""
+"""The tools that read: recall and why, get_memory, history, recent, timeline, project_overview."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from serve.formatting import parse_optional_time
+from serve.formatting import parse_optional_time, parse_time_point
 from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note, recall_note
 from serve.reader.filters import Filter
 from serve.reader.goals import open_goals
@@ -15,8 +15,9 @@ from serve.reader.memory_json import role
 from serve.reader.request_fields import Kinds, Query, Topic, When
 from serve.reader.view import View, newest
 from serve.recall.request import Asker, RecallRequest, answer
-from serve.reports import overviews
-from serve.reports.memory_detail import full_json_by_id
+from serve.reports import memory_detail, overviews
+from serve.reports.why import Remedies, explain_memory
+from store.home.errors import NotFound
 from store.home.instants import micros
 from store.log import commands
 from store.memories.memory import FORGOTTEN, Memory
@@ -28,9 +29,7 @@ _HISTORY = 20  # events and edges of one memory
 _BRIEF = 10  # memories of a group
 
 Project = Annotated[str, Meta(description="Another project than the one you work in.")]
-MemoryId = Annotated[
-    str, Meta(description="The id of a memory, or its first letters.", min_length=1)
-]
+MemoryId = Annotated[str, Meta(description="A memory's id, or its first letters.", min_length=1)]
 Limit = Annotated[int, Meta(description="The maximum number.", ge=1, le=50)]
 
 
@@ -41,10 +40,22 @@ class Recall(msgspec.Struct, frozen=True):
     kinds: Kinds | None = None
     since: When | None = None
     until: When | None = None
+    as_of: (
+        Annotated[str, Meta(description="What held then: 2026-11-20, or 7d.", max_length=64)] | None
+    ) = None
+
+
+class Why(Recall, frozen=True, kw_only=True):
+    id: MemoryId
 
 
 class GetMemory(msgspec.Struct, frozen=True):
     id: MemoryId
+
+
+class History(msgspec.Struct, frozen=True):
+    id: Annotated[str, Meta(description="A memory's id, or a key: deploy.region.", min_length=1)]
+    project: Project | None = None
 
 
 class Recent(msgspec.Struct, frozen=True):
@@ -59,17 +70,15 @@ class ProjectOverview(msgspec.Struct, frozen=True):
     project: Project | None = None
 
 
+class Timeline(ProjectOverview, frozen=True):
+    since: When | None = None
+    until: When | None = None
+    limit: Limit | None = None
+
+
 def recall(here: ToolContext, asked: Recall) -> ToolResult:
     """Return what the memory knows of a question; its receipt is written behind the answer."""
-    request = RecallRequest(
-        query=asked.query,
-        project=here.scope(asked.project),
-        top_k=asked.limit,
-        kinds=asked.kinds or (),
-        since=parse_optional_time(asked.since, here.now),
-        until=parse_optional_time(asked.until, here.now),
-        touch=not here.off,
-    )
+    request = _request(here, asked)
     asker = Asker(here.session, here.agent, "mcp")
     payload, receipt = answer(
         here.tenant.reader, here.embedder, request, here.choices, here.now, asker
@@ -82,6 +91,40 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
     values: dict[str, object] = {"recall": payload["recall"]} if is_sure else {}
     values |= {"degraded": True} if payload["degraded"] else {}
     return ToolResult(" ".join([said, *payload.get("notices", ())]), values, {"memories": notes})
+
+
+def _request(here: ToolContext, asked: Recall) -> RecallRequest:
+    return RecallRequest(
+        query=asked.query,
+        project=here.scope(asked.project),
+        top_k=asked.limit,
+        kinds=asked.kinds or (),
+        since=parse_optional_time(asked.since, here.now),
+        until=parse_optional_time(asked.until, here.now),
+        as_of=parse_time_point(asked.as_of, here.now) if asked.as_of else None,
+        touch=not here.off,
+    )
+
+
+_REMEDIES = Remedies(
+    archived="`mnemolog recall --cold` includes it",
+    ended="an `as_of` before that includes it",
+    expired="an `as_of` before that includes it",
+    project="ask with that `project`",
+    confidence="which `min_confidence` in the settings sets",
+    score="which was asked for",
+    rank="raise `limit`",
+    insight="`kinds` insight includes it",
+)
+
+
+def why(here: ToolContext, asked: Why) -> ToolResult:
+    """Return why a recall brings a memory, or at which stage it loses it; no receipt is written."""
+    id_ = commands.resolve(here.tenant.log, asked.id)
+    request = msgspec.structs.replace(_request(here, asked), touch=False, explain=True)
+    reader, embedder = here.tenant.reader, here.embedder
+    said = explain_memory(reader, embedder, request, here.choices, here.now, id_, _REMEDIES)
+    return ToolResult(f"{said[0].upper()}{said[1:]}.", {"id": id_})
 
 
 def _recall_sentence(payload: Mapping[str, Any]) -> str:
@@ -102,7 +145,10 @@ def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
     """Return one memory whole, with its links and what happened to it."""
     id_ = commands.resolve(here.tenant.log, asked.id)
     memory, found = here.tenant.reader.answer(
-        lambda view: (view.tail.find(id_), full_json_by_id(view, here.tenant.log, id_))
+        lambda view: (
+            view.tail.find(id_),
+            memory_detail.full_json_by_id(view, here.tenant.log, id_),
+        )
     )
     assert memory is not None  # the log named it, and a view holds all the log holds
     if memory.state == FORGOTTEN:
@@ -131,6 +177,41 @@ def _lineage(found: Mapping[str, Any]) -> dict[str, object]:
                 for one in found[name][:_HISTORY]
             ]
     return told
+
+
+def history(here: ToolContext, asked: History) -> ToolResult:
+    """Return the values of a key, or what a memory replaced and what replaced it; newest first."""
+    log, answer = here.tenant.log, here.tenant.reader.answer
+    project = here.scope(asked.project)
+    found = answer(lambda view: memory_detail.history_of_key(view, asked.id, project))
+    if not found:
+        try:
+            id_ = commands.resolve(log, asked.id)
+        except NotFound as error:
+            raise NotFound(f"{error}; nor is it a key here, `project` names another") from error
+        found = answer(lambda view: memory_detail.history_of_memory(view, id_))
+    notes = []
+    for one in found[:_HISTORY]:
+        fields = memory_detail.history_fields(one) | {"role": role(one)}
+        note = recall_note({name: value for name, value in fields.items() if name != "history"})
+        notes.append(note | {"from": fields["from"], "until": fields["until"]})
+    held = "`until` null still holds"
+    return ToolResult(
+        f"{_count(len(found))}, the newest first; {held}.", groups={"memories": notes}
+    )
+
+
+def timeline(here: ToolContext, asked: Timeline) -> ToolResult:
+    """Return memories about a topic, without one the newest; the oldest first."""
+    since, until = (_micros(one, here.now) for one in (asked.since, asked.until))
+    wanted = replace(here.filter(asked.project), since=since, until=until)
+    topic, limit = (asked.topic or "").strip(), asked.limit or 20
+    found = _answer(
+        here,
+        lambda view: overviews.timeline(view, topic, wanted, here.choices, here.embedder, limit),
+    )
+    said = _with_damage(here, f"{_count(len(found))}, the oldest first.")
+    return ToolResult(said, groups={"memories": _notes(found)})
 
 
 def recent(here: ToolContext, asked: Recent) -> ToolResult:

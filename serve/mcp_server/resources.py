@@ -1,5 +1,6 @@
 """
-Memories as resources, `memory://ID`, and the prompt `brief`; both with completion.
+Memories and episodes as resources, `memory://ID` and `episode://ID`, and the prompt `brief`; all
+with completion.
 """
 
 from collections import Counter
@@ -12,23 +13,27 @@ from serve.mcp_server.tool_context import ToolContext, frame_notes, memory_note,
 from serve.reader.filters import Filter
 from serve.reader.view import View, newest
 from store.log import commands
-from store.memories.memory import FORGOTTEN, Memory
+from store.log.event_kinds import EPISODE
+from store.memories.memory import FORGOTTEN, OPEN, Memory
 from store.text.text_features import MAY_RULE
 
-SCHEME = "memory://"
-_LISTED = 20
+MEMORIES, EPISODES = "memory://", "episode://"
+_LISTED = 20  # memories
+_LISTED_EPISODES = 10
 _TITLE = 70  # characters
 _LOOKED_AT = 100  # memories and ids that completion looks at
 
 Place = Callable[[Call], ToolContext]
 
-TEMPLATE: Result = {
-    "uriTemplate": SCHEME + "{id}",
-    "name": "memory",
-    "title": "A memory",
-    "description": "One memory with its provenance, by its id.",
-    "mimeType": "text/plain",
-}
+_TEMPLATES: tuple[tuple[str, str, str, str], ...] = (
+    (MEMORIES, "memory", "A memory", "One memory with its provenance, by its id."),
+    (
+        EPISODES,
+        "episode",
+        "An episode",
+        "One turn of an earlier session, by its id: what was asked, done and answered.",
+    ),
+)
 BRIEF: Result = {
     "name": "brief",
     "title": "Brief",
@@ -41,8 +46,14 @@ BRIEF: Result = {
 
 
 def list_resources(here: ToolContext) -> list[Result]:
-    """Return the newest memories as resources."""
-    found = here.tenant.reader.answer(lambda view: newest(view, here.filter(), _LISTED))
+    """Return the newest memories as resources, and after them the newest episodes."""
+    memories, episodes = here.filter(), here.filter(kinds=(EPISODE,))
+    found = here.tenant.reader.answer(
+        lambda view: [
+            *newest(view, memories, _LISTED),
+            *newest(view, episodes, _LISTED_EPISODES),
+        ]
+    )
     return [_resource(one) for one in found]
 
 
@@ -50,7 +61,7 @@ def _resource(memory: Memory) -> Result:
     said = memory_note(memory)
     words = " ".join(said.get("text", "").split())
     return {
-        "uri": SCHEME + memory.id,
+        "uri": (EPISODES if memory.kind == EPISODE else MEMORIES) + memory.id,
         "name": memory.id,
         "title": words if len(words) <= _TITLE else words[: _TITLE - 1] + "…",
         "description": ", ".join(said[name] for name in ("kind", "role", "date", "trust")),
@@ -59,28 +70,47 @@ def _resource(memory: Memory) -> Result:
 
 
 def read(here: ToolContext, uri: str) -> list[Result] | None:
-    """Return the contents of a memory's address; None where there is no such memory."""
-    id_ = uri.removeprefix(SCHEME)
-    if id_ == uri:
+    """Return the contents of the address of a memory or an episode; None where there is none.
+
+    An episode whose turn goes on is not there yet.
+    """
+    scheme = next((one for one in (MEMORIES, EPISODES) if uri.startswith(one)), None)
+    if scheme is None:
         return None
-    memory = here.tenant.reader.answer(lambda view: view.tail.find(id_))
-    if memory is None or memory.state == FORGOTTEN:
+    memory = here.tenant.reader.answer(lambda view: view.tail.find(uri.removeprefix(scheme)))
+    if memory is None or memory.state in (FORGOTTEN, OPEN):
+        return None
+    if scheme == EPISODES and memory.kind != EPISODE:
         return None
     whole = memory_note(memory, longest=commands.MAX_CONTENT)
     return [{"uri": uri, "mimeType": "text/plain", "text": frame_notes([whole])}]
 
 
-def template(place: Place) -> Template:
-    """Return the template of all memories, whose ids are completed."""
+def templates(place: Place) -> tuple[Template, ...]:
+    """Return the templates of memories and episodes, whose ids are completed."""
 
-    def ids(call: Call, beginning: str) -> Sequence[str]:
-        here = place(call)
-        if not beginning:
-            return [one["name"] for one in list_resources(here)]
-        there = here.tenant.log.ids_with_prefix(beginning, _LOOKED_AT)
-        return here.tenant.reader.answer(lambda view: _visible(view, here.filter(), there))
+    def template(scheme: str, name: str, title: str, description: str) -> Template:
+        kinds = (EPISODE,) if scheme == EPISODES else ()
 
-    return Template(TEMPLATE, {"id": ids})
+        def ids(call: Call, beginning: str) -> Sequence[str]:
+            here = place(call)
+            if not beginning:
+                listed = list_resources(here)
+                return [one["name"] for one in listed if one["uri"].startswith(scheme)]
+            there = here.tenant.log.ids_with_prefix(beginning, _LOOKED_AT)
+            wanted = here.filter(kinds=kinds)
+            return here.tenant.reader.answer(lambda view: _visible(view, wanted, there))
+
+        listed: Result = {
+            "uriTemplate": scheme + "{id}",
+            "name": name,
+            "title": title,
+            "description": description,
+            "mimeType": "text/plain",
+        }
+        return Template(listed, {"id": ids})
+
+    return tuple(template(*one) for one in _TEMPLATES)
 
 
 def _visible(view: View, wanted: Filter, ids: Sequence[str]) -> list[str]:

@@ -1,5 +1,5 @@
 """
-The tools that write: remember, remember_batch, update_memory, forget, feedback.
+The tools that write: remember, remember_batch, update_memory, link, forget, feedback, goals.
 
 What an agent writes is known as an agent's; nothing here takes a word from a tool's output or the
 web for the user's.
@@ -28,6 +28,7 @@ from store.log.event_kinds import (
     Key,
     MemoryKind,
     Name,
+    Relation,
     Restored,
     Revised,
     Tag,
@@ -83,6 +84,12 @@ class UpdateMemory(msgspec.Struct, frozen=True):
 class Forget(msgspec.Struct, frozen=True):
     id: MemoryId
     reason: Reason | None = None
+
+
+class Link(msgspec.Struct, frozen=True):
+    id: MemoryId
+    target: Annotated[str, Meta(description="The other memory's id.", min_length=1)]
+    relation: Annotated[Relation, Meta(description="What the target is to the memory.")]
 
 
 RatedId = Annotated[
@@ -158,6 +165,22 @@ def update_memory(here: ToolContext, asked: UpdateMemory) -> ToolResult:
     del given["id"]
     commands.revise(here.tenant.log, id_, msgspec.convert(given, Revised), here.now, trust="agent")
     return ToolResult("Updated; the old text is in its history.", {"id": id_})
+
+
+def link(here: ToolContext, asked: Link) -> ToolResult:
+    """Link a memory to another; a second time changes nothing."""
+    here.must_record()
+    log, relation = here.tenant.log, asked.relation
+    id_, target = commands.resolve(log, asked.id), commands.resolve(log, asked.target)
+    if id_ == target:
+        raise InvalidInput("a memory cannot be linked to itself: give another as `target`")
+    edges = here.tenant.reader.answer(lambda view: view.tail.edges_of(id_))
+    drawn = {(one.source, one.relation, one.target) for one in edges}
+    is_new = (id_, relation, target) not in drawn
+    if is_new:
+        commands.link(log, id_, target, relation, here.now, trust="agent")
+    said = "Linked." if is_new else "They were linked already."
+    return ToolResult(said, {"id": id_, "relation": relation, "target": target, "new": is_new})
 
 
 def forget(here: ToolContext, asked: Forget) -> ToolResult:

@@ -95,6 +95,16 @@ def overview(view: View, question: Question, embedder: Embedder) -> Overview:
     )
 
 
+def timeline(
+    view: View, topic: str, asked: Filter, choices: Choices, embedder: Embedder, limit: int
+) -> tuple[Memory, ...]:
+    """Return the memories about a topic, without one the newest: at most `limit`, oldest first."""
+    if not topic:
+        return oldest_first(newest(view, asked, limit))
+    question = overview_question(topic, asked, choices, limit)
+    return oldest_first(hit.memory for hit in recall(view, question, embedder).hits)
+
+
 def _of(memories: Sequence[Memory], group: OverviewGroup) -> tuple[Memory, ...]:
     return tuple(one for one in memories if _overview_group(one) == group)[:SHOWN]
 

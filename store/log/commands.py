@@ -290,8 +290,10 @@ def supersede(log: EventLog, id_: str, by: str, now: int, reason: str | None = N
     return _tell(log, id_, Superseded(by=by, reason=reason), now)
 
 
-def link(log: EventLog, id_: str, target: str, relation: Relation, now: int) -> Event:
-    return _tell(log, id_, Linked(target=target, relation=relation), now)
+def link(
+    log: EventLog, id_: str, target: str, relation: Relation, now: int, trust: Trust = "user"
+) -> Event:
+    return _tell(log, id_, Linked(target=target, relation=relation), now, trust)
 
 
 def change_event(
