@@ -6,13 +6,14 @@ SIZES ?= 1000,10000,100000
 PMB := .venv-pmb
 NODE := .node
 IMPORTERS := .importers
+ADAPTERS := .adapters
 PYTHON312 ?= python3.12
 HOSTS := .hosts
 CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers
+.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters
 
 setup: $(READY)
 
@@ -64,6 +65,21 @@ $(IMPORTERS)/.ready:
 	($(PYTHON312) -m venv $(IMPORTERS)/basic-memory && $(IMPORTERS)/basic-memory/bin/python -m pip install --quiet \
 		--disable-pip-version-check basic-memory==0.22.1 'fastmcp<3.4') || echo "basic-memory needs Python 3.12: it is left out"
 	touch $(IMPORTERS)/.ready
+
+# the client's adapters with the libraries they plug into, before a live server; LangGraph's tests of
+# its own stores come with its sources
+adapters: setup $(ADAPTERS)/.ready
+	PROGRAM_PYTHON=$(abspath $(BIN)/python) $(ADAPTERS)/bin/python -m pytest --rootdir . --config-file tests/adapters/pytest.ini \
+		--confcutdir tests/adapters tests/adapters
+
+$(ADAPTERS)/.ready: tests/adapters/requirements.txt
+	$(PYTHON) -m venv $(ADAPTERS)
+	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/adapters/requirements.txt
+	for name in langgraph-checkpoint==4.3.2 langgraph-checkpoint-sqlite==3.1.2; do \
+		$(ADAPTERS)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
+			--dest $(ADAPTERS)/langgraph $$name || exit 1; done
+	for file in $(ADAPTERS)/langgraph/*.tar.gz; do tar -xzf $$file -C $(ADAPTERS)/langgraph || exit 1; done
+	touch $(ADAPTERS)/.ready
 
 bench: setup
 	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"

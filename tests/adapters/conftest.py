@@ -1,0 +1,53 @@
+"""A live server for tests of adapters, in an environment of its own as they are in theirs."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from mnemolog import Client
+
+ROOT = Path(__file__).parents[2]
+PYTHON = os.environ.get("PROGRAM_PYTHON", str(ROOT / ".venv/bin/python"))
+NUMBERS = count(1)
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The home of a server that runs."""
+    home = tmp_path_factory.mktemp("adapters") / "home"
+    output = home.with_name("output.txt")
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [PYTHON, "-P", "-m", "serve", "serve", "--port", "0"],
+            cwd=ROOT,
+            env=os.environ | {"MNEMOLOG_HOME": str(home)},
+            stdout=file,
+            stderr=file,
+        )
+    until = time.monotonic() + 60
+    while "http://" not in output.read_text() and process.poll() is None:
+        assert time.monotonic() < until, output.read_text()
+        time.sleep(0.05)
+    assert process.poll() is None, output.read_text()
+    yield home
+    process.terminate()
+    process.wait(30)
+
+
+@pytest.fixture
+def tenant(home: Path) -> str:
+    """A tenant whose memory is empty."""
+    name = f"t{next(NUMBERS)}"
+    with Client(home=home) as owner:
+        owner.tenants.create(name)
+    return name
+
+
+@pytest.fixture
+def client(home: Path, tenant: str) -> Iterator[Client]:
+    with Client(home=home, tenant=tenant) as found:
+        yield found
