@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from agent import Agent
 from hosts_told import RECORDED, event_name, schema
+from test_app import TOKEN, post
 
 from serve.hosts import HOSTS
 from serve.hosts.event import Reply
+from serve.server.callers import hook_key
 from serve.server.open_tenants import OpenTenants
 from store.home import config, tenant
 from store.home.config import Choices, Settings
@@ -155,14 +157,37 @@ def test_an_unknown_way_to_enforce_is_refused(tmp_path: Path, line: str):
 def test_a_decision_is_told_only_to_a_host_that_takes_it_and_in_its_schema(
     host: str, decision: Any
 ):
-    takes = {"claude-code": ("ask", "deny"), "codex": ("deny",)}
+    takes = {"claude-code": ("ask", "deny"), "codex": ("deny",), "gemini": ("ask", "deny")}
     for payload in RECORDED[host]:
         event = HOSTS[host].read(payload)
-        if event is None or event.moment != "before_tool" or not event.is_heard:
+        if event is None or event.moment != "before_tool":
+            continue
+        if not (event.is_heard or event.decides):
             continue
         told = HOSTS[host].write(event, Reply("advice", decision=decision, reason="a rule"))
         schema(host, event_name(payload)).validate(told)
-        assert ("permissionDecision" in str(told)) == (decision in takes.get(host, ()))
+        assert ("a rule" in str(told)) == (decision in takes.get(host, ()))
+
+
+def test_gemini_takes_a_decision_before_a_tool_and_the_advice_with_its_result(start: Start):
+    agent = start("ask")
+    learn(agent)
+
+    def told(name: str, **fields: Any) -> dict[str, Any]:
+        use = {"tool_name": "run_shell_command", "tool_input": {"command": "npm install lodash"}}
+        payload = {"hook_event_name": name, "session_id": "s1", "cwd": str(agent.cwd), **use}
+        key = {"Authorization": f"Bearer {hook_key(TOKEN, 'gemini')}"}
+        answer: dict[str, Any] = post(
+            agent.client, "/v1/hooks/gemini", payload | fields, **key
+        ).json
+        return answer
+
+    before_tool = told("BeforeTool")
+    assert told("BeforeTool") == before_tool  # each time
+    assert before_tool.keys() == {"decision", "reason", "systemMessage"}
+    assert before_tool["decision"] == "ask" and RULE in before_tool["systemMessage"]
+    after = told("AfterTool", tool_response={"llmContent": "added 1 package"})
+    assert RULE in after["hookSpecificOutput"]["additionalContext"]
 
 
 def test_cursor_running_the_hooks_of_claude_code_is_only_advised(start: Start):

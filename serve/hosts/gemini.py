@@ -1,16 +1,22 @@
 """
 Gemini CLI: its hook events and their output, https://geminicli.com/docs/hooks/reference, timeouts
 in milliseconds; its servers, https://geminicli.com/docs/tools/mcp-server.
+
+Before a tool it takes a decision and no context. `ask` is not in its reference:
+https://github.com/google-gemini/gemini-cli/pull/21146. An older one runs the tool then.
 """
 
 import re
 from pathlib import Path
+from typing import Any, get_args
 
 from serve.hosts import claude_code
 from serve.hosts.event import (
+    Decision,
     HookEvent,
     Moment,
     Payload,
+    Reply,
     prompt_text,
     reply_text,
     required_text,
@@ -41,7 +47,7 @@ _MOMENTS: dict[str, Moment] = {
     "SessionEnd": "session_end",
 }
 _HEARD: frozenset[Moment] = frozenset({"session_start", "prompt", "after_tool"})
-_EVENTS = ("SessionStart", "BeforeAgent", "AfterTool", "AfterAgent", "SessionEnd")
+_EVENTS = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent", "SessionEnd")
 _EXIT = re.compile(r"^Exit Code: (\d{1,9})$", re.MULTILINE)
 _UNDONE = ("Command was ", "Command moved to background")
 _LONG = 1 << 20
@@ -66,7 +72,18 @@ def read(payload: Payload) -> HookEvent | None:
         said=reply_text(text(payload, "prompt_response", most=_LONG)),
         is_continued=payload.get("stop_hook_active") is True,
         is_heard=moment in _HEARD,
+        decides=frozenset(get_args(Decision)) if moment == "before_tool" else frozenset(),
     )
+
+
+def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
+    if event.moment != "before_tool":
+        return claude_code.write_reply(event, reply)
+    if reply.decision not in event.decides:
+        return {"systemMessage": reply.notice} if reply.notice else {}
+    told = {"decision": reply.decision, "reason": reply.reason}
+    # of `ask`, what the user reads in the dialog
+    return told | ({"systemMessage": reply.reason} if reply.decision == "ask" else {})
 
 
 def _tool(payload: Payload, moment: Moment) -> ToolUse:
@@ -107,7 +124,7 @@ def _folder(machine: Machine) -> Path:
 GEMINI = Host(
     "gemini",
     read,
-    claude_code.write_reply,
+    write,
     title="Gemini CLI",
     programs=("gemini",),
     folders=lambda machine: (_folder(machine),),
