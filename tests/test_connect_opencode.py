@@ -47,16 +47,45 @@ console.log(JSON.stringify({ asked, after, compacted }))
 """
 
 
+PLACED = """
+const { Mnemolog } = await import(process.argv[2])
+const hooks = await Mnemolog({ directory: "/srv/web" })
+const session = { sessionID: "s1" }
+const parts = [{ type: "text", text: "where do we deploy?" }]
+await hooks["chat.message"](session, { message: { id: "m1" }, parts })
+const call = { ...session, tool: "bash", callID: "c1" }
+const stored = [{ info: { ...session, id: "m1", role: "user" }, parts }]
+const request = async () => {
+  const messages = [...stored]
+  await hooks["experimental.chat.messages.transform"]({}, { messages })
+  return messages
+}
+const first = await request()
+await hooks["tool.execute.before"](call, { args: { command: "npm i" } })
+const state = { status: "completed", output: "added" }
+const used = [{ type: "tool", callID: "c1", state }]
+stored.push({ info: { ...session, id: "m2", role: "assistant" }, parts: used })
+const second = await request()
+stored.push({ info: { ...session, id: "m3", role: "user" }, parts: [] })
+const third = await request()
+stored.splice(0, 2)
+const shortened = [await request(), await request()]
+const asked = { system: [] }
+await hooks["experimental.chat.system.transform"](session, asked)
+console.log(JSON.stringify({ first, second, third, shortened, asked, parts, state }))
+"""
+
+
 @pytest.fixture
 def run(tmp_path: Path):
     """Run the plugin as OpenCode would; return what it put before the model, and what was heard."""
 
-    def with_client(client: str) -> tuple[dict, list[dict]]:
+    def with_client(client: str, host: str = HOST) -> tuple[dict, list[dict]]:
         (tmp_path / "anna").mkdir()
         made = install(tmp_path / "anna")
         (made.code / "client.py").write_text(client)
         (tmp_path / "plugin.mjs").write_text(opencode.plugin(replace(made, python=sys.executable)))
-        (tmp_path / "host.mjs").write_text(HOST)
+        (tmp_path / "host.mjs").write_text(host)
         command = ["node", str(tmp_path / "host.mjs"), str(tmp_path / "plugin.mjs")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         heard = made.code / "heard"
@@ -86,3 +115,20 @@ def test_a_client_that_fails_is_silence(run, client: str):
     told, _ = run(client)
     assert told["asked"] == {"system": ["theirs"]}
     assert told["after"] == told["compacted"] == {"system": []}
+
+
+def test_notes_stand_where_they_were_told_so_that_the_cache_of_a_request_stays_valid(run):
+    told, _ = run(CLIENT, PLACED)
+    first, second, third = told["first"], told["second"], told["third"]
+    assert [one["text"] for one in first[0]["parts"]] == ["where do we deploy?", "a note"]
+    assert second[0] == third[0] == first[0] and second[1] == third[1]
+    assert second[1]["parts"][0]["state"]["output"] == "added\n\na rule"
+    assert third[2]["parts"] == [] and told["asked"] == {"system": []}
+    # what OpenCode stores is as it was
+    assert len(told["parts"]) == 1 and told["state"]["output"] == "added"
+
+
+def test_a_note_whose_message_is_gone_stands_at_the_last_prompt(run):
+    told, _ = run(CLIENT, PLACED)
+    once, again = told["shortened"]
+    assert [one["text"] for one in once[0]["parts"]] == ["a note", "a rule"] and once == again
