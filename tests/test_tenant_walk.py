@@ -53,6 +53,7 @@ PLAIN: dict[str, Any] = {
     "trusts": ["agent"],
     "sessions": ["s1"],
     "state": None,
+    "steps": None,  # numbers of a plan that is there
     "sort": None,
     "category": None,
     "insight_type": None,

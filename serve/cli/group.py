@@ -178,13 +178,14 @@ class Commands(click.Group):
 
 def _name_option(given: Sequence[str], said: str) -> str:
     """Return what msgspec said with the option as it was typed instead of the field's path."""
-    found = re.fullmatch(r"(.*) - at `\$\.(\w+)[^`]*`", said, re.DOTALL)
-    option = f"--{found[2].removesuffix('s').replace('_', '-')}" if found else ""
-    if found is None or option not in given[:-1]:
+    fault, _, path = said.rpartition(" - at `$.")
+    name = re.match(r"\w+", path)
+    option = f"--{name[0].removesuffix('s').replace('_', '-')}" if name else ""
+    if option not in given[:-1]:
         return said
     value = given[given.index(option) + 1]
-    is_key = option == "--key" and "regex" in found[1]
-    return f"{option} {value!r}: {'write a dotted name like deploy.region' if is_key else found[1]}"
+    is_key = option == "--key" and "regex" in fault
+    return f"{option} {value!r}: {'write a dotted name like deploy.region' if is_key else fault}"
 
 
 def _fail(given: list[str], error: MnemologError) -> int:

@@ -272,8 +272,12 @@ def _step_lines(step: Changed) -> Iterator[str]:
 
 
 def _colour(line: str) -> str:
-    line = re.sub(r"\[-.*?-\]", lambda found: click.style(found[0], fg="red"), line)
-    return re.sub(r"\{\+.*?\+\}", lambda found: click.style(found[0], fg="green"), line)
+    said, colour = "", None
+    for part in re.split(r"(\[-|-\]|\{\+|\+\})", line):
+        colour = {"[-": "red", "{+": "green"}.get(part, colour)
+        said += click.style(part, fg=colour) if colour and part else part
+        colour = None if part in ("-]", "+}") else colour
+    return said
 
 
 def word_diff(before: Any, after: Any) -> str:

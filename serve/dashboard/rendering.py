@@ -38,7 +38,7 @@ def line(text: object, longest: int = 200) -> str:
     return cut if is_whole else cut[: longest - 1].rstrip() + "…"
 
 
-_WORDS = re.compile(r"[\w'’.-]*\w")
+_WORDS = re.compile(r"[.-]?\w+(?:['’.-]+\w+)*")
 _BEFORE = 60  # characters before the first word found, where a text is cut at its beginning
 _LEAST_PREFIX = 2  # letters of a word that is still being typed
 

@@ -437,7 +437,7 @@ def _fault(where: str, values: Mapping[str, Any], said: str) -> str:
     for key in place.split("."):
         value = value.get(key, value) if isinstance(value, Mapping) else value
     cure = re.sub(
-        r"^Expected `(\w+)[^`]*`(, got .*)?",
+        r"^Expected `(\w+)(?:[^\w`][^`]*)?`(, got .*)?",
         lambda found: f"use {_KINDS_OF_VALUE.get(found[1], found[1])}",
         said,
     )

@@ -23,7 +23,7 @@ LAST_SECOND = 253_402_300_799  # the year 9999; git takes any number
 # "2.3.0", "v2.3.0-rc.1", "2.3rc1", "release-2.3", "rel_1_4_2", "2026-05-01", "cli@2.3.0". What
 # stands before the number tells the packages of one repository apart.
 _TAG = re.compile(
-    r"(?P<prefix>|[^0-9](?:.*[^0-9._])?)[-_]?[vV]?(?P<version>[0-9]+(?:[-._][0-9]+)*)"
+    r"\A(?P<prefix>|[^0-9](?:.*[^0-9._])?)[-_]?[vV]?(?P<version>[0-9]+(?:[-._][0-9]+)*)"
     r"(?P<more>(?:[-._+]|(?=(?:a|b|c|rc|alpha|beta|dev|post)[0-9]))[A-Za-z][\w.+-]*)?"
 )
 _UNFINISHED = re.compile(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from store.home.errors import Conflict, InvalidInput, NotFound
+from store.home.errors import Conflict, NotFound
 from store.log import commands, log_queries
 from store.log.event_kinds import (
     Erased,
@@ -189,7 +189,7 @@ def reject(
 
 def _check_choice(found: Proposal, chosen: Collection[int] | None) -> None:
     if chosen is not None and found.sort != "plan":
-        raise InvalidInput(f"a {found.sort} is answered as a whole: leave the steps out")
+        raise Conflict(f"a {found.sort} is answered as a whole: leave the steps out")
 
 
 def undo(log: EventLog, id_: str, now: int) -> Proposal:

@@ -202,8 +202,8 @@ _PLACEHOLDER = re.compile(
 )
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$", re.ASCII)
 _CODE = re.compile(
-    r"[/~]|\.{1,2}/|[a-z]{2,12}://|arn:|\s?[+.,&|]\s|[A-Za-z_][\w.]*[(\[{]|[0-9]{4}-[0-9]{2}-[0-9]{2}"
+    r"\A(?:[/~]|\.{1,2}/|[a-z]{2,12}://|arn:|\s?[+.,&|]\s|[A-Za-z_][\w.]*[(\[{]|[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"|(?:sha|md|aes|hs|rs|es)-?[0-9]{1,3}|bcrypt|s?crypt|argon2|pbkdf2|base(?:32|64)"
-    r"|[a-z_]*(?:password|passwd|pwd|token|secret|key|hash)[a-z_]*[0-9]?$",
+    r"|[a-z_]*(?:password|passwd|pwd|token|secret|key|hash)[a-z_]*[0-9]?$)",
     re.ASCII | re.IGNORECASE,
 )

@@ -27,7 +27,7 @@ OURS = frozenset(
     dt fieldset footer form g h1 h2 h3 head header html i input ins kbd label legend li link main
     meta meter nav ol option output p path pre rect script section select span strong summary svg
     table tbody td text textarea th thead time title tr ul line polyline figure figcaption title
-    desc br""".split()
+    desc br mark""".split()
 )
 _QUARANTINED = ("tool", "web")
 LABELS = ("said by tool", "said by web")
