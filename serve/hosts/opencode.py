@@ -3,9 +3,9 @@ OpenCode: what the plugin that `connect` installs tells of OpenCode's own events
 
 The plugin (texts/opencode.js) tells them in Claude Code's form and adds what we say to the requests
 to the model, beside the prompt or the tool's result it is about, so everything before the end of a
-turn is heard. OpenCode runs plugins inside
-itself, so ours never throws, never waits longer than the client may take, and is silent where
-anything is wrong. https://opencode.ai/docs/plugins, https://opencode.ai/docs/mcp-servers
+turn is heard. OpenCode runs plugins inside itself, so ours never throws, never waits longer than
+the client may take, and is silent where anything is wrong. https://opencode.ai/docs/plugins,
+https://opencode.ai/docs/mcp-servers
 """
 
 import json
