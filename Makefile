@@ -66,8 +66,8 @@ $(IMPORTERS)/.ready:
 		--disable-pip-version-check basic-memory==0.22.1 'fastmcp<3.4') || echo "basic-memory needs Python 3.12: it is left out"
 	touch $(IMPORTERS)/.ready
 
-# the client's adapters with the libraries they plug into, before a live server; LangGraph's tests of
-# its own stores come with its sources
+# the client's adapters with the libraries they plug into, before a live server; what those
+# libraries test of their own stores and tools comes with their sources
 adapters: setup $(ADAPTERS)/.ready
 	PROGRAM_PYTHON=$(abspath $(BIN)/python) $(ADAPTERS)/bin/python -m pytest --rootdir . --config-file tests/adapters/pytest.ini \
 		--confcutdir tests/adapters tests/adapters
@@ -75,10 +75,10 @@ adapters: setup $(ADAPTERS)/.ready
 $(ADAPTERS)/.ready: tests/adapters/requirements.txt
 	$(PYTHON) -m venv $(ADAPTERS)
 	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/adapters/requirements.txt
-	for name in langgraph-checkpoint==4.3.2 langgraph-checkpoint-sqlite==3.1.2; do \
+	for name in anthropic langgraph-checkpoint langgraph-checkpoint-sqlite; do \
 		$(ADAPTERS)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
-			--dest $(ADAPTERS)/langgraph $$name || exit 1; done
-	for file in $(ADAPTERS)/langgraph/*.tar.gz; do tar -xzf $$file -C $(ADAPTERS)/langgraph || exit 1; done
+			--dest $(ADAPTERS)/sources $$(grep "^$$name==" tests/adapters/requirements.txt) || exit 1; done
+	for file in $(ADAPTERS)/sources/*.tar.gz; do tar -xzf $$file -C $(ADAPTERS)/sources || exit 1; done
 	touch $(ADAPTERS)/.ready
 
 bench: setup

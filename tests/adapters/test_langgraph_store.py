@@ -1,20 +1,17 @@
 """LangGraph's store over a live server: the tests of LangGraph's own stores, then ours."""
 
 import asyncio
-import importlib.util
 import inspect
-import sys
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 from langgraph.store.base import PutOp
 from mnemolog import Client
 from mnemolog.adapters.langgraph import MemoryStore
+from sources import load
 
-SOURCES = Path(__file__).parents[2] / ".adapters" / "langgraph"
 # what tells nothing about a store of another sort
 LEFT_OUT = {
     "test_vector_store_initialization": "its own index",
@@ -34,28 +31,10 @@ LEFT_OUT = {
 }
 
 
-def _module(package: str) -> ModuleType:
-    """Return a file of tests of LangGraph's; what it imports lies beside it, in `tests`."""
-    [path] = SOURCES.glob(f"{package}-[0-9]*/tests/test_store.py")
-    ours = {name: sys.modules.pop(name) for name in [*sys.modules] if name.split(".")[0] == "tests"}
-    sys.path.insert(0, str(path.parents[1]))
-    try:
-        spec = importlib.util.spec_from_file_location(f"theirs_{package}", path)
-        assert spec and spec.loader
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(path.parents[1]))
-        for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
-            del sys.modules[name]
-        sys.modules.update(ours)
-
-
 def _theirs() -> list[object]:
     found = []
     for package in ("langgraph_checkpoint", "langgraph_checkpoint_sqlite"):
-        module = _module(package)
+        module = load(package, "tests/test_store.py")
         for name, test in inspect.getmembers(module, inspect.isfunction):
             takes = set(inspect.signature(test).parameters)
             if name.startswith("test_") and takes <= {"store", "fake_embeddings"}:
