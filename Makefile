@@ -75,7 +75,7 @@ adapters: setup $(ADAPTERS)/.ready
 $(ADAPTERS)/.ready: tests/adapters/requirements.txt
 	$(PYTHON) -m venv $(ADAPTERS)
 	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/adapters/requirements.txt
-	for name in anthropic langgraph-checkpoint langgraph-checkpoint-sqlite; do \
+	for name in anthropic langgraph-checkpoint langgraph-checkpoint-sqlite openai-agents; do \
 		$(ADAPTERS)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
 			--dest $(ADAPTERS)/sources $$(grep "^$$name==" tests/adapters/requirements.txt) || exit 1; done
 	for file in $(ADAPTERS)/sources/*.tar.gz; do tar -xzf $$file -C $(ADAPTERS)/sources || exit 1; done

@@ -13,6 +13,7 @@ from mnemolog import Client
 ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("PROGRAM_PYTHON", str(ROOT / ".venv/bin/python"))
 NUMBERS = count(1)
+os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # nothing is sent anywhere
 
 
 @pytest.fixture(scope="session")

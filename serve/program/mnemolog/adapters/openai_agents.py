@@ -1,0 +1,101 @@
+"""
+MemorySession: a conversation of the OpenAI Agents SDK, kept in a memory.
+
+Each item of the conversation is a memory of kind `raw_turn` in the session of that name: it stands
+there whole, and its words are recalled like any other turn.
+"""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from agents.memory import SessionSettings
+from agents.memory.session import SessionABC
+
+from mnemolog import AsyncClient, Draft, wire
+
+_TAG = "openai-agents"
+_LONGEST_TEXT = 60_000  # characters; the item itself is whole in the metadata
+_BATCH = 500
+
+
+class MemorySession(SessionABC):
+    """A session for `Runner.run(agent, "...", session=MemorySession("chat-7", AsyncClient()))`.
+
+    An item may have 32 KB of JSON, or `mnemolog.Invalid` is raised; secrets in it are redacted
+    before they are written. What is popped or cleared is forgotten.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        client: AsyncClient,
+        *,
+        project: str | None = None,
+        trust: wire.Trust = "agent",
+        session_settings: SessionSettings | None = None,
+    ) -> None:
+        """`trust` is of what the model and its tools said; what the user said is the user's."""
+        self.session_id = session_id
+        self.session_settings = session_settings or SessionSettings()
+        self._client, self._project, self._trust = client, project, trust
+
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """Return the latest items, as many as `limit`, oldest first; None: the settings' limit."""
+        if limit is None and self.session_settings is not None:
+            limit = self.session_settings.limit
+        found: list[Any] = []
+        if limit is None or limit > 0:
+            async for one in self._newest_first():
+                found.append(one.metadata[_TAG])
+                if len(found) == limit:
+                    break
+        return found[::-1]
+
+    async def add_items(self, items: list[Any]) -> None:
+        """Add items to the end, on disk when this returns; those of one call together."""
+        for start in range(0, len(items), _BATCH):
+            drafts = [self._draft(dict(one)) for one in items[start : start + _BATCH]]
+            await self._client.record_batch(drafts)
+
+    async def pop_item(self) -> Any | None:
+        """Take off the latest item and return it; None where there is none."""
+        async for one in self._newest_first():
+            await self._client.memories.forget(one.id)
+            return one.metadata[_TAG]
+        return None
+
+    async def clear_session(self) -> None:
+        """Forget all items."""
+        for one in [one async for one in self._newest_first()]:
+            await self._client.memories.forget(one.id)
+
+    async def _newest_first(self) -> AsyncIterator[wire.ListedMemory]:
+        filters: wire.Filters = {"session": [self.session_id], "tag": [_TAG]}
+        filters["project"] = self._project or ""
+        async for one in self._client.memories.list(**filters):
+            if one.project == self._project:
+                yield one
+
+    def _draft(self, item: dict[str, Any]) -> Draft:
+        draft: Draft = {
+            "content": _text(item)[:_LONGEST_TEXT],
+            "kind": "raw_turn",
+            "session": self.session_id,
+            "tags": [_TAG],
+            "trust": "user" if item.get("role") == "user" else self._trust,
+            "metadata": {_TAG: item},
+        }
+        if self._project is not None:
+            draft["project"] = self._project
+        return draft
+
+
+def _text(item: dict[str, Any]) -> str:
+    """Return an item's words: what was said and by whom, or the item as JSON."""
+    said = item.get("content")
+    if isinstance(said, list):
+        said = "\n".join(part["text"] for part in said if isinstance(part.get("text"), str))
+    if isinstance(said, str) and said.strip():
+        return f"{item.get('role', 'agent')}: {said}"
+    return json.dumps(item, ensure_ascii=False, default=str)
