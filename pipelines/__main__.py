@@ -68,6 +68,16 @@ def build(name: str | None, as_json: bool, full: bool, quick: bool, wait_s: floa
             "the next build asks again",
             err=True,
         )
+    if url := settings.choices.qdrant.url:
+        from store.maintenance import vector_copy
+
+        found = tenant.find_tenant(settings.home, name)
+        if not vector_copy.is_in_step(found, settings.choices.qdrant):
+            click.echo(
+                f"the copy of the vectors in Qdrant at {url} is behind: it did not take them; "
+                "the next build tries again",
+                err=True,
+            )
     if as_json:
         click.echo(_json(manifest, seconds))
 

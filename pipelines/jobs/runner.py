@@ -9,7 +9,7 @@ and, if asked, applies it.
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,12 +25,13 @@ from serve.evaluation import canaries
 from store.derived import catalog
 from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
-from store.home.errors import BuildBusy, SnapshotError
+from store.home.errors import BuildBusy, SnapshotError, VectorStoreError
 from store.home.files import make_folder
 from store.home.tenant import Tenant, find_tenant
 from store.log.event_kinds import Called, Planned
 from store.log.event_log import EventLog
 from store.maintenance import build as builds
+from store.maintenance import vector_copy
 from store.maintenance.build import Build, Progress
 from store.plans import plans
 from store.plans.plans import Plan
@@ -227,7 +228,7 @@ def build(
     """
     tenant = find_tenant(settings.home, tenant_name)
     with EventLog(tenant.log) as log:
-        return builds.rebuild(
+        made = builds.rebuild(
             tenant,
             log,
             make_embedder(settings.choices.embedder, settings.home),
@@ -239,6 +240,11 @@ def build(
             thorough=False,
             keep_days=settings.choices.episodes_days,
         )
+    if settings.choices.qdrant.url:
+        report("vectors_in_qdrant")
+        with suppress(VectorStoreError, BuildBusy), builds.lock(tenant, wait_s=wait_s):
+            vector_copy.sync(tenant, settings.choices.qdrant)  # where it is down, the next build's
+    return made
 
 
 def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:

@@ -35,9 +35,9 @@ from serve.evaluation.canaries import Outcome, Point
 from serve.evaluation.selftest import Quality
 from store.home import config
 from store.home.config import Choices
-from store.home.errors import BuildRefused, SnapshotError
+from store.home.errors import BuildRefused, SnapshotError, VectorStoreError
 from store.log import log_queries
-from store.maintenance import build
+from store.maintenance import build, vector_copy
 from store.maintenance import vector_table as table
 from store.maintenance.audits import AUDITS
 from store.snapshots import manifest as manifests
@@ -55,14 +55,19 @@ class BuildConfig(dg.Config):
     full: bool = Field(False, description="Build from the log alone; reuse nothing.")
 
 
-def build_assets(projections: Sequence[Projection]) -> list[dg.AssetsDefinition]:
-    """Return the log, the projections in build order, the canaries, the manifest, its table."""
+def build_assets(
+    projections: Sequence[Projection], *, with_qdrant: bool = False
+) -> list[dg.AssetsDefinition]:
+    """Return the log, the projections in build order, the canaries, the manifest, its table; and
+    the copy in Qdrant, where there is one.
+    """
     return [
         event_log,
         *map(_projection_asset, projections),
         canaries_asset(projections),
         _manifest_asset(projections),
         vector_table,
+        *([vectors_in_qdrant] if with_qdrant else []),
     ]
 
 
@@ -309,6 +314,39 @@ def vector_table(
                 ROWS: dg.MetadataValue.int(rows),
                 "parts changed": dg.MetadataValue.int(changed),
                 "path": dg.MetadataValue.path(tenant.root / "lance"),
+            }
+        )
+
+
+@dg.asset(
+    deps=["published_manifest"],
+    group_name=GROUP,
+    partitions_def=TENANTS,
+    kinds={"qdrant"},
+    owners=OWNERS,
+    tags={"layer": "jobs"},
+    description="The copy of the published vectors in Qdrant; where it is down, the next build "
+    "brings it in step.",
+)
+def vectors_in_qdrant(
+    context: dg.AssetExecutionContext,
+    choices: dg.ResourceParam[Choices],
+    tenant_store: TenantStore,
+) -> dg.MaterializeResult[None]:
+    with retry_or_fail(context.retry_number):
+        tenant = tenant_store.resume().tenant
+        try:
+            changed = vector_copy.sync(tenant, choices.qdrant)
+        except VectorStoreError as error:  # what was published is served all the same
+            context.log.warning(str(error))
+            return dg.MaterializeResult(metadata={"behind": dg.MetadataValue.text(str(error))})
+        return dg.MaterializeResult(
+            metadata={
+                ROWS: dg.MetadataValue.int(
+                    manifests.current(tenant).projections["vectors"].rows["rows"]
+                ),
+                "points changed": dg.MetadataValue.int(changed),
+                "url": dg.MetadataValue.text(choices.qdrant.url),
             }
         )
 

@@ -323,7 +323,8 @@ def make_definitions(
     return dg.Definitions(
         assets=[
             *build_assets(
-                catalog.all_projections(make_embedder(settings.choices.embedder, settings.home))
+                catalog.all_projections(make_embedder(settings.choices.embedder, settings.home)),
+                with_qdrant=bool(settings.choices.qdrant.url),
             ),
             *build_job_assets(),
             recall_quality,

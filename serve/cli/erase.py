@@ -16,13 +16,14 @@ import msgspec
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.server import processes
-from store.home.errors import InvalidInput, NotFound
+from store.home.errors import InvalidInput, NotFound, VectorStoreError
 from store.home.instants import isoformat
 from store.log import commands
 from store.log.event_kinds import Recorded
 
 if TYPE_CHECKING:
     from store.home.config import Settings
+    from store.home.tenant import Tenant
     from store.log.erasing import Erasure
     from store.log.event_log import EventLog
     from store.maintenance.erase import EraseRequest, Reach
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 10  # of a list, on a terminal
+_LOCK_WAIT_S = 60.0  # for a build's end
 
 
 @click.command(
@@ -101,6 +103,7 @@ def erase(
             before = erase.file_names(tenant)
             now = environment.now()
             wiped = erase.wipe(tenant, log, asked, now)
+            is_copy_gone = _drop_copy(settings, tenant)
             _build_anew(settings, tenant.name)
             found = erase_receipt.make_receipt(settings.home, tenant, wiped, _who(), now, before)
         if as_json:
@@ -108,7 +111,7 @@ def erase(
         else:
             _tell(log, wiped.erasure, "erased")
             _tell_receipt(found, str(erase_receipt.receipts_folder(tenant) / f"{found.id}.json"))
-    if not found.is_clean:
+    if not found.is_clean or not is_copy_gone:
         sys.exit(1)
 
 
@@ -210,6 +213,22 @@ def _build_anew(settings: "Settings", name: str) -> None:
         erase.drop_served(tenant)
         erase.drop_derived_files(tenant)
         output.note("note: the rebuild failed, so nothing is served: run `mnemolog build`")
+
+
+def _drop_copy(settings: "Settings", tenant: "Tenant") -> bool:
+    """Have the copy of the vectors in Qdrant deleted; return whether none is left."""
+    from store.maintenance import build, vector_copy
+
+    try:
+        with build.lock(tenant, wait_s=_LOCK_WAIT_S):
+            vector_copy.drop(tenant, settings.choices.qdrant)
+    except VectorStoreError as error:
+        output.note(
+            f"note: the vectors are still in Qdrant, also those of what was erased. {error}: that "
+            "deletes them all and writes the others"
+        )
+        return False
+    return True
 
 
 def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:

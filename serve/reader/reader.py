@@ -33,6 +33,7 @@ from store.home.errors import (
 )
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
+from store.index.qdrant import QdrantSearch
 from store.log import integrity, log_queries
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -65,14 +66,20 @@ class Reader:
     _view: View
 
     def __init__(
-        self, tenant: Tenant, log: EventLog, embedder: Embedder, *, polled: bool = False
+        self,
+        tenant: Tenant,
+        log: EventLog,
+        embedder: Embedder,
+        *,
+        polled: bool = False,
+        qdrant: QdrantSearch | None = None,
     ) -> None:
         """Of one that is `polled` new texts are indexed in steps by who does so; of any other,
-        before it answers.
+        before it answers. `qdrant` searches a copy of the vectors.
 
         Raise LogError where the log cannot be read, and nothing was published to answer from.
         """
-        self._polled = polled
+        self._polled, self._qdrant = polled, qdrant
         self._tenant, self._log, self._embedder = tenant, log, embedder
         self._growing = threading.Lock()
         self._swapping = threading.Lock()
@@ -291,7 +298,7 @@ class Reader:
             self._damage |= dict.fromkeys(damage + self._live.extend(events))
         while not self._polled and self._live.grow():
             pass
-        self._view = View(self._snapshots, self._live.now(), tuple(self._damage))
+        self._view = View(self._snapshots, self._live.now(), tuple(self._damage), self._qdrant)
 
 
 def open_view(

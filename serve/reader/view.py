@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from serve.reader.filters import Filter, Masks
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import Tail
+from store.index.qdrant import QdrantSearch
 from store.log.event_kinds import EPISODE
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
 from store.memories.rows import Mask
@@ -82,6 +83,7 @@ class View:
     snapshots: Snapshots
     tail: Tail
     damage: tuple[str, ...] = ()  # what of the log could not be read
+    qdrant: QdrantSearch | None = None  # who searches a copy of the vectors, where one is asked
 
     @property
     def notices(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from serve.reader.view import View
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
 from serve.recall.scoring import Ranking
+from store.home.errors import VectorStoreError
 from store.index.postings import among
 from store.index.top_k import top_k
 from store.index.vector_scan import Scan
@@ -98,6 +99,8 @@ class Nearness:
         self._scan = vectors.scan(asked) if vectors else None
         self._fresh = view.tail.cosines(asked)
         self._calibration = view.snapshots.calibration
+        self._view = view
+        self.notice = ""  # why the copy of the vectors was not searched
         # rows, ascending, and their cosines: the best are asked for again
         self._weighed = _NO_DOCS, np.empty(0, np.float32)
 
@@ -108,7 +111,7 @@ class Nearness:
         docs = top_k(self._fresh, mask[self._rows :], k, above=above)
         cosines, docs = self._fresh[docs], docs + self._rows
         if self._scan is not None:
-            built, of_built = self._scan.best(mask[: self._rows], k, above=above)
+            built, of_built = self._best_rows(self._scan, mask[: self._rows], k, above)
             ascending = np.argsort(built)
             self._weighed = built[ascending], of_built[ascending]
             docs, cosines = np.concatenate([built, docs]), np.concatenate([of_built, cosines])
@@ -116,6 +119,22 @@ class Nearness:
         order = np.lexsort((-docs, -near))
         order = order[near[order] > LEAST][:k]
         return docs[order], near[order]
+
+    def _best_rows(self, scan: Scan, mask: Mask, k: int, above: float) -> tuple[Docs, Scores]:
+        """Return the nearest rows and their cosines, by the copy of the vectors where one is
+        searched and answers, else by our own scan.
+        """
+        search, manifest = self._view.qdrant, self._view.snapshots.manifest
+        if search is not None and manifest is not None:
+            parts = [file.digest for file in manifest.projections["vectors"].parts["rows"]]
+            try:
+                found = search.best(scan, parts, mask, k, above=above)
+            except VectorStoreError as error:
+                self.notice = str(error)
+            else:
+                if found is not None:
+                    return found
+        return scan.best(mask, k, above=above)
 
     def of(self, docs: Docs) -> Scores:
         """Return the nearness of some documents, [docs]: 0 unrelated, 1/2 related, never less."""
@@ -205,6 +224,12 @@ class Candidates:
     channels: Mapping[str, Channel]
     topic: Scores  # BM25 of the topic's words, [rows + slots]
     time: Scores | None  # what the time asked for says of every document, [rows + slots], in [0, 1]
+
+    @property
+    def notice(self) -> str:
+        """What did not answer, in words; empty where all did."""
+        vector = self.channels.get("vector")
+        return vector.notice if isinstance(vector, Nearness) else ""
 
 
 def find_candidates(

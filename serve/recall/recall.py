@@ -110,6 +110,8 @@ def recall(
     question = _apply_route(question, route)
     with Scratch() as scratch:
         candidates = find_candidates(view, question, analysis, scratch)
+        if candidates.notice:
+            notices.append(candidates.notice)
         evidence = gather_evidence(view, question, analysis, candidates, scratch)
     timings.end("candidates")
     ranked = rank(view, question, analysis, evidence)

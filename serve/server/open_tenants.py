@@ -29,6 +29,7 @@ from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import BuildBusy, LogError, MnemologError, NotFound
 from store.home.tenant import Tenant
+from store.index.qdrant import QdrantSearch
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build_state
@@ -152,7 +153,11 @@ class OpenTenants:
         """Open a tenant; one whose log cannot be opened answers from what was published."""
         with ExitStack() as opened:
             events = opened.enter_context(EventLog(tenant.log, waits=True))
-            reader = Reader(tenant, events, self.embedder, polled=True)
+            chosen, search = self.settings.choices.qdrant, None
+            if chosen.url and chosen.recall:
+                search = QdrantSearch(chosen, tenant)
+                search.connect()
+            reader = Reader(tenant, events, self.embedder, polled=True, qdrant=search)
             for damage in reader.answer(lambda view: view.damage, without_log=True):
                 log.error("tenant %s: %s", tenant.name, damage)
             opened.pop_all()

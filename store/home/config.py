@@ -128,6 +128,25 @@ class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any((self.cheap, self.balanced, self.expensive))
 
 
+class Qdrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A Qdrant server that gets a copy of the vectors at each build; `[qdrant]` in config.toml.
+
+    None without a `url`. Recall asks it where `recall` is set, and waits `timeout_s` at most. Its
+    key is never kept here: QDRANT_API_KEY is read.
+    """
+
+    url: str = ""
+    recall: bool = False
+    timeout_s: Annotated[float, msgspec.Meta(gt=0.0, le=2.0)] = 0.25
+
+    def __post_init__(self) -> None:
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise ValueError(
+                "`url` must begin with http:// or https://; a folder of Qdrant's local mode is not "
+                "taken, as opening one runs code that its files may contain"
+            )
+
+
 class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set, each with its default."""
 
@@ -141,6 +160,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     top_k: Annotated[int, msgspec.Meta(ge=1, le=200)] = 8
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
     llm: Llm = Llm()
+    qdrant: Qdrant = Qdrant()
     # how often a recall that is recorded tries what the router does not hold best; 0: never
     explore: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
@@ -177,7 +197,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _DECIDING_NO_ANSWER = frozenset(
     "tenant project port llm build_after idle_exit_s record enforce episodes_days "
-    "dagster_texts".split()
+    "dagster_texts qdrant".split()
 )
 
 
@@ -377,6 +397,11 @@ def project_files(cwd: Path | None) -> list[Path]:
     folders = [here, *here.parents]
     within = folders[: folders.index(root) + 1]
     return [folder / PROJECT_FILE for folder in reversed(within) if _may_be(folder / PROJECT_FILE)]
+
+
+def qdrant_key(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the key for a Qdrant server; None where the environment has none."""
+    return environ.get("QDRANT_API_KEY") or None
 
 
 def is_off(environ: Mapping[str, str] = os.environ) -> bool:

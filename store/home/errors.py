@@ -32,6 +32,7 @@ MnemologError
 ├── ModelError              a language model did not answer, or not with what was asked
 │   └── BudgetSpent         asking it once more would cost more than is allowed
 ├── EmbedderError           the embedding model did not answer, or not with what was asked
+├── VectorStoreError        a copy of the vectors elsewhere cannot be written or searched
 └── SourceError             an import's source, or a dataset, cannot be read
 """
 
@@ -155,6 +156,10 @@ class BudgetSpent(ModelError):
 
 
 class EmbedderError(MnemologError):
+    pass
+
+
+class VectorStoreError(MnemologError):
     pass
 
 

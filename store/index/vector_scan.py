@@ -292,6 +292,10 @@ class Scan:
         docs, rough = self._candidates(mask, max(_RESCORED, 4 * k))
         if rough is not None:  # what is surely none of them is not weighed
             docs = docs[rough >= max([above - _ROUGH, *(rough[k - 1 : k] - 2 * _ROUGH)])]
+        return self.weigh(docs, k, above=above)
+
+    def weigh(self, docs: Docs, k: int, *, above: float = 0.0) -> tuple[Docs, Floats]:
+        """Return the `k` nearest of some documents, as `best` does."""
         cosines = self.of(docs)
         docs, cosines = docs[cosines > above], cosines[cosines > above]
         order = np.lexsort((-docs, -cosines))[:k]
