@@ -5,13 +5,12 @@ MNEMOLOG_TEST_QDRANT names a real server, whose collections of the tests' own te
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from qdrant_client.models import Distance, VectorParams
-from qdrant_server import QdrantServer
 
 from pipelines.jobs import runner
 from pipelines.orchestration import in_process
@@ -31,6 +30,9 @@ from store.log.event_kinds import Revised
 from store.maintenance import build, vector_copy
 from store.text.tokenizer import text_hash
 
+if TYPE_CHECKING:
+    from qdrant_server import QdrantServer
+
 NOW = 1_790_000_000_000_000
 PLAIN = LexicalEmbedder()
 TEXTS = ["we use SQLite", "deploy at noon", "the cache is cold", "retry twice", "a fan was noisy"]
@@ -38,7 +40,10 @@ REAL = os.environ.get("MNEMOLOG_TEST_QDRANT", "")
 
 
 @pytest.fixture
-def server() -> Iterator[QdrantServer]:
+def server() -> Iterator["QdrantServer"]:
+    pytest.importorskip("qdrant_client", reason="the extra `qdrant` is not installed")
+    from qdrant_server import QdrantServer
+
     found = QdrantServer()
     yield found
     found.stop()
@@ -237,6 +242,8 @@ def test_an_erasing_drops_the_collection_once_it_can(server, ours, tenant, said)
         vector_copy.drop(tenant, ours)
     assert qdrant.load_copy(tenant).is_unwanted
     server.start()
+    from qdrant_client.models import Distance, VectorParams
+
     params = VectorParams(size=2, distance=Distance.DOT)
     server.held.create_collection("another's", params)
     assert vector_copy.sync(tenant, ours) == len(TEXTS)  # written anew
