@@ -30,8 +30,8 @@ from store.snapshots import snapshot
 from store.snapshots.projection import PartFile
 from store.snapshots.snapshot import SnapshotRef
 
-_TIMEOUT_S = 30.0  # of one call; a batch of points is a few megabytes
-_BATCH = 500  # points that one call writes
+_TIMEOUT_S = 30.0  # of one call
+_BATCH = 200  # points that one call writes: a server takes 32 MB
 _PAGE = 10_000  # points that one call lists
 _MEMORY, _TEXT = "memory", "text_hash"
 
