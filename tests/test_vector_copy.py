@@ -205,22 +205,26 @@ def test_nobody_waits_for_one_that_does_not_answer(server, ours, tenant, log, ma
     assert "no answer within 0.01 s" in found.notices[0] and found.hits[0].memory.id == "a"
 
 
-@pytest.mark.parametrize("build_memory", [in_process.build, runner.build])
-def test_a_build_that_it_missed_is_caught_up_by_the_next(
-    server, tenant, log, said, ours, build_memory
-):
+def test_dagsters_build_writes_it_as_well(server, tenant, said, ours):
     settings = Settings(tenant.root.parents[1], Choices(qdrant=ours))
     said()
-    build_memory(settings, tenant.name, lambda event: None)
+    in_process.build(settings, tenant.name, lambda event: None)
+    assert points(ours, tenant) == dict(enumerate(TEXTS))
+
+
+def test_a_build_that_it_missed_is_caught_up_by_the_next(server, tenant, log, said, ours):
+    settings = Settings(tenant.root.parents[1], Choices(qdrant=ours))
+    said()
+    runner.build(settings, tenant.name, lambda event: None)
     assert points(ours, tenant) == dict(enumerate(TEXTS))
     server.stop()
     commands.record(log, Draft(id="new", content="the fan is quiet now"), NOW)
-    build_memory(settings, tenant.name, lambda event: None)
+    runner.build(settings, tenant.name, lambda event: None)
     assert not vector_copy.is_in_step(tenant, ours)
     notices = ask(tenant, log, searching(tenant, ours)).notices
     assert [one for one in notices if "another build: `mnemolog build`" in one]
     server.start()
-    build_memory(settings, tenant.name, lambda event: None)
+    runner.build(settings, tenant.name, lambda event: None)
     assert vector_copy.is_in_step(tenant, ours) and points(ours, tenant)[5] == "new"
 
 
