@@ -1,7 +1,6 @@
 """Receipts are found page by page, warm or put away, and one tells how its recall ended."""
 
 from collections.abc import Iterator
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -270,7 +269,6 @@ def test_a_secret_in_what_was_asked_is_in_no_receipt(home: Path, log: EventLog, 
 
 EMBEDDER = LexicalEmbedder()
 CHOICES = Choices()
-NARROWED = tuple(one.name for one in fields(Filter) if one.name not in ("now", "project"))
 
 
 def ask(
@@ -298,7 +296,10 @@ def asked_again(tenant: Tenant, log: EventLog, receipt: Recalled) -> str:
     those = Filter(
         now=NOW + DAY,
         project="" if basis.no_project else None,
-        **{name: getattr(basis, name) for name in NARROWED},
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in basis.narrowed.items()
+        },
     )
     question = Question(
         receipt.query,

@@ -152,7 +152,7 @@ def list_(
             make_embedder(settings.choices.embedder, settings.home),
         )
         with reader.view() as view:
-            asked = Filter(at, project, kinds, tags=tags, as_of=moment_of(reader, then))
+            asked = Filter(at, project, kinds=kinds, tags=tags, as_of=moment_of(reader, then))
             found = newest(view, asked, limit, state)
         if as_json:
             output.emit({"memories": [visible_json(one) for one in found]})

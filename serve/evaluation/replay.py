@@ -26,7 +26,7 @@ from serve.reader.reader import Reader
 from serve.reader.session_events import SessionEvents
 from serve.recall.analysis import default_question
 from serve.recall.recall import recall
-from serve.recall.request import NARROWING, digest, receipt_hits
+from serve.recall.request import digest, receipt_hits
 from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_classifier import read_intent
 from store.derived.routing import STATES, Router
@@ -182,9 +182,11 @@ def _ask_again(
         hits = receipt_hits([hit for hit in found.answer.hits if hit.memory.id in said.ids])
         now = digest(said.text.encode()) if said.text else None
     else:
-        those = Filter(
-            now=receipt.at, project=project, **{name: getattr(basis, name) for name in NARROWING}
-        )
+        asked: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in basis.narrowed.items()
+        }
+        those = Filter(now=receipt.at, project=project, **asked)
         question = replace(
             default_question(body.query, those, choices),
             mode=cast(Any, body.mode),

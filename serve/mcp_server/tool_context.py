@@ -133,7 +133,7 @@ class ToolContext:
             raise InvalidInput(f"nothing was written: recording is off here ({self.off})")
 
     def filter(self, named: str | None = None, kinds: Sequence[str] = ()) -> Filter:
-        return Filter(self.now, self.scope(named), tuple(kinds))
+        return Filter(self.now, self.scope(named), kinds=tuple(kinds))
 
 
 @dataclass(frozen=True, slots=True)

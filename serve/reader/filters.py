@@ -9,7 +9,7 @@ mask over the rows as long as its snapshot, one over all documents as long as no
 Of the moment of asking only what has expired by then matters, so one mask serves many moments.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -56,6 +56,7 @@ class Filter:
 
     now: int
     project: str | None = None
+    _: KW_ONLY
     kinds: tuple[str, ...] = ()
     tiers: tuple[str, ...] = ()
     trusts: tuple[str, ...] = ()

@@ -247,8 +247,7 @@ def digest(said: bytes) -> str:
     return sha256(said).hexdigest()[:16]
 
 
-# what of a filter narrows it, besides the project
-NARROWING = tuple(one.name for one in fields(Filter) if one.name not in ("now", "project"))
+_NARROWING = tuple(one.name for one in fields(Filter) if one.name not in ("now", "project"))
 _DEFAULTS = default_question("", Filter(now=0), Choices())
 
 
@@ -267,7 +266,11 @@ def basis(question: Question, found: Answer, embedder: Embedder) -> Basis:
         weights=weights if weights != usual_weights else (),
         min_confidence=question.min_confidence or None,
         min_score=question.min_score or None,
-        **{name: getattr(those, name) for name in NARROWING},
+        narrowed={
+            name: value
+            for name in _NARROWING
+            if (value := getattr(those, name)) != getattr(usual.filter, name)
+        },
         no_project=those.project == "",
         degraded=found.is_degraded,
         cut=len(question.text) > KEPT,

@@ -281,7 +281,7 @@ def no_secrets(audited: AuditInput) -> AuditResult:
     Texts were redacted when they were folded, so only putting them together can have made one.
     """
     found: dict[str, str] = {}  # what was found first, by memory
-    for ids, texts in _texts(audited):
+    for ids, texts in new_texts(audited):
         for place, secret in redact.find_in_all(texts):
             found.setdefault(str(ids[place]), secret.kind)
     for ids, texts in _metadata(audited):
@@ -289,7 +289,7 @@ def no_secrets(audited: AuditInput) -> AuditResult:
             # by value and key, as it was redacted: a pattern may lie across two of them
             if redact.redact_value(value := msgspec.json.decode(text)) != value:
                 found.setdefault(str(ids[place]), "secret in the metadata")
-    found = {id_: found[id_] for id_ in _answerable(audited, found)}
+    found = {id_: found[id_] for id_ in answerable(audited, found)}
     if not found:
         return AuditResult(True, "no secret pattern in any text")
     kinds = ", ".join(sorted(set(found.values())))
@@ -300,11 +300,11 @@ def no_secrets(audited: AuditInput) -> AuditResult:
 def no_self_injection(audited: AuditInput) -> AuditResult:
     """No memory contains a block that mnemolog injected into a prompt."""
     found: dict[str, None] = {}
-    for ids, texts in (*_texts(audited), *_metadata(audited)):
+    for ids, texts in (*new_texts(audited), *_metadata(audited)):
         holds = pc.match_substring(texts, frame.OPENING).to_numpy(zero_copy_only=False)
         found |= dict.fromkeys(str(ids[place]) for place in np.flatnonzero(holds).tolist())
     vouched = quarantine.releases(audited.log, audited.watermark)
-    wrong = [id_ for id_ in _answerable(audited, found) if id_ not in vouched]
+    wrong = [id_ for id_ in answerable(audited, found) if id_ not in vouched]
     if not wrong:
         return AuditResult(True, "no memory contains an injected block")
     return AuditResult(
@@ -312,7 +312,7 @@ def no_self_injection(audited: AuditInput) -> AuditResult:
     )
 
 
-def _answerable(audited: AuditInput, ids: Iterable[str]) -> list[str]:
+def answerable(audited: AuditInput, ids: Iterable[str]) -> list[str]:
     """Return which of some memories recall may return."""
     memories = MemoryParts.open(audited.tables)
     found = []
@@ -382,7 +382,7 @@ def _is_of(content: object, said: str) -> bool:
     return content in (said, redact.redact(said))
 
 
-def _texts(audited: AuditInput) -> Iterator[tuple[pa.Array, pa.Array]]:
+def new_texts(audited: AuditInput) -> Iterator[tuple[pa.Array, pa.Array]]:
     """Yield the texts and tags of the new parts, and the ids of their memories, [texts]."""
     for _, part in audited.fresh("memories"):
         ids = part.table.column("id").chunk(0)

@@ -547,9 +547,9 @@ class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `version` is mnemolog's, `embedder` the model that vectors are of, `built` how many events of
     the log the snapshots held. What is left out was as that version has it by default; `weights`
-    are the profile's, in the order of its fields. Moments are microseconds UTC. `no_project` asked
-    for memories of none. A `degraded` answer did without an index or the embedder; a query that was
-    `cut` is kept in part.
+    are the profile's, in the order of its fields, `narrowed` what the filter asked of a memory,
+    moments in microseconds UTC; `no_project` asked for memories of none. A `degraded` answer did
+    without an index or the embedder; a query that was `cut` is kept in part.
     """
 
     version: str
@@ -561,16 +561,7 @@ class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     weights: tuple[float, ...] = ()
     min_confidence: float | None = None
     min_score: float | None = None
-    kinds: tuple[str, ...] = ()
-    tiers: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    trusts: tuple[str, ...] = ()
-    sessions: tuple[str, ...] = ()
-    since: int | None = None
-    until: int | None = None
-    as_of: int | None = None
-    active_only: bool = True
-    cold: bool = False
+    narrowed: dict[str, Any] = {}
     no_project: bool = False
     degraded: bool = False
     cut: bool = False
