@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import gate_door
 import pytest
 import waitress
+from waitress import wasyncore
 from flask import Flask
 from gate_door import COOKIE, FORM, OWNERS, Door, Login
 
@@ -93,9 +94,10 @@ def port(door: Door) -> Iterator[int]:
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     yield int(server.effective_port)
-    server.close()
-    server.task_dispatcher.shutdown()
+    # in the server's own thread: it may be waiting for the very sockets that are closed
+    server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
     thread.join(5)
+    server.task_dispatcher.shutdown()
 
 
 @pytest.mark.parametrize(

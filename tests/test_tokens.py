@@ -452,8 +452,8 @@ def test_a_token_does_what_its_scopes_allow(
     assert ask(client, OWNERS, "GET", "/v1/server").json["instance"] == "instance"
 
 
-READING = {"recall", "get_memory", "recent", "project_overview"}
-WRITING = {"remember", "remember_batch", "update_memory", "forget", "feedback"}
+READING = set("recall get_memory recent project_overview history why timeline".split())
+WRITING = set("remember remember_batch update_memory forget feedback link".split())
 BOTH = {"goals"}  # it lists them, too
 
 
