@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import gate_door
 import pytest
 import waitress
-from waitress import wasyncore
 from flask import Flask
 from gate_door import COOKIE, FORM, OWNERS, Door, Login
+from waitress import wasyncore
 
 from serve.server import request_guard
 
