@@ -156,10 +156,11 @@ def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Compa
 
 def likeness(one: Comparable, other: Comparable) -> Likeness | None:
     """The likeness of two memories; None where they differ. Their order changes nothing."""
-    return _likeness(one, other) if near_candidates(one, [other]) else None
+    return near_likeness(one, other) if near_candidates(one, [other]) else None
 
 
-def _likeness(first: Comparable, second: Comparable) -> Likeness | None:
+def near_likeness(first: Comparable, second: Comparable) -> Likeness | None:
+    """The likeness of two memories that are near candidates of each other."""
     one, other = first.memory, second.memory
     if one.text_hash == other.text_hash:
         return "same"

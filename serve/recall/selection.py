@@ -17,9 +17,9 @@ from serve.recall.analysis import Question
 from serve.recall.near_duplicates import (
     Comparable,
     comparable,
-    likeness,
     names_one,
     near_candidates,
+    near_likeness,
 )
 from serve.recall.ranking import Ranked, Values
 from store.derived.duplicates import MOST_VALUES
@@ -147,9 +147,13 @@ def _group(
         one, is_full = comparable(memory), sum(map(len, groups)) >= question.top_k
         if _is_read_out(one, place, groups, is_full=is_full):
             continue
-        others = near_candidates(one, [entry.told for group in groups for entry in group])
+        told = near_candidates(one, [entry.told for group in groups for entry in group])
+        others = {id(other) for other in told}
         for group in groups if others else ():
-            alike = [likeness(entry.told, one) if entry.told in others else None for entry in group]
+            alike = [
+                near_likeness(entry.told, one) if id(entry.told) in others else None
+                for entry in group
+            ]
             if "same" in alike:
                 group[alike.index("same")].fold(place, one)
                 break
