@@ -270,10 +270,15 @@ def _judge(tally: Tally, damage: Damage, found: Seen, base: Base) -> None:
 
 
 def _said(damage: Damage, found: Seen) -> object:
-    """Return what is to be equal: an older manifest and the tail may rank in another order."""
+    """Return what is to be equal: an older manifest and the tail may rank in another order, and be
+    near to other memories that are marked unsure: words written alike are looked up in what is
+    built first.
+    """
     if damage.file.name != "HEAD" or found.answers is None:
         return found.answers
-    return [{(hit["id"], hit["text"]) for hit in hits} for hits in found.answers]
+    return [
+        {(hit["id"], hit["text"]) for hit in hits if "unsure" not in hit} for hits in found.answers
+    ]
 
 
 def _goes_on(tally: Tally, damage: Damage, settings: Settings) -> None:
