@@ -247,7 +247,7 @@ def test_over_http_the_steps_of_a_plan_are_answered_one_by_one(
     assert found["state"] == "waiting"
     assert [one["answer"] for one in found["steps"]] == ["waiting"] * 3 + ["accepted"]
     assert asked("accept", steps=[3]).json == found
-    assert asked("accept", steps=[4]).status_code == 400
+    assert asked("accept", steps=[4]).status_code == 409
     assert asked("reject", steps=[0]).json["state"] == "accepted"  # and with it what names it
     assert asked("undo").json["state"] == "undone"
 

@@ -35,7 +35,7 @@ from store.importers.transcript_turn import (
 
 MAX_LINE = 8 << 20  # bytes
 FOLDERS = ("sessions", "archived_sessions")
-_NAME = re.compile(r"rollout-.*\.jsonl(?:\.zst)?")
+_NAME = re.compile(r"\Arollout-.*\.jsonl(?:\.zst)?")
 _THREAD = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _LONG = 1 << 20  # characters of a field that is looked at
 _FORKED_WITHIN = 2_000_000  # microseconds in which a fork's copies were written

@@ -43,7 +43,7 @@ from store.importers.transcript_turn import (
 
 MAX_LINE = 16 << 20  # bytes: all messages of a chat that was resumed
 MAX_DOCUMENT = 32 << 20
-_NAME = re.compile(r"session-.*\.jsonl?")
+_NAME = re.compile(r"\Asession-.*\.jsonl?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _LONG = 1 << 20  # characters of a field that is looked at
 _SMALL = 1 << 20  # bytes of a file that names projects

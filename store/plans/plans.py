@@ -142,7 +142,7 @@ def apply(
     """Carry out the steps of a plan that have no answer, or the `chosen` ones; return the plan.
 
     A chosen step brings along the steps that record what it names. `accepted`: a person said yes.
-    Raise NotFound, InvalidInput for a step it has not, Conflict for a plan or step that was undone
+    Raise NotFound, Conflict for a step it has not and for a plan or step that was undone
     or rejected, and PlanStale, naming what has changed.
     """
     plan = find(log, id_)
@@ -174,10 +174,10 @@ def apply(
 
 
 def _of_plan(plan: Plan, chosen: Collection[int]) -> tuple[int, ...]:
-    """Return chosen steps in order; raise InvalidInput where there are none, or not in the plan."""
+    """Return chosen steps in order; raise Conflict where there are none, or not in the plan."""
     found, count = tuple(sorted({*chosen})), len(plan.body.steps)
     if not found or not 0 <= found[0] <= found[-1] < count:
-        raise InvalidInput(f"choose among the {count} steps of plan {plan.id}")
+        raise Conflict(f"choose among the {count} steps of plan {plan.id}")
     return found
 
 
@@ -237,7 +237,7 @@ def reject(
     """Say no to the steps of a plan that have no answer, or to the `chosen` ones: they are not
     proposed again; return the plan.
 
-    Raise NotFound, InvalidInput for a step it has not, and Conflict for what was applied.
+    Raise NotFound, and Conflict for a step it has not and for what was applied.
     """
     plan = find(log, id_)
     if plan.state in ("applied", "undone"):

@@ -148,7 +148,7 @@ def accept(log: EventLog, id_: str, now: int, chosen: Collection[int] | None = N
     it. Repeating it changes nothing.
 
     Raise NotFound, Conflict if it was rejected or undone, PlanStale if what it rests on has
-    changed, InvalidInput where steps are chosen that cannot be.
+    changed, Conflict where steps are chosen that cannot be.
     """
     found = find(log, id_)
     _check_choice(found, chosen)
@@ -173,7 +173,7 @@ def reject(
 ) -> Proposal:
     """Reject a proposal, or the `chosen` steps of a plan, so that the same is not proposed again;
     return it. Repeating it changes nothing. Raise NotFound, Conflict if it was accepted, and
-    InvalidInput where steps are chosen that cannot be.
+    Conflict where steps are chosen that cannot be.
     """
     found = find(log, id_)
     _check_choice(found, chosen)
