@@ -22,7 +22,7 @@ from serve.hooks.call import Call
 from serve.hooks.prompt import compose, last_reply, look_up, own_turns
 from serve.hosts.event import HookEvent
 from serve.reader.filters import Filter
-from serve.reader.reader import Reader
+from serve.reader.past import Past
 from serve.reader.session_events import SessionEvents
 from serve.recall.analysis import default_question
 from serve.recall.recall import recall
@@ -32,15 +32,12 @@ from store.agents.prompt_classifier import read_intent
 from store.derived.routing import STATES, Router
 from store.embedders.embedder import Embedder
 from store.home.config import Choices, Profile
-from store.home.tenant import Tenant
 from store.log.event_kinds import Basis, Hit, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.maintenance.build import rebuild
 
 Change = Callable[[Choices], Choices]
 Verdict = Literal["same", "changed", "skipped"]
-_BATCH = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,41 +53,6 @@ class Replayed:
     def before(self) -> Recalled:
         assert isinstance(self.receipt.body, Recalled)
         return self.receipt.body
-
-
-class Past:
-    """A memory as it was known, in a folder of its own; it only ever goes forward."""
-
-    def __init__(self, log: EventLog, folder: Path, embedder: Embedder) -> None:
-        self._log, self._embedder = log, embedder
-        self._built, self._read = Tenant("past", folder / "built"), Tenant("past", folder / "read")
-        for one in (self._built, self._read):
-            one.root.mkdir(parents=True)
-        self._to_build = EventLog(self._built.log, create=True)
-        self._to_read = EventLog(self._read.log, create=True)
-        self.reader = Reader(self._built, self._to_read, embedder)
-
-    def close(self) -> None:
-        self._to_build.close()
-        self._to_read.close()
-
-    def advance(self, built: int, watermark: int) -> OpenTenant:
-        """Return the memory with snapshots of `built` events and a tail up to `watermark`."""
-        self._copy(self._to_read, watermark)
-        if built > self._to_build.head():
-            self._copy(self._to_build, built)
-            rebuild(self._built, self._to_build, self._embedder, self.reader.time_of(built))
-        self.reader.poll()
-        return OpenTenant(self._read, self._to_read, self.reader)
-
-    def _copy(self, into: EventLog, until: int) -> None:
-        some: list[Event] = []
-        for event in self._log.read(into.head(), until):
-            some.append(event)
-            if len(some) == _BATCH:
-                into.append(some)
-                some = []
-        into.append(some)
 
 
 def replay(
@@ -117,7 +79,7 @@ def replay(
         past = Past(log, Path(folder), embedder)
         try:
             for built, watermark, _, receipt, basis in asked:
-                opened = past.advance(built, watermark)
+                opened = OpenTenant(past.tenant, past.log, past.advance(built, watermark))
                 settings = _settings(basis, choices)
                 settings = change(settings) if change else settings
                 yield _ask_again(log, opened, embedder, receipt, basis, settings)
