@@ -158,6 +158,8 @@ def _mend(operation: str, body: dict[str, Any]) -> None:
         body["cold"] = False
     if operation == "reviseMemory":
         body["pinned"] = True
+    if isinstance(body.get("steps"), list):
+        body["steps"] = [int(one) for one in body["steps"]]  # and so is 7.0 here
     if operation == "createToken":
         body["name"] = "one line of text"
     if operation == "ingest":
