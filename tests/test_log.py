@@ -21,6 +21,7 @@ from store.home.errors import (
     IdempotencyMismatch,
     InvalidInput,
     LogCorrupt,
+    LogReadOnly,
     MnemologError,
 )
 from store.log import checks, integrity, log_queries
@@ -400,3 +401,18 @@ def test_the_newest_change_of_a_memory_is_none_of_what_was_told_of_it(log: Event
     log.append([Event("p1", NOW, Pinned(), "m1"), Event("t1", NOW, Rated(verdict=1.0), "m1")])
     assert log_queries.newest_change(log, "m1") == 2
     assert log_queries.newest_change(log, "unknown") == 0
+
+
+def test_a_log_shows_its_past_and_takes_nothing_in_it(tmp_path: Path):
+    path = tmp_path / "log.sqlite"
+    with EventLog(path, create=True) as log:
+        log.append([memory("one"), memory("two")])
+        log.append([Event("gone", NOW, Forgotten(), "one")])
+        with EventLog(path, until=1) as past:
+            assert (ids(past), past.head(), integrity.head_gap(past)) == (["one"], 1, None)
+            assert past.events_for("two") == [] and past.present_ids(["two"]) == set()
+            past.show_until(3)
+            assert [one.kind for one in past.events_for("one")] == ["recorded", "forgotten"]
+            with pytest.raises(LogReadOnly, match="the past cannot be changed"):
+                past.append([memory("three")])
+        assert log.head() == 3

@@ -11,10 +11,14 @@ from hook_session import MINUTE, Session, opened, speaks_where_recall_is_sure
 
 from serve.cli import main
 from serve.evaluation.replay import Replayed, replay
+from serve.reader.filters import Filter
+from serve.reader.past import memory_at
+from serve.reader.view import newest
 from serve.recall.request import Asker, RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
 from store.log import commands, receipts
+from store.log.erasing import erase
 from store.log.event_kinds import Recalled, Revised
 from store.log.receipts import Wanted
 from store.maintenance.build import rebuild
@@ -141,3 +145,17 @@ def test_the_command_lists_what_changed(session: Session):
     assert "  - 2. m" in shown and "upload limit" in shown
     refused = CliRunner().invoke(main, [*asked, "--set", "top_n=1"])
     assert refused.exit_code != 0 and "top_k" in refused.stderr
+
+
+def test_what_was_erased_since_is_not_known_in_the_past_either(session: Session):
+    for id_, text in (("m1", "The port is 5432"), ("m2", "The port is guarded by Bob")):
+        session.remember(text, id=id_)
+    build(session)
+    session.remember("The port is open", id="m3")
+    erase(session.log, ["m2", "m3"], session.at)
+    with memory_at(session.log, EMBEDDER, 3, 2) as reader:
+        request = RecallRequest(query="port", touch=False)
+        found, _ = answer(reader, EMBEDDER, request, CHOICES, session.at)
+        assert [one["id"] for one in found["hits"]] == ["m1"]
+        with reader.view() as view:
+            assert [one.id for one in newest(view, Filter(session.at), 9)] == ["m1"]

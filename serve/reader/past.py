@@ -1,8 +1,8 @@
 """
-Past: a memory as it was known at a place in the log, in a folder of its own.
+Past: a memory as it was known at a place in its log, the fold of the events up to there.
 
-The log is copied up to that place, and what lay in the snapshots then is built there; nothing is
-written to the memory itself. What was erased since stays erased.
+The log is read up to that place, and what lay in the snapshots then is built in a folder of its
+own; nothing is written to the memory itself. What was erased since stays erased.
 """
 
 from collections.abc import Iterator
@@ -13,24 +13,23 @@ from tempfile import TemporaryDirectory
 from serve.reader.reader import Reader
 from store.embedders.embedder import Embedder
 from store.home.tenant import Tenant
+from store.log import log_queries
 from store.log.event_log import EventLog
-from store.log.events import Event
-from store.maintenance.build import rebuild
-
-_BATCH = 2_000  # events copied at a time
+from store.maintenance.build import lend_vectors, rebuild_past
 
 
 class Past:
-    """A memory that grows from empty to any place in a log, and never shrinks; close it."""
+    """A memory that grows from empty to any place in a log, and never shrinks; close it.
+
+    Vectors that the log's own tenant serves are taken from there.
+    """
 
     def __init__(self, log: EventLog, folder: Path, embedder: Embedder) -> None:
-        self._source, self._embedder = log, embedder
-        self._built, self.tenant = Tenant("past", folder / "built"), Tenant("past", folder / "read")
-        for one in (self._built, self.tenant):
-            one.root.mkdir(parents=True)
-        self._to_build = EventLog(self._built.log, create=True)
-        self.log = EventLog(self.tenant.log, create=True)
-        self.reader = Reader(self._built, self.log, embedder)
+        self._embedder, self.tenant = embedder, Tenant("past", folder)
+        lend_vectors(Tenant("owner", log.path.parent), self.tenant, embedder)
+        self._to_build = EventLog(log.path, until=0)
+        self.log = EventLog(log.path, until=0)
+        self.reader = Reader(self.tenant, self.log, embedder)
 
     def close(self) -> None:
         self._to_build.close()
@@ -38,21 +37,13 @@ class Past:
 
     def advance(self, built: int, watermark: int) -> Reader:
         """Return the memory with snapshots of `built` events and a tail up to `watermark`."""
-        self._copy(self.log, watermark)
-        if built > self._to_build.head():
-            self._copy(self._to_build, built)
-            rebuild(self._built, self._to_build, self._embedder, self.reader.time_of(built))
+        self.log.show_until(watermark)
+        if built > (self._to_build.until or 0):
+            self._to_build.show_until(built)
+            at = log_queries.time_of(self._to_build, self._to_build.head()) or 0
+            rebuild_past(self.tenant, self._to_build, self._embedder, at)
         self.reader.poll()
         return self.reader
-
-    def _copy(self, into: EventLog, until: int) -> None:
-        some: list[Event] = []
-        for event in self._source.read(into.head(), until):
-            some.append(event)
-            if len(some) == _BATCH:
-                into.append(some)
-                some = []
-        into.append(some)
 
 
 @contextmanager

@@ -13,7 +13,15 @@ from pathlib import Path
 import apsw
 
 from store.home import files
-from store.home.errors import LogBusy, LogClosed, LogCorrupt, LogError, LogForeign, NotFound
+from store.home.errors import (
+    LogBusy,
+    LogClosed,
+    LogCorrupt,
+    LogError,
+    LogForeign,
+    LogReadOnly,
+    NotFound,
+)
 from store.log import log_file, log_head, salvage
 from store.log.log_file import Row
 
@@ -24,13 +32,16 @@ class Connections:
     writer: apsw.Connection
     _reader: apsw.Connection
 
-    def __init__(self, path: Path, *, create: bool = False, waits: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, create: bool = False, waits: bool = False, until: int | None = None
+    ) -> None:
         """Open the log at `path`, made first if `create`; raise as EventLog does.
 
         With `waits` it is no error that a log cannot be opened now: whoever reads is told why,
-        until `try_again`, or who writes, finds it mended.
+        until `try_again`, or who writes, finds it mended. With `until` nobody can write, and no
+        event with a greater seq is read.
         """
-        self.path = path
+        self.path, self.until = path, until
         self._writing, self._reading = threading.Lock(), threading.Lock()
         self._why_not: LogError | NotFound | None = None  # neither is open
         self._is_only_read = False
@@ -60,6 +71,8 @@ class Connections:
         Each of them may wait for a lock of another process as long: who comes after many would wait
         for the sum.
         """
+        if self.until is not None:
+            raise LogReadOnly("the past cannot be changed: record it as of now")
         self.try_again()
         self._open_writable()
         if not self._writing.acquire(timeout=log_file.BUSY_TIMEOUT_MS / 1_000):
@@ -69,6 +82,12 @@ class Connections:
                 yield self.writer
         finally:
             self._writing.release()
+
+    def show_until(self, seq: int) -> None:
+        """Let another event be the last that is read."""
+        self.until = seq
+        with self._reading, log_file.translate_errors(self.path):
+            log_file.show_until(self._reader, seq)
 
     def try_again(self) -> None:
         """Open a log that could not be opened; raise what stands in the way still."""
@@ -117,6 +136,8 @@ class Connections:
                         return reader.execute(sql, values).fetchall()
 
                 salvage.keep_dropped(path, ask)
+                if self.until is not None:
+                    log_file.show_until(reader, self.until)
                 opened.pop_all()
         self.writer, self._reader, self._is_only_read = writer, reader, is_only_read
 

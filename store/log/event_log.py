@@ -40,19 +40,24 @@ class EventLog:
     Reads have a connection of their own: none waits for a write, nor for the lock of one.
     """
 
-    def __init__(self, path: Path, *, create: bool = False, waits: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, create: bool = False, waits: bool = False, until: int | None = None
+    ) -> None:
         """Open the log at `path`, made first if `create`.
 
         Raise NotFound where there was never one, LogForeign, LogVersion or LogCorrupt where the
         file is not a log this version can read, or is gone, LogBusy, LogFull or LogReadOnly as the
         disk says. With `waits` none of these LogErrors is raised but by who uses the log, until a
         write or `try_again` finds that it can be opened.
+
+        With `until` it is the log as it was when that event was its newest, but for what was erased
+        since: it cannot be written.
         """
         self.path = path
         self._writes = 0
         self._head_file = HeadFile(path)
         self._bodies = segments.Bodies(segments.folder_of(path), self.segments)
-        self._connections = Connections(path, create=create, waits=waits)
+        self._connections = Connections(path, create=create, waits=waits, until=until)
 
     def __enter__(self) -> Self:
         return self
@@ -73,6 +78,30 @@ class EventLog:
     def is_open(self) -> bool:
         """Whether it could be opened, and was not closed."""
         return self._connections.is_open
+
+    @property
+    def until(self) -> int | None:
+        """The last event that is read of a log that shows its past; None of any other."""
+        return self._connections.until
+
+    def show_until(self, seq: int) -> None:
+        """Let another event be the last of a log that shows its past."""
+        self._connections.show_until(seq)
+        self._writes += 1  # for who looks at `version`
+
+    def later_erasures(self) -> list[Event]:
+        """Return what erased memories after the last event of a log that shows its past.
+
+        Each has that event's seq: what was erased since is not known in the past either.
+        """
+        if (until := self.until) is None:
+            return []
+        rows = self.sql(
+            f"SELECT {COLUMNS} FROM main.events WHERE kind = 'erased' AND seq > ? ORDER BY seq",
+            (until,),
+        )
+        known = self.present_ids([row[4] for row in rows])
+        return [decode_row(row).with_seq(until) for row in rows if row[4] in known]
 
     def try_again(self) -> None:
         """Open a log that could not be opened before; raise what stands in the way still."""

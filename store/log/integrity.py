@@ -54,6 +54,8 @@ def head_gap(log: EventLog) -> Gap | OtherLog | None:
 
     The next append states them. It costs microseconds.
     """
+    if log.until is not None:
+        return None  # the head is that of the whole log
     return log_head.compare(log_head.read(log.path), log.sql)
 
 
@@ -122,7 +124,10 @@ def _readable(log: EventLog, rows: Sequence[Row]) -> list[Row]:
 
 
 def readable_events(log: EventLog, after: int) -> tuple[list[Event], list[str]]:
-    """Return the unarchived events after a seq whose hashes match, and the problems of others."""
+    """Return the unarchived events after a seq whose hashes match, and the problems of others.
+
+    Of a log that shows its past also what was erased since, at the end.
+    """
     found: list[Event] = []
     wrong: dict[str, None] = {}
     for row in _readable_rows(log, after, wrong):
@@ -130,7 +135,7 @@ def readable_events(log: EventLog, after: int) -> tuple[list[Event], list[str]]:
             found.append(decode_row(row))
         except LogCorrupt as error:
             wrong[str(error)] = None
-    return found, list(wrong)
+    return found + log.later_erasures(), list(wrong)
 
 
 def _readable_rows(log: EventLog, after: int, wrong: dict[str, None]) -> Iterator[Row]:

@@ -181,6 +181,17 @@ def connect(path: Path) -> apsw.Connection:
     return connection
 
 
+def show_until(connection: apsw.Connection, seq: int) -> None:
+    """Have a connection read no event with a greater seq; the whole table is `main.events` to it.
+
+    A temporary view hides the table of its name: https://www.sqlite.org/lang_naming.html.
+    """
+    connection.execute(
+        "DROP VIEW IF EXISTS temp.events; "
+        f"CREATE TEMP VIEW events AS SELECT * FROM main.events WHERE seq <= {int(seq)}"
+    )
+
+
 def _has_content(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 

@@ -288,6 +288,29 @@ def rebuild(
         return publish(build, load_checks(build), now)
 
 
+def rebuild_past(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> Manifest:
+    """Build and publish all that a log which shows its past holds; return the manifest.
+
+    No audit looks at it: what one found then stands in the log.
+    """
+    build = start(tenant, log, embedder, thorough=False)
+    for projection in build.projections:
+        step(build, projection)
+    return manifests.publish(tenant, candidate_manifest(build, (), now))
+
+
+def lend_vectors(owner: Tenant, borrower: Tenant, embedder: Embedder) -> None:
+    """Let the builds of a tenant find the vectors that another serves, as if one had made them."""
+    vectors = next(one for one in catalog.all_projections(embedder) if one.name == "vectors")
+    ref = _current_ref(owner, vectors)
+    if ref is not None and ref.version == vectors.version:
+        with suppress(SnapshotDamaged, OSError):  # else they are made anew
+            snapshot.verify(owner.snapshots, ref)
+            tables = snapshot.read(owner.snapshots, ref, vectors, check=False, validate=False)
+            journal = StepJournal(borrower.journals, f"{embedder.model}/{vectors.name}")
+            journal.add(tables["rows"])
+
+
 def _quarantine_failing(build: Build, on_progress: Progress, now: int) -> list[Held]:
     """Build and check every projection; return what was taken out for failing alone, if anything
     was: then the rest is not built.
