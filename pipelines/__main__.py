@@ -28,7 +28,7 @@ from store.home.errors import (
 )
 from store.home.files import make_folder
 from store.redaction.redact import redact
-from store.snapshots.manifest import Manifest
+from store.snapshots.manifest import EXPECTED, Manifest
 
 EXIT_FAILED = 1
 EXIT_BUSY = 75  # EX_TEMPFAIL of sysexits.h: the same call may do later
@@ -61,6 +61,9 @@ def build(name: str | None, as_json: bool, full: bool, quick: bool, wait_s: floa
         f"in {seconds:.1f} s",
         err=True,
     )
+    for check in manifest.checks:
+        if check.name == EXPECTED and not check.passed:
+            click.echo(check.reason, err=True)
     if manifest.missing_vectors:
         click.echo(
             f"{manifest.missing_vectors:,} texts are waiting for a vector: "

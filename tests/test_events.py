@@ -16,6 +16,7 @@ from store.log.event_kinds import (
     Applied,
     Body,
     Called,
+    Expected,
     Followed,
     Hit,
     Judged,
@@ -80,6 +81,7 @@ BODIES = [
     Staled(reason="its file changed", file="login.py"),
     Judged(verdicts={"a": 0.5}, evidence={"a": "login.py was edited"}),
     Adopted(policy={"debug": {"search": "low"}}, recalls=90, value=0.5, served=0.4, low=0.01),
+    Expected(question="which port does the API use?"),
     Called(purpose="reflect", model="m", tier="cheap", prompt_sha256="00", error="timeout"),
 ]
 

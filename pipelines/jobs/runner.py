@@ -21,7 +21,7 @@ from pipelines.jobs import Context, Job, Report
 from pipelines.llm import model_client
 from pipelines.llm.budget import Budget
 from pipelines.llm.model_client import Estimate, Estimator
-from serve.evaluation import canaries
+from serve.evaluation import canaries, expectations
 from store.derived import catalog
 from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
@@ -248,11 +248,14 @@ def build(
 
 
 def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
-    """Ask recall itself over the candidate."""
+    """Ask recall itself over the candidate: for canaries, and for what people pinned."""
     now = _now()
     candidate = builds.candidate_manifest(made, (), now)
     found = canaries.over(made.tenant, candidate, made.embedder, choices, now, most=canaries.A_FEW)
-    return [canaries.result(found, now, *builds.last_published(made.tenant))]
+    return [
+        canaries.result(found, now, *builds.last_published(made.tenant)),
+        *expectations.check(made.log, made.tenant, candidate, made.embedder, choices, now),
+    ]
 
 
 def _now() -> int:

@@ -30,7 +30,7 @@ from pipelines.orchestration.run_resources import (
     check_spec,
     retry_or_fail,
 )
-from serve.evaluation import canaries, selftest
+from serve.evaluation import canaries, expectations, selftest
 from serve.evaluation.canaries import Outcome, Point
 from serve.evaluation.selftest import Quality
 from store.home import config
@@ -41,7 +41,7 @@ from store.maintenance import build, vector_copy
 from store.maintenance import vector_table as table
 from store.maintenance.audits import AUDITS
 from store.snapshots import manifest as manifests
-from store.snapshots.manifest import CANARIES, CheckResult
+from store.snapshots.manifest import CANARIES, EXPECTED, CheckResult
 from store.snapshots.projection import Projection
 from store.snapshots.snapshot import SnapshotRef
 
@@ -227,7 +227,8 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         check_specs=[
             check_spec(
                 CANARIES, CANARIES, "Recall finds memories by their own words.", blocking=True
-            )
+            ),
+            check_spec(EXPECTED, CANARIES, "Pinned questions bring back what they did."),
         ],
         description="Asks for memories by their own words: does recall work over the candidate?",
     )
@@ -241,7 +242,10 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
             candidate = build.candidate_manifest(made, (), now)
             found = canaries.over(made.tenant, candidate, made.embedder, choices, now)
             result = canaries.result(found, now, *build.last_published(made.tenant))
-            build.save_checks(made, [result])
+            pinned = expectations.check(
+                made.log, made.tenant, candidate, made.embedder, choices, now
+            )
+            build.save_checks(made, [result, *pinned])
             shown = _canary_metadata(found, canaries.trend(result), quotes=choices.dagster_texts)
             check = dg.AssetCheckResult(
                 check_name=CANARIES,
@@ -254,9 +258,26 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
                 build.refuse(made, now)
                 yield check
                 raise BuildRefused(f"{CANARIES}: {result.detail}")
-            yield dg.MaterializeResult(metadata=shown, check_results=[check])
+            checks = [check, _expected_result(pinned, quotes=choices.dagster_texts)]
+            yield dg.MaterializeResult(metadata=shown, check_results=checks)
 
     return ask
+
+
+def _expected_result(pinned: Sequence[CheckResult], *, quotes: bool) -> dg.AssetCheckResult:
+    """Return what the pinned questions said; a question is quoted only where texts may be."""
+    missed = [one for result in pinned for one in result.metadata["missed"]]
+    lines = (f"- {one['id']}: {one['question']}" if quotes else f"- {one['id']}" for one in missed)
+    return dg.AssetCheckResult(
+        check_name=EXPECTED,
+        passed=not missed,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="; ".join(one.reason for one in pinned) if quotes else "",
+        metadata={
+            "asked": dg.MetadataValue.int(sum(one.metadata["asked"] for one in pinned)),
+            "missed": dg.MetadataValue.md("\n".join(lines) or "none"),
+        },
+    )
 
 
 def _canary_severity(found: Outcome) -> dg.AssetCheckSeverity:

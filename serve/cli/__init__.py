@@ -64,6 +64,7 @@ _DEV: Sections = {
     "Measure": {
         "eval": "measure.evaluate",
         "replay": "measure.replay",
+        "expect": "regressions.expect",
         "canaries": "measure.canaries_command",
         "selftest": "measure.selftest",
         "verify": "upkeep.verify",

@@ -387,19 +387,12 @@ def _print_replay(log: "EventLog", found: "Sequence[Replayed]", *, as_json: bool
         for sign, those, others in (("-", before, after), ("+", after, before)):
             for place, id_ in enumerate(those, 1):
                 if id_ not in others:
-                    said = f"{output.short_id(log, id_)}  {_first_words(log, id_)}"
+                    said = f"{output.short_id(log, id_)}  {output.first_words(log, id_)}"
                     output.say(f"  {sign} {place}. {said}")
         if before == after:
             output.say("  the same memories with other scores, or with other words")
         elif set(before) == set(after):
             output.say("  the same memories in another order")
-
-
-def _first_words(log: "EventLog", id_: str) -> str:
-    """Return how a memory began; "" of one that was erased."""
-    body = next(iter(log.events_for(id_))).body
-    text: str = getattr(body, "content", "") or getattr(body, "prompt", "")
-    return output.one_line(text, 56)
 
 
 # canaries

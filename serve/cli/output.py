@@ -91,6 +91,12 @@ def short_id(log: EventLog, id_: str) -> str:
     return id_
 
 
+def first_words(log: EventLog, id_: str, width: int = 56) -> str:
+    """Return how a memory began; "" of one that was erased, or that there is not."""
+    body = next((one.body for one in log.events_for(id_)), None)
+    return one_line(getattr(body, "content", "") or getattr(body, "prompt", ""), width)
+
+
 def shortest(id_: str, among: Iterable[str], least: int) -> str:
     """Return the beginning of an id, of `least` letters or as many as tell it from the others."""
     others = [one for one in among if one != id_]

@@ -175,7 +175,7 @@ def _print_status(found: dict[str, Any]) -> None:
     for one in found["failed"]:
         output.say(f"failed    {output.one_line(one, 200)}")
     for one in found["alarms"]:
-        output.say(f"recall    {one}: `mnemolog selftest`")
+        output.say(f"recall    {output.one_line(one, 200)}: `mnemolog doctor`")
     for one in found["damage"]:
         output.say(f"damaged   {one}")
 

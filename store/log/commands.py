@@ -21,6 +21,7 @@ from store.home.projects import check_project
 from store.log.checks import erasure_message
 from store.log.event_kinds import (
     Archived,
+    Expected,
     Forgotten,
     Id,
     Linked,
@@ -40,6 +41,7 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import Appended, EventLog
 from store.log.events import KINDS, Event, decode, encode, is_erased
+from store.log.rows import redact_event
 from store.redaction import redact
 from store.text import frame
 
@@ -51,6 +53,7 @@ MAX_TAGS, MAX_TAGS_BYTES = 100, 8 * 1024  # of a memory, together
 MAX_SOURCES = 1_000  # memories that one was made of
 MAX_VALUE = 8 * 1024  # bytes of a keyed fact's value
 MAX_REASON = 8 * 1024  # bytes
+MAX_QUESTION = 2_000  # characters of a pinned question; a receipt keeps as many
 BATCH = 500  # events a transaction: one fsync for many, and no writer waits long
 
 _SIDE_TEXTS = ("context", "action", "result")
@@ -381,6 +384,29 @@ def rating_event(
         raise NotFound(f"no memory {id_!r}, and no recall: `mnemolog pending` lists those")
     body = Rated(verdict=verdict, reason=reason)
     return Event(event_id or new_id(now), now, body, id_, known[0].project, trust=trust)
+
+
+def expectation_event(
+    log: EventLog,
+    question: str,
+    id_: str,
+    project: str | None,
+    now: int,
+    *,
+    expected: bool = True,
+) -> Event:
+    """Return the event that pins a question to a memory, or removes the pin, without writing it.
+
+    Raise NotFound for a memory that is unknown or was erased, InvalidInput for a question that is
+    empty or longer than MAX_QUESTION.
+    """
+    question = " ".join(question.split())
+    if not 0 < len(question) <= MAX_QUESTION:
+        raise InvalidInput(f"a question to pin has 1 to {MAX_QUESTION:,} characters")
+    if expected:
+        _must_know(log, id_)
+    body = Expected(question=question, expected=expected)
+    return redact_event(Event(new_id(now), now, body, id_, project))
 
 
 def resolve(log: EventLog, prefix: str) -> str:

@@ -25,6 +25,7 @@ from store.log.event_kinds import (
     Archived,
     Body,
     Erased,
+    Expected,
     Followed,
     Forgotten,
     Judged,
@@ -68,6 +69,7 @@ _KEPT: dict[type[Body], tuple[str, ...]] = {
     Quarantined: ("check",),
     Staled: (),
     Rated: ("verdict",),
+    Expected: ("expected",),
     Surfaced: ("place", "characters"),
     Followed: ("verdict", "place", "stood"),
     Prompted: ("intent", "imported"),
@@ -81,6 +83,7 @@ _EMPTY: dict[type[Body], dict[str, Any]] = {
     Quarantined: {"reason": ""},
     Prompted: {"prompt": ""},
     Acted: {"tool": "-"},
+    Expected: {"question": ""},
     Recalled: {"query": ""},
 }
 EMPTIED = frozenset(kind for kind, body in KINDS.items() if body in _KEPT)  # by an event's own id

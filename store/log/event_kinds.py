@@ -513,6 +513,15 @@ class Rated(Body, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+class Expected(Body, frozen=True, kw_only=True):
+    """A person wants this question, asked in the envelope's project, to bring back the subject, a
+    memory; or, where not `expected`, no longer asks for it.
+    """
+
+    question: str
+    expected: bool = True
+
+
 class Unknown(Body, frozen=True, kw_only=True):
     """An event of a kind that a later version of mnemolog added."""
 

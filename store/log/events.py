@@ -19,6 +19,7 @@ from store.log.event_kinds import (
     Body,
     Called,
     Erased,
+    Expected,
     Followed,
     Forgotten,
     Judged,
@@ -75,6 +76,7 @@ KINDS: Mapping[str, type[Body]] = {
     "judged": Judged,
     "adopted": Adopted,
     "called": Called,
+    "expected": Expected,
 }
 
 
@@ -82,7 +84,7 @@ KINDS: Mapping[str, type[Body]] = {
 # fresh and are worth no rebuild alone.
 RECEIPTS = frozenset(
     """recalled prompted action session surfaced followed outcome proposed accepted
-    rejected planned applied undone judged adopted called lost""".split()
+    rejected planned applied undone judged adopted called lost expected""".split()
 )
 
 

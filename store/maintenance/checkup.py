@@ -329,12 +329,16 @@ def _warnings(manifest: Manifest) -> Iterator[Finding]:
                 yield Finding("warn", alarm, cure)
             else:
                 yield Finding("ok", check.detail)
+        elif check.name == manifests.EXPECTED:
+            yield Finding("ok" if check.passed else "warn", check.detail, check.cure)
         elif alarm := alarm_text(check):
             yield Finding("warn", alarm, "the next build compares again: run `mnemolog build`")
 
 
 def alarm_text(check: CheckResult) -> str:
     """Return what a published build's check warns of; empty where nothing is wrong."""
+    if check.name == manifests.EXPECTED:
+        return "" if check.passed else check.detail
     if check.name != manifests.CANARIES:
         return f"{check.name}: {check.reason}" if check.warns else ""
     if check.metadata.get("has_fallen"):

@@ -25,6 +25,7 @@ from store.snapshots.snapshot import SnapshotRef
 
 KEEP = 3  # manifests, the current one included
 CANARIES = "canaries"  # the check that asks recall itself
+EXPECTED = "expected"  # the one that asks the questions people pinned
 
 
 Moment = Annotated[int, Meta(ge=EARLIEST, le=LATEST)]  # microseconds UTC

@@ -1,0 +1,150 @@
+"""
+Expectations: questions of yours that must bring back a certain memory, asked by every build.
+
+A memory comes back as itself, as a copy that says the same, or as what took its place. Each
+question is asked as you would ask it, under the settings and with their threshold: a setting that
+hides the answer fails it, as a change of the memory does.
+"""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from serve.reader.filters import Filter
+from serve.reader.reader import open_view
+from serve.reader.view import View
+from serve.recall.analysis import default_question
+from serve.recall.recall import Answer, recall
+from store.derived.routing import Router
+from store.embedders.embedder import Embedder
+from store.home.config import Choices
+from store.home.errors import NotFound
+from store.home.tenant import Tenant
+from store.log import commands
+from store.log.event_kinds import Expected
+from store.log.event_log import MOST_SEQ, EventLog
+from store.log.events import Event
+from store.snapshots.manifest import CANARIES, EXPECTED, CheckResult, Manifest
+
+_NAMED = 3  # failed ones in the detail of the check
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    """A question, asked in a project (None: in all), and the memory that it must bring back."""
+
+    question: str
+    id: str
+    project: str | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """The rank at which an expected memory came back, from 1; None where it did not."""
+
+    expectation: Expectation
+    rank: int | None
+
+
+def expect(
+    log: EventLog, question: str, id_: str, project: str | None, now: int, *, expected: bool = True
+) -> Expectation:
+    """Pin a question to a memory, or remove the pin; return it. What is so already is not written.
+
+    Raise NotFound for an unknown or erased memory, and for a pin to remove that there is not;
+    InvalidInput for a question that is empty or too long.
+    """
+    event = commands.expectation_event(log, question, id_, project, now, expected=expected)
+    wanted = _expectation(event)
+    is_there = wanted in list_expectations(log)
+    if not is_there and not expected:
+        raise NotFound(f"{id_} is not expected of that question: `mnemolog expect` lists what is")
+    if is_there != expected:
+        log.append([event])
+    return wanted
+
+
+def list_expectations(log: EventLog) -> list[Expectation]:
+    """Return the questions that are pinned, in the order in which they were."""
+    found: dict[Expectation, None] = {}
+    for event in log.events_between(("expected",), 0, MOST_SEQ):
+        assert isinstance(event.body, Expected)
+        if event.body.expected and event.body.question:  # without one: its memory was erased
+            found[_expectation(event)] = None
+        else:
+            found.pop(_expectation(event), None)
+    return list(found)
+
+
+def _expectation(event: Event) -> Expectation:
+    assert isinstance(event.body, Expected)
+    return Expectation(event.body.question, event.subject, event.project)
+
+
+def ask(
+    view: View, asked: Sequence[Expectation], embedder: Embedder, choices: Choices, now: int
+) -> list[Outcome]:
+    """Ask each question of one state of the memory; return what came of them in their order."""
+    router = Router(view.snapshots.policy())
+    found = []
+    for one in asked:
+        question = default_question(one.question, Filter(now=now, project=one.project), choices)
+        answer = recall(view, replace(question, router=router), embedder)
+        found.append(Outcome(one, rank_of(answer, one.id)))
+    return found
+
+
+def rank_of(answer: Answer, id_: str) -> int | None:
+    """Return the rank, from 1, of a memory, of its copy or of what took its place; else None."""
+    for rank, hit in enumerate(answer.hits, 1):
+        if id_ in (hit.memory.id, *hit.copies, *(old.id for old in hit.history)):
+            return rank
+    return None
+
+
+def check(
+    log: EventLog,
+    tenant: Tenant,
+    manifest: Manifest,
+    embedder: Embedder,
+    choices: Choices,
+    now: int,
+) -> list[CheckResult]:
+    """Return the check of a manifest, published or not, by the pinned questions; none where none
+    is pinned.
+
+    A failed question warns and is named with the cure. It keeps nothing from being published: what
+    a person changed may well be the reason.
+    """
+    if not (asked := list_expectations(log)):
+        return []
+    view = open_view(tenant, manifest, embedder)
+    missed = [
+        one.expectation for one in ask(view, asked, embedder, choices, now) if one.rank is None
+    ]
+    detail = f"{len(asked) - len(missed)} of {len(asked)} pinned questions bring back their memory"
+    if missed:
+        detail += "; missing: " + ", ".join(f'"{one.question}" {one.id}' for one in missed[:_NAMED])
+    return [
+        CheckResult(
+            EXPECTED,
+            not missed,
+            detail,
+            CANARIES,
+            {"asked": len(asked), "missed": msgspec.to_builtins(missed)},
+            cure=_cure(missed[0]) if missed else "",
+            warns=bool(missed),
+        )
+    ]
+
+
+def _cure(missed: Expectation) -> str:
+    asked, scope = shlex.quote(missed.question), ""
+    if missed.project is None:
+        scope = " --all-projects"
+    elif missed.project:
+        scope = f" --project {shlex.quote(missed.project)}"
+    return (
+        f"`mnemolog bisect {asked} --expect {missed.id}{scope}` names the event since which; if "
+        f"that is meant, `mnemolog expect {asked} {missed.id}{scope} --remove`"
+    )
