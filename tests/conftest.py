@@ -1,5 +1,6 @@
 """What the tests share: a home of their own, a clock that stands still, and a tenant once built."""
 
+import asyncio
 import itertools
 import os
 import shutil
@@ -72,6 +73,17 @@ if TYPE_CHECKING:
 
 # a shell that started us in the background has it ignored, and what we start would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def main_loop() -> Iterator[None]:
+    """Give the main thread an event loop, closed at the end: litellm asks for one, and would make
+    one that nobody closes.
+    """
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    loop.close()
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,6 @@ def server(home: Path) -> Iterator[None]:
     said("start")
     yield
     end(home)
-
-
-def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
-    """Run in a loop of its own: the main thread's may be another library's, left open."""
-    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-        return runner.run(work)
 
 
 @asynccontextmanager
@@ -118,7 +112,7 @@ def test_the_official_client_sees_the_same_in_every_era(home: Path, way: str):
                 assert "long-term memory" in client.instructions
             return await session(client)
 
-    first, *others = [run_apart(seen(era)) for era in ERAS]
+    first, *others = [asyncio.run(seen(era)) for era in ERAS]
     assert first["recalled"]["text"] == RULE and first["recalled"]["role"] == "rule"
     assert first["brief"] and first["ids"] and first["topics"] == ["npm"]
     assert first["history"] is None and first["timeline"] == RULE
@@ -138,4 +132,4 @@ def test_calls_at_once_are_each_answered_as_their_own(home: Path):
             found = await asyncio.gather(*(called(client, "get_memory", id=id_) for id_ in ids))
             return [one["memories"][0]["text"] for one in found]
 
-    assert run_apart(run()) == [f"service {n} is red" for n in range(12)]
+    assert asyncio.run(run()) == [f"service {n} is red" for n in range(12)]
