@@ -404,6 +404,14 @@ def test_an_empty_repository_gives_nothing(repository):
     assert repository.drafts() == []
 
 
+def test_progress_is_told_of_the_commits_that_are_read(repository):
+    for number in range(5):
+        repository.commit(f"Add part {number} of the whole", "a.py")
+    told: list[tuple[int, int]] = []
+    repository.drafts(limit=3, on_progress=lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
 def test_limit_and_since_take_the_newest(repository):
     repository.commit("Add the first part", "a.py")
     repository.at += 30 * DAY

@@ -229,6 +229,14 @@ def test_ids_are_the_same_in_every_clone(tmp_path):
     assert whole[0].metadata == {"path": "docs/notes.md"}
 
 
+def test_progress_is_told_of_the_files_that_are_read(tmp_path):
+    for name in ("a.md", "b.md"):
+        note(tmp_path, name, "# Ports\n\nThe server listens on port 7437.\n")
+    told: list[tuple[int, int]] = []
+    list(markdown.drafts(tmp_path, project=None, on_progress=lambda *far: told.append(far)))
+    assert told == [(1, 2), (2, 2)]
+
+
 def test_hidden_and_vendored_folders_are_skipped(tmp_path):
     text = "The log is one SQLite file."
     for folder in (".git", ".obsidian", "node_modules/left-pad", "notes"):

@@ -3,10 +3,9 @@
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,9 +15,11 @@ from serve.cli import arguments, environment, output, processes
 from serve.cli.environment import Environment
 from store.home.errors import SourceError
 from store.home.projects import check_project
+from store.importers.source_files import Progress, no_progress
 
 if TYPE_CHECKING:
     from store.home.config import Settings
+    from store.importers.jsonl import Exported
     from store.importers.memory_store import Found, MemoryStore
 
 T = TypeVar("T")
@@ -126,8 +127,13 @@ def read_store(
 
     skipped, refused = Sentences(), Sentences()
     now = environment.now()
-    read = chain.from_iterable(store.read(one, skipped.add) for one in places)
-    lines = count_progress(read, quiet=quiet)
+
+    def read(on_progress: "Progress") -> "Iterator[Exported]":
+        for done, place in enumerate(places, 1):
+            on_progress(done, len(places))
+            yield from store.read(place, skipped.add)
+
+    lines = show_progress(read, "places", quiet=quiet)
     if not dry_run:
         with environment.open_or_make(settings) as log:
             counts = import_memories(log, lines, now, project, refused.add)
@@ -164,17 +170,29 @@ def _show_projects(counts: "Found") -> None:
         output.say(f"  {output.clean(name or '(no project)')}: {many:,}")
 
 
-def count_progress(items: "Iterable[T]", *, quiet: bool) -> "Iterator[T]":
-    """Yield what was read, saying on a terminal how many were read."""
+def show_progress(
+    read: "Callable[[Progress], Iterable[T]]", unit: str, *, quiet: bool
+) -> "Iterator[T]":
+    """Yield what `read` yields; a terminal shows how far it came: of a total once `read` tells the
+    function it is given, else only how many memories there were.
+    """
     if quiet or not sys.stderr.isatty():
-        yield from items
+        yield from read(no_progress)
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
 
-    columns = SpinnerColumn(), TextColumn("{task.completed} read"), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("read", total=None)
-        for one in items:
+    columns = BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Bar(*columns, console=Console(stderr=True), transient=True) as progress:
+        task, far, found = progress.add_task("", total=None), "", 0
+
+        def tell(done: int, total: int) -> None:
+            nonlocal far
+            far = f"{done:,} of {total:,} {unit}, "
+            progress.update(task, completed=done, total=total)
+
+        for one in read(tell):
             yield one
-            progress.advance(task)
+            found += 1
+            progress.update(task, description=f"{far}{found:,} memories")

@@ -14,8 +14,8 @@ from serve.cli import arguments, environment, output, processes
 from serve.cli.environment import Environment
 from serve.cli.store_imports import (
     Sentences,
-    count_progress,
     read_store,
+    show_progress,
     store_command,
     store_places,
     store_summary,
@@ -28,6 +28,7 @@ from store.importers.transcript_hosts import TRANSCRIPT_HOSTS, find_transcripts
 
 if TYPE_CHECKING:
     from store.home.config import Settings
+    from store.importers.source_files import Progress
     from store.importers.transcript_events import Sessions
     from store.importers.transcript_hosts import TranscriptHost
     from store.importers.transcript_turn import Skip, Transcript, Turn, Turns
@@ -67,8 +68,10 @@ def git(
     """Import a repository's history: what was changed, fixed and decided, and why."""
     from store.importers.git import drafts
 
-    read = partial(drafts, path, since=since, limit=limit)
-    _import(env, lambda project, on_skip: read(project=project), **options)
+    def read(project: str | None, on_skip: "Skip", on_progress: "Progress") -> "Iterator[Draft]":
+        return drafts(path, project=project, since=since, limit=limit, on_progress=on_progress)
+
+    _import(env, read, "commits", **options)
 
 
 @import_.command(epilog=output.example("mnemolog import markdown CLAUDE.md docs/adr"))
@@ -86,11 +89,13 @@ def markdown(env: Environment, /, paths: tuple[Path, ...], mine: bool, **options
     """
     from store.importers.markdown import drafts
 
-    def read(project: str | None, on_skip: Callable[[str], None]) -> "Iterator[Draft]":
+    def read(project: str | None, on_skip: "Skip", on_progress: "Progress") -> "Iterator[Draft]":
         for path in paths:
-            yield from drafts(path, project=project, is_mine=mine, on_skip=on_skip)
+            yield from drafts(
+                path, project=project, is_mine=mine, on_skip=on_skip, on_progress=on_progress
+            )
 
-    _import(env, read, **options)
+    _import(env, read, "files", **options)
 
 
 @import_.command(epilog=output.example("mnemolog import jsonl memories.jsonl --dry-run"))
@@ -140,7 +145,7 @@ def standard_input() -> Path:
     return path
 
 
-Read = Callable[[str | None, Callable[[str], None]], "Iterable[Draft]"]
+Read = Callable[[str | None, "Skip", "Progress"], "Iterable[Draft]"]
 
 
 def _transcripts(host: "TranscriptHost") -> click.Command:
@@ -455,7 +460,13 @@ def _with_lines(sessions: "Sessions", total: int) -> "Callable[[Turns], Turns]":
 
 
 def _import(
-    env: Environment, read: Read, *, project: str | None, and_build: bool, as_json: bool
+    env: Environment,
+    read: Read,
+    unit: str,
+    *,
+    project: str | None,
+    and_build: bool,
+    as_json: bool,
 ) -> None:
     from store.log import commands
 
@@ -463,7 +474,7 @@ def _import(
     skips = Sentences()
     belongs = check_project(project) if project is not None else None
     with environment.open_or_make(settings) as log:
-        drafts = count_progress(read(belongs, skips.add), quiet=as_json)
+        drafts = show_progress(partial(read, belongs, skips.add), unit, quiet=as_json)
         counts = commands.import_drafts(log, drafts, environment.now())
     skips.show("skipped")
     _tell(counts, skips.count, as_json=as_json, next_step=not and_build)

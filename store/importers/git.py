@@ -25,7 +25,7 @@ from store.importers.git_message import (
     kind_of_message,
     parse_message,
 )
-from store.importers.source_files import printable_name
+from store.importers.source_files import Progress, no_progress, printable_name
 from store.log.commands import Draft
 from store.text.excerpt import label
 
@@ -74,13 +74,19 @@ class Commit:
 
 
 def drafts(
-    source: Path, *, project: str | None, since: str | None = None, limit: int | None = None
+    source: Path,
+    *,
+    project: str | None,
+    since: str | None = None,
+    limit: int | None = None,
+    on_progress: Progress = no_progress,
 ) -> Iterator[Draft]:
     """Yield a draft for every commit of HEAD's history that says something, oldest first.
 
     `since` is what git takes ("2026-01-31", "3 months ago"); `limit` reads only the newest commits.
-    Without `project` it is the one `source` belongs to. An empty repository gives nothing. Raise
-    SourceError where `source` is no repository or git cannot be run.
+    `on_progress` is told how many commits were read, and of how many. Without `project` it is the
+    one `source` belongs to. An empty repository gives nothing. Raise SourceError where `source` is
+    no repository or git cannot be run.
     """
     name = project or project_of(source)
     root = printable_name(str(source.absolute()))
@@ -88,7 +94,9 @@ def drafts(
     subjects: deque[str] = deque(maxlen=MERGES_COMPARED)
     alone: set[str] = set()  # pull requests of one commit, which tells of them
     began: int | None = None
-    for commit in commits(source, since=since, limit=limit):
+    total = _count_commits(source, since, limit)
+    for done, commit in enumerate(commits(source, since=since, limit=limit), 1):
+        on_progress(done, total)
         began = commit.at if began is None else began
         read = parse_message(commit.text, is_merge=commit.is_merge)
         origin = history.of(commit.sha)
@@ -112,8 +120,7 @@ def commits(source: Path, *, since: str | None, limit: int | None) -> Iterator[C
     Where a version of a file is missing, as in a partial clone, that commit and those after it come
     with the names of their files only.
     """
-    some = [f"--since={since}"] if since else []
-    some += [f"--max-count={limit}"] if limit is not None else []
+    some = _bounds(since, limit)
     read, last = 0, None
     try:
         for commit in _log(source, [*_WITH_LINES, *some]):
@@ -126,6 +133,17 @@ def commits(source: Path, *, since: str | None, limit: int | None) -> Iterator[C
     else:
         if last is not None:
             yield last
+
+
+def _count_commits(source: Path, since: str | None, limit: int | None) -> int:
+    with git_fields(source, ["rev-list", "--count", *_bounds(since, limit), "HEAD"]) as found:
+        return int(next(found, "0"))
+
+
+def _bounds(since: str | None, limit: int | None) -> list[str]:
+    """Return the options of git that leave out older commits."""
+    some = [f"--since={since}"] if since else []
+    return some + ([f"--max-count={limit}"] if limit is not None else [])
 
 
 def _log(source: Path, options: list[str]) -> Iterator[Commit]:

@@ -21,7 +21,12 @@ from pathlib import Path
 from store.home.errors import SourceError
 from store.home.instants import derived_id
 from store.home.projects import git_root, project_of
-from store.importers.source_files import is_source_file, printable_name
+from store.importers.source_files import (
+    Progress,
+    is_source_file,
+    no_progress,
+    printable_name,
+)
 from store.log.commands import Draft
 from store.log.event_kinds import MemoryKind
 from store.text.dates import interval
@@ -271,11 +276,12 @@ def drafts(
     is_mine: bool = False,
     has_rules: bool = False,
     on_skip: Callable[[str], None] = lambda sentence: None,
+    on_progress: Progress = no_progress,
 ) -> Iterator[Draft]:
     """Yield the memories of a file, or of every Markdown file below a folder, in order of path.
 
-    `is_mine`: the user's own words, also in a repository. `has_rules`: its lists are of rules,
-    whatever its name.
+    `on_progress` is told how many files were read, and of how many. `is_mine`: the user's own
+    words, also in a repository. `has_rules`: its lists are of rules, whatever its name.
 
     Without `project` it is the repository's that `source` lies in, if any. Raise SourceError where
     there is no Markdown; a file in a folder that cannot be read is left out and `on_skip` told.
@@ -285,7 +291,9 @@ def drafts(
     here = project_of(folder)
     name = project or here
     is_own = name is not None and name == here
-    for path in _files(source):
+    paths = _files(source)
+    for done, path in enumerate(paths, 1):
+        on_progress(done, len(paths))
         text = _text(path, source, on_skip)
         place = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
         yield from _file(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MOST_RATIO = 100
 MOST_BYTES = 1 << 30
 MOST_VALUES = 400_000  # lists and objects of one line of JSON, each some 100 bytes and more
+Progress = Callable[[int, int], None]  # is told how many were read, and of how many
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # what JSON may raise
 MAX_FIELD = 1 << 20  # characters of a text in a database
 BUSY_MS = 2_000
@@ -35,6 +36,10 @@ _SLACK = 1 << 20  # a few lines that repeat each other may be packed tighter
 _PIECE = 1 << 16
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _SQLITE = b"SQLite format 3\x00"
+
+
+def no_progress(done: int, total: int) -> None:
+    """Tell nobody."""
 
 
 def is_crowded(line: bytes) -> bool:
