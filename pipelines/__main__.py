@@ -71,18 +71,17 @@ def build(name: str | None, as_json: bool, full: bool, quick: bool, wait_s: floa
             "the next build asks again",
             err=True,
         )
-    if url := settings.choices.qdrant.url:
-        from store.maintenance import vector_copy
-
-        found = tenant.find_tenant(settings.home, name)
-        if not vector_copy.is_in_step(found, settings.choices.qdrant):
-            click.echo(
-                f"the copy of the vectors in Qdrant at {url} is behind: it did not take them; "
-                "the next build tries again",
-                err=True,
-            )
+    _say_what_is_behind(settings, name)
     if as_json:
         click.echo(_json(manifest, seconds))
+
+
+def _say_what_is_behind(settings: Settings, name: str) -> None:
+    from store.maintenance import mirrors
+
+    found = tenant.find_tenant(settings.home, name)
+    for one in mirrors.mirrors_behind(found, settings.choices):
+        click.echo(f"{one} is behind: it did not take this; the next build tries again", err=True)
 
 
 def _run(settings: Settings, name: str, *, full: bool, wait_s: float) -> Manifest:

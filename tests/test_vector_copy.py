@@ -3,6 +3,7 @@
 MNEMOLOG_TEST_QDRANT names a real server, whose collections of the tests' own tenants are deleted.
 """
 
+import json
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -212,7 +213,7 @@ def test_dagsters_build_writes_it_as_well(server, tenant, said, ours):
     assert points(ours, tenant) == dict(enumerate(TEXTS))
 
 
-def test_a_build_that_it_missed_is_caught_up_by_the_next(server, tenant, log, said, ours):
+def test_a_build_that_it_missed_is_caught_up_by_the_next(server, home, tenant, log, said, ours):
     settings = Settings(tenant.root.parents[1], Choices(qdrant=ours))
     said()
     runner.build(settings, tenant.name, lambda event: None)
@@ -223,9 +224,23 @@ def test_a_build_that_it_missed_is_caught_up_by_the_next(server, tenant, log, sa
     assert not vector_copy.is_in_step(tenant, ours)
     notices = ask(tenant, log, searching(tenant, ours)).notices
     assert [one for one in notices if "another build: `mnemolog build`" in one]
+    assert said_behind(home, server.url) == (True, True)
     server.start()
     runner.build(settings, tenant.name, lambda event: None)
     assert vector_copy.is_in_step(tenant, ours) and points(ours, tenant)[5] == "new"
+    assert said_behind(home, server.url) == (False, False)
+
+
+def said_behind(home, url: str) -> tuple[bool, bool]:
+    """Return whether `status` and `doctor` say that the copy is behind."""
+    (home / "config.toml").write_text(f'[qdrant]\nurl = "{url}"\n')
+    shown = CliRunner().invoke(main, ["status"])
+    assert shown.exit_code == 0
+    findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["findings"]
+    [found] = [one for one in findings if url in one["what"]]
+    is_behind = found["severity"] == "warn"
+    assert ("mnemolog build" in found["cure"]) == is_behind
+    return "behind    the copy of the vectors in Qdrant" in shown.output, is_behind
 
 
 def test_one_that_lost_its_disk_gets_all_again(server, ours, tenant, said):
@@ -269,7 +284,9 @@ def test_what_is_erased_is_gone_from_it_too(server, ours, home, tenant, log, sai
     assert names and sorted(points(ours, tenant)) == [0, 2, 3, 4]
     server.stop()
     done = CliRunner().invoke(main, ["erase", TEXTS[3], "--yes"])
-    assert done.exit_code == 1 and "still in Qdrant" in done.output
+    assert done.exit_code == 1 and "in Qdrant still holds what was erased" in " ".join(
+        done.output.split()
+    )
     assert qdrant.load_copy(tenant).is_unwanted
     server.start()
 

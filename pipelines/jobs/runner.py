@@ -9,7 +9,7 @@ and, if asked, applies it.
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,13 +25,13 @@ from serve.evaluation import canaries, expectations
 from store.derived import catalog
 from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
-from store.home.errors import BuildBusy, SnapshotError, VectorStoreError
+from store.home.errors import BuildBusy, SnapshotError
 from store.home.files import make_folder
 from store.home.tenant import Tenant, find_tenant
 from store.log.event_kinds import Called, Planned
 from store.log.event_log import EventLog
 from store.maintenance import build as builds
-from store.maintenance import vector_copy
+from store.maintenance import mirrors
 from store.maintenance.build import Build, Progress
 from store.plans import plans
 from store.plans.plans import Plan
@@ -240,10 +240,7 @@ def build(
             thorough=False,
             keep_days=settings.choices.episodes_days,
         )
-    if settings.choices.qdrant.url:
-        report("vectors_in_qdrant")
-        with suppress(VectorStoreError, BuildBusy), builds.lock(tenant, wait_s=wait_s):
-            vector_copy.sync(tenant, settings.choices.qdrant)  # where it is down, the next build's
+    mirrors.sync_mirrors(tenant, settings.choices, report, wait_s=wait_s)
     return made
 
 

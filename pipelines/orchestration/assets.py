@@ -35,11 +35,12 @@ from serve.evaluation.canaries import Outcome, Point
 from serve.evaluation.selftest import Quality
 from store.home import config
 from store.home.config import Choices
-from store.home.errors import BuildRefused, SnapshotError, VectorStoreError
+from store.home.errors import BuildRefused, MirrorError, SnapshotError
 from store.log import log_queries
-from store.maintenance import build, vector_copy
+from store.maintenance import build
 from store.maintenance import vector_table as table
 from store.maintenance.audits import AUDITS
+from store.maintenance.mirrors import Mirror
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CANARIES, EXPECTED, CheckResult
 from store.snapshots.projection import Projection
@@ -56,10 +57,10 @@ class BuildConfig(dg.Config):
 
 
 def build_assets(
-    projections: Sequence[Projection], *, with_qdrant: bool = False
+    projections: Sequence[Projection], mirrors: Sequence[Mirror] = ()
 ) -> list[dg.AssetsDefinition]:
-    """Return the log, the projections in build order, the canaries, the manifest, its table; and
-    the copy in Qdrant, where there is one.
+    """Return the log, the projections in build order, the canaries, the manifest, its table, and
+    the copies on other programs' servers.
     """
     return [
         event_log,
@@ -67,7 +68,7 @@ def build_assets(
         canaries_asset(projections),
         _manifest_asset(projections),
         vector_table,
-        *([vectors_in_qdrant] if with_qdrant else []),
+        *map(_mirror_asset, mirrors),
     ]
 
 
@@ -339,37 +340,42 @@ def vector_table(
         )
 
 
-@dg.asset(
-    deps=["published_manifest"],
-    group_name=GROUP,
-    partitions_def=TENANTS,
-    kinds={"qdrant"},
-    owners=OWNERS,
-    tags={"layer": "jobs"},
-    description="The copy of the published vectors in Qdrant; where it is down, the next build "
-    "brings it in step.",
-)
-def vectors_in_qdrant(
-    context: dg.AssetExecutionContext,
-    choices: dg.ResourceParam[Choices],
-    tenant_store: TenantStore,
-) -> dg.MaterializeResult[None]:
-    with retry_or_fail(context.retry_number):
-        tenant = tenant_store.resume().tenant
-        try:
-            changed = vector_copy.sync(tenant, choices.qdrant)
-        except VectorStoreError as error:  # what was published is served all the same
-            context.log.warning(str(error))
-            return dg.MaterializeResult(metadata={"behind": dg.MetadataValue.text(str(error))})
-        return dg.MaterializeResult(
-            metadata={
-                ROWS: dg.MetadataValue.int(
-                    manifests.current(tenant).projections["vectors"].rows["rows"]
-                ),
-                "points changed": dg.MetadataValue.int(changed),
-                "url": dg.MetadataValue.text(choices.qdrant.url),
-            }
-        )
+def _mirror_asset(mirror: Mirror) -> dg.AssetsDefinition:
+    """Return the asset that brings a copy on another program's server in step."""
+
+    @dg.asset(
+        name=mirror.asset,
+        deps=["published_manifest"],
+        group_name=GROUP,
+        partitions_def=TENANTS,
+        kinds={mirror.kind},
+        owners=OWNERS,
+        tags={"layer": "jobs"},
+        description=f"The copy of {mirror.what}; where its server is down, the next build brings "
+        "it in step.",
+    )
+    def one_mirror(
+        context: dg.AssetExecutionContext, tenant_store: TenantStore
+    ) -> dg.MaterializeResult[None]:
+        with retry_or_fail(context.retry_number):
+            tenant = tenant_store.resume().tenant
+            try:
+                changed = mirror.sync(tenant)
+            except MirrorError as error:  # what was published is served all the same
+                context.log.warning(str(error))
+                return dg.MaterializeResult(metadata={"behind": dg.MetadataValue.text(str(error))})
+            projection, table = mirror.rows
+            return dg.MaterializeResult(
+                metadata={
+                    ROWS: dg.MetadataValue.int(
+                        manifests.current(tenant).projections[projection].rows[table]
+                    ),
+                    "changed": dg.MetadataValue.int(changed),
+                    "url": dg.MetadataValue.text(mirror.url),
+                }
+            )
+
+    return one_mirror
 
 
 # The asset recall_quality: every night, the check set through the write path, the build and recall.

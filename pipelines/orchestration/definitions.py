@@ -47,6 +47,7 @@ from store.home.tenant import Tenant, list_tenants
 from store.log import log_queries
 from store.log.event_log import EventLog
 from store.maintenance import build
+from store.maintenance.mirrors import chosen_mirrors
 from store.plans.job_catalog import CRON, LEARN, jobs_on, load_switches
 from store.snapshots import manifest as manifests
 
@@ -324,7 +325,7 @@ def make_definitions(
         assets=[
             *build_assets(
                 catalog.all_projections(make_embedder(settings.choices.embedder, settings.home)),
-                with_qdrant=bool(settings.choices.qdrant.url),
+                chosen_mirrors(settings.choices),
             ),
             *build_job_assets(),
             recall_quality,

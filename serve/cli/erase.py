@@ -16,7 +16,7 @@ import msgspec
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.server import processes
-from store.home.errors import InvalidInput, NotFound, VectorStoreError
+from store.home.errors import InvalidInput, MirrorError, NotFound
 from store.home.instants import isoformat
 from store.log import commands
 from store.log.event_kinds import Recorded
@@ -103,7 +103,7 @@ def erase(
             before = erase.file_names(tenant)
             now = environment.now()
             wiped = erase.wipe(tenant, log, asked, now)
-            is_copy_gone = _drop_copy(settings, tenant)
+            is_all_dropped = _drop_mirrors(settings, tenant)
             _build_anew(settings, tenant.name)
             found = erase_receipt.make_receipt(settings.home, tenant, wiped, _who(), now, before)
         if as_json:
@@ -111,7 +111,7 @@ def erase(
         else:
             _tell(log, wiped.erasure, "erased")
             _tell_receipt(found, str(erase_receipt.receipts_folder(tenant) / f"{found.id}.json"))
-    if not found.is_clean or not is_copy_gone:
+    if not found.is_clean or not is_all_dropped:
         sys.exit(1)
 
 
@@ -215,20 +215,22 @@ def _build_anew(settings: "Settings", name: str) -> None:
         output.note("note: the rebuild failed, so nothing is served: run `mnemolog build`")
 
 
-def _drop_copy(settings: "Settings", tenant: "Tenant") -> bool:
-    """Have the copy of the vectors in Qdrant deleted; return whether none is left."""
-    from store.maintenance import build, vector_copy
+def _drop_mirrors(settings: "Settings", tenant: "Tenant") -> bool:
+    """Have the copies on other programs' servers deleted; return whether none is left."""
+    from store.maintenance import build, mirrors
 
-    try:
-        with build.lock(tenant, wait_s=_LOCK_WAIT_S):
-            vector_copy.drop(tenant, settings.choices.qdrant)
-    except VectorStoreError as error:
-        output.note(
-            f"note: the vectors are still in Qdrant, also those of what was erased. {error}: that "
-            "deletes them all and writes the others"
-        )
-        return False
-    return True
+    is_all_dropped = True
+    for one in mirrors.every_mirror(settings.choices):
+        try:
+            with build.lock(tenant, wait_s=_LOCK_WAIT_S):
+                one.drop(tenant)
+        except MirrorError as error:
+            is_all_dropped = False
+            output.note(
+                f"note: the copy of {one.what} still holds what was erased. {error}: that "
+                "deletes all of it and writes the rest"
+            )
+    return is_all_dropped
 
 
 def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:

@@ -51,7 +51,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     from store.home import failures
     from store.home.errors import NoManifest, SnapshotDamaged
     from store.home.registry import live_server
-    from store.maintenance import checkup, quarantine
+    from store.maintenance import checkup, mirrors, quarantine
     from store.snapshots import manifest as manifests
 
     gone = integrity.head_gap(log)
@@ -78,6 +78,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             for one in quarantine.entries(log)
         ],
         "alarms": [],
+        "behind": [],
         "damage": [str(gone)] if gone else [],
     }
     try:
@@ -100,6 +101,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         },
         "tail": max(0, head - manifest.watermark),
         "alarms": [alarm for one in manifest.checks if (alarm := checkup.alarm_text(one))],
+        "behind": [str(one) for one in mirrors.mirrors_behind(tenant, settings.choices)],
         "damage": [*found["damage"], *checkup.damage(tenant, manifest)],
     }
 
@@ -176,6 +178,8 @@ def _print_status(found: dict[str, Any]) -> None:
         output.say(f"failed    {output.one_line(one, 200)}")
     for one in found["alarms"]:
         output.say(f"recall    {output.one_line(one, 200)}: `mnemolog doctor`")
+    for one in found["behind"]:
+        output.say(f"behind    {output.one_line(one, 200)}: `mnemolog build` brings it in step")
     for one in found["damage"]:
         output.say(f"damaged   {one}")
 

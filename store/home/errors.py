@@ -32,7 +32,8 @@ MnemologError
 ├── ModelError              a language model did not answer, or not with what was asked
 │   └── BudgetSpent         asking it once more would cost more than is allowed
 ├── EmbedderError           the embedding model did not answer, or not with what was asked
-├── VectorStoreError        a copy of the vectors elsewhere cannot be written or searched
+├── MirrorError             a copy that another program's server holds cannot be written
+│   └── VectorStoreError    nor searched: that of the vectors
 └── SourceError             an import's source, or a dataset, cannot be read
 """
 
@@ -159,7 +160,11 @@ class EmbedderError(MnemologError):
     pass
 
 
-class VectorStoreError(MnemologError):
+class MirrorError(MnemologError):
+    pass
+
+
+class VectorStoreError(MirrorError):
     pass
 
 

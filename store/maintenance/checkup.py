@@ -35,7 +35,7 @@ from store.log.events import RECEIPTS
 from store.log.log_file import LEAST_SQLITE, sqlite_version
 from store.log.log_head import numbers
 from store.log.rows import redact_event
-from store.maintenance import quarantine
+from store.maintenance import mirrors, quarantine
 from store.plans import job_catalog
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
@@ -212,6 +212,7 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
         yield from _cold(tenant)
         yield from _check_snapshots(settings, tenant, log)
         yield from _check_quarantine(log)
+    yield from _check_mirrors(settings, tenant)
     yield _refusal(tenant)
     yield from _check_erasure(tenant)
     yield from _failures(tenant.root)
@@ -391,6 +392,17 @@ def _check_quarantine(log: EventLog) -> Iterator[Finding]:
     if len(held) > _SHOWN:
         what = f"builds leave {len(held) - _SHOWN} more memories out"
         yield Finding("warn", what, "`mnemolog quarantine` lists them")
+
+
+def _check_mirrors(settings: Settings, tenant: Tenant) -> Iterator[Finding]:
+    """Say which copies on other programs' servers are behind; nothing where none is kept."""
+    behind = {one.asset for one in mirrors.mirrors_behind(tenant, settings.choices)}
+    for one in mirrors.chosen_mirrors(settings.choices):
+        if one.asset in behind:
+            what = f"{one} is behind: it does not hold what the last build published"
+            yield Finding("warn", what, "start that server, then run `mnemolog build`")
+        else:
+            yield Finding("ok", f"{one} holds what is published")
 
 
 def _refusal(tenant: Tenant) -> Finding:

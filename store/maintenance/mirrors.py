@@ -1,0 +1,80 @@
+"""
+Mirrors: copies of what is published that another program's server holds, by the settings.
+
+Each is brought in step after a build and never asked by one. Its server may be down: the build is
+published all the same, `status` and `doctor` say that the copy is behind, and the next build brings
+it in step.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from store.home.config import Choices
+from store.home.errors import BuildBusy, MirrorError, SnapshotError
+from store.home.tenant import Tenant
+from store.maintenance import build, vector_copy
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """One copy. `url` is empty where the settings name no server.
+
+    `sync` and `drop` are called while holding the tenant's build lock and raise MirrorError; `sync`
+    returns how many things it wrote or deleted. `rows` names the projection and table it is of.
+    """
+
+    asset: str  # its name in Dagster
+    kind: str
+    what: str
+    url: str
+    rows: tuple[str, str]
+    sync: Callable[[Tenant], int]
+    drop: Callable[[Tenant], None]
+    is_in_step: Callable[[Tenant], bool]
+
+    def __str__(self) -> str:
+        return f"the copy of {self.what} at {self.url}"
+
+
+def every_mirror(choices: Choices) -> tuple[Mirror, ...]:
+    """Return all mirrors, also those without a server: one may have been written before."""
+    qdrant = choices.qdrant
+    return (
+        Mirror(
+            "vectors_in_qdrant",
+            "qdrant",
+            "the vectors in Qdrant",
+            qdrant.url,
+            ("vectors", "rows"),
+            lambda tenant: vector_copy.sync(tenant, qdrant),
+            lambda tenant: vector_copy.drop(tenant, qdrant),
+            lambda tenant: vector_copy.is_in_step(tenant, qdrant),
+        ),
+    )
+
+
+def chosen_mirrors(choices: Choices) -> tuple[Mirror, ...]:
+    """Return the mirrors that the settings name a server for."""
+    return tuple(one for one in every_mirror(choices) if one.url)
+
+
+def sync_mirrors(
+    tenant: Tenant, choices: Choices, report: Callable[[str], None], *, wait_s: float
+) -> None:
+    """Bring all chosen mirrors in step; one whose server is down is left to the next build."""
+    for one in chosen_mirrors(choices):
+        report(one.asset)
+        with suppress(MirrorError, BuildBusy), build.lock(tenant, wait_s=wait_s):
+            one.sync(tenant)
+
+
+def mirrors_behind(tenant: Tenant, choices: Choices) -> Iterator[Mirror]:
+    """Yield the chosen mirrors that do not hold what is published; none where nothing is.
+
+    No server is asked: what was last written is noted in the tenant's folder.
+    """
+    with suppress(SnapshotError):
+        for one in chosen_mirrors(choices):
+            if not one.is_in_step(tenant):
+                yield one
