@@ -661,3 +661,10 @@ def test_bytes_that_are_no_text_are_replaced():
     assert run("record", "caf\udce9 opens at nine").exit_code == 0
     assert run("recall", "caf\udce9 opens", "--json").exit_code == 0
     assert "opens at nine" in run("list").stdout
+
+
+def test_an_error_has_its_colour_on_a_terminal_alone():
+    on_terminal = CliRunner().invoke(main, ["doctor"], color=True).stdout
+    piped = run("doctor").stdout
+    assert "\x1b[31merror" in on_terminal
+    assert "error" in piped and "\x1b" not in piped

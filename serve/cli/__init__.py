@@ -5,6 +5,8 @@ Nothing heavy is imported before a command needs it, so that `mnemolog --help` a
 completion answer at once.
 """
 
+import os
+
 import click
 
 from serve.cli import arguments, output
@@ -138,7 +140,10 @@ def _print_version(context: click.Context, option: click.Parameter, is_asked: bo
     cls=Commands,
     sections=_VISIBLE,
     unlisted=(_ADMIN, _DEV),
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "color": False if os.environ.get("NO_COLOR") else None,  # https://no-color.org
+    },
     epilog=_EPILOG,
     invoke_without_command=True,
 )

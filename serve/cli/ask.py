@@ -235,8 +235,9 @@ def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> 
         output.note(f"note: {notice}")
     for rank, hit in enumerate(payload["hits"], 1):
         of = f"  {hit['project']}" if hit["project"] else ""
-        sure = f"{hit['confidence']:.0%}{' unsure' if hit.get('unsure') else ''}"
-        id_ = output.short_id(log, hit["id"])
+        sure = f"{hit['confidence']:.0%}"
+        sure = output.colour(f"{sure} unsure", "warn") if hit.get("unsure") else sure
+        id_ = output.faint(output.short_id(log, hit["id"]))
         until = f" until {hit['ended_at'][:10]}" if "ended_at" in hit else ""
         until += f" ({hit['state']})" if hit.get("state") in ("archived", "expired") else ""
         kind = f"{hit['kind']} (rule)" if hit["role"] == "rule" else hit["kind"]
@@ -248,7 +249,7 @@ def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> 
         for line in explanations.mark_lines(log, hit):
             output.say(f"    {line}")
         if "why" in hit:
-            output.say(f"    why: {formatting.hit_reason(hit['why'])}")
+            output.say(output.faint(f"    why: {formatting.hit_reason(hit['why'])}"))
     below, bar = payload["below_bar"], payload["min_confidence"]
     if not payload["hits"]:
         scope = f" in {project}" if project else ""

@@ -20,8 +20,11 @@ from store.home.errors import InvalidInput, LogError
 from store.log.event_log import EventLog
 from store.text import visible_json
 
+# what a colour says, everywhere: all is well, look at this, it failed
+COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
 LINES = 4  # of a memory's text
 PIPED_WIDTH = 200
+_FAINT = ("id", "date", "at")  # columns of a table that stand back
 _ID_WIDTH = 26  # of a whole ULID
 _ID_LENGTHS = (10, 12, 14, 16, 18, 20, 22, 24)
 
@@ -47,6 +50,16 @@ def emit(value: object) -> None:
 def say(line: str = "") -> None:
     """Print a line for people."""
     click.echo(encodable(line))
+
+
+def colour(text: str, severity: str) -> str:
+    """Return text in the colour of a severity: "ok", "warn" or "error"."""
+    return click.style(text, fg=COLOURS[severity])
+
+
+def faint(text: str) -> str:
+    """Return text that stands back: ids and dates beside what is read."""
+    return click.style(text, dim=True)
 
 
 def note(line: str) -> None:
@@ -119,7 +132,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     cells = [[Text(clean(cell)) for cell in row] for row in rows]
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
-        shown.add_column(name, no_wrap=True)
+        shown.add_column(name, no_wrap=True, style="dim" if name in _FAINT else "")
     width = None if sys.stdout.isatty() else PIPED_WIDTH
     console = Console(width=width, highlight=False, emoji=False)
     widths = [

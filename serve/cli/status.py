@@ -170,18 +170,23 @@ def _print_status(found: dict[str, Any]) -> None:
     for line in _record_lines(found["recording"]):
         output.say(line)
     for reason in found["refused"]:
-        output.say(f"refused   {reason}")
+        _flag("refused", "error", reason)
     for one in found["quarantined"]:
         why = output.one_line(f"{one['check']}: {one['reason']}", 200)
-        output.say(f"held      {one['id']} is left out of builds: {why}: `mnemolog quarantine`")
+        _flag("held", "warn", f"{one['id']} is left out of builds: {why}: `mnemolog quarantine`")
     for one in found["failed"]:
-        output.say(f"failed    {output.one_line(one, 200)}")
+        _flag("failed", "error", output.one_line(one, 200))
     for one in found["alarms"]:
-        output.say(f"recall    {output.one_line(one, 200)}: `mnemolog doctor`")
+        _flag("recall", "warn", f"{output.one_line(one, 200)}: `mnemolog doctor`")
     for one in found["behind"]:
-        output.say(f"behind    {output.one_line(one, 200)}: `mnemolog build` brings it in step")
+        what = f"{output.one_line(one, 200)}: `mnemolog build` brings it in step"
+        _flag("behind", "warn", what)
     for one in found["damage"]:
-        output.say(f"damaged   {one}")
+        _flag("damaged", "error", one)
+
+
+def _flag(label: str, severity: str, what: str) -> None:
+    output.say(f"{output.colour(f'{label:<8}', severity)}  {what}")
 
 
 def _episode_lines(found: dict[str, Any]) -> Iterator[str]:

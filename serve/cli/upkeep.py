@@ -114,7 +114,8 @@ def doctor(context: click.Context, repair: bool, dry_run: bool, yes: bool, as_js
         output.emit({"ok": not is_ill, **repairs, "findings": found})
     else:
         for one in found:
-            output.say(f"{one.severity:5}  {output.clean(one.what)}")
+            severity = output.colour(f"{one.severity:5}", one.severity)
+            output.say(f"{severity}  {output.clean(one.what)}")
             if one.cure:
                 output.say(f"       fix: {one.cure}")
     context.exit(FAILED if is_ill else 0)
