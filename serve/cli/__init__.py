@@ -67,6 +67,7 @@ _DEV: Sections = {
         "eval": "measure.evaluate",
         "replay": "measure.replay",
         "expect": "regressions.expect",
+        "bisect": "regressions.bisect",
         "canaries": "measure.canaries_command",
         "selftest": "measure.selftest",
         "verify": "upkeep.verify",

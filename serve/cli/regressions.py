@@ -1,19 +1,26 @@
-"""Commands that keep an answer as it was, or say why it is not: `expect`."""
+"""Commands that keep an answer as it was, or say why it is not: `expect` and `bisect`."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from serve import formatting
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from store.home.config import Settings
+from store.home.errors import InvalidInput
+from store.home.instants import isoformat, micros
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
+    from serve.evaluation.bisection import Change
     from serve.evaluation.expectations import Outcome
     from serve.reader.reader import Reader
+    from serve.recall.recall import Hit
     from store.embedders.embedder import Embedder
+    from store.log.events import Event
 
 
 @click.command(
@@ -114,3 +121,160 @@ def _print_expected(log: EventLog, found: "list[Outcome]") -> None:
     )
     if any(one.rank is None for one in found):
         output.note("next: `mnemolog bisect QUESTION --expect ID` names the event since which")
+
+
+# bisect
+
+
+@click.command(
+    epilog=output.example(
+        'mnemolog bisect "how many approvals does a deploy need"',
+        'mnemolog bisect "how many approvals does a deploy need" --expect 01KA2B3C4D',
+        'mnemolog bisect "how many approvals does a deploy need" --until "two approvals"',
+    )
+)
+@click.argument("question")
+@click.option(
+    "--expect",
+    "id_",
+    metavar="ID",
+    type=arguments.MEMORY,
+    help="Since when does this memory come back, or no longer?",
+)
+@click.option(
+    "--until", "text", metavar="TEXT", help="Since when do the results contain TEXT, or no longer?"
+)
+@click.option("--since", help="When the answer was another: 2026-11-20, 7d, or @1234 of the log.")
+@click.option(
+    "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
+)
+@click.option("--all-projects", is_flag=True, help="Ask in all projects.")
+@output.json_option
+@click.pass_obj
+def bisect(
+    env: Environment,
+    /,
+    question: str,
+    id_: str | None,
+    text: str | None,
+    since: str | None,
+    project: str | None,
+    all_projects: bool,
+    as_json: bool,
+) -> None:
+    """Name the event since which QUESTION is answered as it is now.
+
+    The memory is built as it was known at the middle of its log, then at the middle of the half in
+    which the answer changed, and so on: some 14 builds for 10,000 events. Without --expect or
+    --until, answers differ if their memories or the order of these do. Nothing is changed.
+    """
+    from serve.evaluation import bisection
+    from serve.reader.filters import Filter
+    from serve.recall.analysis import default_question
+    from store.log.commands import resolve
+
+    if id_ is not None and text is not None:
+        raise click.UsageError("give --expect or --until, not both")
+    settings, now = env.settings(), environment.now()
+    belongs = environment.project_or_default(settings, project, none=all_projects)
+
+    def report(seq: int, is_as_now: bool) -> None:
+        if not as_json:
+            output.note(f"@{seq}: {'as now' if is_as_now else 'another answer'}")
+
+    with environment.open_log(settings) as log:
+        reader, model = _open(settings, log)
+        asked = default_question(
+            output.encodable(question), Filter(now=now, project=belongs), settings.choices
+        )
+        search = bisection.Search(log, reader, model, asked, report)
+        start = _seq_at(log, since, now) if since else None
+        if id_ is not None:
+            found = search.memory(resolve(log, id_), start)
+        elif text is not None:
+            found = search.text(text, start)
+        else:
+            found = search.answer(start)
+        if as_json:
+            output.emit(_change_fields(found))
+        else:
+            _print_change(log, found)
+
+
+def _seq_at(log: EventLog, since: str, now: int) -> int:
+    from store.log import log_queries
+
+    then = formatting.parse_time_point(since, now)
+    seq = then if isinstance(then, int) else log_queries.newest_until(log, micros(then))
+    if seq is None or seq > log.head():
+        raise InvalidInput(f"no event of the log is as old as {since}: its newest is {log.head()}")
+    return seq
+
+
+def _change_fields(found: "Change") -> dict[str, Any]:
+    event = found.event
+    return {
+        "event": {
+            "seq": event.seq,
+            "id": event.id,
+            "kind": event.kind,
+            "at": isoformat(event.at),
+            "subject": event.subject,
+            "project": event.project,
+            "session": event.session,
+            "agent": event.agent,
+            "trust": event.trust,
+        },
+        "before": [hit.memory.id for hit in found.before],
+        "after": [hit.memory.id for hit in found.after],
+        "events": found.events,
+        "folds": found.folds,
+    }
+
+
+def _print_change(log: EventLog, found: "Change") -> None:
+    event = found.event
+    output.say(f"@{event.seq}  {event.kind}  {isoformat(event.at)[:16]}  {_maker(event)}")
+    if words := output.first_words(log, event.subject):
+        output.say(f"  {output.short_id(log, event.subject)}  {words}")
+    output.say()
+    output.say("what it changed in the answer:")
+    for line in _differences(found.before, found.after):
+        output.say(f"  {line}")
+    output.say()
+    output.note(f"{found.folds} builds for {found.events:,} events")
+
+
+def _maker(event: "Event") -> str:
+    """Return who made an event: an agent, a job, an importer's source or you."""
+    made = getattr(event.body, "made", None)
+    source = getattr(event.body, "source", None)
+    who = f"the job {made.job}" if made else event.agent or ("you" if event.trust == "user" else "")
+    words = [
+        f"by {who}" if who else "",
+        f"said by {event.trust}" if event.trust != "user" else "",
+        f"from {source}" if source else "",
+        f"in session {event.session}" if event.session else "",
+        f"of {event.project}" if event.project else "",
+    ]
+    return output.one_line(", ".join(filter(None, words)), 120)
+
+
+def _differences(before: "Sequence[Hit]", after: "Sequence[Hit]") -> Iterator[str]:
+    """Yield a line for each hit that left, came or moved; those that stayed in place have none."""
+    old = {hit.memory.id: rank for rank, hit in enumerate(before, 1)}
+    new = {hit.memory.id: rank for rank, hit in enumerate(after, 1)}
+    for hit in before:
+        if hit.memory.id not in new:
+            yield f"- {old[hit.memory.id]:2}. {_hit_line(hit)}"
+    for hit in after:
+        rank, earlier = new[hit.memory.id], old.get(hit.memory.id)
+        if earlier is None:
+            yield f"+ {rank:2}. {_hit_line(hit)}"
+        elif earlier != rank:
+            yield f"  {earlier:2}. is now {rank}. {_hit_line(hit)}"
+
+
+def _hit_line(hit: "Hit") -> str:
+    unsure = " (unsure)" if hit.is_unsure else ""
+    return f"{hit.memory.id}  {output.one_line(hit.memory.text, 44)}{unsure}"

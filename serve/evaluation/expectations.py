@@ -15,8 +15,8 @@ import msgspec
 from serve.reader.filters import Filter
 from serve.reader.reader import open_view
 from serve.reader.view import View
-from serve.recall.analysis import default_question
-from serve.recall.recall import Answer, recall
+from serve.recall.analysis import Question, default_question
+from serve.recall.recall import Answer, Hit, recall
 from store.derived.routing import Router
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
@@ -85,18 +85,21 @@ def ask(
     view: View, asked: Sequence[Expectation], embedder: Embedder, choices: Choices, now: int
 ) -> list[Outcome]:
     """Ask each question of one state of the memory; return what came of them in their order."""
-    router = Router(view.snapshots.policy())
     found = []
     for one in asked:
         question = default_question(one.question, Filter(now=now, project=one.project), choices)
-        answer = recall(view, replace(question, router=router), embedder)
-        found.append(Outcome(one, rank_of(answer, one.id)))
+        found.append(Outcome(one, rank_of(ask_as_routed(view, question, embedder).hits, one.id)))
     return found
 
 
-def rank_of(answer: Answer, id_: str) -> int | None:
+def ask_as_routed(view: View, question: Question, embedder: Embedder) -> Answer:
+    """Return the answer under the policy that the view's router serves; nothing is tried."""
+    return recall(view, replace(question, router=Router(view.snapshots.policy())), embedder)
+
+
+def rank_of(hits: Sequence[Hit], id_: str) -> int | None:
     """Return the rank, from 1, of a memory, of its copy or of what took its place; else None."""
-    for rank, hit in enumerate(answer.hits, 1):
+    for rank, hit in enumerate(hits, 1):
         if id_ in (hit.memory.id, *hit.copies, *(old.id for old in hit.history)):
             return rank
     return None

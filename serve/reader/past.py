@@ -5,6 +5,8 @@ The log is read up to that place, and what lay in the snapshots then is built in
 own; nothing is written to the memory itself. What was erased since stays erased.
 """
 
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,12 +26,22 @@ class Past:
     Vectors that the log's own tenant serves are taken from there.
     """
 
-    def __init__(self, log: EventLog, folder: Path, embedder: Embedder) -> None:
+    def __init__(self, log: EventLog, folder: Path, embedder: Embedder, *, built: int = 0) -> None:
+        """Begin in an empty folder, or in one where snapshots of `built` events lie already."""
         self._embedder, self.tenant = embedder, Tenant("past", folder)
-        lend_vectors(Tenant("owner", log.path.parent), self.tenant, embedder)
-        self._to_build = EventLog(log.path, until=0)
-        self.log = EventLog(log.path, until=0)
+        if not built:
+            lend_vectors(Tenant("owner", log.path.parent), self.tenant, embedder)
+        self._to_build = EventLog(log.path, until=built)
+        self.log = EventLog(log.path, until=built)
         self.reader = Reader(self.tenant, self.log, embedder)
+
+    def fork(self, folder: Path) -> "Past":
+        """Return another that has grown as far, in a folder that is made; each then grows alone.
+
+        What is built never changes, so its files are shared where the disk can.
+        """
+        shutil.copytree(self.tenant.root, folder, copy_function=_link_or_copy)
+        return Past(self.log, folder, self._embedder, built=self._to_build.until or 0)
 
     def close(self) -> None:
         self._to_build.close()
@@ -44,6 +56,13 @@ class Past:
             rebuild_past(self.tenant, self._to_build, self._embedder, at)
         self.reader.poll()
         return self.reader
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 @contextmanager

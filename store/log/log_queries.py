@@ -86,6 +86,14 @@ def time_of(log: EventLog, seq: int) -> int | None:
     return int(found[0][0]) if found else None
 
 
+def newest_until(log: EventLog, at: int) -> int | None:
+    """Return the seq of the last event that happened at a moment or before, microseconds UTC; None
+    if there is none.
+    """
+    found = log.sql("SELECT max(seq) FROM events WHERE at <= ?", (at,))
+    return None if found[0][0] is None else int(found[0][0])
+
+
 def daily_counts(log: EventLog, until: int) -> dict[tuple[str, int], int]:
     """Return the number of events up to a seq by kind and day since 1970 UTC."""
     found = log.sql(
@@ -303,6 +311,20 @@ def memories_of_kind(log: EventLog, kind: str) -> list[Event]:
     rows = log.select_rows("kind = 'recorded' AND body LIKE ?", (f'%"kind":"{kind}"%',))
     events = (decode_row(row) for row in rows)
     return [one for one in events if isinstance(one.body, Recorded) and one.body.kind == kind]
+
+
+def newest_with_text(log: EventLog, text: str) -> int | None:
+    """Return the seq of the newest event that recorded or revised a memory with a text, in whatever
+    case; None if none did.
+    """
+    wanted = text.casefold()
+    rows = log.sql(
+        f"SELECT {COLUMNS} FROM events WHERE kind IN ('recorded', 'revised') ORDER BY seq DESC", ()
+    )
+    for event in map(decode_row, rows):
+        if wanted in (getattr(event.body, "content", None) or "").casefold():
+            return event.seq
+    return None
 
 
 def has_archived(log: EventLog, kind: str) -> bool:
