@@ -99,7 +99,7 @@ def test_a_removed_setting_has_no_effect_and_is_named(home: Path):
     assert (found.choices, config.choices_in(found, None)) == (Choices(top_k=3), Choices(top_k=3))
     assert str(path) in found.removed[0] and "`layers`" in found.removed[0]
     assert "environment" in load(home, MNEMOLOG_LAYERS="magic").removed[0]
-    config.keep(home, "embedder", "lexical")
+    config.keep(home, {"embedder": "lexical"})
     assert 'layers = ["parts"]' in path.read_text()
 
 
@@ -147,3 +147,29 @@ def test_settings_files_hold_from_the_repositorys_root_down(home: Path, project:
 )
 def test_the_environment_switches_one_run_off(said: str, is_off: bool):
     assert config.is_off({"MNEMOLOG_OFF": said}) is is_off
+
+
+def test_a_kept_value_leaves_comments_and_an_undone_one_leaves_nothing(home: Path):
+    path = write(home / "config.toml", "# mine\ntop_k = 3 # few\n")
+    config.keep(home, {"profile": "wal", "profiles.wal.recency": 0.5})
+    assert "# mine" in path.read_text() and "top_k = 3 # few" in path.read_text()
+    assert config.kept_value(home, "profiles.wal.recency") == 0.5
+    assert load(home).choices.profiles.wal.recency == 0.5
+    config.keep(home, {"profile": None, "profiles.wal.recency": None})
+    assert path.read_text().split() == "# mine top_k = 3 # few".split()
+    with pytest.raises(ConfigError, match="`top_k` is 0"):
+        config.keep(home, {"top_k": 0})
+    assert load(home).choices.top_k == 3
+
+
+def test_what_config_toml_says_of_recall_holds_from_when_it_is_written(home: Path):
+    path = write(home / "config.toml", "top_k = 3\n")
+    began = load(home, MNEMOLOG_FUSION="rrf")
+    write(path, "fusion = 'weighted'\nprofile = 'wal'\nembedder = 'table:x'\n")
+    now = config.refresh(began).choices
+    assert (now.top_k, now.profile, now.fusion) == (Choices().top_k, "wal", "rrf")
+    assert now.embedder == "lexical"  # another one needs a new process
+    assert config.choices_in(began, None).profile == "wal"
+    write(path, "profile = 'none'\n")
+    with pytest.raises(ConfigError, match="profile"):
+        config.refresh(began)

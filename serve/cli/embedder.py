@@ -182,7 +182,7 @@ def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json
         output.say("nothing was changed")
         return
     model_facts.KnownModels(settings.home).forget(name)
-    path = config.keep(settings.home, "embedder", name)
+    path = config.keep(settings.home, {"embedder": name})
     if settings.origin.get("embedder") == "environment":
         output.note("note: MNEMOLOG_EMBEDDER is set and overrides the file")
     code = 0

@@ -8,6 +8,7 @@ asking.
 """
 
 import logging
+import os
 import subprocess
 import threading
 import time
@@ -25,9 +26,10 @@ from serve.server import processes
 from serve.server.deferred_events import DeferredEvents, RecallCounts
 from serve.server.ingest_worker import FactReader, IngestWorker
 from store.embedders.embedder import make_embedder
+from store.home import config
 from store.home import tenant as tenants
 from store.home.config import Settings
-from store.home.errors import BuildBusy, LogError, MnemologError, NotFound
+from store.home.errors import BuildBusy, ConfigError, LogError, MnemologError, NotFound
 from store.home.tenant import Tenant
 from store.index.qdrant import QdrantSearch
 from store.log.event_log import EventLog
@@ -87,7 +89,8 @@ class OpenTenants:
         read_facts: FactReader | None = None,
     ) -> None:
         """`clock` gives seconds that never go back."""
-        self.settings = settings
+        self.settings, self._began_with = settings, settings
+        self._settings_mark = _mark(settings)
         self._clock = clock
         choice = settings.choices.embedder
         self.embedder = QueryEmbedder(make_embedder(choice, settings.home, while_asked=True), clock)
@@ -222,7 +225,18 @@ class OpenTenants:
     def _run(self) -> None:
         self._for_each(self._warm_up)
         while not self._closing.wait(TICK_S):
+            self.refresh_settings()
             self._for_each(self._keep_up)
+
+    def refresh_settings(self) -> None:
+        """Answer from now on under what `config.toml` says of recall, where that has changed."""
+        mark = _mark(self._began_with)
+        if mark != self._settings_mark:
+            self._settings_mark = mark
+            try:
+                self.settings = config.refresh(self._began_with)
+            except ConfigError as error:
+                log.error("%s", error)  # what it said before holds
 
     def _for_each(self, act: Callable[[OpenTenant], None]) -> None:
         for one in list(self._open.values()):
@@ -289,6 +303,15 @@ class OpenTenants:
             build_state.record_build_start(one.tenant, waiting, now)
             self.build_now(one)
             log.info("building tenant %s: %d changes wait", name, waiting.changes)
+
+
+def _mark(settings: Settings) -> object:
+    """Return what changes with the user's settings file; costs microseconds."""
+    try:
+        found = os.stat(settings.user_file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _has_expired_episodes(one: OpenTenant, days: int, now: int) -> bool:

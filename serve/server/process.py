@@ -33,7 +33,7 @@ from store.home.config import Choices, Settings
 from store.home.errors import ConfigError, LogError
 from store.home.files import is_gone
 from store.home.http_access import CONNECTIONS, Connections, owner_token
-from store.home.registry import HOST, Server, register, sole
+from store.home.registry import HOST, Server, keep_current, register, sole
 from store.log.event_log import EventLog
 
 log = logging.getLogger("mnemolog")
@@ -96,6 +96,7 @@ def run(
         gc.enable()
 
         def is_left() -> bool:
+            keep_current(settings, ours, open_tenants.settings.choices.answers_by)
             # a server without its file is found by nobody, as where the home was deleted
             return is_gone(settings.server_file) or 0 < idle_exit_s <= open_tenants.idle_s()
 

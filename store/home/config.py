@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
@@ -195,6 +195,8 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()[:16]
 
 
+# what a plan may change: past recalls, asked again, tell what becomes of answers
+PLANNED = ("embedder", "fusion", "min_confidence", "profile", "profiles", "top_k")
 _DECIDING_NO_ANSWER = frozenset(
     "tenant project port llm build_after idle_exit_s record enforce episodes_days "
     "dagster_texts qdrant".split()
@@ -294,6 +296,19 @@ def change_choices(choices: Choices, changes: Mapping[str, str]) -> Choices:
         raise ConfigError(_fault("--set", values, str(error))) from error
 
 
+def setting(choices: Choices, key: str) -> Any:
+    """Return the value of a setting, as TOML has it; `profiles.wal.recency` is one of a table.
+
+    Raise ConfigError for a setting there is not.
+    """
+    value: Any = msgspec.to_builtins(choices)
+    for one in key.split("."):
+        if not isinstance(value, dict) or one not in value:
+            raise ConfigError(f"unknown setting {key}:{did_you_mean(key, _names())}")
+        value = value[one]
+    return value
+
+
 def _names() -> frozenset[str]:
     return frozenset(Choices.__struct_fields__)
 
@@ -330,8 +345,8 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
 def choices_in(settings: Settings, cwd: Path | None) -> Choices:
     """Return the choices as seen from another directory, or from none: not our own project's.
 
-    What `config.toml` says of recording and of rules is read again, as it holds from when it is
-    written. Raise ConfigError naming the file and the key.
+    What `config.toml` says of recording, of rules and of recall is read again, as it holds from
+    when it is written. Raise ConfigError naming the file and the key.
     """
     origin = settings.origin
     kept = {
@@ -339,10 +354,7 @@ def choices_in(settings: Settings, cwd: Path | None) -> Choices:
         for name, value in msgspec.to_builtins(settings.choices).items()
         if Path(origin.get(name, "")).name != PROJECT_FILE
     }
-    for name, value in _user_file_now(settings.user_file).items():
-        if name in ("record", "remember_words", "enforce") and origin.get(name) != "environment":
-            _check(str(settings.user_file), {name: value})
-            kept[name] = value
+    kept |= _user_values_now(settings)
     if settings.own_record is not None:
         kept["record"] = list(settings.own_record)
     users = kept.get("record", RECORD_KINDS)
@@ -351,6 +363,46 @@ def choices_in(settings: Settings, cwd: Path | None) -> Choices:
         kept |= {name: one for name, one in values.items() if origin.get(name) != "environment"}
     kept["record"] = _record_kinds(users, *(values for _, values in projects))
     return msgspec.convert(kept, Choices, strict=False)
+
+
+# what holds from when the user's file says it; other settings need a new process
+_OF_RECALL = ("fusion", "min_confidence", "profile", "profiles", "top_k")
+_AT_ONCE = ("record", "remember_words", "enforce", *_OF_RECALL)
+
+
+def refresh(settings: Settings) -> Settings:
+    """Return settings with what `config.toml` says by now of recall.
+
+    What the environment or a project's file said stays. Raise ConfigError naming the file and the
+    key.
+    """
+    values = msgspec.to_builtins(settings.choices)
+    for name, value in _user_values_now(settings).items():
+        if name in _OF_RECALL and Path(settings.origin.get(name, "")).name != PROJECT_FILE:
+            values[name] = value
+    return replace(settings, choices=msgspec.convert(values, Choices, strict=False))
+
+
+def _user_values_now(settings: Settings) -> dict[str, Any]:
+    """Return what the user's file says by now of what holds at once; nothing where it was taken
+    from our sight since it was read: then what it said holds.
+    """
+    path = settings.user_file
+    try:
+        said = _user_file(path)
+    except ConfigError as error:
+        if isinstance(error.__cause__, OSError):
+            return {}
+        raise
+    usual, found = msgspec.to_builtins(Choices()), dict[str, Any]()
+    for name in _AT_ONCE:
+        origin = settings.origin.get(name)
+        if name in said and origin != "environment":
+            _check(str(path), {name: said[name]})
+            found[name] = said[name]
+        elif origin == str(path) and name in _OF_RECALL:
+            found[name] = usual[name]  # it said so, and no longer does
+    return found
 
 
 def ignore_reason(home: Path, cwd: Path | None) -> str:
@@ -482,24 +534,52 @@ def _fault(where: str, values: Mapping[str, Any], said: str) -> str:
     return f"{where}: `{place}`{is_value}: {cure}"
 
 
-def keep(home: Path, name: str, value: str) -> Path:
-    """Set one value in the user's config.toml; return the file. Its comments and order stay.
+def keep(home: Path, values: Mapping[str, Any]) -> Path:
+    """Set some values in the user's config.toml, or take out those that are None; return the file.
 
-    Raise ConfigError where the file is not TOML, or the value is none for this setting.
+    `profiles.wal.recency` is a value of a table. The file's comments and order stay. Raise
+    ConfigError where it is not TOML, or a value is none for its setting; then nothing is changed.
     """
     import tomlkit  # costs 30 ms, and few commands write settings
 
     path = home / "config.toml"
     try:
-        _convert({**_user_file(path), name: value})
+        _user_file(path)  # what is wrong with it is said in our words
         document = tomlkit.parse(path.read_text(encoding="utf-8") if path.is_file() else "")
-        document[name] = value
+        for key, value in values.items():
+            _put(document, key.split("."), value)
+        said: dict[str, Any] = document.unwrap()
+        _convert(_with_kinds(str(path), said))
         replace_file(path.resolve(), tomlkit.dumps(document).encode())
     except msgspec.ValidationError as error:
-        raise ConfigError(_fault(str(path), {name: value}, str(error))) from error
+        raise ConfigError(_fault(str(path), said, str(error))) from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be written ({error.strerror})") from error
     return path
+
+
+def _put(document: Any, keys: Sequence[str], value: Any) -> None:
+    """Set a value of a TOML document, or take it out; a table that is empty then goes too."""
+    key, *rest = keys
+    if rest:
+        if key not in document and value is not None:
+            document[key] = {}
+        if key in document:
+            _put(document[key], rest, value)
+            if not document[key]:
+                del document[key]
+    elif value is not None:
+        document[key] = value
+    else:
+        document.pop(key, None)
+
+
+def kept_value(home: Path, key: str) -> Any:
+    """Return what the user's config.toml sets a setting to; None where it does not."""
+    value: Any = _user_file(home / "config.toml")
+    for one in key.split("."):
+        value = value.get(one) if isinstance(value, dict) else None
+    return value
 
 
 def _data_folder() -> str:
@@ -527,18 +607,6 @@ def _user_file(path: Path) -> dict[str, Any]:
         ) from error
     except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, 5,000 digits, endless lists
         raise ConfigError(f"{path} is not TOML: {error}") from error
-
-
-def _user_file_now(path: Path) -> dict[str, Any]:
-    """Return what the user's file says by now; nothing where it was taken from our sight since it
-    was read: then what it said holds.
-    """
-    try:
-        return _user_file(path)
-    except ConfigError as error:
-        if isinstance(error.__cause__, OSError):
-            return {}
-        raise
 
 
 def _project_file(path: Path) -> dict[str, Any]:

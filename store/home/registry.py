@@ -125,6 +125,14 @@ def is_held(settings: Settings) -> bool:
     return _is_locked(settings.server_lock)
 
 
+def keep_current(settings: Settings, server: Server, answers_by: str) -> None:
+    """Say under which settings a server answers by now, where that has changed since it began."""
+    said = read_registry(settings)
+    if said is not None and said.instance == server.instance and said.answers_by != answers_by:
+        kept = msgspec.structs.replace(server, answers_by=answers_by)
+        replace_file(settings.server_file, msgspec.json.encode(kept))
+
+
 @contextmanager
 def register(settings: Settings, server: Server) -> Iterator[None]:
     """Name a server in the file, for as long as the block lasts; what hooks kept of its absence
