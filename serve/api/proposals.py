@@ -123,7 +123,7 @@ OPERATIONS = (
         tag="proposals",
         body=Acceptance,
         answers={HTTPStatus.OK: Proposal},
-        problems=("not_found", "invalid_name", "plan_stale", "conflict"),
+        problems=("not_found", "invalid_name", "plan_stale", "plan_refused", "conflict"),
     ),
     Operation(
         "POST",

@@ -17,6 +17,7 @@ from click.shell_completion import CompletionItem
 
 from serve.cli import environment, output
 from serve.cli.environment import Environment
+from store.home import config
 from store.home.errors import InvalidInput, MnemologError, closest, did_you_mean
 from store.home.projects import check_project
 from store.log.event_kinds import MEMORY_KINDS, Planned, Proposed, Recalled, Recorded
@@ -45,6 +46,22 @@ class Choice(click.Choice[str]):
 
 
 KIND = Choice(MEMORY_KINDS)
+
+
+def parse_settings(changes: Iterable[str], profile: str | None) -> dict[str, str]:
+    """Return what `--set` and `--profile` set, by name; raise UsageError for what is no KEY=VALUE.
+
+    What has no effect any more is said.
+    """
+    given: dict[str, str] = {}
+    for change in changes:
+        name, equals, value = change.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {change}: write KEY=VALUE, as in fusion=rrf")
+        given[name] = value
+        if name in config.REMOVED:
+            output.note(f"note: --set {name} has no effect: {config.REMOVED[name]}")
+    return given | ({"profile": profile} if profile else {})
 
 
 class Named(click.ParamType[str]):

@@ -73,7 +73,7 @@ def test(context: click.Context, name: str | None, as_json: bool) -> None:
     from store.embedders.installed_models import try_model
 
     settings = context.obj.settings()
-    name = _absolute_name(settings, name or settings.choices.embedder)
+    name = absolute_name(settings, name or settings.choices.embedder)
     tried = try_model(make_embedder(name, settings.home))
     if as_json:
         output.emit({"name": name, **_fields(tried)})
@@ -174,7 +174,7 @@ def switch(context: click.Context, name: str, yes: bool, no_build: bool, as_json
     settings = context.obj.settings()
     if as_json and not yes:
         raise InvalidInput("--json cannot ask: add --yes")
-    name = _absolute_name(settings, name)
+    name = absolute_name(settings, name)
     told = _cost(settings, name)
     if not as_json:
         _tell(settings, told)
@@ -210,7 +210,7 @@ def _here(settings: Settings) -> list[dict[str, Any]]:
     return [row | {"current": row["name"] == current} for row in rows]
 
 
-def _absolute_name(settings: Settings, name: str) -> str:
+def absolute_name(settings: Settings, name: str) -> str:
     """Return what the setting takes: of a folder its whole path, of a model how it is installed."""
     from store.embedders import model_catalog
 

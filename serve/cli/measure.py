@@ -143,15 +143,7 @@ def evaluate(
 
 def _apply_changes(choices: Choices, changes: tuple[str, ...], profile: str | None) -> Choices:
     """Return the settings with those of `--set` and `--profile`; raise ConfigError."""
-    given: dict[str, str] = {}
-    for change in changes:
-        name, equals, value = change.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set {change}: write KEY=VALUE, as in fusion=rrf")
-        given[name] = value
-        if name in config.REMOVED:
-            output.note(f"note: --set {name} has no effect: {config.REMOVED[name]}")
-    return config.change_choices(choices, given | ({"profile": profile} if profile else {}))
+    return config.change_choices(choices, arguments.parse_settings(changes, profile))
 
 
 def _run(
@@ -381,18 +373,24 @@ def _print_replay(log: "EventLog", found: "Sequence[Replayed]", *, as_json: bool
     for why, count in skipped.most_common():
         output.say(f"not asked again: {count}, because {why}")
     for one in changed:
-        output.say()
-        output.say(f"{output.short_id(log, one.receipt.id)}  {output.one_line(one.before.query)}")
         before, after = ([hit.id for hit in hits] for hits in (one.before.hits, one.hits))
-        for sign, those, others in (("-", before, after), ("+", after, before)):
-            for place, id_ in enumerate(those, 1):
-                if id_ not in others:
-                    said = f"{output.short_id(log, id_)}  {output.first_words(log, id_)}"
-                    output.say(f"  {sign} {place}. {said}")
-        if before == after:
-            output.say("  the same memories with other scores, or with other words")
-        elif set(before) == set(after):
-            output.say("  the same memories in another order")
+        output.say()
+        print_answer(log, one.receipt.id, before, after)
+
+
+def print_answer(
+    log: "EventLog", recall: str, before: "Sequence[str]", after: "Sequence[str]"
+) -> None:
+    """Print a recall and how its answer changed."""
+    from serve.reports.proposal_rendering import answer_diff
+
+    found = answer_diff(log, recall, before, after)
+    output.say(f"{output.short_id(log, recall)}  {output.one_line(found.query)}")
+    for sign, those in (("-", found.gone), ("+", found.new)):
+        for place, id_, text in those:
+            output.say(f"  {sign} {place}. {output.short_id(log, id_)}  {output.one_line(text)}")
+    if found.note:
+        output.say(f"  {found.note}")
 
 
 # canaries

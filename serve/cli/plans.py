@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
 
 @click.group(
     invoke_without_command=True,
-    epilog=output.example("mnemolog plans", "mnemolog plans show 7HQ2"),
+    epilog=output.example(
+        "mnemolog plans", "mnemolog plans propose --set profile=wal", "mnemolog plans show 7HQ2"
+    ),
 )
 @output.json_option
 @click.pass_context
 def plans(context: click.Context, as_json: bool) -> None:
-    """List what jobs proposed and its state, newest first."""
+    """List what jobs and you proposed and its state, newest first."""
     if context.invoked_subcommand is not None:
         return
     from serve.reports.proposal_rendering import plan_fields
@@ -38,7 +42,7 @@ def plans(context: click.Context, as_json: bool) -> None:
     if as_json:
         output.emit({"plans": [plan_fields(one) for one in found]})
     elif not found:
-        output.say("no job has proposed anything yet")
+        output.say("nothing has been proposed yet")
     else:
         rows = [
             (
@@ -53,19 +57,93 @@ def plans(context: click.Context, as_json: bool) -> None:
         output.table(("plan", "date", "state", "steps", "job"), rows)
 
 
+SHOWN = 10  # changed answers of a plan; a report has more
 SHORT = 6  # letters of a plan's id that are shown; two of a thousand begin alike
 
 
-@plans.command("show", epilog=output.example("mnemolog plans show 7HQ2"))
-@click.argument("plan", type=arguments.PLAN)
+_ASKED = 1_000  # recalls, unless more are asked for
+
+
+@plans.command(
+    "propose",
+    epilog=output.example(
+        "mnemolog plans propose --set profile=wal",
+        "mnemolog plans propose --set min_confidence=0.4 --since 30d",
+    ),
+)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting to change.")
+@click.option("--profile", help="Short for --set profile=PROFILE.")
+@click.option("--since", help="Ask recalls not older than this: 2026-11-20, or 7d.")
+@click.option("--limit", type=click.IntRange(1), default=_ASKED, help="At most so many recalls.")
 @output.json_option
 @click.pass_obj
-def show_plan(env: Environment, /, plan: str, as_json: bool) -> None:
+def propose_plan(
+    env: Environment,
+    /,
+    changes: tuple[str, ...],
+    profile: str | None,
+    since: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Propose other settings for recall, and show what they do to your past recalls.
+
+    Each past recall is asked again twice, of the memory as it was known then: as it was asked, and
+    with the change. Nothing changes until you apply the plan, which is refused if too many answers
+    fall silent, lose their memories or lose what had helped. You can change embedder, fusion,
+    min_confidence, profile, profiles and top_k.
+    """
+    from serve import formatting
+    from serve.cli.embedder import absolute_name
+    from serve.evaluation import drift
+    from store.home.instants import micros
+    from store.log import receipts
+    from store.plans import plans as kept
+    from store.plans.setting_changes import configure_steps
+
+    settings = env.settings()
+    given = arguments.parse_settings(changes, profile)
+    if not given:
+        raise click.UsageError("nothing to change: add --set KEY=VALUE or --profile PROFILE")
+    if "embedder" in given:
+        given["embedder"] = absolute_name(settings, given["embedder"])
+    steps = configure_steps(settings, given)
+    if not steps:
+        raise InvalidInput("these are the settings already: there is nothing to change")
+    now = environment.now()
+    start = micros(formatting.parse_time(since, now)) if since else None
+    with environment.open_log(settings) as log:
+        asked = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
+        tenant = environment.current_tenant(settings)
+        planned = drift.settings_plan(settings, tenant, log, steps, asked, now)
+        print_plan(log, kept.propose(log, planned, now), as_json=as_json)
+
+
+@plans.command(
+    "show",
+    epilog=output.example("mnemolog plans show 7HQ2", "mnemolog plans show 7HQ2 --report plan.md"),
+)
+@click.argument("plan", type=arguments.PLAN)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write it as a Markdown file, with every changed answer that it keeps.",
+)
+@output.json_option
+@click.pass_obj
+def show_plan(env: Environment, /, plan: str, report: Path | None, as_json: bool) -> None:
     """Show what a plan does, step by step, and why. You can shorten its id."""
+    from serve.reports.proposal_rendering import plan_markdown
     from store.plans import plans as kept
 
+    if report is not None:
+        output.check_writable(report)
     with environment.open_log(env.settings()) as log:
-        print_plan(log, kept.find(log, plan), as_json=as_json)
+        found = kept.find(log, plan)
+        print_plan(log, found, as_json=as_json)
+        if report is not None:
+            lines = (f"{output.clean(line)}\n" for line in plan_markdown(log, found))
+            output.write(report, "".join(lines).encode())
 
 
 _PLAN_HELP = {
@@ -89,7 +167,9 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
     @click.option("--dry-run", is_flag=True, help=dry)
     @output.json_option
     @click.pass_obj
-    def command(env: Environment, /, plan: str, dry_run: bool, as_json: bool) -> None:
+    def command(
+        env: Environment, /, plan: str, dry_run: bool, as_json: bool, force: bool = False
+    ) -> None:
         from store.plans import plans as kept
         from store.plans import proposals
 
@@ -100,11 +180,16 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
                     f"plan {found.id} belongs to {found.body.job}: "
                     f"run `mnemolog plans {verb} {plan}`"
                 )
+            if dry_run and verb == "apply" and found.failed and not force:
+                kept.refuse(found)
             if not dry_run:
-                act = proposals.accept if verb == "apply" else proposals.undo
+                act = partial(proposals.accept, force=force) if verb == "apply" else proposals.undo
                 found = kept.find(log, act(log, found.id, environment.now()).id)
             print_outcome(found, as_json=as_json)
 
+    if verb == "apply" and job is None:
+        flag = click.option("--force", is_flag=True, help="Apply it although its checks failed.")
+        flag(command)
     return command
 
 
@@ -139,7 +224,22 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
         return
     for line in plan_lines(plan):
         output.say(output.clean(line))
-    if plan.state == "waiting":
+    if (replay := plan.body.replay) is not None and replay.answers:
+        from serve.cli.measure import print_answer
+
+        output.say()
+        left = replay.changed - SHOWN
+        more = f", the first {SHOWN}" if left > 0 else ""
+        output.say(f"{replay.changed:,} answers change{more}:")
+        for one in replay.answers[:SHOWN]:
+            output.say()
+            print_answer(log, one.recall, one.before, one.after)
+        output.say()
+    if plan.state == "waiting" and plan.failed:
+        output.note(
+            f"its checks failed: only `mnemolog plans apply {plan.id[:SHORT]} --force` does"
+        )
+    elif plan.state == "waiting":
         output.note(f"next: `mnemolog plans apply {plan.id[:SHORT]}`")
     elif plan.state == "applied":
         output.note(f"to undo it: `mnemolog plans undo {plan.id[:SHORT]}`")
@@ -148,6 +248,9 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
 
 def _note_when(plan: "Plan") -> None:
     """Say when a plan takes effect, where that is not at once."""
+    sets = [one.body["name"] for one in plan.body.steps if one.event == "configured"]
+    if "embedder" in sets and plan.state in ("waiting", "applied", "undone"):
+        output.note("its vectors are built by `mnemolog build`; then restart `mnemolog serve`")
     if plan.body.job == "route" and plan.state in ("waiting", "applied", "undone"):
         is_applied = plan.state != "waiting"
         what = "it takes effect" if is_applied else "once applied, it takes effect"

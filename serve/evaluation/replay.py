@@ -7,10 +7,12 @@ written to the memory itself, and what was erased since stays erased.
 
 The question is the receipt's own, asked by this version of mnemolog under the settings of then: so
 a difference is what changed in mnemolog, in the model or in what was erased. A `change` asks it
-under other settings instead.
+under other settings instead, and a `Way` with another model.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,13 +43,26 @@ Verdict = Literal["same", "changed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """How past recalls are asked again: with a model, and under the settings of then or others."""
+
+    embedder: Embedder
+    change: Change | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
-    """A recall that was asked again: what comes back now, or `why` it could not be asked."""
+    """A recall that was asked again: what comes back now, or `why` it could not be asked.
+
+    `characters` are those of the block for a prompt, else of the texts of all hits.
+    """
 
     receipt: Event
     verdict: Verdict
     hits: tuple[Hit, ...] = ()
     why: str = ""
+    characters: int = 0
+    took_us: int = 0
 
     @property
     def before(self) -> Recalled:
@@ -66,25 +81,41 @@ def replay(
 
     `choices` are today's; of them only what a receipt does not say is taken.
     """
+    for (found,) in replay_ways(log, receipts, choices, [Way(embedder, change)]):
+        yield found
+
+
+def replay_ways(
+    log: EventLog, receipts: Sequence[Event], choices: Choices, ways: Sequence[Way]
+) -> Iterator[tuple[Replayed, ...]]:
+    """Yield each of some receipts asked again in each of some ways, in the order of the ways.
+
+    The log is read once for each model. What the first way's model did not answer is skipped.
+    """
     asked: list[tuple[int, int, int, Event, Basis]] = []
     for receipt in receipts:
         body = receipt.body
         assert isinstance(body, Recalled)
-        if why := _skipped(body, embedder):
-            yield Replayed(receipt, "skipped", why=why)
+        if why := _skipped(body, ways[0].embedder):
+            yield (Replayed(receipt, "skipped", why=why),) * len(ways)
         elif body.basis is not None:
             asked.append((body.basis.built, body.watermark, receipt.seq, receipt, body.basis))
     asked.sort(key=lambda one: one[:3])
-    with TemporaryDirectory(prefix="mnemolog-replay-") as folder:
-        past = Past(log, Path(folder), embedder)
-        try:
-            for built, watermark, _, receipt, basis in asked:
-                opened = OpenTenant(past.tenant, past.log, past.advance(built, watermark))
-                settings = _settings(basis, choices)
-                settings = change(settings) if change else settings
-                yield _ask_again(log, opened, embedder, receipt, basis, settings)
-        finally:
-            past.close()
+    with TemporaryDirectory(prefix="mnemolog-replay-") as folder, ExitStack() as opened:
+        pasts: dict[str, Past] = {}
+        for one in ways:
+            if (model := one.embedder.model) not in pasts:
+                pasts[model] = Past(log, Path(folder, str(len(pasts))), one.embedder)
+                opened.callback(pasts[model].close)
+        for built, watermark, _, receipt, basis in asked:
+            settings = _settings(basis, choices)
+            found = []
+            for one in ways:
+                past = pasts[one.embedder.model]
+                memory = OpenTenant(past.tenant, past.log, past.advance(built, watermark))
+                changed = one.change(settings) if one.change else settings
+                found.append(_ask_again(log, memory, one.embedder, receipt, basis, changed))
+            yield tuple(found)
 
 
 def _skipped(body: Recalled, embedder: Embedder) -> str:
@@ -132,6 +163,7 @@ def _ask_again(
 ) -> Replayed:
     body = receipt.body
     assert isinstance(body, Recalled)
+    began = time.perf_counter()
     project = "" if basis.no_project else receipt.project
     router = _router(body)
     if body.door == "prompt":
@@ -143,6 +175,7 @@ def _ask_again(
         said = compose(call, found)
         hits = receipt_hits([hit for hit in found.answer.hits if hit.memory.id in said.ids])
         now = digest(said.text.encode()) if said.text else None
+        characters = len(said.text)
     else:
         asked: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
@@ -158,8 +191,11 @@ def _ask_again(
         answer = opened.reader.answer(lambda view: recall(view, question, embedder))
         now = digest(msgspec.json.encode(receipt_hits(answer.hits)))
         has_bar = question.min_confidence > 0
-        hits = receipt_hits([hit for hit in answer.hits if has_bar or not hit.is_unsure])
-    return Replayed(receipt, "same" if now == body.digest else "changed", hits)
+        sure = [hit for hit in answer.hits if has_bar or not hit.is_unsure]
+        hits, characters = receipt_hits(sure), sum(len(hit.memory.text) for hit in sure)
+    took_us = round((time.perf_counter() - began) * 1e6)
+    verdict: Verdict = "same" if now == body.digest else "changed"
+    return Replayed(receipt, verdict, hits, characters=characters, took_us=took_us)
 
 
 def _router(body: Recalled) -> Router | None:

@@ -1,6 +1,6 @@
 """
-Proposals and plans as JSON, plans as lines of text, each step as a diff with its reason, and the
-words in which two texts differ.
+Proposals and plans as JSON, plans as lines of text, each step as a diff with its reason, what a
+plan does to past recalls, and the words in which two texts differ.
 """
 
 import difflib
@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 
 from store.home.instants import isoformat
-from store.log.event_kinds import (
-    Step,
-)
+from store.log.event_kinds import ReplayDiff, Step
+from store.log.event_log import EventLog
 from store.plans.plans import Plan
 from store.plans.proposals import VERBS, Proposal, steps
+from store.text.excerpt import one_line
 
 
 def proposal_summary(one: Proposal) -> dict[str, Any]:
@@ -44,7 +44,12 @@ def proposal_summary(one: Proposal) -> dict[str, Any]:
 
 def proposal_fields(one: Proposal) -> dict[str, Any]:
     """Return a proposal as it is sent, step by step."""
-    return proposal_summary(one) | {"steps": msgspec.to_builtins(steps(one))}
+    return proposal_summary(one) | {
+        "steps": msgspec.to_builtins(steps(one)),
+        "replay": msgspec.to_builtins(one.replay),
+        "checks": msgspec.to_builtins(one.checks),
+        "forced": list(one.forced),
+    }
 
 
 _LONGEST_VALUE = 160  # characters of a text in one line
@@ -54,9 +59,10 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of a plan."""
     body = plan.body
     spent = f", {body.model}: {body.tokens:,} tokens, ${body.cost_usd:.4f}" if body.model else ""
+    looked_at = f"{body.looked_at:,} {'memories' if body.replay is None else 'past recalls'}"
     yield (
         f"plan {plan.id}  {body.job}  {plan.state}  {isoformat(plan.at)}  "
-        f"{len(body.steps)} steps of {body.looked_at:,} memories{spent}"
+        f"{len(body.steps)} step{'' if len(body.steps) == 1 else 's'} of {looked_at}{spent}"
     )
     yield from (f"stale: {reason}" for reason in plan.because)
     yield from (f"note: {note}" for note in body.notes)
@@ -64,6 +70,17 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     if body.left:
         yield ""
         yield f"{body.left:,} more steps wait for the next plan"
+    if body.replay is not None:
+        yield ""
+        yield f"{'past recalls':<36}{'before':>12}{'after':>12}"
+        for name, before, after in replay_rows(body.replay):
+            yield f"{name:<36}{before:>12}{after:>12}"
+    if body.checks:
+        yield ""
+        for one in body.checks:
+            yield f"{'ok' if one.passed else 'FAILED':<8}{one.name}: {one.detail}"
+    if plan.forced:
+        yield f"applied all the same, by force: {', '.join(plan.forced)} had failed"
 
 
 def step_lines(steps: Iterable[Step]) -> Iterator[str]:
@@ -98,6 +115,9 @@ def _replacements(into: str, some: Sequence[Step]) -> Iterator[str]:
 
 
 def _step(step: Step) -> Iterator[str]:
+    if step.event == "configured":
+        yield f"set  {step.why}"
+        return
     yield f"{VERBS[step.event]}  {step.subject}{_other(step)}: {step.why}"
     if step.event == "revised":
         if isinstance(text := step.evidence.get("text"), str):  # whose text stays as it is
@@ -139,6 +159,106 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
         "events": list(plan.events),
         **found,
     }
+
+
+# What a change of how recall works does to past recalls.
+
+
+def replay_rows(found: ReplayDiff) -> list[tuple[str, str, str]]:
+    """Return what past recalls brought before a change and after it: name, before, after."""
+    spoke = found.spoke - found.silenced + found.awoken
+    hits = found.hits - found.gone + found.new
+    rows = [
+        ("that brought something", found.spoke, spoke),
+        ("memories that came back", found.hits, hits),
+        ("of them, new", 0, found.new),
+    ]
+    if found.helpful:
+        rows.append(("that had helped", found.helpful, found.helpful - found.helpful_gone))
+    if found.harmful:
+        rows.append(("that had not", found.harmful, found.harmful - found.harmful_gone))
+    rows.append(("characters", *found.characters))
+    shown = [(name, f"{before:,}", f"{after:,}") for name, before, after in rows]
+    asked = max(found.asked, 1)
+    before, after = (f"{us / asked / 1000:.1f}" for us in found.took_us)
+    return [*shown, ("ms a recall, on this machine", before, after)]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDiff:
+    """A recall's question, and what no longer comes back and what does instead: place, id and first
+    words of each memory. `note` says what else changed.
+    """
+
+    recall: str
+    query: str
+    gone: tuple[tuple[int, str, str], ...]
+    new: tuple[tuple[int, str, str], ...]
+    note: str
+
+
+def answer_diff(
+    log: EventLog, recall: str, before: Sequence[str], after: Sequence[str]
+) -> AnswerDiff:
+    """Return an answer before and after a change, in words; those that were erased are empty."""
+    note = ""
+    if list(before) == list(after):
+        note = "the same memories with other scores, or with other words"
+    elif set(before) == set(after):
+        note = "the same memories in another order"
+
+    def only(those: Sequence[str], others: Sequence[str]) -> tuple[tuple[int, str, str], ...]:
+        return tuple(
+            (place, id_, _first_words(log, id_))
+            for place, id_ in enumerate(those, 1)
+            if id_ not in others
+        )
+
+    said = next(iter(log.events_for(recall)), None)
+    query = one_line(getattr(said.body, "query", ""), 120) if said else ""
+    return AnswerDiff(recall, query, only(before, after), only(after, before), note)
+
+
+def _first_words(log: EventLog, id_: str) -> str:
+    """Return how a memory began; "" of one that was erased."""
+    said = next(iter(log.events_for(id_)), None)
+    text: str = (
+        getattr(said.body, "content", "") or getattr(said.body, "prompt", "") if said else ""
+    )
+    return one_line(text, 56)
+
+
+def plan_markdown(log: EventLog, plan: Plan) -> Iterator[str]:
+    """Yield the lines of a plan of settings as a Markdown report."""
+    body = plan.body
+    yield f"# Plan {plan.id}"
+    yield ""
+    yield f"{plan.state}, proposed {isoformat(plan.at)[:16]}Z"
+    yield ""
+    for step in body.steps:
+        yield f"- {step.why}"
+    yield from (f"- {note}" for note in body.notes)
+    if body.replay is not None:
+        yield from ("", "| past recalls | before | after |", "|---|---:|---:|")
+        yield from (f"| {' | '.join(row)} |" for row in replay_rows(body.replay))
+    if body.checks:
+        yield from ("", "| check | | |", "|---|---|---|")
+        for one in body.checks:
+            yield f"| {one.name} | {'ok' if one.passed else '**failed**'} | {one.detail} |"
+    for answer in body.replay.answers if body.replay else ():
+        found = answer_diff(log, answer.recall, answer.before, answer.after)
+        yield from ("", f"### {_escape(found.query)}", "")
+        for sign, those in (("−", found.gone), ("+", found.new)):
+            yield from (
+                f"- {sign} {place}. {_escape(text)} (`{id_}`)" for place, id_, text in those
+            )
+        if found.note:
+            yield found.note
+
+
+def _escape(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", text)
 
 
 # The words in which two texts differ.

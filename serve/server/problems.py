@@ -29,6 +29,7 @@ from store.home.errors import (
     MnemologError,
     NotFound,
     NotReady,
+    PlanRefused,
     PlanStale,
     QueueFull,
 )
@@ -62,6 +63,7 @@ TITLES: Mapping[str, tuple[HTTPStatus, str]] = {
     "method_not_allowed": (HTTPStatus.METHOD_NOT_ALLOWED, "The address takes other methods"),
     "id_conflict": (HTTPStatus.CONFLICT, "The id was already used for something else"),
     "plan_stale": (HTTPStatus.CONFLICT, "What the plan rests on has changed"),
+    "plan_refused": (HTTPStatus.CONFLICT, "The plan's checks failed"),
     "conflict": (HTTPStatus.CONFLICT, "It is not in a state that allows this"),
     "build_busy": (HTTPStatus.CONFLICT, "A build or a job of this tenant is at work"),
     "changed_since": (HTTPStatus.PRECONDITION_FAILED, "It has changed since it was read"),
@@ -89,6 +91,7 @@ _OF_ERRORS: tuple[tuple[type[MnemologError], HTTPStatus], ...] = (
     (IdempotencyMismatch, HTTPStatus.UNPROCESSABLE_ENTITY),
     (ChangedSince, HTTPStatus.PRECONDITION_FAILED),
     (PlanStale, HTTPStatus.CONFLICT),
+    (PlanRefused, HTTPStatus.CONFLICT),
     (Conflict, HTTPStatus.CONFLICT),
     (BuildBusy, HTTPStatus.CONFLICT),
     (InvalidInput, HTTPStatus.BAD_REQUEST),

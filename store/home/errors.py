@@ -11,7 +11,8 @@ MnemologError
 │   ├── IdempotencyMismatch this idempotency key came with another request
 │   ├── ChangedSince        what the caller read has changed since
 │   ├── Conflict            it is not in a state that allows this
-│   └── PlanStale           what a plan was made from has changed since
+│   ├── PlanStale           what a plan was made from has changed since
+│   └── PlanRefused         a plan's checks failed: only force applies it
 ├── NotFound                no such memory or tenant
 ├── ConfigError             a settings file or variable that cannot be used
 ├── LogError                the event log could not do it; to try again under the same ids is safe
@@ -77,6 +78,10 @@ class Conflict(InvalidInput):
 
 
 class PlanStale(InvalidInput):
+    pass
+
+
+class PlanRefused(InvalidInput):
     pass
 
 

@@ -157,7 +157,8 @@ class Rejected(Body, frozen=True, kw_only=True):
 Job = Literal[
     "consolidate", "reflect", "distill", "facts", "importance", "archive", "judge", "route"
 ]
-Maker = Literal[Job, "recommend"]  # of a plan: a job, or a person's yes to a recommendation
+# of a plan: a job, a person's yes to a recommendation, or a person who tries other settings
+Maker = Literal[Job, "recommend", "settings"]
 ModelTier = Literal["cheap", "balanced", "expensive"]  # of models
 Judge = Literal["heuristic", "model"]
 Verdict = Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]  # -1 harmful, 1 decisive
@@ -195,11 +196,59 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: dict[str, Any] = {}
 
 
+class ChangedAnswer(msgspec.Struct, frozen=True):
+    """A recall, by its receipt's id, and the memories that come back before and after a change."""
+
+    recall: Id
+    before: tuple[Id, ...]
+    after: tuple[Id, ...]
+
+
+class ReplayDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a change does to past recalls, asked again of the memory as it was known.
+
+    `spoke` are the recalls that bring something before the change, `silenced` those of them that
+    bring nothing after it, `awoken` those that bring something only after it; `reordered` ones
+    bring the same in another order. `hits` came back before, `gone` of them do not after, `new` are
+    those that only come after. `helpful` and `harmful` count the hits that somebody rated or that
+    were followed, `helpful_gone` and `harmful_gone` those of them that do not come back after.
+    `characters` are those of what came back, `took_us` what answering took, before and after.
+    `answers` are the first of the changed ones.
+    """
+
+    asked: int = 0
+    changed: int = 0
+    reordered: int = 0
+    spoke: int = 0
+    silenced: int = 0
+    awoken: int = 0
+    hits: int = 0
+    gone: int = 0
+    new: int = 0
+    helpful: int = 0
+    helpful_gone: int = 0
+    harmful: int = 0
+    harmful_gone: int = 0
+    characters: tuple[int, int] = (0, 0)
+    took_us: tuple[int, int] = (0, 0)
+    skipped: dict[str, int] = {}
+    answers: tuple[ChangedAnswer, ...] = ()
+
+
+class PlanCheck(msgspec.Struct, frozen=True):
+    """What must hold before a plan is applied, and whether it does."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
 class Planned(Body, frozen=True, kw_only=True):
     """A job proposes changes; the subject is the event itself, which is the plan.
 
     `watermark` is what it was made from, `looked_at` how many memories, `left` how many steps did
     not fit and wait for the next plan. `notes` say what a person should know of how it was made.
+    A change of how recall works has what it does to past recalls, and the `checks` of that.
     """
 
     job: Maker
@@ -211,16 +260,20 @@ class Planned(Body, frozen=True, kw_only=True):
     model: str | None = None
     tokens: int = 0
     cost_usd: float = 0.0
+    replay: ReplayDiff | None = None
+    checks: tuple[PlanCheck, ...] = ()
 
 
 class Applied(Body, frozen=True, kw_only=True):
     """The subject, a plan, was carried out by these events. `steps` are those they carry out, by
-    their place; None: all that had no answer. `accepted`: a person said yes to it.
+    their place; None: all that had no answer. `accepted`: a person said yes to it. `forced` are the
+    checks that had failed and that a person overrode.
     """
 
     events: tuple[Id, ...]
     steps: tuple[int, ...] | None = None
     accepted: bool = False
+    forced: tuple[str, ...] = ()
 
 
 class Undone(Body, frozen=True, kw_only=True):
@@ -260,6 +313,13 @@ class Adopted(Body, frozen=True, kw_only=True):
     value: float
     served: float
     low: float
+
+
+class Configured(Body, frozen=True, kw_only=True):
+    """A plan set a setting in the user's config.toml; the subject is "setting:" and its name."""
+
+    name: Name
+    value: Any
 
 
 class Called(Body, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from store.log.event_kinds import (
     Archived,
     Body,
     Called,
+    Configured,
     Erased,
     Expected,
     Followed,
@@ -75,6 +76,7 @@ KINDS: Mapping[str, type[Body]] = {
     "staled": Staled,
     "judged": Judged,
     "adopted": Adopted,
+    "configured": Configured,
     "called": Called,
     "expected": Expected,
 }
@@ -84,7 +86,7 @@ KINDS: Mapping[str, type[Body]] = {
 # fresh and are worth no rebuild alone.
 RECEIPTS = frozenset(
     """recalled prompted action session surfaced followed outcome proposed accepted
-    rejected planned applied undone judged adopted called lost expected""".split()
+    rejected planned applied undone judged adopted configured called lost expected""".split()
 )
 
 

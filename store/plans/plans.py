@@ -10,16 +10,17 @@ that a person rejected are not applied, and not proposed again.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Literal
+from typing import Literal, NoReturn
 
 import msgspec
 
-from store.home.errors import Conflict, InvalidInput, NotFound, PlanStale
+from store.home.errors import Conflict, InvalidInput, NotFound, PlanRefused, PlanStale
 from store.home.instants import EVER, derived_id, new_id
 from store.log import log_queries
-from store.log.event_kinds import Applied, Planned, Rejected, Step, Undone
+from store.log.event_kinds import Applied, PlanCheck, Planned, Rejected, Step, Undone
 from store.log.event_log import EventLog
 from store.log.events import Event, decode
+from store.plans import setting_changes
 from store.plans.staleness import changes_since, step_memory_ids
 
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]
@@ -46,12 +47,18 @@ class Plan:
     applied: frozenset[int] = frozenset()
     rejected: frozenset[int] = frozenset()
     accepted: bool = False
+    forced: tuple[str, ...] = ()  # the checks that failed and that a person overrode
 
     @property
     def open(self) -> tuple[int, ...]:
         """The steps without an answer, by their place."""
         answered = self.applied | self.rejected
         return tuple(at for at in range(len(self.body.steps)) if at not in answered)
+
+    @property
+    def failed(self) -> tuple[PlanCheck, ...]:
+        """The checks that failed: it is applied by force alone."""
+        return tuple(one for one in self.body.checks if not one.passed)
 
     @property
     def done(self) -> tuple[Step, ...]:
@@ -138,12 +145,14 @@ def apply(
     *,
     chosen: Collection[int] | None = None,
     accepted: bool = False,
+    force: bool = False,
 ) -> Plan:
     """Carry out the steps of a plan that have no answer, or the `chosen` ones; return the plan.
 
-    A chosen step brings along the steps that record what it names. `accepted`: a person said yes.
-    Raise NotFound, Conflict for a step it has not and for a plan or step that was undone
-    or rejected, and PlanStale, naming what has changed.
+    A chosen step brings along the steps that record what it names. `accepted`: a person said yes;
+    with `force`, although checks had failed, which the log keeps. Raise NotFound, Conflict for a
+    step it has not and for a plan or step that was undone or rejected, PlanStale, naming what has
+    changed, and PlanRefused, naming the checks that failed.
     """
     plan = find(log, id_)
     if plan.state == "applied" and chosen is None:
@@ -156,21 +165,38 @@ def apply(
     wanted = tuple(at for at in wanted if at not in plan.applied)
     if not wanted and plan.body.steps:
         return plan
-    if because := changes_since(log, [plan.body]).reasons(
-        _cut(plan.body, wanted), set(plan.events)
-    ):
+    because = changes_since(log, [plan.body]).reasons(_cut(plan.body, wanted), set(plan.events))
+    because += setting_changes.stale_settings(log, _cut(plan.body, wanted))
+    if because:
         raise PlanStale(f"plan {plan.id} is stale: {'; '.join(because)}: make another")
+    if plan.failed and not force:
+        refuse(plan)
     events = events_of(_cut(plan.body, wanted), now)
     applied = Applied(
         events=tuple(event.id for event in events),
         steps=None if wanted == plan.open else wanted,
         accepted=accepted,
+        forced=tuple(one.name for one in plan.failed),
     )
     # an id that follows from the plan: of two who answer it at once one is told of a conflict
     so_far = (str(len(plan.applied)),) if plan.applied else ()
     done = Event(derived_id(0, "applied", plan.id, *so_far), now, applied, plan.id, plan.project)
-    log.append([*events, done])
+    setting_changes.keep_settings(log, _cut(plan.body, wanted))
+    try:
+        log.append([*events, done])
+    except BaseException:
+        setting_changes.keep_settings(log, _cut(plan.body, wanted), is_undo=True)
+        raise
     return find(log, plan.id)
+
+
+def refuse(plan: Plan) -> NoReturn:
+    """Raise PlanRefused, naming the checks of a plan that failed."""
+    reasons = "; ".join(f"{one.name}: {one.detail}" for one in plan.failed)
+    raise PlanRefused(
+        f"plan {plan.id} fails its checks: {reasons}. `mnemolog plans show {plan.id}` shows what "
+        f"would change; `mnemolog plans apply {plan.id} --force` applies it all the same"
+    )
 
 
 def _of_plan(plan: Plan, chosen: Collection[int]) -> tuple[int, ...]:
@@ -219,8 +245,11 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
     if plan.state != "applied" and not plan.applied:
         raise Conflict(f"plan {plan.id} was not applied: there is nothing to undo")
     done = _cut(plan.body, sorted(plan.applied))
-    if because := changes_since(log, [done]).reasons(done, set(plan.events), is_undo=True):
+    because = changes_since(log, [done]).reasons(done, set(plan.events), is_undo=True)
+    because += setting_changes.stale_settings(log, done, is_undo=True)
+    if because:
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
+    setting_changes.keep_settings(log, done, is_undo=True)
     undone = Undone(events=plan.events)
     log.append([Event(derived_id(0, "undone", plan.id), now, undone, plan.id, plan.project)])
     return find(log, plan.id)
@@ -328,13 +357,15 @@ def _plan_events(log: EventLog, id_: str) -> list[Event]:
 def _mark_stale(log: EventLog, found: Sequence[Plan]) -> list[Plan]:
     """Return plans, those that wait and rest on what has changed as stale ones."""
     said = changes_since(log, [one.body for one in found if one.state == "waiting"])
-    return [
-        replace(one, state="stale", because=because)
-        if one.state == "waiting"
-        and (because := said.reasons(_cut(one.body, one.open), set(one.events)))
-        else one
-        for one in found
-    ]
+
+    def mark(one: Plan) -> Plan:
+        if one.state != "waiting":
+            return one
+        rest = _cut(one.body, one.open)
+        because = said.reasons(rest, set(one.events)) + setting_changes.stale_settings(log, rest)
+        return replace(one, state="stale", because=because) if because else one
+
+    return list(map(mark, found))
 
 
 def _plan(told: Sequence[Event]) -> Plan:
@@ -350,6 +381,7 @@ def _plan(told: Sequence[Event]) -> Plan:
                 events=plan.events + event.body.events,
                 applied=plan.applied | _answered(plan, event.body.steps),
                 accepted=plan.accepted or event.body.accepted,
+                forced=plan.forced + event.body.forced,
             )
         elif isinstance(event.body, Rejected):
             plan = replace(plan, rejected=plan.rejected | _answered(plan, event.body.steps))
@@ -373,5 +405,5 @@ def _event(step: Step, now: int) -> Event:
 
 
 _ALLOWED = frozenset(
-    "recorded superseded archived staled restored revised linked judged adopted".split()
+    "recorded superseded archived staled restored revised linked judged adopted configured".split()
 )

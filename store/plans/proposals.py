@@ -17,9 +17,11 @@ from store.log.event_kinds import (
     Erased,
     Forgotten,
     Maker,
+    PlanCheck,
     Planned,
     Proposed,
     Recorded,
+    ReplayDiff,
     Step,
     Superseded,
     What,
@@ -57,6 +59,7 @@ VERBS = {
     "linked": "linked",
     "judged": "judged",
     "adopted": "served",
+    "configured": "set",
 }
 # what a person is shown of a memory that is new
 _TOLD = ("content", "kind", "context", "action", "result", "tags", "key", "value", "importance")
@@ -118,6 +121,9 @@ class Proposal:
     cost_usd: float = 0.0
     applied: frozenset[int] = frozenset()
     rejected: frozenset[int] = frozenset()
+    replay: ReplayDiff | None = None
+    checks: tuple[PlanCheck, ...] = ()
+    forced: tuple[str, ...] = ()  # the checks that failed and that a person overrode
 
 
 def every(log: EventLog, state: State | None = None, sort: Sort | None = None) -> list[Proposal]:
@@ -143,18 +149,26 @@ def find(log: EventLog, id_: str) -> Proposal:
     raise NotFound(f"no proposal {id_!r}")
 
 
-def accept(log: EventLog, id_: str, now: int, chosen: Collection[int] | None = None) -> Proposal:
+def accept(
+    log: EventLog,
+    id_: str,
+    now: int,
+    chosen: Collection[int] | None = None,
+    *,
+    force: bool = False,
+) -> Proposal:
     """Apply a proposal, all of it or none, or the `chosen` steps of a plan by their place; return
     it. Repeating it changes nothing.
 
     Raise NotFound, Conflict if it was rejected or undone, PlanStale if what it rests on has
-    changed, Conflict where steps are chosen that cannot be.
+    changed, PlanRefused if a check failed and nobody says `force`, Conflict where steps are chosen
+    that cannot be.
     """
     found = find(log, id_)
     _check_choice(found, chosen)
     match found.sort:
         case "plan":
-            plans.apply(log, id_, now, chosen=chosen, accepted=True)
+            plans.apply(log, id_, now, chosen=chosen, accepted=True, force=force)
         case "recommendation":
             recommendations.accept(log, id_, now)
         case "lesson":
@@ -239,7 +253,7 @@ def _of_plan(plan: Plan) -> Proposal:
         state="accepted" if plan.state == "applied" and plan.accepted else _STATES[plan.state],
         at=plan.at,
         project=plan.project,
-        title=f"{body.job}: {_step_counts(body.steps)}",
+        title=_title(body),
         because=body.notes,
         made=body.steps,
         stale_because=plan.because,
@@ -249,6 +263,9 @@ def _of_plan(plan: Plan) -> Proposal:
         cost_usd=body.cost_usd,
         applied=plan.applied,
         rejected=plan.rejected,
+        replay=body.replay,
+        checks=body.checks,
+        forced=plan.forced,
     )
 
 
@@ -353,6 +370,9 @@ def _change_of(step: Step, answer: State = "waiting") -> Changed:
             changes = _fields(step, [name for name in step.body if name != "reason"])
         case "adopted":
             changes = _fields(step, ("policy",))
+        case "configured":
+            value = step.body["value"]
+            changes = (Change(step.body["name"], step.before.get("value"), value),)
         case "judged":
             changes = _fields(step, ("verdicts",))
         case "superseded" | "archived" | "staled":
@@ -381,6 +401,13 @@ def _fields(step: Step, names: Iterable[str]) -> tuple[Change, ...]:
     return tuple(
         Change(name, step.before.get(name), step.body[name]) for name in names if name in step.body
     )
+
+
+def _title(body: Planned) -> str:
+    if body.job == "settings":
+        set_ = (f"{one.body['name']} = {one.body['value']}" for one in body.steps)
+        return one_line(f"settings: {', '.join(set_)}", _LONGEST)
+    return f"{body.job}: {_step_counts(body.steps)}"
 
 
 def _step_counts(steps: Sequence[Step]) -> str:

@@ -47,6 +47,7 @@ _Maker = Literal[
     "judge",
     "route",
     "recommend",
+    "settings",
 ]
 _State = Literal["active", "archived", "superseded", "forgotten", "stale"]  # of a memory
 
@@ -653,10 +654,61 @@ class Changed(Struct, frozen=True, kw_only=True):
     answer: OneProposalState = "waiting"
 
 
+class ChangedAnswer(Struct, frozen=True, kw_only=True):
+    """A recall, and the memories that come back before and after a change."""
+
+    recall: Id
+    before: tuple[Id, ...]
+    after: tuple[Id, ...]
+
+
+class ReplayDiff(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a change does to past recalls, asked again of the memory as it was known.
+
+    `spoke` are the recalls that bring something before the change, `silenced` those of them that
+    bring nothing after it, `awoken` those that bring something only after it; `reordered` ones
+    bring the same in another order. `hits` came back before, `gone` of them do not after, `new` are
+    those that only come after; `helpful` and `harmful` of them were rated or followed. Characters
+    and `took_us`, microseconds, are those before and after. `answers` are the first of the changed.
+    """
+
+    asked: int = 0
+    changed: int = 0
+    reordered: int = 0
+    spoke: int = 0
+    silenced: int = 0
+    awoken: int = 0
+    hits: int = 0
+    gone: int = 0
+    new: int = 0
+    helpful: int = 0
+    helpful_gone: int = 0
+    harmful: int = 0
+    harmful_gone: int = 0
+    characters: tuple[int, int] = (0, 0)
+    took_us: tuple[int, int] = (0, 0)
+    skipped: dict[str, int] = {}
+    answers: tuple[ChangedAnswer, ...] = ()
+
+
+class PlanCheck(Struct, frozen=True, kw_only=True):
+    """What must hold before a plan is applied, and whether it does."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
 class Proposal(ProposalInShort, frozen=True, kw_only=True):
-    """A proposal with all it would do, or did."""
+    """A proposal with all it would do, or did. One that changes how recall works has what it does
+    to past recalls, and its `checks`: one of them failed, it is accepted by the command line alone,
+    and `forced` names what had failed.
+    """
 
     steps: tuple[Changed, ...]
+    replay: ReplayDiff | None = None
+    checks: tuple[PlanCheck, ...] = ()
+    forced: tuple[str, ...] = ()
 
 
 # Batches that were accepted

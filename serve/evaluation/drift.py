@@ -1,0 +1,306 @@
+"""
+Drift: what a change of how recall works does to answers, told before it is made.
+
+Past recalls are asked again as they were and with the change, each of the memory as it was known.
+What they bring is compared: which memories leave and come, what falls silent, whether what people
+rated or followed still comes back. Bounds say when that is too much to apply unasked; memories are
+asked for by their own words too, as every build does.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+
+import msgspec
+
+from serve.evaluation import canaries, expectations
+from serve.evaluation.canaries import Canary
+from serve.evaluation.expectations import Expectation
+from serve.evaluation.replay import Change, Replayed, Way, replay_ways
+from serve.reader.filters import Filter
+from serve.reader.past import memory_at
+from serve.reader.reader import Reader
+from serve.reader.view import View
+from serve.recall.analysis import default_question
+from serve.recall.recall import recall
+from store.embedders.embedder import Embedder, make_embedder
+from store.home.config import Choices, Settings
+from store.home.tenant import Tenant
+from store.log import receipts
+from store.log.event_kinds import (
+    ChangedAnswer,
+    Followed,
+    Judged,
+    PlanCheck,
+    Planned,
+    Rated,
+    Recalled,
+    ReplayDiff,
+    Step,
+)
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.receipts import SOON_US
+from store.plans.setting_changes import changed_choices
+
+KEPT_ANSWERS = 50  # changed answers that a plan keeps
+FEWEST = 10  # recalls that brought something; of fewer no share is taken
+
+# The shares up to which a change is applied unasked.
+MOST_SILENCED = 0.05  # of the recalls that brought something
+MOST_GONE = 0.25  # of the memories that came back
+MOST_AWOKEN = 0.25  # of the recalls that brought nothing
+MOST_CHARACTERS = 1.5  # times those that came back before
+MOST_HELPFUL_GONE = 0.1  # of the memories that helped
+MOST_CANARIES_GONE = 0.1  # of those that came back before
+
+Verdicts = Mapping[tuple[str, str], float]  # by recall and memory, -1 to 1
+
+
+def settings_plan(
+    settings: Settings,
+    tenant: Tenant,
+    log: EventLog,
+    steps: Sequence[Step],
+    asked: Sequence[Event],
+    now: int,
+) -> Planned:
+    """Return the plan of some changed settings, with what it does to some past recalls.
+
+    Raise EmbedderError where a model does not answer.
+    """
+    before, after = settings.choices, changed_choices(settings.choices, steps)
+    a = Way(make_embedder(before.embedder, settings.home))
+    is_same_model = after.embedder == before.embedder
+    embedder = a.embedder if is_same_model else make_embedder(after.embedder, settings.home)
+    b = Way(embedder, _setting_change(before, after))
+    diff = compare(log, asked, before, a, b)
+    questions = _questions(settings, tenant, log, a, b, after, now)
+    notes = [f"{count:,} not asked, because {why}" for why, count in diff.skipped.items()]
+    if diff.spoke < FEWEST:
+        notes.append(f"fewer than {FEWEST} recalls brought anything, so shares are not judged")
+    return Planned(
+        job="settings",
+        watermark=log.head(),
+        steps=tuple(steps),
+        looked_at=diff.asked,
+        notes=tuple(notes),
+        replay=diff,
+        checks=(*check_drift(diff), *questions),
+    )
+
+
+def _questions(
+    settings: Settings, tenant: Tenant, log: EventLog, a: Way, b: Way, after: Choices, now: int
+) -> Iterator[PlanCheck]:
+    """Yield whether memories come back by their own words as they do now, and to the questions that
+    are pinned; with another model, from what a build with it would serve.
+    """
+    reader = Reader(tenant, log, a.embedder)
+    chosen = reader.answer(lambda view: _canaries(view, now))
+    pinned = expectations.list_expectations(log)
+
+    def ask(of: Reader, way: Way, choices: Choices) -> tuple[int, set[Expectation]]:
+        def both(view: View) -> tuple[int, set[Expectation]]:
+            answers = expectations.ask(view, pinned, way.embedder, choices, now)
+            missed = {one.expectation for one in answers if one.rank is None}
+            return own_words(view, chosen, way.embedder, choices, now), missed
+
+        return of.answer(both)
+
+    before, missed = ask(reader, a, settings.choices)
+    with ExitStack() as opened:
+        if b.embedder.model != a.embedder.model:
+            reader = opened.enter_context(memory_at(log, b.embedder, log.head()))
+        still, missed_now = ask(reader, b, after)
+    yield check_own_words(before, still, len(chosen))
+    if pinned:
+        lost = [one for one in pinned if one in missed_now - missed]
+        named = "; missing: " + ", ".join(f'"{one.question}" {one.id}' for one in lost[:3])
+        yield PlanCheck(
+            "expected",
+            not lost,
+            f"{len(pinned) - len(missed_now)} of {len(pinned)} pinned questions bring back their "
+            f"memory, {len(pinned) - len(missed)} did before" + (named if lost else ""),
+        )
+
+
+def _canaries(view: View, now: int) -> Sequence[Canary]:
+    return canaries.choose(view.snapshots, now) if view.snapshots.manifest else ()
+
+
+def _setting_change(before: Choices, after: Choices) -> Change:
+    """Return the change that sets what differs, in recalls that were asked as the settings say: one
+    that asked for three memories would still ask for three.
+    """
+    differing = {
+        name: value
+        for name in Choices.__struct_fields__
+        if (value := getattr(after, name)) != getattr(before, name)
+    }
+
+    def change(asked: Choices) -> Choices:
+        usual = {
+            name: value
+            for name, value in differing.items()
+            if name == "profiles" or getattr(asked, name) == getattr(before, name)
+        }
+        return msgspec.structs.replace(asked, **usual)
+
+    return change
+
+
+def compare(log: EventLog, asked: Sequence[Event], choices: Choices, a: Way, b: Way) -> ReplayDiff:
+    """Return what past recalls bring asked one way, and what they bring asked another way."""
+    verdicts = find_verdicts(log, asked)
+    skipped = Counter[str]()
+    counts = Counter[str]()
+    answers: list[ChangedAnswer] = []
+    sizes, times = [0, 0], [0, 0]
+    for before, after in replay_ways(log, asked, choices, (a, b)):
+        if before.verdict == "skipped":
+            skipped[before.why] += 1
+            continue
+        then, now = _ids(before), _ids(after)
+        counts.update(_count(before.receipt.id, then, now, verdicts))
+        for place, one in enumerate((before, after)):
+            sizes[place] += one.characters
+            times[place] += one.took_us
+        if then != now and len(answers) < KEPT_ANSWERS:
+            answers.append(ChangedAnswer(before.receipt.id, then, now))
+    return ReplayDiff(
+        **counts,
+        characters=(sizes[0], sizes[1]),
+        took_us=(times[0], times[1]),
+        skipped=dict(skipped),
+        answers=tuple(answers),
+    )
+
+
+def _ids(one: Replayed) -> tuple[str, ...]:
+    return tuple(hit.id for hit in one.hits)
+
+
+def _count(
+    recall_id: str, then: tuple[str, ...], now: tuple[str, ...], verdicts: Verdicts
+) -> dict[str, int]:
+    """Return what one recall adds to the counts of a `ReplayDiff`."""
+    gone = set(then) - set(now)
+    said = {id_: verdicts.get((recall_id, id_), 0.0) for id_ in then}
+    return {
+        "asked": 1,
+        "changed": then != now,
+        "reordered": then != now and set(then) == set(now),
+        "spoke": bool(then),
+        "silenced": bool(then and not now),
+        "awoken": bool(now and not then),
+        "hits": len(then),
+        "gone": len(gone),
+        "new": len(set(now) - set(then)),
+        "helpful": sum(verdict > 0 for verdict in said.values()),
+        "helpful_gone": sum(said[id_] > 0 for id_ in gone),
+        "harmful": sum(verdict < 0 for verdict in said.values()),
+        "harmful_gone": sum(said[id_] < 0 for id_ in gone),
+    }
+
+
+def find_verdicts(log: EventLog, asked: Sequence[Event]) -> Verdicts:
+    """Return what people, agents and judges said of what some recalls brought, the last word of
+    each: ratings of the recall, or of a memory within a day, judgments, and lessons that were
+    followed.
+    """
+    if not asked:
+        return {}
+    brought = {one.id: _brought(one) for one in asked}
+    start, end = min(one.at for one in asked), max(one.at for one in asked)
+    by_memory: dict[str, list[Event]] = {}
+    by_session: dict[str, list[Event]] = {}
+    for one in asked:
+        by_session.setdefault(one.session or "", []).append(one)
+        for id_ in brought[one.id]:
+            by_memory.setdefault(id_, []).append(one)
+    found: dict[tuple[str, str], float] = {}
+    for event in log.job_events(("judged",)):
+        if event.subject in brought and isinstance(event.body, Judged):
+            for id_, verdict in event.body.verdicts.items():
+                found[event.subject, id_] = verdict
+    for event in log.events_between(("rated", "followed"), start, end + SOON_US):
+        match event.body:
+            case Followed(verdict="followed"):
+                for one in by_session.get(event.session or "", ()):
+                    if event.subject in brought[one.id] and one.at <= event.at:
+                        found[one.id, event.subject] = 1.0
+            case Rated(verdict=verdict) if receipts.may_rate(event):
+                for id_ in brought.get(event.subject, ()):
+                    found[event.subject, id_] = verdict
+                for one in by_memory.get(event.subject, ()):
+                    if one.at <= event.at <= one.at + SOON_US:
+                        found[one.id, event.subject] = verdict
+    return found
+
+
+def _brought(receipt: Event) -> tuple[str, ...]:
+    assert isinstance(receipt.body, Recalled)
+    return tuple(hit.id for hit in receipt.body.hits)
+
+
+def check_drift(diff: ReplayDiff) -> tuple[PlanCheck, ...]:
+    """Return whether what a change does to past recalls keeps to the bounds."""
+    silent = diff.asked - diff.spoke
+    before, after = diff.characters
+    of_old = f"of {diff.hits:,} memories that came back"
+    return (
+        PlanCheck(
+            "silence",
+            not _is_over(diff.silenced, diff.spoke, MOST_SILENCED),
+            f"{diff.silenced:,} of {diff.spoke:,} recalls that brought something bring nothing",
+        ),
+        PlanCheck(
+            "drift",
+            diff.spoke < FEWEST or not _is_over(diff.gone, diff.hits, MOST_GONE),
+            f"{diff.gone:,} {of_old} no longer do, {diff.new:,} others do",
+        ),
+        PlanCheck(
+            "noise",
+            not _is_over(diff.awoken, silent, MOST_AWOKEN)
+            and (diff.spoke < FEWEST or after <= MOST_CHARACTERS * before),
+            f"{diff.awoken:,} of {silent:,} recalls that brought nothing bring something; "
+            f"{before:,} characters became {after:,}",
+        ),
+        PlanCheck(
+            "ratings",
+            not _is_over(diff.helpful_gone, diff.helpful, MOST_HELPFUL_GONE),
+            f"{diff.helpful_gone:,} of {diff.helpful:,} memories that helped, and "
+            f"{diff.harmful_gone:,} of {diff.harmful:,} that did not, no longer come back",
+        ),
+    )
+
+
+def _is_over(count: int, of: int, most: float) -> bool:
+    """Return whether a share is over a bound; of few, one alone never is."""
+    return of >= FEWEST and count > 1 and count > most * of
+
+
+def own_words(
+    view: View, chosen: Sequence[Canary], embedder: Embedder, choices: Choices, now: int
+) -> int:
+    """Return how many memories come back, and surely, when asked for by their own words under some
+    settings: unlike a build's canaries, a threshold can hide them.
+    """
+    found = 0
+    for one in chosen:
+        question = default_question(one.question, Filter(now=now), choices)
+        answer = recall(view, question, embedder)
+        first = answer.hits[: canaries.WITHIN]
+        found += any(hit.memory.id == one.id and not hit.is_unsure for hit in first)
+    return found
+
+
+def check_own_words(before: int, after: int, asked: int) -> PlanCheck:
+    """Return whether as many memories come back by their own words after a change as before."""
+    gone = before - after
+    return PlanCheck(
+        "canaries",
+        not (before >= FEWEST and gone > 1 and gone > MOST_CANARIES_GONE * before),
+        f"{after} of {asked} memories come back by their own words, {before} did before",
+    )

@@ -1,0 +1,98 @@
+"""
+Setting changes: the steps of a plan that change how recall works, and what they do to config.toml.
+
+A step knows what the file said when it was proposed. It is applied only while the file still says
+so, and undone only while it says what the step made it say: what a person wrote there since stays.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from store.home import config
+from store.home.config import PLANNED, Choices, Settings
+from store.home.errors import ConfigError
+from store.log.event_kinds import Planned, Step
+from store.log.event_log import EventLog
+
+
+def configure_steps(settings: Settings, changes: Mapping[str, str]) -> tuple[Step, ...]:
+    """Return the steps that set settings, named and written as `--set` takes them, without those
+    that change nothing.
+
+    Raise ConfigError for a setting or value there is not, for one that changes no answer, and for
+    one that the environment or a project's file sets: config.toml could not change it.
+    """
+    after = config.change_choices(settings.choices, changes)
+    found = []
+    for name in changes:
+        table = name.partition(".")[0]
+        _check_planned(name, str(settings.user_file))
+        if (origin := settings.origin.get(table, "")) not in ("", str(settings.user_file)):
+            where = f"MNEMOLOG_{table.upper()}" if origin == "environment" else origin
+            raise ConfigError(f"{where} sets {table}, over what a plan could set: take it out")
+        before, value = (config.setting(one, name) for one in (settings.choices, after))
+        if before != value:
+            kept = config.kept_value(settings.home, name)
+            found.append(_step(name, before, value, kept))
+    return tuple(found)
+
+
+def _check_planned(name: str, file: str) -> None:
+    """Raise ConfigError for a setting that no plan may change."""
+    if name.partition(".")[0] not in PLANNED:
+        raise ConfigError(
+            f"{name} changes no answer that recall gave: set it in {file}. "
+            f"A plan may change {', '.join(PLANNED)}"
+        )
+
+
+def _step(name: str, before: Any, value: Any, kept: Any) -> Step:
+    return Step(
+        event="configured",
+        subject=f"setting:{name}",
+        body={"name": name, "value": value},
+        why=f"{name} from {before} to {value}",
+        before={"value": before, "kept": kept},
+    )
+
+
+def changed_choices(choices: Choices, steps: Iterable[Step]) -> Choices:
+    """Return settings with what some steps set."""
+    said = {str(one.body["name"]): str(one.body["value"]) for one in _of(steps)}
+    return config.change_choices(choices, said)
+
+
+def stale_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> tuple[str, ...]:
+    """Return which settings of a plan config.toml says otherwise since it was made, or applied."""
+    found = []
+    for one in _of(planned.steps):
+        name = one.body["name"]
+        wanted = one.body["value"] if is_undo else one.before["kept"]
+        if (now := config.kept_value(_home(log), name)) != wanted:
+            said = "no longer set" if now is None else f"set to {now}"
+            found.append(f"{name} was {said} in config.toml since")
+    return tuple(found)
+
+
+def keep_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> None:
+    """Write what a plan sets into config.toml, or what was there before.
+
+    Raise ConfigError where the file cannot be written, and for a setting that no plan may change.
+    """
+    for one in _of(planned.steps):
+        _check_planned(one.body["name"], "config.toml")
+    if values := {
+        str(one.body["name"]): one.before["kept"] if is_undo else one.body["value"]
+        for one in _of(planned.steps)
+    }:
+        config.keep(_home(log), values)
+
+
+def _of(steps: Iterable[Step]) -> list[Step]:
+    return [one for one in steps if one.event == "configured"]
+
+
+def _home(log: EventLog) -> Path:
+    """Return the home of a tenant's log, `<home>/tenants/<name>/log.sqlite`."""
+    return log.path.parents[2]
