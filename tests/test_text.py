@@ -164,6 +164,12 @@ def test_terms_of_joined_texts_are_their_terms_joined(first: str, second: str, s
     assert terms(first + space + second) == terms(first) + terms(second)
 
 
+@given(st.from_regex(r"[(\"]?[A-Za-z]{1,12}[.,;:!?)\"]{0,2}", fullmatch=True))
+def test_a_plain_word_is_read_as_one_that_must_be_folded_first(chunk: str):
+    soft_hyphen = "\u00ad"  # folding drops it
+    assert terms(chunk) == terms(chunk + soft_hyphen)
+
+
 def test_hash_ignores_composition_and_outer_space():
     assert text_hash(" caf\u00e9\n") == text_hash("cafe\u0301")
     assert text_hash("Cafe") != text_hash("cafe")

@@ -137,7 +137,13 @@ _HUMP = re.compile(
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]+")
 
 
+# An ASCII word in one case or with a capital, and the signs of a sentence around it.
+_PLAIN_CHUNK = re.compile(r"[(\"]?([A-Z]?[a-z]+|[A-Z]+)[.,;:!?)\"]*")
+
+
 def _chunk_terms(chunk: str) -> tuple[str, ...]:
+    if plain := _PLAIN_CHUNK.fullmatch(chunk):  # most are: what follows gives the same
+        return tuple(_word(plain[1]))
     folded = _fold(chunk)
     if folded.isascii():
         return tuple(_unit_terms(folded))
