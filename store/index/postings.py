@@ -10,7 +10,7 @@ but counted nowhere: the weight of a word is as if there were none (`insight_mas
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -83,14 +83,16 @@ class SegmentView:
     def postings(self, span: slice) -> Listed:
         return self.documents[span], self.impacts[span]
 
+    def postings_at(self, place: int) -> Listed:
+        """Return the postings of the word at a place."""
+        end = self.offsets[place + 1] if place + 1 < len(self.offsets) else len(self.documents)
+        return self.postings(slice(int(self.offsets[place]), int(end)))
+
     def similar_terms(
         self, trigrams: npt.NDArray[np.uint64]
-    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
-        """Return the hashes of the words that are similar to one with these trigrams, and how."""
-        found, shares = similar_terms.similar_places(
-            trigrams, self.trigrams, self.trigram_terms, self.sizes
-        )
-        return self.hashes[found], shares
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """Return the places of the words that are similar to one with these trigrams, and how."""
+        return similar_terms.similar_places(trigrams, self.trigrams, self.trigram_terms, self.sizes)
 
 
 def views(tables: Tables) -> Iterator[SegmentView]:
@@ -222,6 +224,8 @@ _CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cach
 
 _BYTES = 32 << 20  # of text looked at together
 
+_hash = lru_cache(maxsize=1 << 14)(tokenizer.filing_hash)  # words are Zipfian
+
 # what a memory is indexed by
 TEXTS = (*TEXT_FIELDS, "created_by", "created_at")
 
@@ -288,6 +292,14 @@ class Similar(NamedTuple):
     memories: int  # that hold one, insights not counted; who holds two may count twice
 
 
+class _SimilarTerm(NamedTuple):
+    """A word that is similar to a term, how similar, and its places: of a segment, and in it."""
+
+    hash: int
+    share: float
+    places: list[tuple[int, int]]
+
+
 class _Known(NamedTuple):
     """A term that memories hold, or one that is similar to it."""
 
@@ -340,7 +352,7 @@ class PostingsIndex:
 
     def find(self, term: str) -> int | None:
         """Return a term's place in the vocabulary; None for a word no memory holds."""
-        hash_ = tokenizer.filing_hash(term)
+        hash_ = _hash(term)
         place = int(np.searchsorted(self.hashes, np.uint64(hash_)))
         known = place < len(self.hashes) and int(self.hashes[place]) == hash_
         return place if known else None
@@ -365,7 +377,7 @@ class PostingsIndex:
         """Return how many and which memories hold a term, of those that 2 to `most` hold."""
         if not len(self.hashes):
             return {}
-        hashes = np.array([*map(tokenizer.filing_hash, terms)], np.uint64)
+        hashes = np.array([*map(_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
         counts = self.frequencies.take(places, mode="clip") * has
         rare = np.flatnonzero((counts > 1) & (counts <= most))
@@ -399,9 +411,7 @@ class PostingsIndex:
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts, else similar ones'; or empty."""
         if self._exact(term) is not None:
-            return concatenate_lists(
-                lists_of(self.segments, np.array([tokenizer.filing_hash(term)], np.uint64))
-            )
+            return concatenate_lists(lists_of(self.segments, np.array([_hash(term)], np.uint64)))
         known = self._lookup(term)
         return concatenate_lists(() if known is None or not known.similar else [known.similar[:2]])
 
@@ -531,7 +541,7 @@ class PostingsIndex:
 
     def _lookup_all(self, terms: Sequence[str]) -> dict[str, _Known | None]:
         """Look up different terms; None for those that no memory holds."""
-        hashes = np.array([*map(tokenizer.filing_hash, terms)], np.uint64)
+        hashes = np.array([*map(_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
         lists = lookup(self.segments, hashes)
         found: dict[str, _Known | None] = dict.fromkeys(terms)
@@ -545,7 +555,7 @@ class PostingsIndex:
         exact, trigrams = self._exact(term), similar_terms.trigrams(term)
         if not len(trigrams) or not self.segments:
             return exact
-        similar = self._merge(*self._likest(term, trigrams), exact)
+        similar = self._merge(self._likest(term, trigrams), exact)
         if similar is None:
             return exact
         if exact is not None:
@@ -554,52 +564,56 @@ class PostingsIndex:
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
         return _Known(idf, held, similar=similar)
 
-    def _likest(
-        self, term: str, trigrams: npt.NDArray[np.uint64]
-    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
-        """Return the hashes of the words that are most similar to a term, and how, best first."""
-        found = [segment.similar_terms(trigrams) for segment in self.segments]
-        hashes, shares = map(np.concatenate, zip(*found, strict=True))
-        order = np.lexsort((hashes, -shares))
-        hashes, shares = hashes[order], shares[order]
-        is_other = hashes != np.uint64(tokenizer.filing_hash(term))
-        is_other[1:] &= hashes[1:] != hashes[:-1]  # a word of several segments is one
-        return hashes[is_other][: similar_terms.MOST], shares[is_other][: similar_terms.MOST]
+    def _likest(self, term: str, trigrams: npt.NDArray[np.uint64]) -> list[_SimilarTerm]:
+        """Return the words that are most similar to a term, the most similar first."""
+        found = [one.similar_terms(trigrams) for one in self.segments]
+        segments = np.repeat(np.arange(len(found)), [len(places) for places, _ in found])
+        hashes = np.concatenate(
+            [one.hashes[places] for one, (places, _) in zip(self.segments, found, strict=True)]
+        )
+        places, shares = map(np.concatenate, zip(*found, strict=True))
+        order = np.lexsort((hashes, -shares))[: (similar_terms.MOST + 1) * len(found)]
+        own, likest = _hash(term), list[_SimilarTerm]()
+        for segment, place, hash_, share in zip(
+            *(one[order].tolist() for one in (segments, places, hashes, shares)), strict=True
+        ):
+            if likest and likest[-1].hash == hash_:  # a word of several segments is one
+                likest[-1].places.append((segment, place))
+            elif hash_ != own:
+                likest.append(_SimilarTerm(hash_, share, [(segment, place)]))
+        return likest[: similar_terms.MOST]
 
-    def _merge(
-        self,
-        hashes: npt.NDArray[np.uint64],
-        shares: npt.NDArray[np.float64],
-        exact: _Known | None,
-    ) -> Similar | None:
+    def _merge(self, likest: Sequence[_SimilarTerm], exact: _Known | None) -> Similar | None:
         """Return the documents of similar terms, each with the best share of an impact.
 
         A term weighs no more than the one that was asked for, as rare as it may be.
         """
-        places = self.hashes.searchsorted(hashes)
-        held = self.frequencies[places]
-        # 0: only insights hold it
-        is_used = (held > 0) & (held <= max(_LEAST_RARE, _COMMON * self.size))
-        if not is_used.any():
-            return None
-        weights = shares
-        if exact is not None and exact.idf > 0:
-            weights = shares * np.minimum(1.0, np.maximum(0.0, self.idfs[places]) / exact.idf)
-        factors, used = weights[is_used].astype(np.float32), shares[is_used].astype(np.float32)
+        at = self.hashes.searchsorted(np.array([one.hash for one in likest], np.uint64))
+        most = max(_LEAST_RARE, _COMMON * self.size)
         lists: list[Listed] = []
-        likeness: list[npt.NDArray[np.float32]] = []
-        for segment in self.segments:
-            for number, span, _ in segment.find(hashes[is_used]):
-                documents, impacts = segment.postings(span)
-                lists.append((documents, impacts * factors[number]))
-                likeness.append(np.full(len(documents), used[number]))
+        factors, shares, memories = list[float](), list[float](), 0
+        for one, held, idf in zip(
+            likest, self.frequencies[at].tolist(), self.idfs[at].tolist(), strict=True
+        ):
+            if not 0 < held <= most:  # 0: only insights hold it
+                continue
+            rarity = 1.0 if exact is None or exact.idf <= 0 else max(0.0, idf) / exact.idf
+            memories += held
+            for segment, place in one.places:
+                lists.append(self.segments[segment].postings_at(place))
+                factors.append(one.share * min(1.0, rarity))
+                shares.append(one.share)
+        if not lists:
+            return None
+        sizes = [len(documents) for documents, _ in lists]
         documents, impacts = concatenate_lists(lists)
-        of_each = np.concatenate(likeness)
+        impacts = impacts * np.repeat(np.array(factors, np.float32), sizes)
+        of_each = np.repeat(np.array(shares, np.float32), sizes)
         if len(lists) > 1:  # a document may hold several: the best counts
-            order = np.argsort(documents, kind="stable")
+            order = documents.argsort(kind="stable")
             documents = documents[order]
             is_first = np.ones(len(documents), np.bool_)
-            is_first[1:] = documents[1:] != documents[:-1]
+            np.not_equal(documents[1:], documents[:-1], out=is_first[1:])
             firsts = is_first.nonzero()[0]
             documents = documents[firsts]
             impacts = np.maximum.reduceat(impacts[order], firsts)
@@ -609,8 +623,7 @@ class PostingsIndex:
             documents, impacts, of_each = documents[is_new], impacts[is_new], of_each[is_new]
         if not len(documents):
             return None
-        memories = int(min(held[is_used].sum(), max(1, self.size - 1)))
-        return Similar(documents, impacts, of_each, memories)
+        return Similar(documents, impacts, of_each, min(memories, max(1, self.size - 1)))
 
 
 def _add(
