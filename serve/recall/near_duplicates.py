@@ -11,7 +11,7 @@ the older: "Correction: we deploy from staging", "MySQL, not Postgres".
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -76,37 +76,36 @@ class Gist:
 @lru_cache(maxsize=4_096)
 def gist(said: str) -> Gist:
     """Return the words and marks of a text, each in order."""
-    parts = list(_parts(said))
+    parts = [part for chunk in said.split() for part in _parts(chunk)]
     return Gist(
-        tuple(part for part, is_mark in parts if not is_mark),
-        tuple(part for part, is_mark in parts if is_mark),
+        tuple([part for part, is_mark in parts if not is_mark]),
+        tuple([part for part, is_mark in parts if is_mark]),
         bool(parts) and parts[0][1],
     )
 
 
-def _parts(said: str) -> Iterator[tuple[str, bool]]:
-    """Yield words and marks, and of each whether it is a mark."""
+@lru_cache(maxsize=16_384)  # words are Zipfian
+def _parts(chunk: str) -> tuple[tuple[str, bool], ...]:
+    """Return the parts of a chunk without white space, and of each whether it is a mark."""
+    found: list[tuple[str, bool]] = []
     end = 0
-    for unit in _UNIT.finditer(said):
+    for unit in _UNIT.finditer(chunk):
         value = unit[0].lstrip(".:").rstrip(".:/\\-")
         if _IS_VALUE.search(value):
-            for chunk in said[end : unit.start()].split():
-                yield from _of_chunk(chunk)
-            yield value.casefold(), True
+            found += _plain_parts(chunk[end : unit.start()])
+            found.append((value.casefold(), True))
             end = unit.end()
-    for chunk in said[end:].split():
-        yield from _of_chunk(chunk)
+    return (*found, *_plain_parts(chunk[end:]))
 
 
-@lru_cache(maxsize=4_096)  # words are Zipfian
-def _of_chunk(chunk: str) -> tuple[tuple[str, bool], ...]:
+def _plain_parts(chunk: str) -> tuple[tuple[str, bool], ...]:
     found = _WORD.search(chunk)
     word = found[0].casefold().replace("\u2019", "'") if found else ""
     if word in _NEGATIONS or word.endswith("n't"):
         return ((_NOT, True),)
     if word in _TURNS:
         return ((word, True),)
-    return tuple((term, False) for term in tokenizer.terms(chunk))
+    return tuple([(term, False) for term in tokenizer.terms(chunk)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,8 @@ def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Compa
     found = []
     for other in others:
         theirs = other.beginnings
-        needed, fewer = max(size, len(theirs)) - _SLACK, min(size, len(theirs))
+        fewer, more = (size, len(theirs)) if size < len(theirs) else (len(theirs), size)
+        needed = more - _SLACK
         if (
             (2 * fewer >= needed and 2 * len(mine & theirs) >= needed)
             or ((one.may_be_replaced or other.may_be_replaced) and _is_replaced(one, other))

@@ -27,6 +27,7 @@ from store.memories.memory import Memory
 
 # Read beyond those asked for: a newer value may stand a few places below the older one.
 LOOK_AHEAD = 16
+_FACTS = "facts"  # the job that reads facts out of memories
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +144,11 @@ def _group(
     """
     groups: list[_Group] = []
     left: list[int] = []
+    has_facts = False
     for place, memory in ranked:
         one, is_full = comparable(memory), sum(map(len, groups)) >= question.top_k
-        if _is_read_out(one, place, groups, is_full=is_full):
+        has_facts = has_facts or memory.job == _FACTS
+        if has_facts and _is_read_out(one, place, groups, is_full=is_full):
             continue
         told = near_candidates(one, [entry.told for group in groups for entry in group])
         others = {id(other) for other in told}
@@ -199,4 +202,4 @@ def _is_read_out(one: Comparable, place: int, groups: list[_Group], *, is_full: 
 
 
 def _read_out_of(fact: Memory, memory: Memory) -> bool:
-    return fact.job == "facts" and memory.id in fact.source_ids
+    return fact.job == _FACTS and memory.id in fact.source_ids
