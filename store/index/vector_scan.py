@@ -289,7 +289,7 @@ class Scan:
 
         Of equals the newer one comes first; a cosine is more than `above`.
         """
-        docs, rough = self._candidates(mask, max(_RESCORED, 4 * k))
+        docs, rough = self._candidates(mask, max(_RESCORED, 4 * k), above - 2 * _ROUGH)
         if rough is not None:  # what is surely none of them is not weighed
             docs = docs[rough >= max([above - _ROUGH, *(rough[k - 1 : k] - 2 * _ROUGH)])]
         return self.weigh(docs, k, above=above)
@@ -301,17 +301,19 @@ class Scan:
         order = np.lexsort((-docs, -cosines))[:k]
         return docs[order], cosines[order]
 
-    def _candidates(self, mask: Mask | None, count: int) -> tuple[Docs, Floats | None]:
+    def _candidates(
+        self, mask: Mask | None, count: int, above: float
+    ) -> tuple[Docs, Floats | None]:
         """Return the documents among which the best are: `count`, or all where they are few.
 
-        With `count` of them come their rough cosines, and they are best first.
+        With `count` of them come their rough cosines, all over `above`, and they are best first.
         """
         passing = len(self.rows) if mask is None else int(np.count_nonzero(mask))
         if mask is not None and passing <= max(count, _FEW):
             return np.flatnonzero(mask), None
         if not self.rows.has_signs:
             rough = self.all()
-            docs = top_k(rough, mask, count, above=-np.inf)
+            docs = top_k(rough, mask, count, above=above)
             return docs, rough[docs]
         near = self._nearest_codes(mask, _FEW + passing // _SIGNED + 10 * count)
         quantized, scale = quantize(self.query[None, :])
@@ -323,8 +325,9 @@ class Scan:
             np.multiply(dots, part.scale[within], out=scores[some], casting="unsafe")
 
         parallel_scan(score, list(self.rows.split(near)))
-        best = top_k(scores, None, count, above=-np.inf)
-        return near[best], scores[best] * scale[0]
+        scores *= scale[0]
+        best = top_k(scores, None, count, above=above)
+        return near[best], scores[best]
 
     def _nearest_codes(self, mask: Mask | None, count: int) -> Docs:
         """Return about `count` documents or more whose signs differ least, ascending."""
