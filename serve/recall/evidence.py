@@ -242,16 +242,18 @@ def find_bridges(
     rarest = np.log(size / 1.5)
     starts = np.flatnonzero(mask[docs])[:BRIDGE_STARTS]  # insights say what others say
     docs, scores, held = docs[starts], scores[starts], held[:, starts]
-    for place, first in enumerate(docs.tolist()):
-        covered = float(known.weights @ held[:, place]) / total
-        if not _PARTLY[0] <= covered <= _PARTLY[1]:
-            continue
-        (start,) = (
-            view.snapshots.rows.take([first]) if first < rows else view.tail.take([first - rows])
-        )
+    covered = [float(known.weights @ one) / total for one in held.T]
+    beside = {
+        place: {*tokenizer.terms(_text(view, doc)[:BRIDGE_TEXT])} - asked
+        for place, doc in enumerate(docs.tolist())
+        if _PARTLY[0] <= covered[place] <= _PARTLY[1]
+    }
+    named = postings.rare_documents([*set().union(*beside.values())], BRIDGE_MEMORIES)
+    for place, words in beside.items():
+        first = int(docs[place])
         rarity: dict[int, float] = {}
-        beside = {*tokenizer.terms(start.text[:BRIDGE_TEXT])} - asked
-        for term, (count, others) in postings.rare_documents([*beside], BRIDGE_MEMORIES).items():
+        for term in words & named.keys():
+            count, others = named[term]
             weight = float(np.log(size / (count + 0.5)) / rarest)
             for doc in [*others.tolist(), *(view.tail.holders(term) + rows).tolist()]:
                 rarity[doc] = max(rarity.get(doc, 0.0), weight)
@@ -263,13 +265,18 @@ def find_bridges(
         if max(map(rarity.__getitem__, ends.tolist())) * near < LEAST_BRIDGE:
             continue  # whatever they hold
         more = np.maximum(term_matrix(view, terms, ends) - held[:, place, None], 0.0)
-        opened = known.weights @ more / (total * (1.0 - covered))
+        opened = known.weights @ more / (total * (1.0 - covered[place]))
         fits = near * (0.6 + 0.4 * opened)
         for doc, fit in zip(ends.tolist(), fits.tolist(), strict=True):
             share = rarity[doc] * fit
             if share >= max(LEAST_BRIDGE, found.get(doc, (0.0, 0))[0]):
                 found[doc] = share, first
     return found
+
+
+def _text(view: View, doc: int) -> str:
+    rows = view.snapshots.rows
+    return rows.text(doc) if doc < len(rows) else view.tail.take([doc - len(rows)])[0].text
 
 
 def _context(

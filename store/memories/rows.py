@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from store.memories.memories_projection import SCHEMAS
-from store.memories.memory import ACTIVE, UNSEEN, Edge, Memory
+from store.memories.memory import ACTIVE, TEXT_FIELDS, UNSEEN, Edge, Memory, indexed_text
 from store.memories.parts import MemoryParts, Places
 from store.memories.table import CODES, NEVER
 from store.snapshots.projection import Part, Tables
@@ -84,6 +84,10 @@ class MemoryRows:
     def take(self, rows: Sequence[int]) -> list[Memory]:
         """Return the memories of some rows, in the order asked."""
         return [self.memories.memory(int(row)) for row in rows]
+
+    def text(self, row: int) -> str:
+        """Return the text of the memory of a row, without reading the rest of it."""
+        return indexed_text(*(self.memories.value(row, name) for name in TEXT_FIELDS))
 
     def predecessor_rows(self, id_: str) -> list[int]:
         """Return the rows that a memory took the place of, ascending."""
