@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from serve.cli import main
 from serve.cli.group import Commands
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 SESSION = re.search(r"<!-- tests/test_docs.py runs this.*?```console\n(.*?)```", README, re.DOTALL)
+RUN = re.compile(r"<!-- tests/test_docs.py runs this -->\n+```console\n(.*?)```", re.DOTALL)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -41,7 +43,8 @@ def repository(tmp_path: Path) -> Path:
 
 def test_the_readme_session_prints_what_the_readme_says(repository: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "MNEMOLOG_HOME": str(tmp_path / "home"), "COLUMNS": "80"}
-    for command, expected in session():
+    assert SESSION is not None
+    for command, expected in session(SESSION[1]):
         arguments = shlex.split(command)[1:]
         done = subprocess.run(
             [sys.executable, "-P", "-m", "serve.cli", *arguments],
@@ -56,12 +59,27 @@ def test_the_readme_session_prints_what_the_readme_says(repository: Path, tmp_pa
         assert doctest.OutputChecker().check_output(expected, printed, FLAGS), (command, printed)
 
 
-def session() -> Iterator[tuple[str, str]]:
-    """Yield each command of the README's session and what it is said to print."""
-    assert SESSION is not None
-    for part in re.split(r"^\$ ", SESSION[1], flags=re.MULTILINE)[1:]:
+def session(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each command of a session and what it is said to print."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
         yield command, expected
+
+
+@pytest.mark.parametrize(
+    "text", [text for page in DOCS for text in RUN.findall(page.read_text(encoding="utf-8"))]
+)
+def test_a_session_of_a_page_prints_what_the_page_says(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "home"))
+    for command, expected in session(text):
+        done = CliRunner().invoke(main, shlex.split(command)[1:])
+        assert doctest.OutputChecker().check_output(expected, done.output, FLAGS), (
+            command,
+            done.output,
+        )
 
 
 def test_every_command_is_named_in_the_readme() -> None:

@@ -345,9 +345,12 @@ _LEAST = 4  # letters of a draft's id that are shown; more where two begin alike
     type=arguments.PROJECT,
     help="Only this project's and those without one; default: all.",
 )
+@output.known_at_option
 @output.json_option
 @click.pass_context
-def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
+def lessons(
+    context: click.Context, project: str | None, known_at: str | None, as_json: bool
+) -> None:
     """Show how lessons do, and what waits for your decision. It shows how often each was shown and
     followed, and its impact.
 
@@ -363,7 +366,7 @@ def lessons(context: click.Context, project: str | None, as_json: bool) -> None:
     if project is not None:
         check_project(project)
     with environment.open_log(settings) as log:
-        found = _statistics(settings, log, project)
+        found = _statistics(settings, log, project, known_at)
         if as_json:
             output.emit(stats_json(found))
         else:
@@ -414,16 +417,15 @@ def reject_lessons(
         output.say(f"rejected {', '.join(wanted)}")
 
 
-def _statistics(settings: "Settings", log: "EventLog", project: str | None) -> "Statistics":
+def _statistics(
+    settings: "Settings", log: "EventLog", project: str | None, known_at: str | None = None
+) -> "Statistics":
     from serve.lessons.lesson_stats import statistics
     from serve.reader.filters import Filter
-    from serve.reader.reader import Reader
-    from store.embedders.embedder import make_embedder
 
-    chosen = make_embedder(settings.choices.embedder, settings.home)
-    reader = Reader(environment.current_tenant(settings), log, chosen)
-    asked = Filter(environment.now(), project)
-    return reader.answer(lambda view: statistics(view, log, asked))
+    with environment.known(settings, log, known_at) as here:
+        asked = Filter(here.now, project)
+        return here.reader.answer(lambda view: statistics(view, here.log, asked))
 
 
 def _draft_ids(settings: "Settings", log: "EventLog", prefixes: tuple[str, ...]) -> list[str]:

@@ -24,7 +24,6 @@ from store.log.events import Event
 from store.text.text_features import MAY_RULE
 
 if TYPE_CHECKING:
-    from serve.reader.reader import Reader
     from serve.recall.request import RecallRequest
     from store.log.event_log import EventLog
     from store.log.events import Event
@@ -64,6 +63,7 @@ _RECALL_OPTIONS = (
     click.option("--since", help="Not older than this: 2026-11-20, or 7d."),
     click.option("--until", help="Older than this: 2026-11-20, or 7d."),
     click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log."),
+    output.known_at_option,
     click.option(
         "--min-confidence", type=click.FloatRange(0, 1), help="The lowest confidence to return."
     ),
@@ -101,19 +101,19 @@ def recall(
     **asked: Any,
 ) -> None:
     """Recall the memories that answer QUERY, best first."""
-    settings, at = env.settings(), environment.now()
-    touch = not no_touch and not recording_status(settings, "", Path.cwd(), at)["off"]
-    question = _request_body(settings, " ".join(query), at, touch=touch, explain=explain, **asked)
+    settings = env.settings()
+    is_off = recording_status(settings, "", Path.cwd(), environment.now())["off"]
+    asked |= {"touch": not (no_touch or is_off), "explain": explain}
     with environment.open_log(settings, waits=True) as log:
-        payload, receipt = environment.recall_from_server(settings, question), None
-        is_served = payload is not None
-        if payload is None:
-            payload, receipt = _answer(settings, log, question, at)
+        payload, receipt = _answer(settings, log, " ".join(query), **asked)
         if as_json:
             output.emit(payload)
         else:
-            _print_hits(log, payload, question["project"])
-        if is_served and "recall" in payload:
+            project, is_all = asked["project"], asked["all_projects"]
+            _print_hits(
+                log, payload, environment.project_or_default(settings, project, none=is_all)
+            )
+        if receipt is None and "recall" in payload:  # of a server
             environment.keep_receipt(settings, payload["recall"])
         elif receipt is not None:
             try:
@@ -143,16 +143,23 @@ _REMEDIES = {
 @_recall_options
 @output.json_option
 @click.pass_obj
-def why(env: Environment, /, query: str, id_: str | None, as_json: bool, **asked: Any) -> None:
+def why(
+    env: Environment,
+    /,
+    query: str,
+    id_: str | None,
+    known_at: str | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
     """Show what every stage of a recall did. With ID, show why that memory was returned or not."""
-    settings, at = env.settings(), environment.now()
-    question = _request_body(settings, query, at, touch=False, explain=True, **asked)
+    settings = env.settings()
+    asked |= {"touch": False, "explain": True}
     with environment.open_log(settings, waits=True) as log:
         if id_ is None:
             from serve.cli import explanations
 
-            payload = environment.recall_from_server(settings, question)
-            payload = payload or _answer(settings, log, question, at)[0]
+            payload, _ = _answer(settings, log, query, known_at, **asked)
             value: dict[str, Any] = payload
             lines = list(explanations.stage_lines(log, payload))
         else:
@@ -160,13 +167,19 @@ def why(env: Environment, /, query: str, id_: str | None, as_json: bool, **asked
             from serve.reports.why import Remedies, explain_memory
             from store.log.commands import resolve
 
-            wanted, request = resolve(log, id_), _request(question)
-            reader, embedder = _reader(settings, log)
-            payload, _ = answer(reader, embedder, request, settings.choices, at)
-            remedies = Remedies(**_REMEDIES)
-            reason = explain_memory(
-                reader, embedder, request, settings.choices, at, wanted, remedies
-            )
+            with environment.known(settings, log, known_at) as here:
+                request = _request(_request_body(settings, query, here.now, **asked))
+                wanted = resolve(here.log, id_)
+                payload, _ = answer(here.reader, here.embedder, request, here.choices, here.now)
+                reason = explain_memory(
+                    here.reader,
+                    here.embedder,
+                    request,
+                    here.choices,
+                    here.now,
+                    wanted,
+                    Remedies(**_REMEDIES),
+                )
             returned = any(hit["id"] == wanted for hit in payload["hits"])
             value = {"id": wanted, "returned": returned, "reason": reason, "recall": payload}
             lines = [f"{output.short_id(log, wanted)} {reason}"]
@@ -209,23 +222,26 @@ def _request(question: dict[str, Any]) -> "RecallRequest":
 
 
 def _answer(
-    settings: Settings, log: EventLog, question: dict[str, Any], at: int
+    settings: Settings, log: EventLog, query: str, known_at: str | None, **asked: Any
 ) -> "tuple[dict[str, Any], Event | None]":
-    """Answer in this process; return the receipt too, where one is to be kept."""
+    """Return what is recalled; where this process answers, the receipt too, if one is to be kept.
+
+    The past is asked here, and leaves none.
+    """
     from serve.recall.request import Asker, answer
 
-    request = _request(question)
-    reader, embedder = _reader(settings, log)
-    return answer(reader, embedder, request, settings.choices, at, Asker(door="cli"))
-
-
-def _reader(settings: Settings, log: EventLog) -> "tuple[Reader, Any]":
-    from serve.reader.reader import Reader
-    from serve.recall.query_embedder import QueryEmbedder
-    from store.embedders.embedder import make_embedder
-
-    model = QueryEmbedder(make_embedder(settings.choices.embedder, settings.home, while_asked=True))
-    return Reader(environment.current_tenant(settings), log, model), model
+    if known_at is None:
+        question = _request_body(settings, query, environment.now(), **asked)
+        if (payload := environment.recall_from_server(settings, question)) is not None:
+            return payload, None
+    else:
+        asked["touch"] = False
+    with environment.known(settings, log, known_at) as here:
+        request = _request(_request_body(settings, query, here.now, **asked))
+        payload, receipt = answer(
+            here.reader, here.embedder, request, here.choices, here.now, Asker(door="cli")
+        )
+        return payload | here.place, receipt
 
 
 def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> None:

@@ -9,7 +9,8 @@ and its errors are the same either way.
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,14 @@ from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import ConfigError, InvalidInput, LogReadOnly, NotFound, did_you_mean
 from store.home.files import make_folder
+from store.home.instants import isoformat
 from store.home.projects import check_project, project_of
 from store.home.tenant import Tenant
 from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.hosts.host import Install, Machine
+    from serve.reader.reader import Known
     from store.home.registry import Server
 
 
@@ -125,6 +128,33 @@ def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
     With `waits` it may be one that cannot be opened: see EventLog.
     """
     return EventLog(current_tenant(settings).log, waits=waits)
+
+
+@contextmanager
+def known(settings: Settings, log: EventLog, known_at: str | None = None) -> Iterator["Known"]:
+    """Give the memory as it is known, or as it was at a place in its log.
+
+    Raise InvalidInput where a text names no such place.
+    """
+    from serve.reader.reader import Known, Reader
+    from serve.recall.query_embedder import QueryEmbedder
+    from store.embedders.embedder import make_embedder
+
+    choice = settings.choices.embedder
+    model = QueryEmbedder(make_embedder(choice, settings.home, while_asked=True))
+    if known_at is None:
+        tenant = current_tenant(settings)
+        yield Known(tenant, log, Reader(tenant, log, model), model, settings.choices, now())
+        return
+    from serve.cli import output
+    from serve.reader import past
+
+    place = past.find_place(log, known_at, settings.choices, now(), Path.cwd())
+    output.note(f"as known after event {place.seq}, at {isoformat(place.now)}")
+    with past.known_at(log, model, place) as found:
+        for one in found.notes:
+            output.note(f"note: {one}")
+        yield found
 
 
 def open_or_make(settings: Settings) -> EventLog:

@@ -30,6 +30,7 @@ facts = learn.job_group("facts")
     help="Only this project's and those without one; default: all.",
 )
 @click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log.")
+@output.known_at_option
 @click.option("--all", "is_all", is_flag=True, help="Include values that have ended.")
 @output.json_option
 @click.pass_obj
@@ -39,6 +40,7 @@ def list_facts(
     entity: str | None,
     project: str | None,
     as_of: str | None,
+    known_at: str | None,
     is_all: bool,
     as_json: bool,
 ) -> None:
@@ -48,19 +50,17 @@ def list_facts(
     if project is not None:
         check_project(project)
     settings = env.settings()
-    now = environment.now()
-    then = formatting.parse_time_point(as_of, now) if as_of else None
-    with environment.open_log(settings) as log:
-        from serve.reader.reader import Reader
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log, known_at) as here,
+    ):
         from serve.recall.request import moment_of
         from serve.reports import conflicts as conflict_report
-        from store.embedders.embedder import make_embedder
 
-        model = make_embedder(settings.choices.embedder, settings.home)
-        reader = Reader(environment.current_tenant(settings), log, model)
-        at = moment_of(reader, then)
-        found = reader.answer(lambda view: conflict_report.all_facts(view, project))
-        moment = None if is_all else now if at is None else at
+        then = formatting.parse_time_point(as_of, here.now) if as_of else None
+        at = moment_of(here.reader, then)
+        found = here.reader.answer(lambda view: conflict_report.all_facts(view, project))
+        moment = None if is_all else here.now if at is None else at
         wanted = conflict_report.facts_held_at(found, moment, entity)
         shown = [conflict_report.fact_payload(one) for one in wanted]
         if as_json:
@@ -123,15 +123,15 @@ routes.add_command(learn.JOB_COMMANDS["learn"])
 
 def _routes(settings: "Settings") -> "Routes":
     """Return what the last build knew of the router; before the first one, nothing."""
-    from serve.reader.reader import Reader
     from store.derived.routing import ROUTES_PROJECTION, Routes
-    from store.embedders.embedder import make_embedder
 
-    with environment.open_log(settings) as log:
-        model = make_embedder(settings.choices.embedder, settings.home)
-        with Reader(environment.current_tenant(settings), log, model).view() as view:
-            empty = {name: one.empty_table() for name, one in ROUTES_PROJECTION.schemas.items()}
-            return view.snapshots.routes or Routes(empty)
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log) as here,
+        here.reader.view() as view,
+    ):
+        empty = {name: one.empty_table() for name, one in ROUTES_PROJECTION.schemas.items()}
+        return view.snapshots.routes or Routes(empty)
 
 
 def _print_routes(found: dict[str, Any], explore: float) -> None:
@@ -215,18 +215,16 @@ def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:
     if project is not None:
         check_project(project)
     settings = env.settings()
-    now = environment.now()
-    with environment.open_log(settings) as log:
-        from serve.reader.reader import Reader
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log) as here,
+    ):
         from serve.reports import conflicts as conflict_report
-        from store.embedders.embedder import make_embedder
 
-        model = make_embedder(settings.choices.embedder, settings.home)
-        reader = Reader(environment.current_tenant(settings), log, model)
-        found, is_all = reader.answer(
-            lambda view: conflict_report.conflicts(view, log, now, project)
+        found, is_all = here.reader.answer(
+            lambda view: conflict_report.conflicts(view, log, here.now, project)
         )
-        shown = [conflict_report.conflict_payload(one, now) for one in found]
+        shown = [conflict_report.conflict_payload(one, here.now) for one in found]
         if as_json:
             output.emit({"conflicts": shown, "compared_all": is_all})
         else:

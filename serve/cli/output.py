@@ -37,6 +37,13 @@ def json_option(command: Command) -> Command:
     return add(command)
 
 
+def known_at_option(command: Command) -> Command:
+    """Add `--known-at`."""
+    form = "As known then: 2026-11-20, 7d, @1234 of the log, or a commit."
+    add = click.option("--known-at", metavar="WHEN", help=form)
+    return add(command)
+
+
 def example(*lines: str) -> str:
     """Return the end of a command's help; click keeps the lines after \\b as they are."""
     return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])

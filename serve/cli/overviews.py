@@ -29,6 +29,7 @@ _TITLES = {
     "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
 )
 @click.option("--all-projects", is_flag=True, help="All projects.")
+@output.known_at_option
 @output.json_option
 @click.pass_obj
 def overview(
@@ -37,6 +38,7 @@ def overview(
     topic: tuple[str, ...],
     project: str | None,
     all_projects: bool,
+    known_at: str | None,
     as_json: bool,
 ) -> None:
     """Summarize a TOPIC. The summary has current facts, rules, goals, a timeline, and what was
@@ -44,19 +46,19 @@ def overview(
     """
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    with environment.open_log(settings) as log:
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log, known_at) as here,
+    ):
         from serve.reader.filters import Filter
-        from serve.reader.reader import Reader
         from serve.reports import overviews
-        from store.embedders.embedder import make_embedder
 
-        asked = Filter(environment.now(), belongs)
+        asked = Filter(here.now, belongs)
         question = overviews.overview_question(
-            output.encodable(" ".join(topic)), asked, settings.choices
+            output.encodable(" ".join(topic)), asked, here.choices
         )
-        model = make_embedder(settings.choices.embedder)
-        with Reader(environment.current_tenant(settings), log, model).view() as view:
-            found = overviews.overview_payload(overviews.overview(view, question, model))
+        with here.reader.view() as view:
+            found = overviews.overview_payload(overviews.overview(view, question, here.embedder))
         if as_json:
             output.emit(found)
         else:
@@ -96,6 +98,7 @@ def _item_line(log: EventLog, one: dict[str, Any]) -> str:
 @click.option(
     "--limit", type=click.IntRange(1, 200), default=50, help="The maximum number; default: 50."
 )
+@output.known_at_option
 @output.json_option
 @click.pass_obj
 def timeline(
@@ -107,22 +110,26 @@ def timeline(
     since: str | None,
     until: str | None,
     limit: int,
+    known_at: str | None,
     as_json: bool,
 ) -> None:
     """List memories by day, oldest first. They are those about TOPIC, or the newest ones."""
-    settings, at = env.settings(), environment.now()
+    settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    start, end = (micros(formatting.parse_time(one, at)) if one else None for one in (since, until))
-    with environment.open_log(settings) as log:
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log, known_at) as here,
+    ):
         from serve.reader.filters import Filter
-        from serve.reader.reader import Reader
         from serve.reports import overviews
-        from store.embedders.embedder import make_embedder
 
-        asked, words = Filter(at, belongs, since=start, until=end), " ".join(topic)
-        model, choices = make_embedder(settings.choices.embedder), settings.choices
-        with Reader(environment.current_tenant(settings), log, model).view() as view:
-            found = overviews.timeline(view, output.encodable(words), asked, choices, model, limit)
+        start, end = (
+            micros(formatting.parse_time(one, here.now)) if one else None for one in (since, until)
+        )
+        asked = Filter(here.now, belongs, since=start, until=end)
+        words = output.encodable(" ".join(topic))
+        with here.reader.view() as view:
+            found = overviews.timeline(view, words, asked, here.choices, here.embedder, limit)
         told = [overviews.memory_item(one) for one in found]
         if as_json:
             output.emit({"memories": told})
@@ -153,6 +160,7 @@ _GROUPS = {"decided": "Decided", "learned": "Learned", "done": "Done"}
     "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
 )
 @click.option("--all-projects", is_flag=True, help="All projects.")
+@output.known_at_option
 @output.json_option
 @click.pass_obj
 def digest(
@@ -162,23 +170,24 @@ def digest(
     until: str | None,
     project: str | None,
     all_projects: bool,
+    known_at: str | None,
     as_json: bool,
 ) -> None:
     """List by day what was decided, learned and done. Also list what is open now."""
-    settings, at = env.settings(), environment.now()
+    settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    start = micros(formatting.parse_time(since, at))
-    end = micros(formatting.parse_time(until, at)) if until else at
-    with environment.open_log(settings) as log:
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log, known_at) as here,
+    ):
         from serve.reader.filters import Filter
-        from serve.reader.reader import Reader
         from serve.reports import overviews as digests
-        from store.embedders.embedder import make_embedder
 
-        asked = Filter(at, belongs, since=start, until=end)
-        model = make_embedder(settings.choices.embedder)
-        with Reader(environment.current_tenant(settings), log, model).view() as view:
-            found = digests.digest_payload(digests.digest(view, log, asked), at)
+        start = micros(formatting.parse_time(since, here.now))
+        end = micros(formatting.parse_time(until, here.now)) if until else here.now
+        asked = Filter(here.now, belongs, since=start, until=end)
+        with here.reader.view() as view:
+            found = digests.digest_payload(digests.digest(view, here.log, asked), here.now)
         if as_json:
             output.emit(found)
         else:
@@ -223,22 +232,23 @@ def _work(day: dict[str, Any]) -> list[str]:
 @click.option(
     "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
 )
+@output.known_at_option
 @output.json_option
 @click.pass_obj
-def brief(env: Environment, /, project: str | None, as_json: bool) -> None:
+def brief(env: Environment, /, project: str | None, known_at: str | None, as_json: bool) -> None:
     """Show the brief that a new session here starts with."""
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=False)
-    with environment.open_log(settings) as log:
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log, known_at) as here,
+    ):
         from serve.hooks import brief as briefs
         from serve.reader.filters import Filter
-        from serve.reader.reader import Reader
         from serve.recall.context_block import render_parts
-        from store.embedders.embedder import make_embedder
 
-        asked = Filter(environment.now(), belongs or "")
-        model = make_embedder(settings.choices.embedder)
-        with Reader(environment.current_tenant(settings), log, model).view() as view:
+        asked = Filter(here.now, belongs or "")
+        with here.reader.view() as view:
             said = render_parts(briefs.brief(view, asked), briefs.BYTES)
         if as_json:
             output.emit({"text": said.text, "notes": said.notes})
@@ -251,23 +261,31 @@ def brief(env: Environment, /, project: str | None, as_json: bool) -> None:
     "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
 )
 @click.option("--all-projects", is_flag=True, help="All projects.")
+@output.known_at_option
 @output.json_option
 @click.pass_obj
-def goals(env: Environment, /, project: str | None, all_projects: bool, as_json: bool) -> None:
+def goals(
+    env: Environment,
+    /,
+    project: str | None,
+    all_projects: bool,
+    known_at: str | None,
+    as_json: bool,
+) -> None:
     """List open goals and chains of milestones. The goal that is due next comes first."""
-    settings, at = env.settings(), environment.now()
+    settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    with environment.open_log(settings) as log:
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log, known_at) as here,
+    ):
         from serve.reader import goals as wanted
         from serve.reader.filters import Filter
-        from serve.reader.reader import Reader
         from serve.reports.overviews import memory_item
-        from store.embedders.embedder import make_embedder
 
-        asked = Filter(at, belongs)
-        model = make_embedder(settings.choices.embedder)
-        with Reader(environment.current_tenant(settings), log, model).view() as view:
-            open_ = wanted.goals_payload(wanted.open_goals(view, asked), moment(at).date())
+        asked = Filter(here.now, belongs)
+        with here.reader.view() as view:
+            open_ = wanted.goals_payload(wanted.open_goals(view, asked), moment(here.now).date())
             chains = wanted.milestone_chains(view, asked)
         if as_json:
             named = {one.name: [memory_item(memory) for memory in one.milestones] for one in chains}

@@ -20,25 +20,21 @@ _PROJECT_WIDTH = 28
 
 @click.command(epilog=output.example("mnemolog show 01KA2B3C4D"))
 @click.argument("id_", metavar="ID", type=arguments.MEMORY)
+@output.known_at_option
 @output.json_option
 @click.pass_obj
-def show(env: Environment, /, id_: str, as_json: bool) -> None:
+def show(env: Environment, /, id_: str, known_at: str | None, as_json: bool) -> None:
     """Show a memory with its history. You can shorten its ID to the first letters."""
     settings = env.settings()
-    with environment.open_log(settings) as log:
-        from serve.reader.reader import Reader
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log, known_at) as here,
+        here.reader.view() as view,
+    ):
         from serve.reports.memory_detail import full_json_by_id
-        from store.embedders.embedder import make_embedder
         from store.log.commands import resolve
 
-        wanted = resolve(log, id_)
-        reader = Reader(
-            environment.current_tenant(settings),
-            log,
-            make_embedder(settings.choices.embedder, settings.home),
-        )
-        with reader.view() as view:
-            found = full_json_by_id(view, log, wanted)
+        found = full_json_by_id(view, here.log, resolve(here.log, id_))
     if as_json:
         output.emit(found)
     else:
@@ -114,6 +110,7 @@ def _alike(one: dict[str, Any]) -> str:
 )
 @click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated.")
 @click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log.")
+@output.known_at_option
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, help="The maximum number; default: 20."
 )
@@ -127,6 +124,7 @@ def list_(
     state: str,
     tags: tuple[str, ...],
     as_of: str | None,
+    known_at: str | None,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -136,24 +134,19 @@ def list_(
         check_project(project)
     if as_of is not None and state != "active":
         raise click.UsageError("--as-of lists what was active then: omit --state")
-    at = environment.now()
-    then = formatting.parse_time_point(as_of, at) if as_of else None
-    with environment.open_log(settings) as log:
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log, known_at) as here,
+    ):
         from serve.reader.filters import Filter
         from serve.reader.memory_json import visible_json
-        from serve.reader.reader import Reader
         from serve.reader.view import newest
         from serve.recall.request import moment_of
-        from store.embedders.embedder import make_embedder
 
-        reader = Reader(
-            environment.current_tenant(settings),
-            log,
-            make_embedder(settings.choices.embedder, settings.home),
-        )
-        with reader.view() as view:
-            asked = Filter(at, project, kinds=kinds, tags=tags, as_of=moment_of(reader, then))
-            found = newest(view, asked, limit, state)
+        then = formatting.parse_time_point(as_of, here.now) if as_of else None
+        held = moment_of(here.reader, then)
+        asked = Filter(here.now, project, kinds=kinds, tags=tags, as_of=held)
+        found = here.reader.answer(lambda view: newest(view, asked, limit, state))
         if as_json:
             output.emit({"memories": [visible_json(one) for one in found]})
             return
@@ -195,15 +188,13 @@ def history(
     """List the values of a key, or a memory's replacements. The newest comes first."""
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=all_projects)
-    with environment.open_log(settings) as log:
-        from serve.reader.reader import Reader
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log) as here,
+    ):
         from serve.reports import memory_detail
-        from store.embedders.embedder import make_embedder
 
-        reader = Reader(
-            environment.current_tenant(settings), log, make_embedder(settings.choices.embedder)
-        )
-        with reader.view() as view:
+        with here.reader.view() as view:
             found = memory_detail.history_of_key(view, name, belongs)
             asked = {"key": name}
             if not found:

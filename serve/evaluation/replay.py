@@ -24,7 +24,7 @@ from serve.hooks.call import Call
 from serve.hooks.prompt import compose, last_reply, look_up, own_turns
 from serve.hosts.event import HookEvent
 from serve.reader.filters import Filter
-from serve.reader.past import Past
+from serve.reader.past import Past, settings_of
 from serve.reader.session_events import SessionEvents
 from serve.recall.analysis import default_question
 from serve.recall.recall import recall
@@ -33,7 +33,7 @@ from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_classifier import read_intent
 from store.derived.routing import STATES, Router
 from store.embedders.embedder import Embedder
-from store.home.config import Choices, Profile
+from store.home.config import Choices
 from store.log.event_kinds import Basis, Hit, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -108,7 +108,7 @@ def replay_ways(
                 pasts[model] = Past(log, Path(folder, str(len(pasts))), one.embedder)
                 opened.callback(pasts[model].close)
         for built, watermark, _, receipt, basis in asked:
-            settings = _settings(basis, choices)
+            settings = msgspec.structs.replace(settings_of(basis, choices), explore=0.0)
             found = []
             for one in ways:
                 past = pasts[one.embedder.model]
@@ -132,25 +132,6 @@ def _skipped(body: Recalled, embedder: Embedder) -> str:
     if basis.embedder != embedder.model:
         return f"it was answered with {basis.embedder}"
     return ""
-
-
-def _settings(basis: Basis, choices: Choices) -> Choices:
-    """Return the settings that a receipt says a recall was answered under."""
-    usual = Choices()
-    profile = cast(Profile, basis.profile or usual.profile)
-    profiles = usual.profiles
-    if basis.weights:
-        weights = type(getattr(profiles, profile))(*basis.weights)
-        profiles = msgspec.structs.replace(profiles, **{profile: weights})
-    return msgspec.structs.replace(
-        choices,
-        top_k=basis.top_k or usual.top_k,
-        fusion=cast(Any, basis.fusion or usual.fusion),
-        profile=profile,
-        profiles=profiles,
-        min_confidence=basis.min_confidence or 0.0,
-        explore=0.0,
-    )
 
 
 def _ask_again(

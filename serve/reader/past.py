@@ -3,21 +3,40 @@ Past: a memory as it was known at a place in its log, the fold of the events up 
 
 The log is read up to that place, and what lay in the snapshots then is built in a folder of its
 own; nothing is written to the memory itself. What was erased since stays erased.
+
+`find_place` says where a time, a number or a commit lies, and how recalls were answered there: how
+much had been built, by which embedder, under which settings. Receipts tell. Where a recall was
+answered from this very place, all of that is as it was for that recall, so its answer comes back to
+the byte; elsewhere as for the one before.
 """
 
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 
-from serve.reader.reader import Reader
+import msgspec
+
+from serve.formatting import parse_time_point
+from serve.reader.reader import Known, Reader
 from store.embedders.embedder import Embedder
+from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Choices, Profile
+from store.home.errors import InvalidInput, SourceError
+from store.home.instants import isoformat, micros
 from store.home.tenant import Tenant
-from store.log import log_queries
+from store.log import log_queries, receipts
+from store.log.event_kinds import Basis, Recalled
 from store.log.event_log import EventLog
+from store.log.events import Event
 from store.maintenance.build import lend_vectors, rebuild_past
+from store.snapshots import manifest as manifests
 
 
 class Past:
@@ -66,16 +85,250 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 @contextmanager
+def past_at(
+    log: EventLog, embedder: Embedder, watermark: int, built: int | None = None
+) -> Iterator[Past]:
+    """Give the past at the event `watermark` of a log; its snapshots hold the first `built` events,
+    all of them unless that is given.
+    """
+    with TemporaryDirectory(prefix="mnemolog-past-", ignore_cleanup_errors=True) as folder:
+        past = Past(log, Path(folder), embedder)
+        try:
+            past.advance(watermark if built is None else built, watermark)
+            yield past
+        finally:
+            past.close()
+
+
+@contextmanager
 def memory_at(
     log: EventLog, embedder: Embedder, watermark: int, built: int | None = None
 ) -> Iterator[Reader]:
-    """Give the memory as it was known after the event `watermark` of a log.
+    """Give the reader of `past_at`."""
+    with past_at(log, embedder, watermark, built) as past:
+        yield past.reader
 
-    Its snapshots hold the first `built` events, all of them unless that is given.
+
+# Places in the log, and what was known there
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a log, the last event known there, and how a recall was answered from it.
+
+    `embedder` names the model; None where no receipt tells.
     """
-    with TemporaryDirectory(prefix="mnemolog-past-") as folder:
-        past = Past(log, Path(folder), embedder)
-        try:
-            yield past.advance(watermark if built is None else built, watermark)
-        finally:
-            past.close()
+
+    seq: int
+    now: int  # microseconds UTC
+    built: int
+    embedder: str | None
+    choices: Choices
+    notes: tuple[str, ...] = ()
+
+
+@contextmanager
+def known_at(log: EventLog, embedder: Embedder, place: Place) -> Iterator[Known]:
+    """Give the memory as it was known at a place in its log."""
+    notes = list(place.notes)
+    lexical = LexicalEmbedder()
+    if place.embedder not in (None, embedder.model):
+        if place.embedder != lexical.model:
+            notes.append(
+                f"vectors were {place.embedder}'s then, the settings name {embedder.model}: "
+                "this was found by words alone"
+            )
+        embedder = lexical
+    with past_at(log, embedder, place.seq, place.built) as past:
+        if many := len(past.log.later_erasures()):
+            were = "memory known then was" if many == 1 else "memories known then were"
+            notes.append(f"{many} {were} erased since")
+        yield Known(
+            past.tenant,
+            past.log,
+            past.reader,
+            embedder,
+            place.choices,
+            place.now,
+            tuple(notes),
+        )
+
+
+_NUMBER = re.compile(r"@?([1-9][0-9]{0,17})", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{7,40}", re.ASCII | re.IGNORECASE)
+_FORMS = "write 2026-11-20, 7d for a week ago, @1234 for an event of the log, or a commit"
+
+
+def find_place(
+    log: EventLog, asked: str | int, choices: Choices, now: int, repository: Path | None = None
+) -> Place:
+    """Return the place that a time, the number of an event or a commit names.
+
+    A time is the last event up to then, a commit the event that imported it or, where none did and
+    a repository has it, its time there. `choices` are today's; of them only what no receipt
+    tells is taken.
+
+    Raise InvalidInput for anything else, and for what lies before the first event.
+    """
+    text = str(asked).strip()
+    if number := _NUMBER.fullmatch(text):
+        seq, at = int(number[1]), None
+        if log_queries.time_of(log, seq) is None:
+            raise InvalidInput(f"the log has no event {seq}: its newest is {log.head()}")
+    elif _COMMIT.fullmatch(text):
+        seq, at = _commit_place(log, text.lower(), repository)
+    else:
+        seq, at = _last_until(log, _moment(text, now), text)
+    return _place(log, seq, at, choices)
+
+
+def _moment(text: str, now: int) -> int:
+    try:
+        found = parse_time_point(text, now)
+    except InvalidInput as error:
+        raise InvalidInput(f"{text!r} is no place in the past: {_FORMS}") from error
+    assert isinstance(found, datetime)  # numbers were read before
+    return min(micros(found), now)
+
+
+def _last_until(log: EventLog, at: int, text: str) -> tuple[int, int]:
+    seq = log_queries.newest_until(log, at)
+    if seq is None:
+        first = next(log.read(0, None), None)
+        begins = f"the log begins at {isoformat(first.at)}" if first else "the log is empty"
+        raise InvalidInput(f"nothing was known at {text}: {begins}")
+    return seq, at
+
+
+def _commit_place(log: EventLog, sha: str, repository: Path | None) -> tuple[int, int | None]:
+    found = log_queries.imported_commits(log, sha)
+    if len({commit for _, commit in found}) > 1:
+        raise InvalidInput(f"several imported commits begin with {sha}: give more of it")
+    if found:
+        return found[0][0], None
+    at = _commit_time(sha, repository) if repository else None
+    if at is None:
+        raise InvalidInput(
+            f"no commit {sha} was imported, and no repository here has it: {_FORMS}, or run "
+            "`mnemolog import git` first"
+        )
+    return _last_until(log, at, f"the time of commit {sha}, {isoformat(at)}")
+
+
+def _commit_time(sha: str, repository: Path) -> int | None:
+    """Return when a commit was made, microseconds UTC; None where there is no such commit."""
+    from store.importers.git_command import git_fields
+
+    asked = ("show", "-s", "-z", "--no-show-signature", "--format=%ct", f"{sha}^{{commit}}", "--")
+    try:
+        with git_fields(repository, asked) as fields:
+            said = next(fields, "").strip()
+    except SourceError:
+        return None
+    return int(said) * 1_000_000 if said.isdigit() else None
+
+
+def _place(log: EventLog, seq: int, at: int | None, choices: Choices) -> Place:
+    """Return a place with all that receipts tell of it; `at` is the moment that was asked for."""
+    own = _own_receipt(log, seq, at)
+    with EventLog(log.path, until=seq) as there:
+        told = receipts.page(there, receipts.Wanted(), _LOOKED_AT).receipts
+    if own is not None:
+        told, seq = (own, *told), min(seq, _watermark(own))
+    basis = next((found for one in told if (found := _basis(one))), None)
+    built = basis.built if basis else None
+    if own is not None and at is None:
+        at = own.at
+    else:
+        end = at if at is not None else log_queries.time_of(log, seq + 1)
+        built = _built(log, seq, end, built)
+        at = log_queries.time_of(log, seq) if at is None else at
+    settings, notes = _settings_at(told, choices)
+    embedder = basis.embedder if basis else None
+    return Place(seq, at or 0, min(built or 0, seq), embedder, settings, notes)
+
+
+_LOOKED_AT = 200  # receipts that may tell the settings of then
+
+
+def _own_receipt(log: EventLog, seq: int, at: int | None) -> Event | None:
+    """Return the receipt of a recall that was answered from a place: of one at a moment the nearest
+    in time, else the first that had read all up to there.
+
+    Where none had, the place may be such a receipt: what that recall had read is known there.
+    """
+    near = [one for one in log.read(seq - 1, seq + _NEAR) if _basis(one)]
+    found = [one for one in near if one.seq > seq and _watermark(one) == seq]
+    found += [one for one in near if one.seq == seq]
+    if at is not None:
+        return min(found, key=lambda one: abs(one.at - at), default=None)
+    return found[0] if found else None
+
+
+_NEAR = 20  # events after a place, among which a recall that had read it is looked for
+
+
+def _basis(event: Event) -> Basis | None:
+    return event.body.basis if isinstance(event.body, Recalled) else None
+
+
+def _watermark(receipt: Event) -> int:
+    return cast(Recalled, receipt.body).watermark
+
+
+def _built(log: EventLog, seq: int, end: int | None, told: int | None) -> int:
+    """Return how much was built at a place by its `end`, as the builds that are still kept and a
+    recall tell.
+
+    Where none tells, nothing is taken to have waited for a build.
+    """
+    kept = list(manifests.list_manifests(Tenant("owner", log.path.parent)))
+    if not kept and told is None:
+        return 0  # nothing was ever built
+    those = [
+        one.watermark for one in kept if one.watermark <= seq and (end is None or one.at <= end)
+    ]
+    return max(those, default=seq) if told is None else max(told, *those, 0)
+
+
+SETTINGS = frozenset(("top_k", "fusion", "profile", "min_confidence"))  # of a recall
+
+
+def _settings_at(told: Sequence[Event], choices: Choices) -> tuple[Choices, tuple[str, ...]]:
+    """Return today's settings with those of then, of each that of the newest receipt which tells
+    it, and what is to be said of them.
+    """
+    waiting, found = set(SETTINGS), choices
+    for one in told:
+        if basis := _basis(one):
+            told_by_it = waiting - set(basis.requested)
+            if cast(Recalled, one.body).door == "prompt":  # which looks at what it needs
+                told_by_it -= {"top_k", "min_confidence"}
+            found = settings_of(basis, found, told_by_it)
+            waiting -= told_by_it
+        if not waiting:
+            break
+    usual = Choices()
+    own = sorted(name for name in waiting if getattr(choices, name) != getattr(usual, name))
+    said = f"no recall tells {', '.join(own)} as of then: as the settings are now"
+    return msgspec.structs.replace(found, explore=0.0), (said,) if own else ()
+
+
+def settings_of(basis: Basis, choices: Choices, names: Set[str] = SETTINGS) -> Choices:
+    """Return some settings with those of `names` that a recall was answered under."""
+    usual = Choices()
+    profile = cast(Profile, basis.profile or usual.profile)
+    profiles = usual.profiles
+    if basis.weights:
+        weights = type(getattr(profiles, profile))(*basis.weights)
+        profiles = msgspec.structs.replace(profiles, **{profile: weights})
+    values: dict[str, Any] = {
+        "top_k": basis.top_k or usual.top_k,
+        "fusion": basis.fusion or usual.fusion,
+        "profile": profile,
+        "min_confidence": basis.min_confidence or 0.0,
+    }
+    values = {name: value for name, value in values.items() if name in names}
+    if "profile" in values:
+        values["profiles"] = profiles
+    return msgspec.structs.replace(choices, **values)

@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
@@ -23,6 +23,7 @@ from serve.reader.snapshots import OpenedFiles, Snapshots, open_manifest, open_s
 from serve.reader.tail import LiveTail
 from serve.reader.view import View
 from store.embedders.embedder import Embedder
+from store.home.config import Choices
 from store.home.errors import (
     InvalidInput,
     LogClosed,
@@ -299,6 +300,28 @@ class Reader:
         while not self._polled and self._live.grow():
             pass
         self._view = View(self._snapshots, self._live.now(), tuple(self._damage), self._qdrant)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A memory to ask as it is known, or was: its log ends there, `now` is the moment of asking.
+
+    `notes` say in words what could not be had of the past. `tenant` is where its snapshots lie.
+    """
+
+    tenant: Tenant
+    log: EventLog
+    reader: Reader
+    embedder: Embedder
+    choices: Choices
+    now: int  # microseconds UTC
+    notes: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> dict[str, int | None]:
+        """What an answer from the past says of where it is from: no manifest that is kept."""
+        seq = self.log.until
+        return {} if seq is None else {"manifest": None, "known_at": seq}
 
 
 def open_view(

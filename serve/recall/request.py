@@ -232,7 +232,10 @@ def _receipt_body(
         took_us=took_us,
         route=found.route if asked.as_of is None else None,
         door=door,
-        basis=basis(question, found, embedder),
+        basis=msgspec.structs.replace(
+            basis(question, found, embedder),
+            requested=tuple(name for name in _SETTINGS if getattr(asked, name) is not None),
+        ),
         digest=digest(msgspec.json.encode(receipt_hits(found.hits))),
     )
 
@@ -247,6 +250,7 @@ def digest(said: bytes) -> str:
     return sha256(said).hexdigest()[:16]
 
 
+_SETTINGS = ("top_k", "profile", "min_confidence")  # that a request may set for itself
 _NARROWING = tuple(one.name for one in fields(Filter) if one.name not in ("now", "project"))
 _DEFAULTS = default_question("", Filter(now=0), Choices())
 

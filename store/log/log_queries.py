@@ -94,6 +94,18 @@ def newest_until(log: EventLog, at: int) -> int | None:
     return None if found[0][0] is None else int(found[0][0])
 
 
+def imported_commits(log: EventLog, sha: str) -> list[tuple[int, str]]:
+    """Return the seq of each event that imported a commit whose hash begins so, in order, and as
+    much of that hash as was kept, 12 digits.
+    """
+    found = log.sql(
+        "SELECT seq, json_extract(body, '$.metadata.commit') FROM events WHERE kind = 'recorded' "
+        "AND instr(body, ?) > 0 AND json_extract(body, '$.source') = 'git' ORDER BY seq",
+        (f'"commit":"{sha[:12]}',),
+    )
+    return [(seq, commit) for seq, commit in found if str(commit).startswith(sha[:12])]
+
+
 def daily_counts(log: EventLog, until: int) -> dict[tuple[str, int], int]:
     """Return the number of events up to a seq by kind and day since 1970 UTC."""
     found = log.sql(

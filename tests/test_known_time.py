@@ -1,0 +1,212 @@
+"""Known time: a memory answers as it was known at a time, an event or a commit."""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from hook_session import NOW, Session, opened
+
+from serve.cli import main
+from serve.reader.past import find_place
+from serve.recall.request import Asker, RecallRequest, answer
+from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Choices
+from store.home.errors import InvalidInput
+from store.home.instants import moment
+from store.log import commands
+from store.log.erasing import erase
+from store.log.event_kinds import Revised
+from store.maintenance.build import rebuild
+
+DAY = 86_400_000_000
+EMBEDDER = LexicalEmbedder()
+USUAL = Choices()
+TOPICS = ("billing worker", "search index", "upload limit", "session store")
+FACTS = ("The {} retries a job {} times", "The {} is owned by team {}", "The {} moved to host {}")
+
+
+@pytest.fixture
+def session(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.chdir(tmp_path)
+    yield from opened(home)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A recall as it was answered: from which event, when, and under which number it is kept."""
+
+    watermark: int
+    at: int
+    seq: int
+    hits: bytes
+
+
+def ask(session: Session, query: str, choices: Choices = USUAL, **asked: Any) -> Asked:
+    served = session.tenants.get("default")
+    session.at += DAY // 24
+    watermark = session.log.head()
+    payload, receipt = answer(
+        served.reader,
+        EMBEDDER,
+        RecallRequest(query=query, **asked),
+        choices,
+        session.at,
+        Asker(door="mcp"),
+    )
+    assert receipt is not None
+    [appended] = session.log.append([receipt])
+    hits = msgspec.json.encode(payload["hits"])
+    return Asked(watermark, session.at, appended.event.seq, hits)
+
+
+def build(session: Session) -> None:
+    served = session.tenants.get("default")
+    rebuild(served.tenant, served.log, EMBEDDER, session.at)
+    served.reader.poll()
+
+
+def run(session: Session, *words: str) -> Result:
+    return CliRunner().invoke(main, ["--home", str(session.tenants.settings.home), *words])
+
+
+def known(session: Session, *words: str) -> str:
+    found = run(session, *words)
+    assert found.exit_code == 0, found.output
+    return found.stdout
+
+
+def hits(session: Session, known_at: object) -> bytes:
+    words = ("recall", "how often does the billing worker retry a job", "--all-projects")
+    found = msgspec.json.decode(known(session, *words, "--known-at", str(known_at), "--json"))
+    return msgspec.json.encode(found["hits"])
+
+
+def test_each_week_of_a_month_is_recalled_as_it_was_answered_then(session: Session):
+    question, weeks = "how often does the billing worker retry a job", []
+    for week in range(4):
+        for number, topic in enumerate(TOPICS):
+            text = FACTS[week % 3].format(topic, week * 10 + number)
+            session.remember(text, id=f"m{week}-{number}")
+        if week:
+            said = Revised(content=f"The billing worker retries a job {week}00 times")
+            commands.revise(session.log, "m0-0", said, session.at)
+        if week == 2:
+            build(session)
+        ask(session, "upload limit", top_k=1, profile="match")  # says nothing of the settings
+        choices = Choices() if week < 2 else Choices(top_k=3, profile="wal", min_confidence=0.2)
+        weeks.append(ask(session, question, choices))
+        if week != 2:
+            build(session)
+        session.remember(f"Week {week} is over", id=f"end-{week}")
+        session.at += 6 * DAY
+    assert len({one.hits for one in weeks}) == 4
+    assert len(msgspec.json.decode(weeks[-1].hits)) == 3
+    for one in weeks:
+        at = moment(one.at).isoformat()
+        assert hits(session, f"@{one.seq}") == one.hits
+        assert hits(session, one.watermark) == one.hits
+        assert hits(session, at) == one.hits
+    before = session.log.head()
+    assert hits(session, before) and session.log.head() == before  # it leaves no receipt
+
+
+def test_every_command_answers_from_what_was_known(session: Session):
+    goal = session.remember("Raise the retry limit from 3", kind="goal", id="goal")
+    limit = session.remember("The retry limit is 3", kind="decision", key="retry.limit", value="3")
+    lesson = session.remember("Run three retries in tests", kind="lesson", id="lesson")
+    commands.revise(session.log, limit, Revised(content="The retry limit is 9"), session.at)
+    commands.forget(session.log, goal, session.at)
+    commands.forget(session.log, lesson, session.at)
+    session.remember("The retry limit is 12", kind="decision", key="retry.limit", value="12")
+    for words in (
+        ("recall", "retry limit"),
+        ("why", "retry limit"),
+        ("why", "retry limit", limit),
+        ("show", limit),
+        ("list",),
+        ("overview", "retry limit"),
+        ("timeline",),
+        ("digest",),
+        ("brief",),
+        ("facts", "list"),
+        ("goals",),
+        ("lessons", "--json"),
+    ):
+        then = known(session, *words, "--known-at", "@3")
+        now = known(session, *words)
+        assert then != now, words
+        assert "is 9" not in then and "is 12" not in then, words
+        if words[0] in ("recall", "show", "list", "timeline", "digest", "brief", "overview"):
+            assert "The retry limit is 3" in then, words
+    assert "Raise the retry limit" in known(session, "goals", "--known-at", "3")
+    result = run(session, "show", limit, "--known-at", "@1")
+    assert (result.exit_code, "no memory" in result.stderr) == (3, True)
+
+
+def test_what_is_no_place_is_refused_by_what_is_one(session: Session):
+    session.remember("The parser is generated")
+    for asked, said in (
+        ("tuesday", "write 2026-11-20, 7d for a week ago, @1234 for an event of the log, or a"),
+        ("@99", "the log has no event 99: its newest is 1"),
+        ("2020-01-01", "nothing was known at 2020-01-01: the log begins at 2026-09-21T"),
+        ("abcdef0", "no commit abcdef0 was imported, and no repository here has it"),
+    ):
+        result = run(session, "list", "--known-at", asked)
+        assert result.exit_code == 2 and said in result.stderr, result.stderr
+
+
+def test_a_commit_is_its_import_or_its_time_in_the_repository(session: Session, tmp_path: Path):
+    def commit(text: str, at: int) -> str:
+        dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), f"{at} +0000")
+        git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@b.c"]
+        subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+        words = [*git, "commit", "-q", "--allow-empty", "-m", text]
+        subprocess.run(words, check=True, env=dates)
+        said = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True)
+        return said.stdout.decode().strip()
+
+    session.remember("The limit is 3")
+    session.remember("Lower the limit", source="git", metadata={"commit": "0123456789ab"})
+    session.remember("The limit is 2")
+    sha = commit("Not imported", session.at // 1_000_000 - 30)
+    now, choices = session.at + DAY, Choices()
+    places = [
+        find_place(session.log, asked, choices, now, tmp_path).seq
+        for asked in ("0123456", "0123456789abcdef0123456789abcdef01234567", sha, sha[:9])
+    ]
+    assert places == [2, 2, 2, 2]
+    with pytest.raises(InvalidInput, match="the log begins at"):
+        find_place(session.log, commit("Older", NOW // 1_000_000 - 99), choices, now, tmp_path)
+
+
+def test_what_was_erased_since_is_missing_and_the_answer_says_so(session: Session):
+    for id_ in ("m1", "m2"):
+        session.remember(f"The port of {id_} is guarded", id=id_)
+    build(session)
+    erase(session.log, ["m2"], session.at)
+    found = run(session, "list", "--known-at", "@2", "--json")
+    assert [one["id"] for one in msgspec.json.decode(found.stdout)["memories"]] == ["m1"]
+    assert "note: 1 memory known then was erased since" in found.stderr
+
+
+def test_vectors_that_cannot_be_had_are_done_without_and_that_is_said(session: Session):
+    session.remember("The parser is generated")
+    served = session.tenants.get("default")
+    request = RecallRequest(query="parser")
+    _, receipt = answer(served.reader, Renamed(), request, Choices(), session.at)
+    assert receipt is not None
+    session.log.append([receipt])
+    found = run(session, "recall", "parser", "--known-at", "@2")
+    assert "The parser is generated" in found.stdout
+    assert "note: vectors were another-1's then, the settings name lexical" in found.stderr
+
+
+class Renamed(LexicalEmbedder):
+    @property
+    def model(self) -> str:
+        return "another-1"
