@@ -21,6 +21,8 @@ PLACES = {
     ".cursor/mcp.json": "cursor_mcp.json",
     ".copilot/mcp-config.json": "copilot_servers.json",
     ".config/opencode/opencode.jsonc": "opencode.jsonc",
+    ".config/zed/settings.json": "zed_settings.json",
+    ".config/zed/AGENTS.md": "rules.md",
 }
 
 

@@ -13,11 +13,12 @@ DATA = Path(__file__).parent / "data" / "hosts"
 RECORDED = {
     host: [json.loads(line) for line in (DATA / f"{host}.jsonl").read_text().splitlines()]
     for host in HOSTS
+    if HOSTS[host].read
 }
+PROMPT = "why does the login test fail?"
 PROMPTS = {
-    host: asked
+    host: next(one for one in payloads if (event := HOSTS[host].read(one)) and event.prompt)
     for host, payloads in RECORDED.items()
-    if (asked := next((one for one in payloads if "prompt" in one), None))
 }
 # Hosts of which a whole session was recorded: the commands run in it, and what came of them.
 OUTCOMES = {
@@ -34,6 +35,8 @@ _SCHEMAS = {
     for host in HOSTS
     if (path := DATA / f"{host}.output.json").exists()
 }
+# By which keys hosts name an event and its session.
+_EVENT = ("hook_event_name", "hookEventName")
 _SESSION = ("session_id", "sessionId", "conversation_id")
 _TEXTS = frozenset(
     """prompt command stdout stderr error output text llmContent text_result_for_llm tool_response
@@ -48,7 +51,17 @@ def schema(host: str, event: str) -> Draft202012Validator:
 
 def event_name(payload: dict[str, Any]) -> str:
     """Return an event's name."""
-    return payload.get("hook_event_name") or payload["hookEventName"]
+    return next(payload[key] for key in _EVENT if key in payload)
+
+
+def renamed(payload: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return an event as if it had another name."""
+    return payload | {key: name for key in _EVENT if key in payload}
+
+
+def reworded(payload: dict[str, Any], prompt: str) -> dict[str, Any]:
+    """Return a recorded prompt's event as if something else had been asked."""
+    return json.loads(json.dumps(payload).replace(json.dumps(PROMPT), json.dumps(prompt)))
 
 
 def in_session(payload: dict[str, Any], session: str) -> dict[str, Any]:

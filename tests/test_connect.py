@@ -277,15 +277,3 @@ def test_a_plugin_of_somebody_else_is_not_overwritten(user: Path):
     path.write_text("export const Mine = 1\n")
     with pytest.raises(ConfigError, match="not mnemolog's"):
         connect("opencode", user)
-
-
-@pytest.mark.parametrize("name", [name for name in HOSTS if name != "opencode"])
-def test_every_event_that_is_asked_for_is_read_by_the_hosts_adapter(name: str, user: Path):
-    connect(name, user)
-    [hooks] = [
-        settings["hooks"] for path in user.rglob("*.json") if "hooks" in (settings := values(path))
-    ]
-    common = {"session_id": "s", "conversation_id": "s", "cwd": "/w", "prompt": "why?"}
-    tool = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
-    for event in hooks:
-        assert HOSTS[name].read(common | tool | {"hook_event_name": event}) is not None, event

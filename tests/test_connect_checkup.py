@@ -65,6 +65,13 @@ def test_a_host_whose_hooks_arrive_is_well(user: Path, log: EventLog, look: Look
     assert [one.severity for one in look()] == ["ok"]
 
 
+def test_a_host_without_hooks_is_well_once_it_is_connected(user: Path, look: Look):
+    connect("zed", user)
+    assert [(one.severity, one.what) for one in look()] == [
+        ("ok", "Zed is connected; it runs no hooks, only the MCP server")
+    ]
+
+
 def test_hooks_that_never_arrive_are_told_of(user: Path, log: EventLog, look: Look):
     connect("gemini", user)
     hear(log, "claude-code", NOW + 1)  # another's
@@ -97,9 +104,12 @@ def test_a_client_that_was_moved_is_told_of(name: str, user: Path, look: Look):
     found = checkup(machine(user), made, None, LATER)
     gone = [what for what in said(found, "error") if "no longer exists" in what]
     files = [what.split(",")[0].rpartition("/")[2] for what in gone]
-    is_served = "mcp_bridge.py" in str(entries)
-    assert is_served or name not in OUTCOMES
-    assert files == ["client.py", "mcp_bridge.py"][: 1 + is_served]
+    started = [
+        HOSTS[name].read and "client.py",
+        "mcp_bridge.py" in str(entries) and "mcp_bridge.py",
+    ]
+    assert started[1] or name not in OUTCOMES
+    assert files == [one for one in started if one]
 
 
 def test_entries_of_another_version_are_told_of(user: Path, look: Look):

@@ -17,6 +17,7 @@ from hosts_told import (
     in_session,
     laced,
     ours,
+    renamed,
     schema,
 )
 from test_app import NOW, TOKEN, post
@@ -75,7 +76,7 @@ def told(hooks: Hooks, host: str, payload: dict[str, Any]) -> str:
 # Every host's session
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", RECORDED)
 def test_a_recorded_session_is_answered_in_its_hosts_own_schema(hooks: Hooks, host: str):
     answers = 0
     read = [HOSTS[host].read(payload) for payload in RECORDED[host]]
@@ -104,7 +105,7 @@ def test_fifty_turns_in_which_our_own_words_come_back_store_none_of_them(
     log, said, answers = tenants.get("default").log, ours("loginHandler knows"), 0
     head = log.head()
     for turn in range(50):
-        host = sorted(HOSTS)[turn % len(HOSTS)]
+        host = sorted(RECORDED)[turn % len(RECORDED)]
         for payload in RECORDED[host]:
             told = in_session(laced(payload, said), f"turn {turn}")
             answer = post(client, f"/v1/hooks/{host}", told)
@@ -220,7 +221,7 @@ NOT_JSON = [b"", b"{", b"[]", b"null", b'"Stop"', b"{'a': 1}", b'{"a": 1} x', b"
 NOT_JSON += [b'{"a": ' + b"[" * 5_000 + b"]" * 5_000 + b"}", b'{"hook_event_name": "Stop"}']
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", RECORDED)
 @pytest.mark.parametrize("body", NOT_JSON, ids=range(len(NOT_JSON)))
 def test_what_is_no_event_of_a_host_is_refused(client: FlaskClient, host: str, body: bytes):
     refused = post(client, f"/v1/hooks/{host}", body)
@@ -228,9 +229,15 @@ def test_what_is_no_event_of_a_host_is_refused(client: FlaskClient, host: str, b
     assert refused.json["detail"]
 
 
+def test_a_host_that_runs_no_hooks_has_no_route(client: FlaskClient):
+    refused = post(client, "/v1/hooks/zed", {"hook_event_name": "Stop", "session_id": "s"})
+    assert refused.status_code == 404
+    assert refused.json["detail"] == "Zed runs no hooks: its MCP server serves it"
+
+
 @pytest.mark.parametrize("host", PROMPTS)
 def test_an_event_we_do_not_know_is_silence(client: FlaskClient, host: str):
     for unknown in ("WorktreeCreate", "Setup", "preCompact", "x" * 200):
-        payload = PROMPTS[host] | {"hook_event_name": unknown}
+        payload = renamed(PROMPTS[host], unknown)
         silent = post(client, f"/v1/hooks/{host}", payload)
         assert (silent.status_code, silent.data) == (204, b"")

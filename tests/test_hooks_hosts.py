@@ -5,7 +5,19 @@ from typing import Any
 
 import pytest
 from hosts_home import install, machine
-from hosts_told import OUTCOMES, PROMPTS, RECORDED, contexts, event_name, laced, ours, schema
+from hosts_told import (
+    OUTCOMES,
+    PROMPT,
+    PROMPTS,
+    RECORDED,
+    contexts,
+    event_name,
+    laced,
+    ours,
+    renamed,
+    reworded,
+    schema,
+)
 
 from serve.connect import connecting
 from serve.hosts import HOSTS
@@ -41,7 +53,7 @@ def test_every_recorded_event_is_understood_or_none_of_ours(host: str, payload: 
 
 def test_a_prompt_is_the_persons_words():
     event = read("claude-code", "UserPromptSubmit")
-    assert (event.moment, event.prompt) == ("prompt", "why does the login test fail?")
+    assert (event.moment, event.prompt) == ("prompt", PROMPT)
     assert event.turn == "e785b033-f2f0-4a3e-8b17-28d94720c758"
     machine = f"<system-reminder>tidy up</system-reminder>{OURS}fix it"
     assert read("claude-code", "UserPromptSubmit", prompt=machine).prompt == "fix it"
@@ -128,7 +140,7 @@ def test_a_payload_that_is_not_the_hosts_is_refused():
             HOSTS["claude-code"].read(payload)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", RECORDED)
 def test_what_a_hosts_session_does_is_told_the_same_way(host: str):
     """The hosts differ in names and shapes; what they tell of one piece of work does not."""
     events = [event for payload in RECORDED[host] if (event := HOSTS[host].read(payload))]
@@ -139,8 +151,7 @@ def test_what_a_hosts_session_does_is_told_the_same_way(host: str):
         expected = {"session_start", "prompt", "before_tool", "after_tool", "stop"}
         assert expected <= told.keys() <= expected | {"session_end"}
         assert {"run", "edit"} <= {tool.doing for tool in tools}
-    if host in PROMPTS:
-        assert told["prompt"].prompt == "why does the login test fail?"
+    assert told["prompt"].prompt == PROMPT
     assert all(tool.command for tool in tools if tool.doing == "run")
     assert all(tool.files for tool in tools if tool.doing == "edit")
     assert all(event.tool.passed is None for event in events if event.moment == "before_tool")
@@ -161,7 +172,7 @@ def test_a_tool_that_was_stopped_neither_passed_nor_failed():
     assert read("cursor", "postToolUseFailure", failure_type="permission").tool.passed is None
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", RECORDED)
 def test_a_block_of_ours_is_taken_out_wherever_a_host_puts_it(host: str):
     """What we said must not come back as what a person, a tool or the agent said."""
     for payload in RECORDED[host]:
@@ -175,13 +186,13 @@ def test_a_block_of_ours_is_taken_out_wherever_a_host_puts_it(host: str):
 
 def test_our_own_words_alone_are_no_prompt():
     for host, asked in PROMPTS.items():
-        assert HOSTS[host].read(asked | {"prompt": OURS}) is None, host
+        assert HOSTS[host].read(reworded(asked, OURS)) is None, host
 
 
 # What hosts are asked for
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", RECORDED)
 def test_connect_asks_a_host_for_events_that_are_understood(host: str, tmp_path: Path):
     documents = connecting.documents(HOSTS[host], machine(tmp_path / "a"), install(tmp_path / "a"))
     asked = [
@@ -192,8 +203,9 @@ def test_connect_asks_a_host_for_events_that_are_understood(host: str, tmp_path:
     ]
     if host in OUTCOMES:
         assert bool(asked) == (host != "opencode")  # a plugin of ours asks there
+    recorded = {event_name(payload): payload for payload in RECORDED[host]}
     for event in asked:
-        told = {"hook_event_name": event, "session_id": "s", "prompt": "a question"}
+        told = recorded.get(event) or renamed(PROMPTS[host], event)
         assert HOSTS[host].read(told) is not None, event
 
 
@@ -210,7 +222,7 @@ def test_what_a_host_is_told_is_in_its_own_schema(host: str, payload: dict[str, 
     assert all(len(text.encode()) <= MAX_CONTEXT for text in contexts(told))
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", RECORDED)
 def test_the_end_of_a_turn_is_told_nothing(host: str):
     """What Stop is told would keep the agent going."""
     for payload in RECORDED[host]:

@@ -17,13 +17,13 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 import pytest
+from hosts_told import RECORDED, in_session, reworded
 from mcp_client import message
 from two_tenants import MARKERS, MINE, NOBODYS, OWNERS, QUERY, THEIRS, World, masked, world
 from werkzeug.test import TestResponse
 
 from serve.api.blueprint import OPERATIONS
 from serve.api.operation import Operation
-from serve.hosts import HOSTS
 from serve.server.request_guard import is_for_programs
 from store.home import tenant as tenants
 from store.home import tokens
@@ -273,23 +273,11 @@ def _given(walk: Walk, schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 # Hooks, and every route beside the API
 
-EVENTS: tuple[dict[str, Any], ...] = (
-    {"hook_event_name": "SessionStart", "source": "startup"},
-    {"hook_event_name": "UserPromptSubmit", "prompt": QUERY},
-    {
-        "hook_event_name": "PreToolUse",
-        "tool_name": "Bash",
-        "tool_input": {"command": "git push --force"},
-    },
-    {"hook_event_name": "Stop"},
-    {"hook_event_name": "SessionEnd"},
-)
-
 
 def walk_hooks(walk: Walk) -> None:
-    for host in HOSTS:
-        for event in EVENTS:
-            body = {"session_id": f"{THEIRS}-session", "cwd": "/nowhere"} | event
+    for host, payloads in RECORDED.items():
+        for payload in payloads:
+            body = in_session(reworded(payload, QUERY), f"{THEIRS}-session")
             walk.ask(f"hook {host}", "POST", f"/v1/hooks/{host}?tenant={THEIRS}", body)
 
 

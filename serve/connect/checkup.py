@@ -70,6 +70,8 @@ def _settings(
 
 
 def _arrival(host: Host, seen: int | None, since: int, now: int) -> Finding:
+    if host.read is None:
+        return Finding("ok", f"{host.title} is connected; it runs no hooks, only the MCP server")
     if seen is not None and seen >= since:
         return Finding("ok", f"{host.title} is connected, and its hooks arrive")
     if now - since < SOON_US:

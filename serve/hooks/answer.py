@@ -20,7 +20,7 @@ from serve.hosts.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Payload, 
 from serve.hosts.host import Host
 from serve.server.open_tenants import OpenTenants
 from store.home import pauses
-from store.home.errors import ConfigError, MnemologError
+from store.home.errors import ConfigError, MnemologError, NotFound
 from store.home.project_context import ProjectContext, ProjectContexts
 
 log = logging.getLogger("mnemolog")
@@ -71,9 +71,11 @@ class Hooks:
 
         `is_here` says that its folders are this machine's: else none of them is looked into.
         `is_off` says that this run of the agent is not recorded: its session is paused.
-        Raise InvalidInput for a payload that is not the host's, InvalidName or NotFound for the
-        tenant.
+        Raise InvalidInput for a payload that is not the host's, NotFound for a host that runs no
+        hooks, InvalidName or NotFound for the tenant.
         """
+        if host.read is None or host.write is None:
+            raise NotFound(f"{host.title} runs no hooks: its MCP server serves it")
         event = host.read(payload)
         if event is None:
             return None

@@ -159,15 +159,15 @@ class Host(msgspec.Struct, frozen=True):
     `read` gives None for an event we do not use, and raises InvalidInput for a payload that is not
     the host's. `write` is only asked for replies that say something, at events where the host hears
     us, and gives nothing that the host's schema does not know; an empty answer where it shows its
-    user no notice.
+    user no notice. A host that runs no hooks has neither: its MCP server and its rules serve it.
 
     It is there where one of its `programs` or `folders` is. `files` holds our hooks and MCP server,
     `rules` what tells the model of them. `note` is what a person must know of it once connected.
     """
 
     name: str
-    read: Callable[[Payload], HookEvent | None]
-    write: Callable[[HookEvent, Reply], dict[str, Any]]
+    read: Callable[[Payload], HookEvent | None] | None = None
+    write: Callable[[HookEvent, Reply], dict[str, Any]] | None = None
     title: str = ""
     programs: tuple[str, ...] = ()
     folders: Callable[[Machine], tuple[Path, ...]] = lambda machine: ()
