@@ -8,12 +8,14 @@ NODE := .node
 IMPORTERS := .importers
 ADAPTERS := .adapters
 PYTHON312 ?= python3.12
+BOLT := .bolt
+ARCADEDB := arcadedb-embedded==26.10.2.post1
 HOSTS := .hosts
 CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters
+.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt
 
 setup: $(READY)
 
@@ -84,6 +86,14 @@ $(ADAPTERS)/.ready: tests/adapters/requirements.txt
 bench: setup
 	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
 	$(BIN)/python tests/bench/run.py --sizes $(SIZES)
+
+# a server that speaks Bolt and Cypher, for tests of the copy in Neo4j: without it they are skipped
+bolt: $(BOLT)/.ready
+
+$(BOLT)/.ready:
+	$(PYTHON) -m venv $(BOLT)
+	$(BOLT)/bin/python -m pip install --quiet --disable-pip-version-check $(ARCADEDB)
+	touch $(BOLT)/.ready
 
 # 32 clients at once for a minute: what must hold then is asserted
 bench-load: setup
@@ -168,4 +178,4 @@ mcp-conformance: setup node-tools
 	$(BIN)/python -m pytest tests/test_mcp_conformance.py
 
 clean:
-	rm -rf $(VENV) $(PMB) $(NODE) $(HOSTS) $(IMPORTERS) .demo dist site
+	rm -rf $(VENV) $(PMB) $(NODE) $(HOSTS) $(IMPORTERS) $(BOLT) .demo dist site

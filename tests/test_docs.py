@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.cli.group import Commands
-from store.home.config import RECORD_KINDS, Choices, Llm, Profiles, Qdrant
+from store.home.config import RECORD_KINDS, Choices, Llm, Neo4j, Profiles, Qdrant
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -96,12 +96,14 @@ def test_every_setting_is_in_the_readme_with_its_default() -> None:
     assert of_models is not None
     for name, value in msgspec.structs.asdict(Llm()).items():
         assert re.search(rf"`{name}`" + (rf" {value:,}" if value else ""), of_models[1]), name
-    of_copy = re.search(r"^\| `\[qdrant\]` \|(.*)$", README, re.MULTILINE)
-    assert of_copy is not None
-    for name, value in msgspec.structs.asdict(Qdrant()).items():
-        assert re.search(rf"`{name}`" + (rf" {value}" if value else ""), of_copy[1]), name
+    for table in (Qdrant(), Neo4j()):
+        title = type(table).__name__.lower()
+        of_copy = re.search(rf"^\| `\[{title}\]` \|(.*)$", README, re.MULTILINE)
+        assert of_copy is not None
+        for name, value in msgspec.structs.asdict(table).items():
+            assert re.search(rf"`{name}`" + (rf" {value}" if value else ""), of_copy[1]), name
     for field in msgspec.structs.fields(Choices):
-        if field.name in ("profiles", "llm", "qdrant"):
+        if field.name in ("profiles", "llm", "qdrant", "neo4j"):
             continue
         unset = {None: "found from git", (): "none", RECORD_KINDS: "`, `".join(RECORD_KINDS)}
         default = unset.get(field.default, str(field.default).lower())

@@ -17,7 +17,7 @@ NOW = 1_790_000_000_000_000
 ROOT = Path(__file__).parents[1]
 SLOW = {
     *("dagster", "litellm", "polars", "lancedb", "lance", "matplotlib", "pandas", "rich"),
-    *("torch", "onnx", "onnxruntime", "tokenizers", "tomlkit", "qdrant_client"),
+    *("torch", "onnx", "onnxruntime", "tokenizers", "tomlkit", "qdrant_client", "neo4j"),
     *("pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"),
 }
 

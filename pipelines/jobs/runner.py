@@ -9,7 +9,7 @@ and, if asked, applies it.
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,14 +25,14 @@ from serve.evaluation import canaries, expectations
 from store.derived import catalog
 from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
-from store.home.errors import BuildBusy, SnapshotError
+from store.home.errors import BuildBusy, MirrorError, SnapshotError
 from store.home.files import make_folder
 from store.home.tenant import Tenant, find_tenant
 from store.log.event_kinds import Called, Planned
 from store.log.event_log import EventLog
 from store.maintenance import build as builds
-from store.maintenance import mirrors
 from store.maintenance.build import Build, Progress
+from store.maintenance.mirrors import chosen_mirrors
 from store.plans import plans
 from store.plans.plans import Plan
 from store.snapshots import manifest as manifests
@@ -240,7 +240,11 @@ def build(
             thorough=False,
             keep_days=settings.choices.episodes_days,
         )
-    mirrors.sync_mirrors(tenant, settings.choices, report, wait_s=wait_s)
+    for mirror in chosen_mirrors(settings.choices):
+        report(mirror.asset)
+        # where its server is down, the next build brings it in step
+        with suppress(MirrorError, BuildBusy), builds.lock(tenant, wait_s=wait_s):
+            mirror.sync(tenant)
     return made
 
 

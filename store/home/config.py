@@ -147,6 +147,26 @@ class Qdrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
 
+_BOLT = tuple(f"{name}{how}://" for name in ("bolt", "neo4j") for how in ("", "+s", "+ssc"))
+
+
+class Neo4j(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A Neo4j server that gets a copy of the entity graph and the facts at each build; `[neo4j]` in
+    config.toml.
+
+    None without a `url`; without a `database` the server's default one is taken. The password is
+    never kept here: NEO4J_PASSWORD is read, and without it none is sent.
+    """
+
+    url: str = ""
+    user: str = "neo4j"
+    database: str = ""
+
+    def __post_init__(self) -> None:
+        if self.url and not self.url.startswith(_BOLT):
+            raise ValueError(f"`url` must begin with one of {', '.join(_BOLT)}")
+
+
 class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set, each with its default."""
 
@@ -161,6 +181,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
     llm: Llm = Llm()
     qdrant: Qdrant = Qdrant()
+    neo4j: Neo4j = Neo4j()
     # how often a recall that is recorded tries what the router does not hold best; 0: never
     explore: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
@@ -199,7 +220,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 PLANNED = ("embedder", "fusion", "min_confidence", "profile", "profiles", "top_k")
 _DECIDING_NO_ANSWER = frozenset(
     "tenant project port llm build_after idle_exit_s record enforce episodes_days "
-    "dagster_texts qdrant".split()
+    "dagster_texts qdrant neo4j".split()
 )
 
 
@@ -454,6 +475,11 @@ def project_files(cwd: Path | None) -> list[Path]:
 def qdrant_key(environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the key for a Qdrant server; None where the environment has none."""
     return environ.get("QDRANT_API_KEY") or None
+
+
+def neo4j_password(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the password for a Neo4j server; None where the environment has none."""
+    return environ.get("NEO4J_PASSWORD") or None
 
 
 def is_off(environ: Mapping[str, str] = os.environ) -> bool:

@@ -35,7 +35,7 @@ from store.log.events import RECEIPTS
 from store.log.log_file import LEAST_SQLITE, sqlite_version
 from store.log.log_head import numbers
 from store.log.rows import redact_event
-from store.maintenance import mirrors, quarantine
+from store.maintenance import quarantine
 from store.plans import job_catalog
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
@@ -396,6 +396,8 @@ def _check_quarantine(log: EventLog) -> Iterator[Finding]:
 
 def _check_mirrors(settings: Settings, tenant: Tenant) -> Iterator[Finding]:
     """Say which copies on other programs' servers are behind; nothing where none is kept."""
+    from store.maintenance import mirrors  # with what writes them, which the server never needs
+
     behind = {one.asset for one in mirrors.mirrors_behind(tenant, settings.choices)}
     for one in mirrors.chosen_mirrors(settings.choices):
         if one.asset in behind:

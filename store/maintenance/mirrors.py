@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from store.home.config import Choices
-from store.home.errors import BuildBusy, MirrorError, SnapshotError
+from store.home.errors import SnapshotError
 from store.home.tenant import Tenant
-from store.maintenance import build, vector_copy
+from store.maintenance import graph_copy, vector_copy
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Mirror:
 
 def every_mirror(choices: Choices) -> tuple[Mirror, ...]:
     """Return all mirrors, also those without a server: one may have been written before."""
-    qdrant = choices.qdrant
+    qdrant, neo4j = choices.qdrant, choices.neo4j
     return (
         Mirror(
             "vectors_in_qdrant",
@@ -51,22 +51,22 @@ def every_mirror(choices: Choices) -> tuple[Mirror, ...]:
             lambda tenant: vector_copy.drop(tenant, qdrant),
             lambda tenant: vector_copy.is_in_step(tenant, qdrant),
         ),
+        Mirror(
+            "graph_in_neo4j",
+            "neo4j",
+            "the entity graph in Neo4j",
+            neo4j.url,
+            ("entities", "entities"),
+            lambda tenant: graph_copy.sync(tenant, neo4j),
+            lambda tenant: graph_copy.drop(tenant, neo4j),
+            lambda tenant: graph_copy.is_in_step(tenant, neo4j),
+        ),
     )
 
 
 def chosen_mirrors(choices: Choices) -> tuple[Mirror, ...]:
     """Return the mirrors that the settings name a server for."""
     return tuple(one for one in every_mirror(choices) if one.url)
-
-
-def sync_mirrors(
-    tenant: Tenant, choices: Choices, report: Callable[[str], None], *, wait_s: float
-) -> None:
-    """Bring all chosen mirrors in step; one whose server is down is left to the next build."""
-    for one in chosen_mirrors(choices):
-        report(one.asset)
-        with suppress(MirrorError, BuildBusy), build.lock(tenant, wait_s=wait_s):
-            one.sync(tenant)
 
 
 def mirrors_behind(tenant: Tenant, choices: Choices) -> Iterator[Mirror]:

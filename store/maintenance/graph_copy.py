@@ -1,0 +1,418 @@
+"""
+The copy of the entity graph and the facts in a Neo4j server, brought in step after each build.
+
+    (:MnemologMemory)-[:MENTIONS]->(:MnemologEntity)-[:SEEN_WITH {weight}]->(:MnemologEntity)
+    (:MnemologMemory)-[:STATES]->(:MnemologFact)-[:ABOUT]->(:MnemologEntity)
+
+A memory's text is not copied; names of entities and values of facts are. Each node has the
+`tenant`, a `uid` that no other home's node has, and a `digest` of its properties and of the
+relationships that begin at it. The server's digests are compared with those of what is published,
+so one that was down, or lost its disk, gets what it lacks.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from store.derived.entities import ENTITIES_PROJECTION, EntityIndex
+from store.derived.facts import FACTS_PROJECTION, entity_name
+from store.home import config
+from store.home.config import Neo4j
+from store.home.errors import MirrorError
+from store.home.files import remove_files, replace_file
+from store.home.tenant import Tenant
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.parts import fields_of
+from store.memories.table import NEVER
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import Projection, Tables
+
+_CONNECT_S, _RETRY_S = 5.0, 5.0
+_CALL_S = 120.0  # of one call: the driver itself waits for an answer without end
+_BATCH = 1_000  # nodes that one call writes or deletes
+_EDGES = 5_000  # relationships that one call writes
+_OF = ("memories", "entities", "facts")  # the projections that it is a copy of
+
+MEMORY, ENTITY, FACT = LABELS = "MnemologMemory", "MnemologEntity", "MnemologFact"
+# each kind of relationship with the labels that it joins; it is written with the node it begins at
+_KINDS = {
+    "MENTIONS": (MEMORY, ENTITY),
+    "SEEN_WITH": (ENTITY, ENTITY),
+    "STATES": (MEMORY, FACT),
+    "ABOUT": (FACT, ENTITY),
+}
+_SUBJECT = "subject"  # the kind of an entity that facts are about and no text mentions
+
+
+Edge = tuple[str, str, float | None]  # its kind, the other node's uid, its weight
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    """What the server holds: the projections with these digests, in the order of `_OF`.
+
+    Of one that `is_unwanted`, an erasing wants all deleted before more is written.
+    """
+
+    url: str
+    database: str
+    digests: tuple[str, ...]
+    is_unwanted: bool = False
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node and the relationships that begin at it."""
+
+    label: str
+    uid: str
+    properties: dict[str, Any]
+    edges: list[Edge]
+
+    @cached_property
+    def digest(self) -> str:
+        whole = msgspec.msgpack.encode((self.label, self.properties, self.edges))
+        return sha256(whole).hexdigest()[:16]
+
+
+def is_in_step(tenant: Tenant, chosen: Neo4j) -> bool:
+    """Return whether the copy is of what is published; raise NoManifest or SnapshotDamaged."""
+    return _load_mark(tenant) == _mark_of(chosen, manifests.current(tenant))
+
+
+def sync(tenant: Tenant, chosen: Neo4j) -> int:
+    """Bring the copy in step with what is published; return how many nodes that changed.
+
+    Call it while holding the tenant's build lock. Raise MirrorError, NoManifest or SnapshotDamaged;
+    the next call goes on from what was written.
+    """
+    manifest = manifests.current(tenant)
+    before = _load_mark(tenant)
+    if before is not None and before.is_unwanted:
+        drop(tenant, chosen)
+    with _Server.open(chosen) as server:
+        server.prepare()
+        nodes = {node.uid: node for node in nodes_of(tenant, manifest)}
+        held = server.digests(_space(tenant))
+        gone = [uid for uid in held if uid not in nodes]
+        missing = nodes.keys() - held.keys()
+        stale = [
+            node
+            for uid, node in nodes.items()
+            if uid in missing
+            or held[uid][1] != node.digest
+            or any(to in missing for _, to, _ in node.edges)
+        ]
+        if gone or stale:
+            remove_files([_mark_file(tenant)])  # what is half written is in step with nothing
+        server.delete([(uid, held[uid][0]) for uid in gone])
+        server.write(stale)
+    replace_file(_mark_file(tenant), msgspec.json.encode(_mark_of(chosen, manifest)))
+    return len(gone) + len(stale)
+
+
+def drop(tenant: Tenant, chosen: Neo4j) -> None:
+    """Delete all nodes of a tenant, on the server that its copy was last written to.
+
+    Call it while holding the tenant's build lock. Raise MirrorError; the next `sync` then deletes
+    them first.
+    """
+    before = _load_mark(tenant)
+    url, database = (before.url, before.database) if before else (chosen.url, chosen.database)
+    if not url:
+        return  # nothing was ever written
+    unwanted = _Mark(url, database, (), is_unwanted=True)
+    replace_file(_mark_file(tenant), msgspec.json.encode(unwanted))
+    with _Server.open(msgspec.structs.replace(chosen, url=url, database=database)) as server:
+        held = server.digests(_space(tenant))
+        server.delete([(uid, label) for uid, (label, _) in held.items()])
+    remove_files([_mark_file(tenant)])
+
+
+def _mark_file(tenant: Tenant) -> Path:
+    return tenant.root / "neo4j.json"
+
+
+def _load_mark(tenant: Tenant) -> _Mark | None:
+    """Return what was last written; None where nothing was, or it was not ended."""
+    try:
+        return msgspec.json.decode(_mark_file(tenant).read_bytes(), type=_Mark)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _mark_of(chosen: Neo4j, manifest: Manifest) -> _Mark:
+    digests = tuple(manifest.projections[name].digest for name in _OF)
+    return _Mark(chosen.url, chosen.database, digests)
+
+
+def _space(tenant: Tenant) -> str:
+    """Return how the uids of a tenant begin: another home's tenant has others."""
+    return f"{tenant.name}-{sha256(str(tenant.root.resolve()).encode()).hexdigest()[:12]}:"
+
+
+# What is published, as nodes
+
+
+def nodes_of(tenant: Tenant, manifest: Manifest) -> Iterator[Node]:
+    """Yield the nodes of what is published: entities, then facts, then the memories of both.
+
+    Raise SnapshotDamaged.
+    """
+    maker = _NodeMaker(tenant.name, _space(tenant))
+    memories = _read(tenant, manifest, MEMORIES_PROJECTION)
+    tables = _read(tenant, manifest, ENTITIES_PROJECTION)
+    index = EntityIndex.open(tables)
+    facts = _read(tenant, manifest, FACTS_PROJECTION)["facts"].to_pylist()
+    entities = [maker.uid(index.kind(one), index.name(one)) for one in range(len(index))]
+    yield from maker.entities(index, entities)
+
+    about: dict[str, list[str]] = {}  # by how facts write a name
+    aliases = tables["aliases"]
+    for alias, entity in zip(
+        aliases.column("alias").to_pylist(), aliases.column("entity").to_pylist(), strict=True
+    ):
+        about.setdefault(entity_name(alias), []).append(entities[entity])
+    for name in dict.fromkeys(fact["entity"] for fact in facts):
+        if name not in about:
+            about[name] = [maker.uid(_SUBJECT, name)]
+            yield maker.subject(name)
+
+    edges: dict[int, list[Edge]] = {}  # of each document
+    offsets, counts, documents = index.mention_runs
+    for entity, (start, count) in enumerate(zip(offsets.tolist(), counts.tolist(), strict=True)):
+        for document in documents[start : start + count].tolist():
+            edges.setdefault(document, []).append(("MENTIONS", entities[entity], None))
+    for fact in facts:
+        edges.setdefault(fact["document"], [])
+    wanted = np.array(sorted(edges), np.int64)
+    names = ["id", "kind", "project", "created_at"]
+    rows = fields_of(memories, wanted, names).to_pylist() if len(wanted) else []
+    ids = dict(zip(wanted.tolist(), (row["id"] for row in rows), strict=True))
+    for fact in facts:
+        node = maker.fact(fact, ids[fact["document"]], about[fact["entity"]])
+        edges[fact["document"]].append(("STATES", node.uid, None))
+        yield node
+    for document, row in zip(wanted.tolist(), rows, strict=True):
+        yield maker.memory(row, edges[document])
+
+
+@dataclass(frozen=True)
+class _NodeMaker:
+    """Makes the nodes of one tenant."""
+
+    tenant: str
+    space: str
+
+    def uid(self, *names: str) -> str:
+        """Return the uid of what these names stand for; names may be longer than an index takes."""
+        return self.space + sha256("\0".join(names).encode()).hexdigest()[:24]
+
+    def entities(self, index: EntityIndex, uids: Sequence[str]) -> Iterator[Node]:
+        edges: dict[int, list[Edge]] = {}
+        for source, target, weight in zip(
+            index.sources.tolist(), index.targets.tolist(), index.weights.tolist(), strict=True
+        ):
+            edges.setdefault(source, []).append(("SEEN_WITH", uids[target], weight))
+        for one, uid in enumerate(uids):
+            properties = {
+                "kind": index.kind(one),
+                "name": index.name(one),
+                "aliases": index.aliases(one),
+                "memories": len(index.documents(one)),
+            }
+            yield self._node(ENTITY, uid, properties, edges.get(one, []))
+
+    def subject(self, name: str) -> Node:
+        properties = {"kind": _SUBJECT, "name": name, "aliases": [], "memories": 0}
+        return self._node(ENTITY, self.uid(_SUBJECT, name), properties, [])
+
+    def fact(self, row: dict[str, Any], memory: str, about: Iterable[str]) -> Node:
+        names = ("entity", "relation", "value", "project")
+        properties = {name: row[name] for name in names} | {
+            "valid_from": _instant(row["valid_from"]),
+            "valid_to": None if row["valid_to"] == NEVER else _instant(row["valid_to"]),
+        }
+        edges: list[Edge] = [("ABOUT", uid, None) for uid in about]
+        return self._node(FACT, self.uid("fact", memory), properties, edges)
+
+    def memory(self, row: dict[str, Any], edges: list[Edge]) -> Node:
+        properties = {name: row[name] for name in ("id", "kind", "project")}
+        properties["at"] = _instant(row["created_at"])
+        return self._node(MEMORY, self.uid("memory", row["id"]), properties, edges)
+
+    def _node(
+        self,
+        label: str,
+        uid: str,
+        properties: dict[str, Any],
+        edges: list[Edge],
+    ) -> Node:
+        return Node(label, uid, {"uid": uid, "tenant": self.tenant, **properties}, edges)
+
+
+def _read(tenant: Tenant, manifest: Manifest, projection: Projection) -> Tables:
+    ref = manifest.projections[projection.name]
+    snapshot.glance(tenant.snapshots, ref)
+    return snapshot.read(tenant.snapshots, ref, projection, check=False, validate=False)
+
+
+def _instant(at: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=at)
+
+
+# The server
+
+
+class _Server:
+    """A Neo4j server, or another that speaks Bolt and Cypher; its methods raise MirrorError."""
+
+    def __init__(self, driver: Any, chosen: Neo4j) -> None:
+        self._driver, self._chosen = driver, chosen
+
+    @classmethod
+    @contextmanager
+    def open(cls, chosen: Neo4j) -> Iterator["_Server"]:
+        try:
+            from neo4j import GraphDatabase
+            from neo4j.exceptions import AuthError, DriverError, Neo4jError
+        except ImportError:
+            raise MirrorError(
+                "Neo4j needs the package neo4j: `pip install 'mnemolog[neo4j]'`"
+            ) from None
+        # what a server remarks on a query, such as a label that it does not know yet
+        logging.getLogger("neo4j.notifications").setLevel(logging.ERROR)
+        password = config.neo4j_password()
+        try:
+            with GraphDatabase.driver(
+                chosen.url,
+                auth=(chosen.user, password) if password else None,
+                connection_timeout=_CONNECT_S,
+                connection_acquisition_timeout=2 * _CONNECT_S,
+                max_transaction_retry_time=_RETRY_S,
+                telemetry_disabled=True,
+            ) as driver:
+                server = cls(driver, chosen)
+                server._within(driver.verify_connectivity)  # a refusal is not tried again
+                yield server
+        except AuthError as error:
+            raise MirrorError(
+                f"Neo4j at {chosen.url} does not know {chosen.user} by this password: set "
+                "NEO4J_PASSWORD, then run `mnemolog build`"
+            ) from error
+        except (DriverError, Neo4jError, OSError, ValueError) as error:
+            raise _failure(chosen, getattr(error, "message", None) or str(error)) from error
+
+    def prepare(self) -> None:
+        """Have each label's uids unique, and so found by an index; and entities found by name."""
+        for label in LABELS:
+            self._run(
+                f"CREATE CONSTRAINT mnemolog_{label.removeprefix('Mnemolog').lower()} "
+                f"IF NOT EXISTS FOR (n:{label}) REQUIRE n.uid IS UNIQUE"
+            )
+        self._run(f"CREATE INDEX mnemolog_name IF NOT EXISTS FOR (n:{ENTITY}) ON (n.name)")
+
+    def digests(self, space: str) -> dict[str, tuple[str, str | None]]:
+        """Return the label and the digest of each node whose uid begins with `space`."""
+        found: dict[str, tuple[str, str | None]] = {}
+        for label in LABELS:
+            held = self._run(
+                f"MATCH (n:{label}) WHERE n.uid STARTS WITH $space "
+                "RETURN n.uid AS uid, n.digest AS digest",
+                space=space,
+            )
+            found |= {one["uid"]: (label, one["digest"]) for one in held}
+        return found
+
+    def delete(self, nodes: Sequence[tuple[str, str]]) -> None:
+        """Delete nodes, given by uid and label, and the relationships they are in."""
+        for label in LABELS:
+            uids = [uid for uid, of in nodes if of == label]
+            for some in _batches(uids, _BATCH):
+                self._run(f"MATCH (n:{label}) WHERE n.uid IN $uids DETACH DELETE n", uids=some)
+
+    def write(self, nodes: Sequence[Node]) -> None:
+        """Write nodes and the relationships that begin at them, instead of what is there.
+
+        Digests come last: a node without one is written again.
+        """
+        by_label = {label: [one for one in nodes if one.label == label] for label in LABELS}
+        for label, some in by_label.items():
+            for batch in _batches(some, _BATCH):
+                rows = [{"uid": one.uid, "properties": one.properties} for one in batch]
+                self._run(
+                    f"UNWIND $rows AS row MERGE (n:{label} {{uid: row.uid}}) "
+                    "SET n = row.properties WITH n MATCH (n)-[r]->() DELETE r",
+                    rows=rows,
+                )
+        for kind, (label, other) in _KINDS.items():
+            edges = [
+                {"uid": one.uid, "to": to, "weight": weight}
+                for one in by_label[label]
+                for of, to, weight in one.edges
+                if of == kind
+            ]
+            weighed = "SET r.weight = row.weight" if kind == "SEEN_WITH" else ""
+            for batch in _batches(edges, _EDGES):
+                self._run(
+                    f"UNWIND $rows AS row MATCH (a:{label} {{uid: row.uid}}) "
+                    f"MATCH (b:{other} {{uid: row.to}}) MERGE (a)-[r:{kind}]->(b) {weighed}",
+                    rows=batch,
+                )
+        for label, some in by_label.items():
+            for batch in _batches(some, _BATCH):
+                self._run(
+                    f"UNWIND $rows AS row MATCH (n:{label} {{uid: row.uid}}) "
+                    "SET n.digest = row.digest",
+                    rows=[{"uid": one.uid, "digest": one.digest} for one in batch],
+                )
+
+    def _run(self, query: str, **parameters: Any) -> list[Any]:
+        """Return the records that a query brings; it is safe to run twice, as drivers do."""
+
+        def run() -> list[Any]:
+            asked = self._driver.execute_query(
+                query, parameters, database_=self._chosen.database or None
+            )
+            return list(asked.records)
+
+        found: list[Any] = self._within(run)
+        return found
+
+    def _within(self, call: Callable[[], Any]) -> Any:
+        """Return what a call returns; raise MirrorError where it takes longer than `_CALL_S`."""
+        answer: Future[Any] = Future()
+
+        def settle() -> None:
+            try:
+                answer.set_result(call())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        threading.Thread(target=settle, daemon=True).start()
+        try:
+            return answer.result(_CALL_S)
+        except TimeoutError:
+            raise _failure(self._chosen, f"no answer within {_CALL_S:g} s") from None
+
+
+def _failure(chosen: Neo4j, said: str) -> MirrorError:
+    what = said.partition("\n")[0] or "it hung up"
+    return MirrorError(f"Neo4j at {chosen.url}: {what}; once it answers, run `mnemolog build`")
+
+
+def _batches(rows: Sequence[Any], size: int) -> Iterator[list[Any]]:
+    for start in range(0, len(rows), size):
+        yield list(rows[start : start + size])
