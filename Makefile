@@ -73,19 +73,19 @@ $(IMPORTERS)/.ready:
 adapters: setup $(ADAPTERS)/.ready
 	PROGRAM_PYTHON=$(abspath $(BIN)/python) $(ADAPTERS)/bin/python -m pytest --rootdir . --config-file tests/adapters/pytest.ini \
 		--confcutdir tests/adapters tests/adapters
+	PROGRAM_PYTHON=$(abspath $(BIN)/python) $(ADAPTERS)/crewai/bin/python -m pytest --rootdir . --config-file tests/adapters/pytest.ini \
+		--confcutdir tests/adapters tests/adapters/test_crewai_memory.py
 
-$(ADAPTERS)/.ready: tests/adapters/requirements.txt
+$(ADAPTERS)/.ready: tests/adapters/requirements.txt tests/adapters/crewai.txt
 	$(PYTHON) -m venv $(ADAPTERS)
 	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/adapters/requirements.txt
 	for name in anthropic langgraph-checkpoint langgraph-checkpoint-sqlite openai-agents; do \
 		$(ADAPTERS)/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: \
 			--dest $(ADAPTERS)/sources $$(grep "^$$name==" tests/adapters/requirements.txt) || exit 1; done
 	for file in $(ADAPTERS)/sources/*.tar.gz; do tar -xzf $$file -C $(ADAPTERS)/sources || exit 1; done
+	$(PYTHON) -m venv $(ADAPTERS)/crewai
+	$(ADAPTERS)/crewai/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/adapters/crewai.txt
 	touch $(ADAPTERS)/.ready
-
-bench: setup
-	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
-	$(BIN)/python tests/bench/run.py --sizes $(SIZES)
 
 # a server that speaks Bolt and Cypher, for tests of the copy in Neo4j: without it they are skipped
 bolt: $(BOLT)/.ready
@@ -94,6 +94,10 @@ $(BOLT)/.ready:
 	$(PYTHON) -m venv $(BOLT)
 	$(BOLT)/bin/python -m pip install --quiet --disable-pip-version-check $(ARCADEDB)
 	touch $(BOLT)/.ready
+
+bench: setup
+	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
+	$(BIN)/python tests/bench/run.py --sizes $(SIZES)
 
 # 32 clients at once for a minute: what must hold then is asserted
 bench-load: setup

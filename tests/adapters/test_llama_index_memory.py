@@ -1,0 +1,63 @@
+"""LlamaIndex's memory with a block over a live server."""
+
+import asyncio
+from pathlib import Path
+
+from llama_index.core.base.llms.types import ChatMessage, MessageRole
+from llama_index.core.memory import Memory
+from mnemolog import AsyncClient
+from mnemolog.adapters.llama_index import MemoryBlock
+
+
+def ask(memory: Memory, query: str) -> str:
+    """Return all that the model would be told before a query is answered."""
+    told = asyncio.run(memory.aget(input=query))
+    return "\n".join(one.content or "" for one in told)
+
+
+def test_what_bears_on_the_last_message_is_told(home: Path, tenant: str):
+    async def talk() -> str:
+        async with AsyncClient(home=home, tenant=tenant) as client:
+            await client.record("Deploys go out from eu-west-1 only", kind="decision")
+            await client.record("Ana likes pizza with olives")
+            block = MemoryBlock(client=client)
+            memory = Memory.from_defaults(session_id="chat-7", memory_blocks=[block])
+            await memory.aput(ChatMessage(role="user", content="where do deploys go out from"))
+            told = "\n".join(one.content or "" for one in await memory.aget())
+            assert await block.aget([ChatMessage(role="user", content="horses of Spain")]) == ""
+            assert await block.aget([]) == ""
+            return told
+
+    told = asyncio.run(talk())
+    assert "decision: Deploys go out from eu-west-1 only" in told and "olives" not in told
+
+
+def test_what_leaves_the_short_term_memory_is_recorded_and_recalled(home: Path, tenant: str):
+    said = [
+        ChatMessage(role="user", content="The staging database is called heron"),
+        ChatMessage(role="assistant", content="Noted: heron it is"),
+        ChatMessage(role=MessageRole.TOOL, content="heron answers on port 5433"),
+    ]
+    filler = [ChatMessage(role="user", content=f"and then {n} " + "word " * 40) for n in range(6)]
+
+    async def talk() -> None:
+        async with AsyncClient(home=home, tenant=tenant) as client:
+            block = MemoryBlock(client=client, project="acme/web")
+            memory = Memory.from_defaults(
+                session_id="chat-8",
+                memory_blocks=[block],
+                token_limit=300,
+                chat_history_token_ratio=0.5,
+                token_flush_size=100,
+            )
+            await memory.aput_messages([*said, *filler])
+            kept = [one async for one in client.memories.list(session=["chat-8"])]
+            trusts = {one.text: one.trust for one in kept}
+            assert trusts["user: The staging database is called heron"] == "user"
+            assert trusts["assistant: Noted: heron it is"] == "agent"
+            assert trusts["tool: heron answers on port 5433"] == "tool"
+            assert {one.kind for one in kept} == {"raw_turn"}
+            told = await block.aget([ChatMessage(role="user", content="the staging database?")])
+            assert "called heron" in told
+
+    asyncio.run(talk())

@@ -1,0 +1,66 @@
+"""An agent of Pydantic AI with the memory's tools, over a live server."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from mnemolog import AsyncClient
+from mnemolog.adapters.pydantic_ai import MemoryToolset
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+
+def calling(tool: str, **arguments: Any) -> FunctionModel:
+    """A model that calls one tool and says what it was answered."""
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        assert {one.name for one in info.function_tools} == {"recall", "remember"}
+        [*_, last] = messages[-1].parts
+        if isinstance(last, ToolReturnPart):
+            return ModelResponse(parts=[TextPart(last.model_response_str())])
+        return ModelResponse(parts=[ToolCallPart(tool, arguments)])
+
+    return FunctionModel(answer)
+
+
+def run(toolset: MemoryToolset, tool: str, **arguments: Any) -> str:
+    agent = Agent(calling(tool, **arguments), toolsets=[toolset])
+    return agent.run_sync("go on").output
+
+
+def test_what_an_agent_remembers_is_recalled(home: Path, tenant: str):
+    client = AsyncClient(home=home, tenant=tenant)
+    toolset = MemoryToolset(client, project="acme/web")
+    kept = run(toolset, "remember", text="Deploys go out from eu-west-1 only", kind="decision")
+    assert kept.startswith("kept as ")
+    told = run(toolset, "recall", query="where do deploys go out from")
+    assert "Deploys go out from eu-west-1 only" in told and '"trust":"agent"' in told
+    assert (
+        run(toolset, "recall", query="the horses of the queen of Spain")
+        == "Nothing is known of this."
+    )
+    other = MemoryToolset(client, project="acme/other")
+    assert run(other, "recall", query="where do deploys go out from") == "Nothing is known of this."
+    asyncio.run(client.aclose())
+
+
+def test_a_refusal_is_told_to_the_model_and_ends_no_run(home: Path, tenant: str):
+    client = AsyncClient(home=home, tenant=tenant)
+    told = run(MemoryToolset(client), "remember", text=" ")
+    assert told.startswith("The memory cannot do this: ")
+    asyncio.run(client.aclose())
+
+
+def test_the_model_reads_what_each_tool_is_for(home: Path, tenant: str):
+    seen: dict[str, Any] = {}
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.update({one.name: one for one in info.function_tools})
+        return ModelResponse(parts=[TextPart("done")])
+
+    toolset = MemoryToolset(AsyncClient(home=home, tenant=tenant))
+    Agent(FunctionModel(answer), toolsets=[toolset]).run_sync("go on")
+    assert "earlier work" in seen["recall"].description
+    assert seen["recall"].parameters_json_schema["required"] == ["query"]
+    assert "decision" in repr(seen["remember"].parameters_json_schema["properties"]["kind"])
