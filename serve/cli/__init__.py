@@ -68,6 +68,7 @@ _DEV: Sections = {
         "replay": "measure.replay",
         "expect": "regressions.expect",
         "bisect": "regressions.bisect",
+        "receipts": "regressions.receipts_command",
         "canaries": "measure.canaries_command",
         "selftest": "measure.selftest",
         "verify": "upkeep.verify",

@@ -1,9 +1,12 @@
-"""Commands that keep an answer as it was, or say why it is not: `expect` and `bisect`."""
+"""Commands that keep an answer as it was, or say why it is not: `expect`, `bisect`, `receipts`."""
 
+import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from serve import formatting
 from serve.cli import arguments, environment, output
@@ -234,7 +237,9 @@ def _change_fields(found: "Change") -> dict[str, Any]:
 
 def _print_change(log: EventLog, found: "Change") -> None:
     event = found.event
-    output.say(f"@{event.seq}  {event.kind}  {isoformat(event.at)[:16]}  {_maker(event)}")
+    output.say(
+        f"@{event.seq}  {event.kind}  {isoformat(event.at)[:16].replace('T', ' ')}  {_maker(event)}"
+    )
     if words := output.first_words(log, event.subject):
         output.say(f"  {output.short_id(log, event.subject)}  {words}")
     output.say()
@@ -278,3 +283,209 @@ def _differences(before: "Sequence[Hit]", after: "Sequence[Hit]") -> Iterator[st
 def _hit_line(hit: "Hit") -> str:
     unsure = " (unsure)" if hit.is_unsure else ""
     return f"{hit.memory.id}  {output.one_line(hit.memory.text, 44)}{unsure}"
+
+
+# receipts
+
+_LISTED = 20
+_folder = click.Path(path_type=Path, file_okay=False)
+
+
+@click.group(
+    "receipts",
+    invoke_without_command=True,
+    epilog=output.example(
+        "mnemolog receipts --since 7d",
+        "mnemolog receipts show 01KA2B3C4D",
+        "mnemolog receipts bundle 01KA2B3C4D --out report",
+    ),
+)
+@click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
+@click.option("--until", help="Older than this: 2026-11-20, or 7d.")
+@click.option("--project", type=arguments.PROJECT, help="Only recalls in this project.")
+@click.option(
+    "--memory", "id_", metavar="ID", type=arguments.MEMORY, help="Only those that returned it."
+)
+@click.option("--silent", is_flag=True, help="Only those without results.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=_LISTED, help="The maximum number.")
+@output.json_option
+@click.pass_context
+def receipts_command(
+    context: click.Context,
+    since: str | None,
+    until: str | None,
+    project: str | None,
+    id_: str | None,
+    silent: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List recalls, newest first: what was asked and how much came back."""
+    if context.invoked_subcommand is not None:
+        return
+    from serve.reports.receipts import receipt_summary
+    from store.log import receipts
+    from store.log.commands import resolve
+
+    env: Environment = context.obj
+    now = environment.now()
+    start, end = (formatting.parse_optional_time(one, now) for one in (since, until))
+    with environment.open_log(env.settings()) as log:
+        wanted = receipts.Wanted(
+            since=micros(start) if start else None,
+            until=micros(end) if end else None,
+            project=project,
+            memory=resolve(log, id_) if id_ else None,
+            silent=True if silent else None,
+        )
+        page = receipts.page(log, wanted, limit, most=sys.maxsize)
+        found = [receipt_summary(log, one, wanted.memory) for one in page.receipts]
+        if as_json:
+            output.emit({"receipts": found})
+            return
+        rows = [
+            (
+                output.shortest(one["id"], (other["id"] for other in found), 10),
+                one["at"][:16].replace("T", " "),
+                str(one["hits"]),
+                one["agent"] or "",
+                output.one_line(one["query"], 200) or "(erased)",
+            )
+            for one in found
+        ]
+    if rows:
+        output.table(("id", "when", "results", "agent", "query"), rows)
+    else:
+        output.say("no recalls")
+
+
+@receipts_command.command("show", epilog=output.example("mnemolog receipts show 01KA2B3C4D"))
+@click.argument("id_", metavar="ID", type=arguments.RECALL)
+@output.json_option
+@click.pass_obj
+def show_receipt(env: Environment, /, id_: str, as_json: bool) -> None:
+    """Show what a recall was asked, what decided its answer, and what came of it."""
+    from serve.reports.receipts import receipt_fields
+
+    settings = env.settings()
+    with environment.open_log(settings) as log:
+        receipt = _find(log, id_)
+        reader, _ = _open(settings, log)
+        found = reader.answer(lambda view: receipt_fields(view, log, receipt))
+        if as_json:
+            output.emit(found)
+        else:
+            _print_receipt(log, found)
+
+
+@receipts_command.command(
+    "bundle", epilog=output.example("mnemolog receipts bundle 01KA2B3C4D --out report")
+)
+@click.argument("id_", metavar="ID", type=arguments.RECALL)
+@click.option("--out", "folder", type=_folder, required=True, help="A folder to make.")
+@click.option("--all-projects", is_flag=True, help="The recall of all projects, with all of them.")
+@output.json_option
+@click.pass_obj
+def bundle_receipt(
+    env: Environment, /, id_: str, folder: Path, all_projects: bool, as_json: bool
+) -> None:
+    """Write a folder from which a recall is asked again elsewhere: for bug reports.
+
+    It holds the memories of the recall's project and those of none, with their secrets redacted,
+    and nothing of other projects. Look through it before you send it.
+    """
+    from serve.evaluation import bundle
+
+    settings = env.settings()
+    with environment.open_log(settings) as log:
+        receipt = _find(log, id_)
+        _, model = _open(settings, log)
+        made = bundle.make_bundle(
+            log, model, settings.choices.embedder, receipt, all_projects=all_projects
+        )
+    bundle.write_bundle(made, folder)
+    if as_json:
+        output.emit(
+            {
+                "recall": receipt.id,
+                "folder": str(folder),
+                "events": len(made.events) - 1,
+                "stand_ins": made.stand_ins,
+                "same": made.is_same,
+            }
+        )
+        return
+    output.say(f"{folder}: the events of its project, secrets redacted: {len(made.events) - 1:,}")
+    if made.is_same:
+        output.say("its answer is that of the recall, to the byte")
+    else:
+        output.say("its answer differs from that of the recall, which other projects had a part in")
+    output.note(
+        f"next: look through {folder / bundle.EVENTS}, then `mnemolog receipts rerun {folder}`"
+    )
+
+
+@receipts_command.command("rerun", epilog=output.example("mnemolog receipts rerun report"))
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@output.json_option
+@click.pass_context
+def rerun_receipt(context: click.Context, folder: Path, as_json: bool) -> None:
+    """Ask the recall of a bundle again. Your own memory is neither read nor changed.
+
+    The exit code is 1 where this version of mnemolog answers otherwise.
+    """
+    from serve.evaluation import bundle
+    from store.embedders.embedder import make_embedder
+
+    env: Environment = context.obj
+    settings = env.settings()
+    read = bundle.read_bundle(folder)
+    model = make_embedder(settings.choices.embedder, settings.home, while_asked=True)
+    found = bundle.rerun(read, model)
+    is_same = found.verdict == "same"
+    if as_json:
+        output.emit({"same": is_same, "version": read.version, "hits": found.hits})
+    else:
+        texts = {one.id: getattr(one.body, "content", "") for one in read.events}
+        output.say(f'"{output.one_line(found.before.query)}", asked of mnemolog {read.version}')
+        for rank, hit in enumerate(found.hits, 1):
+            words = output.one_line(texts.get(hit.id, ""), 44)
+            output.say(f"{rank:2}. {hit.id}  {hit.confidence:.0%}  {words}")
+        output.say(
+            "as in the bundle, to the byte" if is_same else "another answer than the bundle's"
+        )
+    context.exit(0 if is_same else FAILED)
+
+
+def _find(log: EventLog, id_: str) -> "Event":
+    from store.log import receipts
+    from store.log.commands import resolve_recall
+
+    return receipts.find(log, resolve_recall(log, id_))
+
+
+def _print_receipt(log: EventLog, found: dict[str, Any]) -> None:
+    output.say(output.clean(found["query"]) or "(erased)")
+    output.say()
+    for name, value in found.items():
+        if name in ("query", "hits", "ratings", "judged", "outcomes") or value in (None, {}, []):
+            continue
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {_plain(one)}" for key, one in value.items())
+        output.say(f"{name:12}{output.clean(str(value))}")
+    for one in found["hits"]:
+        words = output.one_line(one["memory"]["text"] if one["memory"] else "", 50)
+        id_ = output.short_id(log, one["id"])
+        output.say(f"{one['rank']:3}. {id_}  {one['confidence']:.0%}  {words}".rstrip())
+    for one in found["ratings"]:
+        output.say(
+            f"rated       {one['verdict']:+g}  {output.one_line(one['reason'] or '')}".rstrip()
+        )
+    for one in (found["judged"] or {}).get("verdicts", ()):
+        output.say(f"judged      {one['verdict']:+g}  {output.short_id(log, one['id'])}")
+    for one in found["outcomes"]:
+        output.say(f"outcome     {one['effort']} {'passed' if one['passed'] else 'failed'}")
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

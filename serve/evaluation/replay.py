@@ -54,7 +54,8 @@ class Way:
 class Replayed:
     """A recall that was asked again: what comes back now, or `why` it could not be asked.
 
-    `characters` are those of the block for a prompt, else of the texts of all hits.
+    `said` is that to the byte: the block for a prompt, else all hits as a receipt keeps them, in
+    JSON. `characters` are those of the block, else of the texts of all hits.
     """
 
     receipt: Event
@@ -63,6 +64,12 @@ class Replayed:
     why: str = ""
     characters: int = 0
     took_us: int = 0
+    said: bytes = b""
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of what came back, as a receipt has it."""
+        return digest(self.said) if self.said else None
 
     @property
     def before(self) -> Recalled:
@@ -96,7 +103,7 @@ def replay_ways(
     for receipt in receipts:
         body = receipt.body
         assert isinstance(body, Recalled)
-        if why := _skipped(body, ways[0].embedder):
+        if why := skip_reason(body, ways[0].embedder):
             yield (Replayed(receipt, "skipped", why=why),) * len(ways)
         elif body.basis is not None:
             asked.append((body.basis.built, body.watermark, receipt.seq, receipt, body.basis))
@@ -118,7 +125,7 @@ def replay_ways(
             yield tuple(found)
 
 
-def _skipped(body: Recalled, embedder: Embedder) -> str:
+def skip_reason(body: Recalled, embedder: Embedder) -> str:
     """Return why a recall cannot be asked again; "" where it can."""
     if not body.query:
         return "its query was erased"
@@ -155,8 +162,7 @@ def _ask_again(
         found = opened.reader.answer(lambda view: look_up(view, call, reading, router, own))
         said = compose(call, found)
         hits = receipt_hits([hit for hit in found.answer.hits if hit.memory.id in said.ids])
-        now = digest(said.text.encode()) if said.text else None
-        characters = len(said.text)
+        answered, characters = said.text.encode(), len(said.text)
     else:
         asked: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
@@ -170,13 +176,15 @@ def _ask_again(
             router=router,
         )
         answer = opened.reader.answer(lambda view: recall(view, question, embedder))
-        now = digest(msgspec.json.encode(receipt_hits(answer.hits)))
+        answered = msgspec.json.encode(receipt_hits(answer.hits))
         has_bar = question.min_confidence > 0
         sure = [hit for hit in answer.hits if has_bar or not hit.is_unsure]
         hits, characters = receipt_hits(sure), sum(len(hit.memory.text) for hit in sure)
     took_us = round((time.perf_counter() - began) * 1e6)
-    verdict: Verdict = "same" if now == body.digest else "changed"
-    return Replayed(receipt, verdict, hits, characters=characters, took_us=took_us)
+    replayed = Replayed(
+        receipt, "same", hits, characters=characters, took_us=took_us, said=answered
+    )
+    return replayed if replayed.digest == body.digest else replace(replayed, verdict="changed")
 
 
 def _router(body: Recalled) -> Router | None:

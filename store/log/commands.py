@@ -426,6 +426,14 @@ def resolve_rated(log: EventLog, prefix: str) -> str:
     return _only_match(log, prefix, kinds, "memory or recall", "pending")
 
 
+def resolve_recall(log: EventLog, prefix: str) -> str:
+    """Return the one receipt of a recall whose id starts with `prefix`.
+
+    Raise NotFound where none does, InvalidInput where several do.
+    """
+    return _only_match(log, prefix, ("recalled",), "recall", "receipts")
+
+
 def resolve_event(log: EventLog, prefix: str) -> tuple[str, bool]:
     """Return the id of the one memory whose id starts with `prefix`, else of the one event of any
     kind; and whether it is a memory's.

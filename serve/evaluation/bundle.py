@@ -1,0 +1,424 @@
+"""
+Bundle: a folder from which one recall is asked again in another home, for bug reports.
+
+It holds the receipt and what its answer rests on: the events of the recall's project and of no
+project, up to the place that the recall had read, redacted again by today's patterns. The queries
+of other recalls, plans and calls of models are left out. Nothing of another project is in it; where
+the answer rests on how many memories there are, memories without a meaning stand in for theirs: as
+many, as long, and with those words of the question that they have, no other.
+
+The recall is asked again of what was kept before the folder is written. So the folder says whether
+its answer is the receipt's, to the byte, and what it is instead.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+from msgspec import structs
+
+from serve import version
+from serve.evaluation.replay import Replayed, replay, skip_reason
+from serve.reader.filters import Filter
+from store.embedders.embedder import Embedder
+from store.home.config import Choices
+from store.home.errors import Conflict, InvalidInput
+from store.home.files import replace_file
+from store.log.erasing import strip_texts
+from store.log.event_kinds import (
+    Acted,
+    Adopted,
+    Archived,
+    Followed,
+    Forgotten,
+    Judged,
+    Linked,
+    Outcome,
+    Pinned,
+    Prompted,
+    Quarantined,
+    Rated,
+    Recalled,
+    Recorded,
+    Restored,
+    Revised,
+    SessionTold,
+    Staled,
+    Superseded,
+    Surfaced,
+    Trust,
+)
+from store.log.event_log import EventLog
+from store.log.events import KINDS, Event, decode, encode
+from store.log.rows import redact_event
+from store.memories.fold import Fold
+from store.memories.memory import ACTIVE, ERASED, FORGOTTEN, OPEN, Memory, searched_text
+from store.text import tokenizer
+
+FORMAT = 1
+RECEIPT, EVENTS, ANSWER, README = "receipt.json", "events.jsonl", "answer.txt", "README.md"
+_MOST_READ = 1 << 30  # bytes of a file: a bundle may be anybody's
+
+_OF_MEMORIES = (
+    Revised,
+    Superseded,
+    Archived,
+    Forgotten,
+    Restored,
+    Quarantined,
+    Pinned,
+    Linked,
+    Rated,
+    Surfaced,
+    Followed,
+    Staled,
+)
+_OF_SESSIONS = (Acted, SessionTold, Outcome)
+_OTHER = "other-project"
+_FILLER = "zqzq"  # one term that no question has
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An event in a file; its seq is the number of its line."""
+
+    id: str
+    at: int
+    kind: str
+    subject: str
+    body: msgspec.Raw
+    project: str | None = None
+    session: str | None = None
+    agent: str | None = None
+    trust: Trust = "user"
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bundle is: the recall's receipt, with the numbers of the bundle's own events.
+
+    `is_same` says whether the answer is that of the original receipt, to the byte. `embedder` is
+    the setting that names the model, `stand_ins` how many memories stand for those of others.
+    """
+
+    format: int
+    version: str
+    embedder: str
+    is_same: bool
+    stand_ins: int
+    receipt: Line
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A recall and the events that its answer rests on, the receipt last; `answer` is what comes
+    back: the block of a prompt, else the hits as JSON.
+    """
+
+    events: tuple[Event, ...]
+    answer: bytes
+    is_same: bool
+    stand_ins: int
+    embedder: str
+    version: str
+
+    @property
+    def receipt(self) -> Event:
+        return self.events[-1]
+
+
+def make_bundle(
+    log: EventLog,
+    embedder: Embedder,
+    setting: str,
+    receipt: Event,
+    *,
+    all_projects: bool = False,
+) -> Bundle:
+    """Return what another home needs to ask a recall again; `setting` names the embedder.
+
+    Raise Conflict for a recall that cannot be asked again, saying why, and InvalidInput for one
+    that searched all projects, unless all of them may be in the bundle.
+    """
+    body = _recalled(receipt)
+    if why := skip_reason(body, embedder):
+        raise Conflict(f"recall {receipt.id} cannot be asked again: {why}")
+    assert body.basis is not None
+    # a prompt outside any project is answered from what belongs to none
+    is_wide = body.door != "prompt" and receipt.project is None and not body.basis.no_project
+    if is_wide and not all_projects:
+        raise InvalidInput(
+            "this recall searched all projects, and its bundle would hold the memories of all: "
+            "add --all-projects if it may"
+        )
+    choice = _Selection(log, receipt, everything=is_wide)
+    bundles = []
+    for others in (False, True):
+        events = choice.events(stand_ins=others)
+        asked = rerun_events(events, embedder)
+        answered = replace(
+            events[-1], body=structs.replace(_recalled(events[-1]), digest=asked.digest)
+        )
+        made = Bundle(
+            (*events[:-1], answered),
+            asked.said,
+            asked.digest == body.digest,
+            sum(one.project == _OTHER for one in events if isinstance(one.body, Recorded)),
+            setting,
+            version(),
+        )
+        bundles.append(made)
+        if made.is_same or not choice.others:
+            break
+    return next((one for one in bundles if one.is_same), bundles[0])
+
+
+def rerun_events(events: Sequence[Event], embedder: Embedder) -> Replayed:
+    """Return the recall of the last event asked again of a memory that the others make up."""
+    with TemporaryDirectory(prefix="mnemolog-bundle-", ignore_cleanup_errors=True) as folder:
+        with EventLog(Path(folder) / "log.sqlite", create=True) as log:
+            written = log.append(events)
+            (found,) = replay(log, embedder, [written[-1].event], Choices())
+    return found
+
+
+def _recalled(receipt: Event) -> Recalled:
+    assert isinstance(receipt.body, Recalled)
+    return receipt.body
+
+
+class _Selection:
+    """The events that go with a receipt, and the memories of others that are to be stood for."""
+
+    def __init__(self, log: EventLog, receipt: Event, *, everything: bool) -> None:
+        self._log, self._receipt, self._everything = log, receipt, everything
+        self._body = _recalled(receipt)
+
+    def _is_own(self, project: str | None) -> bool:
+        return self._everything or project is None or project == self._receipt.project
+
+    @cached_property
+    def _memories(self) -> dict[str, Memory]:
+        """Every memory as the recall could read it, by its id."""
+        fold = Fold()
+        for event in self._log.effective_events(0, self._body.watermark):
+            fold.apply(event)
+        return fold.rows
+
+    @cached_property
+    def others(self) -> list[Memory]:
+        """The memories of other projects, in the order of the log."""
+        found = (one for one in self._memories.values() if not self._is_own(one.project))
+        return sorted((one for one in found if one.state != OPEN), key=lambda one: one.seq)
+
+    def events(self, *, stand_ins: bool) -> list[Event]:
+        """Return the events, numbered by their place, with the receipt in their numbers at last."""
+        basis = self._body.basis
+        assert basis is not None
+        placed = list(self._own_events())
+        if stand_ins:
+            placed += self._stand_ins(placed)
+            placed.sort(key=lambda one: one.seq)
+        numbers = [one.seq for one in placed]
+        body = structs.replace(
+            self._body,
+            manifest=None,
+            watermark=sum(seq <= self._body.watermark for seq in numbers),
+            basis=structs.replace(basis, built=sum(seq <= basis.built for seq in numbers)),
+        )
+        return [*placed, replace(redact_event(self._receipt), body=body)]
+
+    def _own_events(self) -> Iterator[Event]:
+        """Yield what was known of the recall's project, and what its session had done since."""
+        ids = {
+            one.id
+            for one in self._memories.values()
+            if self._is_own(one.project) and one.text_hash != ERASED
+        }
+        recalls: set[str] = set()
+        for event in self._log.effective_events(0, self._receipt.seq - 1):
+            if event.seq > self._body.watermark and (
+                self._receipt.session is None or event.session != self._receipt.session
+            ):
+                continue
+            if (kept := self._keep(event, ids, recalls)) is not None:
+                yield redact_event(kept)
+
+    def _keep(self, event: Event, ids: Collection[str], recalls: set[str]) -> Event | None:
+        """Return what of an event goes into the bundle; None where nothing does."""
+        match event.body:
+            case Recorded() | Prompted():
+                return event if event.id in ids else None
+            case Recalled() as body if self._is_own(event.project):
+                recalls.add(event.id)
+                hits = tuple(hit for hit in body.hits if hit.id in ids)
+                left = structs.replace(strip_texts(body), hits=hits)
+                return replace(event, body=left)
+            case Judged(verdicts=verdicts) as judged if event.subject in recalls:
+                known = {id_: verdict for id_, verdict in verdicts.items() if id_ in ids}
+                return replace(event, body=Judged(verdicts=known, by=judged.by))
+            case Linked(target=target) if target not in ids:
+                return None
+            case Rated() if event.subject in recalls:
+                return event
+            case Adopted():
+                return replace(event, project=None, session=None)
+            case body if isinstance(body, _OF_SESSIONS):
+                return event if self._is_own(event.project) else None
+            case body if isinstance(body, _OF_MEMORIES):
+                return event if event.subject in ids else None
+            case _:
+                return None
+
+    def _stand_ins(self, own: Sequence[Event]) -> Iterator[Event]:
+        """Yield a memory without a meaning for each of another project, in its place."""
+        asked = re.findall(r"\w+", self._body.query)
+        words = {terms[0]: one for one in asked if len(terms := tokenizer.terms(one)) == 1}
+        at = own[0].at if own else self._receipt.at
+        day = len(tokenizer.terms(searched_text("", None, at)))
+        for number, memory in enumerate(self.others, 1):
+            terms = tokenizer.terms(memory.searched_text)
+            known = [words[term] for term in terms if term in words]
+            filler = [_FILLER] * (len(terms) - day - len(known))
+            id_ = f"other-{number}"
+            body = Recorded(content=" ".join([*known, *filler]) or _FILLER)
+            made = Event(id_, at, body, id_, _OTHER, seq=memory.seq)
+            yield made
+            if memory.state != ACTIVE:
+                ended = Forgotten() if memory.state == FORGOTTEN else Archived()
+                yield Event(f"{id_}-ended", at, ended, id_, _OTHER, seq=memory.seq)
+
+
+# The folder
+
+
+def write_bundle(bundle: Bundle, folder: Path) -> None:
+    """Write a bundle into a folder that is made; raise InvalidInput where it holds something."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInput(f"{folder} is not empty: give a folder that is not there yet")
+    head = Head(
+        format=FORMAT,
+        version=bundle.version,
+        embedder=bundle.embedder,
+        is_same=bundle.is_same,
+        stand_ins=bundle.stand_ins,
+        receipt=_line(bundle.receipt),
+    )
+    lines = [msgspec.json.encode(_line(one)) + b"\n" for one in bundle.events[:-1]]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in (
+            (RECEIPT, msgspec.json.format(msgspec.json.encode(head)) + b"\n"),
+            (EVENTS, b"".join(lines)),
+            (ANSWER, bundle.answer),
+            (README, _readme(bundle).encode()),
+        ):
+            replace_file(folder / name, data)
+    except OSError as error:
+        raise InvalidInput(f"{folder} cannot be written ({error.strerror})") from error
+
+
+def read_bundle(folder: Path) -> Bundle:
+    """Return the bundle of a folder; raise InvalidInput for what is none, or of another version."""
+    try:
+        head = msgspec.json.decode(_read(folder / RECEIPT), type=Head)
+        if head.format != FORMAT:
+            raise InvalidInput(
+                f"{folder} is of format {head.format}, this version of mnemolog reads {FORMAT}"
+            )
+        lines = msgspec.json.Decoder(Line).decode_lines(_read(folder / EVENTS))
+        events = tuple(_event(one) for one in (*lines, head.receipt))
+        answer = _read(folder / ANSWER)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(
+            f"{folder} is no bundle ({error}): `mnemolog receipts bundle ID --out DIR` makes one"
+        ) from error
+    body = events[-1].body
+    if not isinstance(body, Recalled) or not _is_known(body):
+        raise InvalidInput(f"{folder / RECEIPT} holds no receipt that this version can ask again")
+    return Bundle(events, answer, head.is_same, head.stand_ins, head.embedder, head.version)
+
+
+def _is_known(body: Recalled) -> bool:
+    """Whether all that a receipt asks of a filter is something that a filter can be asked."""
+    return body.basis is None or body.basis.narrowed.keys() <= {one.name for one in fields(Filter)}
+
+
+def rerun(bundle: Bundle, embedder: Embedder) -> Replayed:
+    """Return the recall of a bundle asked again by this version of mnemolog; its verdict is "same"
+    where the answer is the bundle's to the byte.
+
+    Raise Conflict where this model cannot answer it, naming the setting that does, and InvalidInput
+    where its events are none that a log takes.
+    """
+    if why := skip_reason(_recalled(bundle.receipt), embedder):
+        raise Conflict(
+            f"this recall cannot be asked again: {why}; with `MNEMOLOG_EMBEDDER={bundle.embedder}` "
+            "in the environment its model is used, if it is installed"
+        )
+    found = rerun_events(bundle.events, embedder)
+    return replace(found, verdict="same" if found.said == bundle.answer else "changed")
+
+
+def _read(path: Path) -> bytes:
+    if path.stat().st_size > _MOST_READ:
+        raise InvalidInput(f"{path} is larger than any bundle's file: it is not read")
+    return path.read_bytes()
+
+
+def _line(event: Event) -> Line:
+    return Line(
+        id=event.id,
+        at=event.at,
+        kind=event.kind,
+        subject=event.subject,
+        body=msgspec.Raw(encode(event.body).encode()),
+        project=event.project,
+        session=event.session,
+        agent=event.agent,
+        trust=event.trust,
+    )
+
+
+def _event(line: Line) -> Event:
+    if line.kind not in KINDS:
+        raise InvalidInput(f"an event is of the kind {line.kind!r}, which this version has not")
+    body = decode(line.kind, bytes(line.body).decode())
+    return Event(
+        line.id,
+        line.at,
+        body,
+        line.subject,
+        line.project,
+        line.session,
+        line.agent,
+        line.trust,
+    )
+
+
+def _readme(bundle: Bundle) -> str:
+    project = bundle.receipt.project or "no project"
+    same = (
+        "is that of the original recall, to the byte"
+        if bundle.is_same
+        else "differs from that of the original recall, which rested on other projects too"
+    )
+    others = "Nothing of other projects is in them."
+    if bundle.stand_ins:
+        others += f" Memories without a meaning stand in for theirs: {bundle.stand_ins:,}."
+    return f"""# A recall of mnemolog {bundle.version}
+
+`mnemolog receipts rerun THIS_FOLDER` asks this recall again, in a temporary memory that is made of
+these files and deleted afterwards. It needs the embedder `{bundle.embedder}`.
+
+| file | what is in it |
+|---|---|
+| {RECEIPT} | what was asked, when, and under which settings |
+| {EVENTS} | the events that the answer rests on: {len(bundle.events) - 1:,} |
+| {ANSWER} | the answer; it {same} |
+
+The events are those of {project} and of no project, with their secrets redacted. {others}
+Look through {EVENTS} before you send it: it holds your own words.
+"""
