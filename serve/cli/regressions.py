@@ -13,7 +13,6 @@ from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from store.home.config import Settings
-from store.home.errors import InvalidInput
 from store.home.instants import isoformat, micros
 from store.log.event_log import EventLog
 
@@ -147,7 +146,9 @@ def _print_expected(log: EventLog, found: "list[Outcome]") -> None:
 @click.option(
     "--until", "text", metavar="TEXT", help="Since when do the results contain TEXT, or no longer?"
 )
-@click.option("--since", help="When the answer was another: 2026-11-20, 7d, or @1234 of the log.")
+@click.option(
+    "--since", help="When the answer was another: 2026-11-20, 7d, @1234 of the log, or a commit."
+)
 @click.option(
     "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
 )
@@ -173,6 +174,7 @@ def bisect(
     """
     from serve.evaluation import bisection
     from serve.reader.filters import Filter
+    from serve.reader.past import find_place
     from serve.recall.analysis import default_question
     from store.log.commands import resolve
 
@@ -191,7 +193,9 @@ def bisect(
             output.encodable(question), Filter(now=now, project=belongs), settings.choices
         )
         search = bisection.Search(log, reader, model, asked, report)
-        start = _seq_at(log, since, now) if since else None
+        start = None
+        if since:
+            start = find_place(log, since, settings.choices, now, Path.cwd()).seq
         if id_ is not None:
             found = search.memory(resolve(log, id_), start)
         elif text is not None:
@@ -202,16 +206,6 @@ def bisect(
             output.emit(_change_fields(found))
         else:
             _print_change(log, found)
-
-
-def _seq_at(log: EventLog, since: str, now: int) -> int:
-    from store.log import log_queries
-
-    then = formatting.parse_time_point(since, now)
-    seq = then if isinstance(then, int) else log_queries.newest_until(log, micros(then))
-    if seq is None or seq > log.head():
-        raise InvalidInput(f"no event of the log is as old as {since}: its newest is {log.head()}")
-    return seq
 
 
 def _change_fields(found: "Change") -> dict[str, Any]:
@@ -236,10 +230,8 @@ def _change_fields(found: "Change") -> dict[str, Any]:
 
 
 def _print_change(log: EventLog, found: "Change") -> None:
-    event = found.event
-    output.say(
-        f"@{event.seq}  {event.kind}  {isoformat(event.at)[:16].replace('T', ' ')}  {_maker(event)}"
-    )
+    event, at = found.event, isoformat(found.event.at)[:16].replace("T", " ")
+    output.say(f"@{event.seq}  {event.kind}  {at}  {_maker(event)}")
     if words := output.first_words(log, event.subject):
         output.say(f"  {output.short_id(log, event.subject)}  {words}")
     output.say()
