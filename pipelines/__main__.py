@@ -29,6 +29,7 @@ from store.home.errors import (
 from store.home.files import make_folder
 from store.redaction.redact import redact
 from store.snapshots.manifest import EXPECTED, Manifest
+from store.text.excerpt import plural
 
 EXIT_FAILED = 1
 EXIT_BUSY = 75  # EX_TEMPFAIL of sysexits.h: the same call may do later
@@ -57,7 +58,7 @@ def build(name: str | None, as_json: bool, full: bool, quick: bool, wait_s: floa
     seconds = time.perf_counter() - began
     rows = manifest.projections["memories"].rows["memories"]
     click.echo(
-        f"manifest {manifest.number}: {rows:,} memories at event {manifest.watermark:,} "
+        f"manifest {manifest.number}: {plural(rows, 'memory')} at event {manifest.watermark:,} "
         f"in {seconds:.1f} s",
         err=True,
     )
@@ -66,7 +67,7 @@ def build(name: str | None, as_json: bool, full: bool, quick: bool, wait_s: floa
             click.echo(check.reason, err=True)
     if manifest.missing_vectors:
         click.echo(
-            f"{manifest.missing_vectors:,} texts are waiting for a vector: "
+            f"{plural(manifest.missing_vectors, 'text')} without a vector yet: "
             f"{manifest.embedder} did not answer; recall finds them by their words, "
             "the next build asks again",
             err=True,

@@ -251,9 +251,9 @@ def test_status_and_doctor_say_how_many_texts_wait(
     monkeypatch.setenv("MNEMOLOG_EMBEDDER", "table:/nowhere")
     build.rebuild(tenant, log, make_embedder("table:/nowhere", home), NOW)
     assert of(run("status", "--json"))["manifest"]["missing_vectors"] == 1
-    assert "1 texts are waiting for a vector" in run("status").stdout
+    assert "1 text without a vector yet" in run("status").stdout
     found = {one["what"]: one["cure"] for one in of(run("doctor", "--json"))["findings"]}
-    (waiting,) = [what for what in found if what.startswith("1 texts are waiting for a vector")]
+    (waiting,) = [what for what in found if what.startswith("1 text without a vector yet")]
     assert "mnemolog build" in found[waiting]
     assert any(what.startswith("no vectors: '/nowhere' is neither") for what in found)
 

@@ -20,6 +20,7 @@ from store.home.config import is_off
 from store.home.errors import InvalidInput, MnemologError, NotFound, did_you_mean
 from store.home.projects import check_project
 from store.log.event_kinds import Recorded
+from store.text.excerpt import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +121,7 @@ def plugin(env: Environment, /, folder: Path, portable: bool, as_json: bool) -> 
     if as_json:
         output.emit({"folder": str(folder.absolute()), "files": [str(file) for file in files]})
         return
-    output.say(f"wrote {len(files)} files to {folder}")
+    output.say(f"wrote {plural(len(files), 'file')} to {folder}")
     output.say("next, in a terminal:")
     output.say(f"  claude plugin marketplace add {folder.absolute()}")
     market = built.PORTABLE if portable else built.LOCAL

@@ -20,6 +20,7 @@ from store.home.errors import InvalidInput, MirrorError, NotFound
 from store.home.instants import isoformat
 from store.log import commands
 from store.log.event_kinds import Recorded
+from store.text.excerpt import plural
 
 if TYPE_CHECKING:
     from store.home.config import Settings
@@ -247,9 +248,8 @@ def _tell_receipt(found: "Receipt", path: str) -> None:
     seen = found.scan
     if found.cut:
         output.say(f"other events that quoted it, cut: {found.cut}")
-    output.say(
-        f"{len(found.files_deleted)} files deleted, {len(found.dropped)} other files cleared"
-    )
+    cleared = plural(len(found.dropped), "other file")
+    output.say(f"{plural(len(found.files_deleted), 'file')} deleted, {cleared} cleared")
     output.say(
         f"looked for {seen.marks:,} marks of it in {seen.files:,} files, {seen.bytes:,} bytes, "
         f"{seen.decoded:,} of them decoded too: "

@@ -21,6 +21,7 @@ from serve.cli.plans import SHORT, plan_command, print_outcome, print_plan
 from serve.server import processes
 from store.log.event_kinds import Job
 from store.log.event_log import EventLog
+from store.text.excerpt import plural
 
 if TYPE_CHECKING:
     from store.plans.plans import Plan
@@ -358,8 +359,8 @@ def _ask_about(log: EventLog, plan: "Plan") -> None:
     """Ask a person what to do with a plan, until that is known."""
     from store.plans import plans as kept
 
-    steps = len(plan.body.steps)
-    output.say(f"plan {plan.id[:SHORT]}: {steps} steps of {plan.body.looked_at:,} memories")
+    steps, of = plural(len(plan.body.steps), "step"), plural(plan.body.looked_at, "memory")
+    output.say(f"plan {plan.id[:SHORT]}: {steps} of {of}")
     while True:
         answer = click.prompt("apply, leave or details", default="details", show_default=True)
         if "details".startswith(answer):

@@ -11,6 +11,7 @@ from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.instants import micros, moment
 from store.log.event_log import EventLog
+from store.text.excerpt import plural
 
 _WIDTH = 90
 _TITLES = {
@@ -68,7 +69,7 @@ def overview(
 def _print_overview(log: EventLog, found: dict[str, Any]) -> None:
     for notice in found.get("notices", ()):
         output.note(f"note: {notice}")
-    output.say(f"{output.clean(found['topic'])}: {found['found']} memories")
+    output.say(f"{output.clean(found['topic'])}: {plural(found['found'], 'memory')}")
     for group, title in _TITLES.items():
         if found[group]:
             output.say(f"\n{title}")

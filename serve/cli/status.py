@@ -17,6 +17,7 @@ from store.home.instants import isoformat
 from store.home.tenant import Tenant, log_bytes
 from store.log import integrity
 from store.log.event_log import EventLog
+from store.text.excerpt import plural
 
 if TYPE_CHECKING:
     from serve.lessons.lesson_stats import LessonStats
@@ -147,21 +148,20 @@ def _server_status(server: "Server") -> dict[str, Any]:
 def _print_status(found: dict[str, Any]) -> None:
     manifest, server = found["manifest"], found["server"]
     output.say(f"tenant    {found['tenant']} in {found['home']}")
-    output.say(f"log       {found['events']} events, {size(found['log_bytes'])}")
+    output.say(f"log       {plural(found['events'], 'event')}, {size(found['log_bytes'])}")
     if manifest:
         age = formatting.ago(manifest["age_s"])
         output.say(
             f"manifest  {manifest['number']}, built {age} up to event {manifest['watermark']}: "
-            f"{manifest['memories']} memories, {size(manifest['bytes'])}, "
+            f"{plural(manifest['memories'], 'memory')}, {size(manifest['bytes'])}, "
             f"vectors by {manifest['embedder']}"
         )
         if missing := manifest["missing_vectors"]:
-            output.say(
-                f"          {missing} texts are waiting for a vector: `mnemolog build` tries again"
-            )
+            without = f"{plural(missing, 'text')} without a vector yet"
+            output.say(f"          {without}: `mnemolog build` tries again")
     else:
         output.say("manifest  none: run `mnemolog build`")
-    output.say(f"tail      {found['tail']} events since")
+    output.say(f"tail      {plural(found['tail'], 'event')} since")
     if found["episodes"]:
         for line in _episode_lines(found["episodes"]):
             output.say(line)

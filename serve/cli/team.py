@@ -15,6 +15,7 @@ from store.home.config import Settings
 from store.home.errors import BuildBusy, Conflict, InvalidName, MnemologError, NotFound
 from store.home.tokens import MOST_PER_MINUTE, PER_MINUTE, SCOPES, Scope
 from store.log.event_log import EventLog
+from store.text.excerpt import plural
 
 if TYPE_CHECKING:
     from mnemolog.wire import Deleted, TenantStats
@@ -119,13 +120,13 @@ def _print_tenant_stats(found: "TenantStats") -> None:
     for kind, states in found.memories.items():
         counted = ", ".join(f"{count:,} {state}" for state, count in states.items())
         output.say(f"          {kind}: {counted}")
-    output.say(f"log       {found.events:,} events, {size(found.log_bytes)}")
+    output.say(f"log       {plural(found.events, 'event')}, {size(found.log_bytes)}")
     if found.manifest is None:
         output.say("manifest  none: run `mnemolog build`")
     else:
         ago = formatting.ago(found.manifest.age_s)
         output.say(f"manifest  {found.manifest.number}, built {ago}, {size(found.snapshot_bytes)}")
-    output.say(f"tail      {found.tail:,} events since")
+    output.say(f"tail      {plural(found.tail, 'event')} since")
     output.say(f"recalls   {found.recalls_of_day:,} in a day{_silence(found.silence_rate)}")
 
 

@@ -25,6 +25,7 @@ from store.home.instants import isoformat
 from store.home.projects import check_project
 from store.importers.memory_stores import MEMORY_STORES
 from store.importers.transcript_hosts import TRANSCRIPT_HOSTS, find_transcripts
+from store.text.excerpt import plural
 
 if TYPE_CHECKING:
     from store.home.config import Settings
@@ -252,7 +253,7 @@ def auto(
         added, read, skips = _record_sessions(settings, host, source, None, quiet=as_json)
         if not as_json:
             skips.show(f"{name}: skipped")
-            output.say(f"{name}: {read.summary}: {added.added:,} events added")
+            output.say(f"{name}: {read.summary}: {plural(added.added, 'event')} added")
     for store in readable:
         counts, skips, refused = read_store(
             settings, store, store_places(store), None, False, quiet=as_json
@@ -289,9 +290,9 @@ def _show_found(found: list[dict[str, Any]]) -> None:
         if "error" in one:
             what = one["error"]
         elif "sessions" in one:
-            what = f"{one['sessions']:,} sessions"
+            what = plural(one["sessions"], "session")
         else:
-            what = f"{one['memories']:,} memories, {one['new']:,} new"
+            what = f"{plural(one['memories'], 'memory')}, {one['new']:,} new"
             what += f", {one['changed']:,} changed" if one["changed"] else ""
             what += f", {one['refused']:,} would be refused" if one["refused"] else ""
         rows.append((one["name"], what))
@@ -323,7 +324,7 @@ def _survey(
 ) -> None:
     """Show what transcripts there are, and what of them would be new."""
     from store.home import tenant as tenants
-    from store.importers.transcript_events import plural, survey
+    from store.importers.transcript_events import survey
 
     settings, skips = env.settings(), Sentences()
     found = find_transcripts(host, source, skips.add)
@@ -576,7 +577,7 @@ def export(
     if as_json:
         output.emit({"file": file, "memories": count})
     else:
-        output.say(f"{count} memories written to {file}")
+        output.say(f"{plural(count, 'memory')} written to {file}")
 
 
 def _export_notes(
@@ -613,4 +614,4 @@ def _export_notes(
     if as_json:
         output.emit({"folder": folder, "memories": many})
     else:
-        output.say(f"{many} memories written to {folder}, a note each")
+        output.say(f"{plural(many, 'memory')} written to {folder}, a note each")

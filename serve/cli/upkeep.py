@@ -14,6 +14,7 @@ from serve.cli.group import FAILED
 from serve.formatting import size
 from store.home.config import Settings
 from store.home.errors import ConfigError, MnemologError
+from store.text.excerpt import plural
 
 if TYPE_CHECKING:
     from store.maintenance.backup_file import Listing
@@ -342,4 +343,4 @@ def _print_summary(listing: "Listing") -> str:
 
     newest = f", the newest of {isoformat(listing.newest_at)[:16]}Z" if listing.events else ""
     waiting = f", {listing.jobs} waiting batches" if listing.jobs else ""
-    return f"{listing.events:,} events{newest}{waiting}"
+    return f"{plural(listing.events, 'event')}{newest}{waiting}"

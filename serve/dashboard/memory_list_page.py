@@ -27,6 +27,7 @@ from serve.server.open_tenants import OpenTenant
 from store.home.errors import ChangedSince, InvalidInput
 from store.home.instants import micros
 from store.log.event_kinds import MEMORY_KINDS, TIERS, TRUSTS
+from store.text.excerpt import plural
 
 SHOWN = 50
 MOST_PROJECTS = 500  # that a list offers
@@ -109,7 +110,7 @@ def memories_blueprint(site: Site) -> Blueprint:
             count = changes.take_back(opened, request.form.getlist("was"), site.clock())
         except ChangedSince as wrong:
             return site.redirect(page, f"not taken back: {wrong}", "warn")
-        return site.redirect(page, f"taken back: {_memories(count)}")
+        return site.redirect(page, f"taken back: {plural(count, 'memory')}")
 
     memory_page.add_memory_pages(pages, site)
     return pages
@@ -250,12 +251,8 @@ def _address(asked: ListForm, **changed: str) -> str:
 
 
 def _summary(done: Done, does: Does) -> str:
-    same = f"; {_memories(done.same)} left as they were" if done.same else ""
-    return f"{DONE[does]}: {_memories(done.changed)}{same}"
-
-
-def _memories(count: int) -> str:
-    return "1 memory" if count == 1 else f"{count:,} memories"
+    same = f"; {plural(done.same, 'memory')} left as they were" if done.same else ""
+    return f"{DONE[does]}: {plural(done.changed, 'memory')}{same}"
 
 
 def _undo(done: Done) -> Undo | None:

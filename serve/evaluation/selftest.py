@@ -37,6 +37,7 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build
 from store.snapshots.manifest import Manifest
+from store.text.excerpt import plural
 
 EVENTS = 1_000  # the newest, whose hashes are looked at; `mnemolog doctor` looks at all
 _PROBE = "The selftest of mnemolog keeps a lighthouse where seven umbrellas wait for the ferry"
@@ -149,7 +150,7 @@ def _vectors(manifest: Manifest, embedder: Embedder) -> Probe:
         said = f"{len(vector)} numbers of length {length:.3f}, not {manifest.dimension} of length 1"
         return Probe("vectors", False, said)
     if missing := manifest.missing_vectors:
-        return Probe("vectors", False, f"{missing:,} texts are waiting for a vector")
+        return Probe("vectors", False, f"{plural(missing, 'text')} without a vector yet")
     return Probe("vectors", True, f"{embedder.model} answers, and no text is waiting for a vector")
 
 

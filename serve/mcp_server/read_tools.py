@@ -21,6 +21,7 @@ from store.home.errors import NotFound
 from store.home.instants import micros
 from store.log import commands
 from store.memories.memory import FORGOTTEN, Memory
+from store.text.excerpt import plural
 from store.text.text_features import RULE_KINDS
 
 T = TypeVar("T")
@@ -135,9 +136,10 @@ def _recall_sentence(payload: Mapping[str, Any]) -> str:
     if unsure == len(hits):
         said = "No memory is surely about this. The nearest are unsure: do not rely on them."
     elif unsure:
-        said = f"{_count(len(hits))} recalled, {unsure} of them unsure: may be about other things."
+        said = f"{plural(len(hits), 'memory')} recalled, {unsure} of them unsure: "
+        said += "may be about other things."
     else:
-        said = f"{_count(len(hits))} recalled."
+        said = f"{plural(len(hits), 'memory')} recalled."
     return f"{said} {below} more were below the confidence threshold." if below else said
 
 
@@ -197,7 +199,7 @@ def history(here: ToolContext, asked: History) -> ToolResult:
         notes.append(note | {"from": fields["from"], "until": fields["until"]})
     held = "`until` null still holds"
     return ToolResult(
-        f"{_count(len(found))}, the newest first; {held}.", groups={"memories": notes}
+        f"{plural(len(found), 'memory')}, the newest first; {held}.", groups={"memories": notes}
     )
 
 
@@ -210,7 +212,7 @@ def timeline(here: ToolContext, asked: Timeline) -> ToolResult:
         here,
         lambda view: overviews.timeline(view, topic, wanted, here.choices, here.embedder, limit),
     )
-    said = _with_damage(here, f"{_count(len(found))}, the oldest first.")
+    said = _with_damage(here, f"{plural(len(found), 'memory')}, the oldest first.")
     return ToolResult(said, groups={"memories": _notes(found)})
 
 
@@ -219,7 +221,7 @@ def recent(here: ToolContext, asked: Recent) -> ToolResult:
     since = _micros(asked.since, here.now)
     wanted = replace(here.filter(asked.project, asked.kinds or ()), since=since)
     found = _newest(here, wanted, asked.limit or 20)
-    said = _with_damage(here, f"{_count(len(found))}, the newest first.")
+    said = _with_damage(here, f"{plural(len(found), 'memory')}, the newest first.")
     return ToolResult(said, groups={"memories": _notes(found)})
 
 
@@ -230,7 +232,7 @@ def project_overview(here: ToolContext, asked: ProjectOverview) -> ToolResult:
     project = here.scope(asked.project)
     where = f"the project {project}" if project else "no project in particular"
     count = sum(len(those) for those in found.values())
-    return ToolResult(_with_damage(here, f"{_count(count)} of {where}."), groups=found)
+    return ToolResult(_with_damage(here, f"{plural(count, 'memory')} of {where}."), groups=found)
 
 
 def _of_topic(here: ToolContext, asked: ProjectOverview) -> dict[str, Sequence[Memory]]:
@@ -274,10 +276,6 @@ def _with_damage(here: ToolContext, sentence: str) -> str:
 
 def _notes(memories: Sequence[Memory]) -> list[Note]:
     return [memory_note(one) for one in memories]
-
-
-def _count(number: int) -> str:
-    return f"{number} memory" if number == 1 else f"{number} memories"
 
 
 def _micros(said: str | None, now: int) -> int | None:

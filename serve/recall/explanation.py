@@ -18,6 +18,7 @@ from serve.recall.ranking import Ranked
 from serve.recall.selection import Selection
 from store.derived.entities import EntityIndex
 from store.memories.memory import Memory
+from store.text.excerpt import plural
 
 NEAREST = 5  # of those dropped at a stage that are named
 
@@ -135,33 +136,33 @@ def explain_empty(view: View, question: Question, ranked: Ranked, selection: Sel
     asked = question.filter
     if left := selection.below_bar:
         best, bar = float(ranked.confidence[left[0]]), question.min_confidence
-        said = f"{_memories(len(left))} below min_confidence {bar:.2f}"
+        said = f"{plural(len(left), 'memory')} below min_confidence {bar:.2f}"
         return f"{said}, the nearest at {best:.2f}. Lower it."
     if selection.below_score:
-        return f"{_memories(len(selection.below_score))} below min_score. Lower it."
+        return f"{plural(len(selection.below_score), 'memory')} below min_score. Lower it."
     if passed := _count(view, asked):
         mode = "" if question.mode == "auto" else ", or mode auto"
         return (
-            f"None of {_memories(passed)} shares a word with the question or is similar to it. "
-            f"Use words that the memory would contain{mode}."
+            f"None of {plural(passed, 'memory')} shares a word with the question or is similar to "
+            f"it. Use words that the memory would contain{mode}."
         )
     current, every = Filter(asked.now), Filter(asked.now, active_only=False)
     if not (count := _count(view, current)):
         if ended := _count(view, every):
             return (
-                f"{_memories(ended)}, none of them current. Include them: `--include-archived`, "
-                "over HTTP `active_only` false."
+                f"{plural(ended, 'memory')}, none of them current. Include them: "
+                "`--include-archived`, over HTTP `active_only` false."
             )
         return "The memory is empty. `mnemolog record` and `mnemolog import` fill it."
     if asked.project is not None and not _count(view, replace(current, project=asked.project)):
         where = f"project {asked.project}" if asked.project else "no project"
         return (
-            f"None of {_memories(count)} belongs to {where}. Search another project, or all: "
-            "`--all-projects`, over HTTP no `project`."
+            f"None of {plural(count, 'memory')} belongs to {where}. Search another project, or "
+            "all: `--all-projects`, over HTTP no `project`."
         )
     return (
         f"No memory passes the filters ({', '.join(_filter_names(asked))}). Leave one out; "
-        f"without any there are {_memories(count)}."
+        f"without any there are {plural(count, 'memory')}."
     )
 
 
@@ -174,10 +175,6 @@ def _filter_names(asked: Filter) -> list[str]:
     usual = Filter(asked.now)
     names = [one.name for one in fields(asked)]
     return [name for name in names if getattr(asked, name) != getattr(usual, name)]
-
-
-def _memories(count: int) -> str:
-    return "1 memory" if count == 1 else f"{count:,} memories"
 
 
 def _memory_line(memory: Memory, sure: float) -> dict[str, Any]:

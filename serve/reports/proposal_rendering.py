@@ -18,7 +18,7 @@ from store.log.event_kinds import ReplayDiff, Step
 from store.log.event_log import EventLog
 from store.plans.plans import Plan
 from store.plans.proposals import VERBS, Proposal, steps
-from store.text.excerpt import one_line
+from store.text.excerpt import one_line, plural
 
 
 def proposal_summary(one: Proposal) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     looked_at = f"{body.looked_at:,} {'memories' if body.replay is None else 'past recalls'}"
     yield (
         f"plan {plan.id}  {body.job}  {plan.state}  {isoformat(plan.at)}  "
-        f"{len(body.steps)} step{'' if len(body.steps) == 1 else 's'} of {looked_at}{spent}"
+        f"{plural(len(body.steps), 'step')} of {looked_at}{spent}"
     )
     yield from (f"stale: {reason}" for reason in plan.because)
     yield from (f"note: {note}" for note in body.notes)

@@ -31,6 +31,7 @@ from store.log.events import Event
 from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, Memory
 from store.text import frame
+from store.text.excerpt import plural
 
 MAX_PROMPT = 2_000  # characters kept, as of a live prompt
 LONGEST_NAME = 200  # characters of a session's id, a branch
@@ -308,11 +309,6 @@ def _with_names(acted: Acted, names: tuple[str, ...]) -> Acted:
     if acted.doing != "edit" or acted.passed is False:
         return acted
     return replace(acted, names=tuple(dict.fromkeys((*acted.names, *names))))
-
-
-def plural(count: int, noun: str) -> str:
-    """Return a count and its noun: "1 turn", "2,000 turns"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def in_project(path: str, cwd: str | None) -> str:

@@ -35,6 +35,7 @@ from store.memories.parts import fields_of
 from store.memories.table import insight_mask, searched_texts
 from store.snapshots.manifest import CheckResult
 from store.text import tokenizer
+from store.text.excerpt import plural
 
 _SAMPLE = 200  # documents whose BM25 scores are computed again
 _QUERIES = 10  # of these documents are asked for
@@ -130,7 +131,9 @@ def vectors_are_unit(audited: AuditInput) -> AuditResult:
     """Every memory has a row, and every row that is not empty has length 1."""
     count = len(audited.tables["rows"])
     if count != audited.count:
-        return AuditResult(False, f"{count} vectors for {audited.count} memories")
+        return AuditResult(
+            False, f"{plural(count, 'vector')} for {plural(audited.count, 'memory')}"
+        )
     wrong, said = _not_unit(audited)
     return _of_few(audited, wrong, said)
 
@@ -141,7 +144,8 @@ def mentions_in_range(audited: AuditInput) -> AuditResult:
     documents = audited.tables["mentions"].column("document")
     least, highest = pc.min_max(documents).as_py().values()
     ok = highest is None or 0 <= least <= highest < audited.count
-    said = f"{len(documents)} mentions of {len(audited.tables['entities'])} entities"
+    entities = plural(len(audited.tables["entities"]), "entity")
+    said = f"{plural(len(documents), 'mention')} of {entities}"
     return AuditResult(
         ok, said if ok else f"{said}, of rows {least} to {highest} of {audited.count}"
     )
@@ -231,7 +235,7 @@ def _not_unit(audited: AuditInput) -> tuple[npt.NDArray[np.int64], str]:
     found = np.concatenate(wrong)
     detail = f"{count} new vectors, {len(found)} not of length 1"
     waiting = len(audited.tables["missing"])
-    return found, f"{detail}, {waiting} texts are waiting for a vector" if waiting else detail
+    return found, f"{detail}, {plural(waiting, 'text')} without a vector yet" if waiting else detail
 
 
 AUDITS: tuple[Audit, ...] = tuple(KNOWN)

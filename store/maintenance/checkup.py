@@ -41,6 +41,7 @@ from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import CheckResult, Manifest
 from store.snapshots.projection import Projection
+from store.text.excerpt import plural
 
 Severity = Literal["ok", "warn", "error"]
 
@@ -270,7 +271,7 @@ def _log(log: EventLog) -> Iterator[Finding]:
         return
     if gaps := integrity.gaps(log):
         yield Finding("warn", f"the log has lost {numbers(gaps)}, and says so", _LOST)
-    yield Finding("ok", f"{log_queries.row_count(log)} events, all as they were written")
+    yield Finding("ok", f"{plural(log_queries.row_count(log), 'event')}, all as written")
     yield from _secrets(log)
 
 
@@ -279,8 +280,10 @@ def _secrets(log: EventLog) -> Iterator[Finding]:
     found = [event.id for event in log.read(cold=False) if redact_event(event) is not event]
     if found:
         named = ", ".join(found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
-        what = f"the log keeps secrets that an earlier version did not know in {len(found)} events"
-        what = f"{what}: {named}; what is built and shown of them is redacted"
+        what = "the log keeps secrets that an earlier version did not know in "
+        what += (
+            f"{plural(len(found), 'event')}: {named}; what is built and shown of them is redacted"
+        )
         yield Finding("warn", what, "`mnemolog erase ID` destroys them: they are still on the disk")
 
 
@@ -369,7 +372,7 @@ def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
         what = f"the vectors were made by {manifest.embedder}, the settings name {chosen.model}"
         yield Finding("warn", f"{what}: recall goes without vectors", _BUILD)
     elif missing := manifest.missing_vectors:
-        what = f"{missing} texts are waiting for a vector"
+        what = f"{plural(missing, 'text')} without a vector yet"
         what += f": {chosen.model} did not answer the last build"
         yield Finding("warn", what, "mend it (`mnemolog embedder test`), then run `mnemolog build`")
     if isinstance(chosen, SilentEmbedder):

@@ -31,6 +31,7 @@ from store.memories.parts import MemoryParts, Places, fields_of, parts_of
 from store.redaction import redact
 from store.snapshots.projection import Built, Part, Tables
 from store.text import frame
+from store.text.excerpt import plural
 from store.text.tokenizer import filing_hash
 
 NAMED = 3  # memories named in a sentence
@@ -308,7 +309,7 @@ def no_self_injection(audited: AuditInput) -> AuditResult:
     if not wrong:
         return AuditResult(True, "no memory contains an injected block")
     return AuditResult(
-        False, f"{len(wrong)} memories contain an injected block", wrong, isolates=True
+        False, f"{plural(len(wrong), 'memory')} holding an injected block", wrong, isolates=True
     )
 
 

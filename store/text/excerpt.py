@@ -75,6 +75,12 @@ def first_sentence(text: str, limit: int) -> str:
     )
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count and its noun: "1 turn", "2,000 turns", "3 memories"."""
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else many}"
+
+
 def label(text: str, limit: int = 100) -> str | None:
     """Return a text as a tag or name: one line, no longer than `limit`; None where it is empty."""
     return " ".join(text.split())[:limit].strip() or None

@@ -31,7 +31,7 @@ SOAK = "8 clients recall while 200 a second are written and builds publish"
 PROBLEMS = f"{SOAK}, errors and wrong answers"
 CLIENTS = 8
 BUILDS = 3
-LATE_S = 30.0
+LATE_S = 180.0
 _AFTER_S = 2.0  # the last build is answered from
 _SHOWN = 5  # problems told of in the notes
 

@@ -18,6 +18,7 @@ from pipelines.jobs.reflect import generated_text
 from pipelines.jobs.reflect.inputs import Finding, Inputs, Name, day, span
 from store.embedders.model_facts import Calibration
 from store.memories.memory import Edge, Memory
+from store.text.excerpt import plural
 
 BLOCK = 4_096  # memories linked together
 SMALLEST, LARGEST = 3, 24  # memories of a cluster
@@ -106,7 +107,7 @@ def _cluster(
         sources=sources,
         topic=tuple(topic),
         says=f"{len(members)} notes, {span(members)}",
-        why=f"{len(members)} memories of {days} days are alike to {cohesion:.2f}",
+        why=f"{len(members)} memories of {plural(days, 'day')} are alike to {cohesion:.2f}",
         strength=cohesion * np.log1p(len(members)),
         evidence={"cohesion": round(cohesion, 3), "days": days},
     )
