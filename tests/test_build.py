@@ -170,7 +170,7 @@ def test_a_refused_build_keeps_what_is_served_and_says_why(built, plant, monkeyp
     assert refusal.watermark == built.log.head() and OURS not in str(refusal)
     (reason,) = refusal.reasons
     assert reason.startswith(
-        "no_self_injection: 1 memories contain an injected block: memory bad. `mnemolog "
+        "no_self_injection: 1 memory holding an injected block: memory bad. `mnemolog "
     )
 
 

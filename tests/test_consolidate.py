@@ -243,7 +243,7 @@ def test_what_is_over_by_its_time_its_words_or_its_sources_is_stale(home: Home):
     commands.forget(home.log, "source", START)
     plan = home.plan(apply=True)
     assert plan is not None and plan.body.notes == (
-        "1 memories have a parent that was forgotten: they stay",
+        "kept though their parent was forgotten: 1 memory",
     )
     assert home.states("ttl", "tag", "word", "struck", "made") == [STALE] * 5
     assert home.states("kept", "pinned", "child") == [ACTIVE] * 3

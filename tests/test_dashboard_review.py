@@ -237,7 +237,7 @@ def test_memories_that_builds_leave_out_are_shown_with_the_command_that_ends_it(
     shown = owner.get("/t/default/errors").text
     assert "n2" in shown and "1 secrets (github-token)" in shown
     assert "mnemolog quarantine --release ID" in shown
-    assert "builds leave out 1 memories" in owner.get("/t/default/overview").text
+    assert "builds leave out 1 memory" in owner.get("/t/default/overview").text
 
 
 def test_dagsters_pages_are_linked_while_they_are_served(owner, opened, monkeypatch):

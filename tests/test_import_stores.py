@@ -334,7 +334,7 @@ def test_auto_finds_what_is_here_and_asks(machine: Path, tmp_path: Path):
     assert shown.exit_code == 0 and not (tmp_path / "memory").exists()
     words = [line.split(maxsplit=1) for line in shown.stdout.splitlines()[1:]]
     assert {name: what.strip() for name, what in words} == {
-        "chatgpt": "1 sessions",
+        "chatgpt": "1 session",
         "claude-mem": "4 memories, 3 new, 1 would be refused",
         "engram": "3 memories, 3 new",
     }

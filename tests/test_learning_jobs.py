@@ -218,7 +218,7 @@ def test_what_was_spent_and_what_has_no_source_is_seen(register, settings, built
         failed = {one.check_name: one.description for one in result.get_asset_check_evaluations()}
     assert said(result)["plan_within_bounds"]
     assert failed["budget_kept"] == "this run cost $0.5000, over $0.10"
-    assert failed["lineage_complete"] == "1 memories have no known source: made (nobody)"
+    assert failed["lineage_complete"] == "1 memory without a known source: made (nobody)"
     assert (found["model"], found["calls"], found["tokens"]) == ("m", 1, 40)
 
 

@@ -135,7 +135,7 @@ def test_recall_says_that_some_are_found_by_words_only(tenant, log):
     rebuild(tenant, log, Model(gives=0))
     answer = ask(tenant, log, Model())
     assert answer.is_degraded and [hit.memory.content for hit in answer.hits] == ["deploy at noon"]
-    assert "1 texts are found by their words only: m-1 did not answer" in answer.notices[0]
+    assert "1 text found by words only: m-1 did not answer" in answer.notices[0]
 
 
 def test_recall_without_its_model_answers_by_words(tenant, log):

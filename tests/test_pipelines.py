@@ -336,7 +336,7 @@ def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default
         ]
         key = dg.AssetKey("published_manifest")
         shown = instance.get_latest_materialization_event(key).asset_materialization.metadata
-        assert shown["quarantined"].value.startswith("- planted: no_self_injection: 1 memories")
+        assert shown["quarantined"].value.startswith("- planted: no_self_injection: 1 memory")
         logged = instance.all_logs(runs[1].run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
         (failed,) = [
             one.dagster_event.asset_check_evaluation_data

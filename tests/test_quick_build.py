@@ -80,7 +80,7 @@ def test_a_candidate_that_fails_an_audit_is_asked_nothing_and_not_served(
     with EventLog(default.log) as log:
         plant(log, "planted", Recorded(content=frame.OPENING))
     steps: list[str] = []
-    with pytest.raises(BuildRefused, match="no_self_injection: 1 memories"):
+    with pytest.raises(BuildRefused, match="no_self_injection: 1 memory"):
         runner.build(settings, "default", steps.append)
     assert steps[-1] == "publish" and "checks" not in steps
     assert not default.head.exists()

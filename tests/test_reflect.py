@@ -346,7 +346,7 @@ def test_a_model_writes_what_its_sources_bear_out(memory: Notes, server: ModelSe
     assert step.body["content"].endswith("when orders are locked before the stock rows.")
     assert "Hamburg" not in step.body["content"]
     assert step.body["made"]["model"] and len(step.body["made"]["prompt_sha256"]) == 64
-    assert plan is not None and "a model wrote 1 texts" in plan.body.notes
+    assert plan is not None and "a model wrote 1 text" in plan.body.notes
     assert DEADLOCKS[0] in server.asked[0].data
     assert memory.reflect(no_model=False, llm=asking(server)) is None
     assert len(server.asked) == 1  # what is known is not asked again

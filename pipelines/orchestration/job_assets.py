@@ -39,6 +39,7 @@ from store.plans.job_catalog import ORDER, ModelCost
 from store.plans.plans import Plan
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
+from store.text.excerpt import plural
 
 # The outcome: a plan's effect on the memory, folded as a build folds it over what is published, and
 # its cost.
@@ -261,7 +262,10 @@ def lineage_complete(found: Outcome) -> tuple[bool, str]:
         f"{id_} ({', '.join(missing[:_SHOWN]) or 'none'})"
         for id_, missing in list(found.unknown.items())[:_SHOWN]
     ]
-    return False, f"{len(found.unknown)} memories have no known source: {', '.join(named)}"
+    return (
+        False,
+        f"{plural(len(found.unknown), 'memory')} without a known source: {', '.join(named)}",
+    )
 
 
 def _over(when: str, spent: ModelCost, usd: float, tokens: int, calls: int) -> list[str]:

@@ -37,6 +37,7 @@ from store.log.event_log import EventLog
 from store.log.receipts import Wanted
 from store.maintenance import quarantine
 from store.maintenance.checkup import alarm_text
+from store.text.excerpt import plural
 
 NEWEST_RECALLS = 3  # that are shown
 
@@ -267,7 +268,9 @@ def _alarms(found: Statistics, log: EventLog) -> list[str]:
     ]
     with suppress(LogError):  # said as a notice
         if out := len(quarantine.entries(log)):
-            alarms.append(f"builds leave out {out} memories that failed a check: see Errors")
+            alarms.append(
+                f"builds leave out {plural(out, 'memory')} that failed a check: see Errors"
+            )
     return alarms
 
 

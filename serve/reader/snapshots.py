@@ -42,6 +42,7 @@ from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
 from store.snapshots.projection import Built, Part, PartFile, Projection, Tables
 from store.snapshots.snapshot import hashing
+from store.text.excerpt import plural
 
 
 class OpenedFiles:
@@ -273,7 +274,7 @@ def open_manifest(
     vectors = optional("vectors", VectorRows.open)
     if vectors is not None and manifest.missing_vectors:
         damaged.append(
-            f"{manifest.missing_vectors} texts are found by their words only: {embedder.model} "
+            f"{plural(manifest.missing_vectors, 'text')} found by words only: {embedder.model} "
             "did not answer when they were built; `mnemolog build` asks it again"
         )
     return Snapshots(

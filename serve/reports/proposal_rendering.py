@@ -59,7 +59,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of a plan."""
     body = plan.body
     spent = f", {body.model}: {body.tokens:,} tokens, ${body.cost_usd:.4f}" if body.model else ""
-    looked_at = f"{body.looked_at:,} {'memories' if body.replay is None else 'past recalls'}"
+    looked_at = plural(body.looked_at, "memory" if body.replay is None else "past recall")
     yield (
         f"plan {plan.id}  {body.job}  {plan.state}  {isoformat(plan.at)}  "
         f"{plural(len(body.steps), 'step')} of {looked_at}{spent}"

@@ -25,6 +25,7 @@ from store.home.instants import isoformat
 from store.log.event_kinds import Step
 from store.memories.memory import ACTIVE, FORGOTTEN, Memory
 from store.plans import steps
+from store.text.excerpt import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,7 +130,7 @@ def orphans(standing: LiveMemory) -> tuple[str, ...]:
     }
     notes = []
     if parents:
-        notes.append(f"{parents:,} memories have a parent that was forgotten: they stay")
+        notes.append(f"kept though their parent was forgotten: {plural(parents, 'memory')}")
     if edges:
         notes.append(f"{len(edges):,} edges lead to a memory that was forgotten: they show nothing")
     return tuple(notes)

@@ -24,6 +24,7 @@ from store.log.commands import Draft, limit_tags
 from store.log.event_kinds import Made, Step
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, Edge, Memory
 from store.plans import steps
+from store.text.excerpt import plural
 
 # Existing insights, so that another run proposes only new ones.
 #
@@ -174,9 +175,10 @@ class _Texts:
     def notes(self) -> Iterator[str]:
         """Yield what a person should know of how the texts were made."""
         if self._by_model:
-            yield f"a model wrote {self._by_model} texts"
+            yield f"a model wrote {plural(self._by_model, 'text')}"
         if self._unborne:
-            yield f"of {self._unborne} texts the sources bear out nothing: their own words stand"
+            unborne = plural(self._unborne, "text")
+            yield f"of {unborne} the sources bear out nothing: their own words stand"
         if self._unanswered:
             yield f"a model gave no answer to {self._unanswered} questions"
         if self._is_spent:
