@@ -230,9 +230,7 @@ def test_no_self_injection_refuses_a_block_of_ours(built, plant, monkeypatch, bo
         "store.maintenance.build.take_out", lambda *given: []
     )  # else it is built without it
     plant(built.log, "bad", body)
-    with pytest.raises(
-        BuildRefused, match="no_self_injection: 1 memory holding an injected block"
-    ):
+    with pytest.raises(BuildRefused, match="no_self_injection: 1 memory holding an injected block"):
         built.rebuild()
 
 
