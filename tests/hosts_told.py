@@ -22,6 +22,7 @@ PROMPTS = {
 }
 # Hosts of which a whole session was recorded: the commands run in it, and what came of them.
 OUTCOMES = {
+    "cline": [("echo hello", True), ("ls /nope", False), ("make test", None)],
     "claude-code": [("echo hello", True), ("ls /nope", False)],
     "codex": [("echo hello", None), ("ls /nope", None)],  # Codex does not tell
     "copilot": [("echo hello", True), ("ls /nope", False)],
@@ -30,17 +31,19 @@ OUTCOMES = {
     "opencode": [("npm install lodash", True), ("make test", False)],
     "vscode": [("npm install lodash", None)],
 }
+# Hosts that do not tell when a session begins.
+UNSTARTED = {"cline"}
 _SCHEMAS = {
     host: json.loads(path.read_text())["$defs"]
     for host in HOSTS
     if (path := DATA / f"{host}.output.json").exists()
 }
 # By which keys hosts name an event and its session.
-_EVENT = ("hook_event_name", "hookEventName")
-_SESSION = ("session_id", "sessionId", "conversation_id")
+_EVENT = ("hook_event_name", "hookEventName", "hookName")
+_SESSION = ("session_id", "sessionId", "conversation_id", "taskId")
 _TEXTS = frozenset(
     """prompt command stdout stderr error output text llmContent text_result_for_llm tool_response
-    tool_output error_message last_assistant_message prompt_response""".split()
+    tool_output error_message last_assistant_message prompt_response result outputText""".split()
 )
 
 
@@ -87,4 +90,5 @@ def contexts(told: dict[str, Any]) -> list[str]:
     """Return what reaches the model of a host's output, once for every place it stands in."""
     inner = told.get("hookSpecificOutput", {}).get("additionalContext")
     texts = [told.get("additionalContext"), told.get("additional_context"), inner]
+    texts.append(told.get("contextModification"))
     return [text for text in texts if text is not None]

@@ -152,7 +152,7 @@ def test_an_unknown_way_to_enforce_is_refused(tmp_path: Path, line: str):
         config.load(None, {"MNEMOLOG_HOME": str(tmp_path)})
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", RECORDED)
 @pytest.mark.parametrize("decision", ["ask", "deny"])
 def test_a_decision_is_told_only_to_a_host_that_takes_it_and_in_its_schema(
     host: str, decision: Any

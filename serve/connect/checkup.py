@@ -108,8 +108,9 @@ def _is_file(word: str) -> bool:
 
 def _words(entry: Any, platform: str) -> Iterator[str]:
     """Yield what the commands of an entry are made of."""
-    if isinstance(entry, str):  # the text of a plugin
-        yield from re.findall(r'"([^"\n]+)"', entry)
+    if isinstance(entry, str):  # the text of a plugin, or of a program for a shell
+        line = entry.splitlines()[-1] if entry.startswith("#!") else ""
+        yield from _split(line, platform) if line else re.findall(r'"([^"\n]+)"', entry)
         return
     for value in (entry.get("command"), entry.get("args")):
         if isinstance(value, list):

@@ -144,7 +144,7 @@ def apply_change(change: FileChange, folders: list[str]) -> FileChange:
             real = change.path.resolve()
             folders += [str(one) for one in _folders_to_make(real.parent)]
             if _read(change.path) == change.before:
-                _write(real, change.after)
+                _write(real, change.after, is_program=change.document.is_program)
                 return change
         except OSError as error:
             raise ConfigError(f"{change.path} cannot be written ({error.strerror})") from error
@@ -255,7 +255,7 @@ def _text(data: bytes | None) -> str:
         raise ConfigError(f"it is not UTF-8 at byte {error.start}") from error
 
 
-def _write(path: Path, data: bytes | None) -> None:
+def _write(path: Path, data: bytes | None, *, is_program: bool) -> None:
     if data is None:
         path.unlink()
         return
@@ -266,6 +266,8 @@ def _write(path: Path, data: bytes | None) -> None:
     if mode is not None and not os.access(path, os.W_OK):
         raise PermissionError(0, "it is read-only", str(path))
     replace_file(path, data)
+    if is_program:
+        mode = 0o755 if mode is None else mode | 0o100
     if mode is not None:
         path.chmod(mode)
 

@@ -28,7 +28,8 @@ from store.home.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file. `start` is the text of one that we make; `places` are the containers we fill.
+    """A file. `start` is the text of one that we make; `places` are the containers we fill; a host
+    may run it as a program.
 
     `entries` gives what is ours in a text, `values` all of it, as plain values.
     """
@@ -40,6 +41,7 @@ class Document:
     values: Callable[[str], Any] = lambda text: None
     start: str = ""
     places: tuple[Place, ...] = ()
+    is_program: bool = False
 
 
 Part = HookEntries | ServerEntry
@@ -115,6 +117,7 @@ def _own_document(file: OwnFile) -> Document:
         put=put,
         take=lambda text, blanks: "" if file.mark in text else text,
         entries=lambda text: [text] if file.mark in text else [],
+        is_program=file.is_program,
     )
 
 

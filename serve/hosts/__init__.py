@@ -7,6 +7,7 @@ A host is named by the command or the address it was given, never by what is in 
 from collections.abc import Mapping
 
 from serve.hosts.claude_code import CLAUDE_CODE
+from serve.hosts.cline import CLINE
 from serve.hosts.codex import CODEX
 from serve.hosts.copilot import COPILOT
 from serve.hosts.cursor import CURSOR
@@ -18,5 +19,6 @@ from serve.hosts.zed import ZED
 
 # in the order in which they are listed to people
 HOSTS: Mapping[str, Host] = {
-    host.name: host for host in (CLAUDE_CODE, CODEX, GEMINI, VSCODE, CURSOR, COPILOT, OPENCODE, ZED)
+    host.name: host
+    for host in (CLAUDE_CODE, CODEX, GEMINI, VSCODE, CURSOR, COPILOT, OPENCODE, CLINE, ZED)
 }

@@ -135,11 +135,12 @@ class RulesFile(msgspec.Struct, frozen=True):
 
 
 class OwnFile(msgspec.Struct, frozen=True):
-    """A file that is ours as a whole, known by a mark in it."""
+    """A file that is ours as a whole, known by a mark in it; a program if the host runs it."""
 
     path: Path
     content: str
     mark: str
+    is_program: bool = False
 
 
 SettingsFile = JsonFile | TomlFile | RulesFile | OwnFile

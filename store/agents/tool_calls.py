@@ -30,16 +30,18 @@ _LONGEST_FILE = 1_000
 _DOINGS: Mapping[Doing, str] = {
     "run": """bash shell powershell local_shell shell_command exec_command unified_exec
         run_shell_command run_in_terminal runinterminal runterminalcommand run_terminal_cmd
-        runcommands""",
+        runcommands run_command run_commands execute_command""",
     "edit": """edit multiedit write notebookedit apply_patch applypatch patch write_file replace
         create create_file createfile editfiles edit_file edit_files insert_edit_into_file
         replace_string_in_file multi_replace_string_in_file edit_notebook_file
-        str_replace_editor str_replace delete delete_file multiedit_file""",
+        str_replace_editor str_replace delete delete_file multiedit_file editor write_to_file
+        replace_in_file write_code""",
     "read": """read read_file readfile read_many_files view view_image view_file ls list list_dir
-        list_directory notebookread read_notebook readnotebook""",
+        list_directory notebookread read_notebook readnotebook read_files""",
     "search": """grep glob rg search codebase codebase_search semantic_search file_search
         grep_search text_search textsearch search_file_content find_files google_web_search
-        webfetch websearch web_fetch web_search fetch fetch_webpage toolsearch""",
+        webfetch websearch web_fetch web_search fetch fetch_webpage toolsearch search_codebase
+        search_files fetch_web_content""",
 }
 _DOING: Mapping[str, Doing] = {
     name: doing for doing, names in _DOINGS.items() for name in names.split()
@@ -61,6 +63,7 @@ _FILES_FIELDS = ("files", "paths", "file_paths", "filePaths", "edits", "replacem
 _PATCH_FIELDS = ("input", "patch", "command", "patchText")
 _CHANGE_FIELDS = (
     *("new_string", "old_string", "newString", "oldString", "content", "file_text", "new_source"),
+    *("new_text", "old_text"),
     *("input", "patch", "patchText"),
 )
 _EXIT = re.compile(r"(?:Command |Process )?(?:exited with )?(?:exit )?code:? (\d{1,9})\b", re.I)

@@ -1,0 +1,178 @@
+"""
+Cline in VS Code and on the command line, which share their folders: a hook is a program named after
+its event, https://github.com/cline/cline/blob/main/sdk/examples/hooks/README.md, in ~/Documents/
+Cline/Hooks, where both look. Its servers: https://docs.cline.bot/mcp/mcp-overview; its rules,
+https://docs.cline.bot/customization/cline-rules.
+
+VS Code names an event as its file is named, the command line by a name of its own, which it alone
+gives the tool's input as it was. Cline 3.0.65 was seen to give the model what PreToolUse and
+PostToolUse say, both after the tool ran; what a prompt's hook says VS Code delivers since September
+2026 (https://github.com/cline/cline/pull/14160), the command line does not wait for it. A hook that
+cancels a tool ends the whole turn, so none of ours does. On Windows Cline runs PowerShell files
+only, and gets no hooks.
+"""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from serve.hosts.event import (
+    HookEvent,
+    Moment,
+    Payload,
+    Reply,
+    prompt_text,
+    reply_text,
+    required_text,
+    working_directory,
+)
+from serve.hosts.host import (
+    Host,
+    Install,
+    JsonFile,
+    Machine,
+    OwnFile,
+    ServerEntry,
+    SettingsFile,
+    packaged_text,
+)
+from store.agents.json_fields import mapping, text
+from store.agents.tool_calls import ToolUse, has_passed, tool_use
+
+_MOMENTS: dict[str, Moment] = {
+    "UserPromptSubmit": "prompt",
+    "prompt_submit": "prompt",
+    "PreToolUse": "before_tool",
+    "tool_call": "before_tool",
+    "PostToolUse": "after_tool",
+    "tool_result": "after_tool",
+    "TaskComplete": "stop",
+    "agent_end": "stop",
+}
+_HEARD = frozenset({"UserPromptSubmit", "PreToolUse", "tool_call", "PostToolUse", "tool_result"})
+_EVENTS = ("UserPromptSubmit", "PreToolUse", "PostToolUse", "TaskComplete")
+_MARK = "written by `mnemolog connect cline`"
+_LONG = 1 << 20
+
+
+def read(payload: Payload) -> HookEvent | None:
+    name = required_text(payload, "hookName")
+    session = required_text(payload, "taskId")
+    moment = _MOMENTS.get(name)
+    asked = prompt_text(text(mapping(payload, "userPromptSubmit"), "prompt", most=_LONG))
+    if moment is None or (moment == "prompt" and not asked):
+        return None
+    roots = payload.get("workspaceRoots")
+    task = mapping(mapping(payload, "taskComplete"), "taskMetadata")
+    said = text(mapping(payload, "turn"), "outputText", most=_LONG) or text(
+        task, "result", most=_LONG
+    )
+    return HookEvent(
+        host="cline",
+        moment=moment,
+        session=session,
+        name=name,
+        cwd=working_directory(roots[0] if isinstance(roots, list) and roots else None),
+        prompt=asked,
+        tool=_tool(payload, moment) if moment in ("before_tool", "after_tool") else None,
+        said=reply_text(said),
+        is_subagent=bool(text(payload, "parent_agent_id")),
+        is_heard=name in _HEARD,
+    )
+
+
+def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
+    return {"contextModification": reply.context} if reply.context else {}
+
+
+def _tool(payload: Payload, moment: Moment) -> ToolUse:
+    told = mapping(payload, "preToolUse", "postToolUse")
+    exact = mapping(payload, "tool_call", "tool_result")
+    given = dict(mapping(exact, "input")) or {
+        name: _value(value) for name, value in mapping(told, "parameters").items()
+    }
+    if isinstance(commands := given.pop("commands", None), list):
+        given["command"] = "; ".join(filter(None, map(_line, commands)))
+    came = exact.get("output") or _value(told.get("result"))
+    return tool_use(
+        text(told, "toolName"),
+        given,
+        id_=text(exact, "id"),
+        passed=_tool_outcome(told, came) if moment == "after_tool" else None,
+        output=[text(one, "result", most=_LONG) for one in _parts(came)] or came,
+    )
+
+
+def _line(command: object) -> str:
+    """Return one of several commands: a line, or a program with its arguments."""
+    if isinstance(command, dict) and isinstance(arguments := command.get("args"), list):
+        words = [text(command, "command"), *(one for one in arguments if isinstance(one, str))]
+        return shlex.join(words)
+    return command if isinstance(command, str) else ""
+
+
+def _tool_outcome(told: Payload, came: object) -> bool | None:
+    """Return whether a tool did its work.
+
+    A command that failed is told as a success that holds a failure; VS Code writes such a result
+    down as `[object Object]`, which tells nothing.
+    """
+    if told.get("success") is False:
+        return False
+    if parts := _parts(came):
+        return all(has_passed(one) is not False for one in parts)
+    return None if isinstance(came, str) and came.startswith("[object ") else True
+
+
+def _parts(came: object) -> list[Payload]:
+    """Return the results of a tool's parts, as each command that it ran; of most tools one."""
+    parts = came if isinstance(came, list) else [came]
+    return [one for one in parts if isinstance(one, dict)]
+
+
+def _value(value: object) -> object:
+    """Return a parameter as the tool had it: what is no text is told as its JSON."""
+    try:
+        return msgspec.json.decode(value) if isinstance(value, str) and value[:1] in "[{" else value
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return value
+
+
+def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
+    settings = machine.folder("CLINE_DATA_DIR", ".cline/data") / "settings/cline_mcp_settings.json"
+    server = ServerEntry(("mcpServers",), install.server())
+    return (*_hooks(machine, install), JsonFile(settings, (server,)))
+
+
+def _hooks(machine: Machine, install: Install) -> tuple[OwnFile, ...]:
+    if machine.platform == "win32":
+        return ()
+    says = f"# {_MARK}; `mnemolog disconnect cline` deletes it"
+    program = f"#!/bin/sh\n{says}\nexec {install.line('cline')}\n"
+    folder = _folder(machine) / "Hooks"
+    return tuple(OwnFile(folder / event, program, _MARK, is_program=True) for event in _EVENTS)
+
+
+def _folder(machine: Machine) -> Path:
+    return machine.home / "Documents" / "Cline"
+
+
+def rules(machine: Machine) -> tuple[SettingsFile, ...]:
+    file = _folder(machine) / "Rules" / "mnemolog.md"
+    return (OwnFile(file, packaged_text("rules.md"), "MCP server `mnemolog`"),)
+
+
+CLINE = Host(
+    "cline",
+    read,
+    write,
+    title="Cline",
+    programs=("cline",),
+    folders=lambda machine: (machine.home / ".cline", _folder(machine)),
+    files=files,
+    rules=rules,
+    note="on the command line Cline waits for no hook of a prompt: notes come with the first tool, "
+    "and by the MCP server",
+)
