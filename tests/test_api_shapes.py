@@ -148,6 +148,8 @@ def test_every_answer_is_of_its_declared_shape(api: Api, rich: Built):
         ("POST", "/v1/recall", SEARCHES[0] | {"active_only": False}),
         ("POST", "/v1/recall", SEARCHES[0] | {"cold": True}),
         ("POST", "/v1/recall", SEARCHES[0] | {"as_of": 40}),
+        ("POST", "/v1/recall", SEARCHES[0] | {"known_at": 40}),
+        ("GET", "/v1/memories?state=any&known_at=40", None),
         ("POST", "/v1/recall", {"query": "hello"}),
         ("POST", "/v1/recall", {"query": "insight of tests and races", "kinds": ["insight"]}),
         ("POST", "/v1/rate", {"id": recalled, "verdict": 1}),

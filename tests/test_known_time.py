@@ -8,15 +8,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from api_client import OURS, TOKEN
 from click.testing import CliRunner, Result
 from hook_session import NOW, Session, opened
 
+from serve.app import create_app
 from serve.cli import main
 from serve.reader.past import find_place
 from serve.recall.request import Asker, RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
-from store.home.errors import InvalidInput
+from store.home.errors import NotFound
 from store.home.instants import moment
 from store.log import commands
 from store.log.erasing import erase
@@ -150,14 +152,14 @@ def test_every_command_answers_from_what_was_known(session: Session):
 
 def test_what_is_no_place_is_refused_by_what_is_one(session: Session):
     session.remember("The parser is generated")
-    for asked, said in (
-        ("tuesday", "write 2026-11-20, 7d for a week ago, @1234 for an event of the log, or a"),
-        ("@99", "the log has no event 99: its newest is 1"),
-        ("2020-01-01", "nothing was known at 2020-01-01: the log begins at 2026-09-21T"),
-        ("abcdef0", "no commit abcdef0 was imported, and no repository here has it"),
+    for asked, code, said in (
+        ("tuesday", 2, "write 2026-11-20, 7d for a week ago, @1234 for an event of the log, or a"),
+        ("@99", 3, "the log has no event 99: its newest is 1"),
+        ("2020-01-01", 3, "nothing was known at 2020-01-01: the log begins at 2026-09-21T"),
+        ("abcdef0", 3, "no commit abcdef0 was imported, and no repository here has it"),
     ):
         result = run(session, "list", "--known-at", asked)
-        assert result.exit_code == 2 and said in result.stderr, result.stderr
+        assert result.exit_code == code and said in result.stderr, result.stderr
 
 
 def test_a_commit_is_its_import_or_its_time_in_the_repository(session: Session, tmp_path: Path):
@@ -180,7 +182,7 @@ def test_a_commit_is_its_import_or_its_time_in_the_repository(session: Session, 
         for asked in ("0123456", "0123456789abcdef0123456789abcdef01234567", sha, sha[:9])
     ]
     assert places == [2, 2, 2, 2]
-    with pytest.raises(InvalidInput, match="the log begins at"):
+    with pytest.raises(NotFound, match="the log begins at"):
         find_place(session.log, commit("Older", NOW // 1_000_000 - 99), choices, now, tmp_path)
 
 
@@ -210,3 +212,38 @@ class Renamed(LexicalEmbedder):
     @property
     def model(self) -> str:
         return "another-1"
+
+
+def test_rest_answers_from_what_was_known(session: Session):
+    limit = session.remember("The retry limit is 3", kind="decision", key="retry.limit")
+    session.remember("Raise the retry limit from 3", kind="goal", id="goal")
+    first = ask(session, "retry limit")
+    session.at += DAY
+    commands.revise(session.log, limit, Revised(content="The retry limit is 9"), session.at)
+    commands.forget(session.log, "goal", session.at)
+    client = create_app(session.tenants, TOKEN, clock=lambda: session.at).test_client()
+
+    def texts(path: str, **query: str) -> str:
+        found = client.get(path, query_string=query, headers=OURS)
+        assert found.status_code == 200, found.text
+        return found.text
+
+    def recall(known_at: object) -> Any:
+        body = {"query": "retry limit", "known_at": known_at}
+        return client.post("/v1/recall", json=body, headers=OURS)
+
+    then = recall(2).json
+    assert (then["known_at"], then["manifest"], "recall" in then) == (2, None, False)
+    assert msgspec.json.encode(then["hits"]) == first.hits
+    for path in ("/v1/memories", "/v1/facts", "/v1/overview", "/v1/digest"):
+        query = {"topic": "retry limit"} if path == "/v1/overview" else {}
+        assert "limit is 3" in texts(path, known_at="@2", **query), path
+        assert "limit is 3" not in texts(path, **query), path
+    assert "limit is 9" not in texts(f"/v1/memories/{limit}", known_at="1")
+    assert "Raise the" in texts("/v1/goals", known_at=moment(first.at).isoformat())
+    assert "lessons" in texts("/v1/lessons", known_at="1h")
+    assert [recall(one).status_code for one in ("tuesday", 0, "", 99, "abcdef0")] == [
+        *(400, 400, 400),
+        *(404, 404),
+    ]
+    assert session.log.head() == 5

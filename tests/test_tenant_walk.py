@@ -67,6 +67,7 @@ PLAIN: dict[str, Any] = {
     "created_at": "2023-01-01T00:00:00Z",
     "top_k": 50,
     "as_of": 10,
+    "known_at": "10",
     "per_minute": 10,
     "created_by": "somebody",
     "name": "ci",

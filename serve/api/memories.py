@@ -18,7 +18,7 @@ from msgspec import structs
 
 from serve.api import preconditions
 from serve.api.operation import Call, Nothing, Operation, Reply
-from serve.api.parameters import InProject, InTenant, SentDraft
+from serve.api.parameters import InProject, InTenant, KnownThen, SentDraft
 from serve.api.preconditions import derive_id, first_use_check, idempotency_key, replay_header
 from serve.reader.request_fields import Reason, TenantName
 from serve.reports import memory_detail
@@ -82,7 +82,7 @@ def record_batch(call: Call[Nothing, NewMemories]) -> Reply:
     return Reply(said, HTTPStatus.CREATED, replay_header(own, done))
 
 
-def show(call: Call[InTenant, Nothing]) -> Reply:
+def show(call: Call[KnownThen, Nothing]) -> Reply:
     id_ = commands.resolve(call.tenant.log, call.path["id"])
     found = memory_reply(call.tenant, id_, log_queries.newest_change(call.tenant.log, id_))
     if preconditions.is_cached(call, found.headers["ETag"]):
@@ -152,9 +152,9 @@ OPERATIONS = (
         "Show a memory in full, or the tombstone of a forgotten one. An unambiguous prefix of the "
         "id is enough.",
         show,
-        query=InTenant,
+        query=KnownThen,
         answers={HTTPStatus.OK: WholeMemory, HTTPStatus.NOT_MODIFIED: None},
-        problems=("not_found", "invalid_name"),
+        problems=("not_found", "invalid_name", "not_ready"),
         headers=("If-None-Match",),
         tells=("ETag",),
     ),

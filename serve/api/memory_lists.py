@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from serve.api.operation import EXPORTS, Call, Nothing, Operation, Reply
 from serve.api.parameters import (
-    InProject,
+    InProjectThen,
     InTenant,
     Since,
     Until,
@@ -33,7 +33,7 @@ from store.maintenance.export import export
 from store.memories.memory import FILTERS
 
 
-class OfMemories(InProject, frozen=True, kw_only=True):
+class OfMemories(InProjectThen, frozen=True, kw_only=True):
     """Which memories, and how many of them."""
 
     project: (
@@ -100,7 +100,7 @@ OPERATIONS = (
         list_memories,
         query=OfMemories,
         answers={HTTPStatus.OK: Memories},
-        problems=("not_found", "invalid_name", "invalid_cursor"),
+        problems=("not_found", "invalid_name", "invalid_cursor", "not_ready"),
     ),
 )
 

@@ -4,19 +4,22 @@ Operation: one declared request of the API; its declaration routes, decodes and 
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 from flask import Blueprint, Response, g, request
 
+from serve.reader.reader import Known
 from serve.server.callers import OWNER, Caller, Scope
 from serve.server.open_tenants import OpenTenant, OpenTenants
 from serve.server.problems import problem
 from serve.server.request_guard import owner_only
+from store.embedders.embedder import Embedder
 from store.home.config import Choices
-from store.home.errors import InvalidInput
+from store.home.errors import InvalidInput, NotReady
 
 # Service: what the routes work on; Call: one request, decoded; Reply: what is sent for it.
 
@@ -39,6 +42,7 @@ class Service:
     exports: threading.BoundedSemaphore = field(
         default_factory=lambda: threading.BoundedSemaphore(EXPORTS)
     )
+    pasts: threading.Lock = field(default_factory=threading.Lock)  # held by who answers from one
 
     @property
     def choices(self) -> Choices:
@@ -53,7 +57,8 @@ class Service:
 class Call(Generic[Query, Body]):
     """One request of an operation: who asks, the parts of the path, query and body, decoded.
 
-    `tenant` is the one that is meant, the token's before the one named.
+    `tenant` is the one that is meant, the token's before the one named; it, `now` and the settings
+    are those of the `past` where that is asked.
     """
 
     service: Service
@@ -62,15 +67,26 @@ class Call(Generic[Query, Body]):
     query: Query
     body: Body
     header: Callable[[str], str | None] = lambda name: None
+    past: Known | None = None  # what is asked, where that is not what is known now
 
     @property
     def tenant(self) -> OpenTenant:
+        if self.past is not None:
+            return OpenTenant(self.past.tenant, self.past.log, self.past.reader)
         named = getattr(self.body, "tenant", None) or getattr(self.query, "tenant", None)
         return self.service.tenant(self.caller, named)
 
     @property
     def now(self) -> int:
-        return self.service.clock()
+        return self.service.clock() if self.past is None else self.past.now
+
+    @property
+    def choices(self) -> Choices:
+        return self.service.choices if self.past is None else self.past.choices
+
+    @property
+    def embedder(self) -> Embedder:
+        return self.service.tenants.embedder if self.past is None else self.past.embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +169,35 @@ def route(blueprint: Blueprint, operation: Operation, service: Service) -> None:
             _decode(body, request.get_data(cache=False)) if body else Nothing(),
             request.headers.get,
         )
-        return _respond(operation.run(call))
+        with _as_known(call) as call:
+            return _respond(operation.run(call))
 
     blueprint.add_url_rule(operation.rule, operation.id, view, methods=[operation.method])
+
+
+@contextmanager
+def _as_known(call: Call[Any, Any]) -> Iterator[Call[Any, Any]]:
+    """Give a call as it is to be answered: from what was known at a place, if it names one.
+
+    Raise InvalidInput for what is no place, NotReady where another is being answered so.
+    """
+    named = [getattr(one, "known_at", None) for one in (call.body, call.query)]
+    asked = next((one for one in named if one is not None), None)
+    if asked is None:
+        yield call
+        return
+    from serve.reader import past  # which builds: a server seldom does
+
+    service, tenant = call.service, call.tenant
+    if not service.pasts.acquire(blocking=False):
+        raise NotReady("another `known_at` is being answered: try again when it is done")
+    try:
+        tenant.notes.write_if_possible()  # the receipts of what was just answered
+        place = past.find_place(tenant.log, asked, call.choices, call.now)
+        with past.known_at(tenant.log, call.embedder, place) as known:
+            yield replace(call, past=known)
+    finally:
+        service.pasts.release()
 
 
 def _decode_query(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) -> Any:

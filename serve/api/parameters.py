@@ -11,7 +11,13 @@ from msgspec import Meta, structs
 
 from serve.api.operation import Call
 from serve.formatting import parse_time
-from serve.reader.request_fields import ProjectName, TenantName, When
+from serve.reader.request_fields import (
+    MOMENT_FORMS,
+    KnownAt,
+    ProjectName,
+    TenantName,
+    When,
+)
 from serve.reports.listing import Position
 from store.home.errors import InvalidCursor, InvalidInput
 from store.home.instants import micros
@@ -26,6 +32,16 @@ class InTenant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 class InProject(InTenant, frozen=True, kw_only=True):
     project: ProjectName | None = None
+
+
+class KnownThen(InTenant, frozen=True, kw_only=True):
+    """The parameters of what can be asked as it was known."""
+
+    known_at: KnownAt | None = None
+
+
+class InProjectThen(InProject, frozen=True, kw_only=True):
+    known_at: KnownAt | None = None
 
 
 class SentDraft(Draft, frozen=True, kw_only=True):
@@ -73,15 +89,7 @@ def decode_cursor(sent: str, of: str) -> Position:
 
 # Moments, as people type them and as programs write them
 
-# said to programs: what `moment` reads of these is never refused
-_FORMS: dict[str, Any] = {
-    "anyOf": [
-        {"format": "date"},
-        {"format": "date-time"},
-        {"pattern": "^([1-9][0-9]{0,3}[smhdw]|today|yesterday)$"},
-    ]
-}
-Moment = Annotated[When, Meta(extra_json_schema=_FORMS)]
+Moment = Annotated[When, Meta(extra_json_schema={"anyOf": MOMENT_FORMS})]
 Since = Annotated[Moment, Meta(description="From this time on: 2026-11-20, or 7d ago.")]
 Until = Annotated[Moment, Meta(description="Before this time: 2026-11-20T13:00:00Z.")]
 

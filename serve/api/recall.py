@@ -11,7 +11,7 @@ from mnemolog.wire import (
     Receipt,
     Receipts,
 )
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from serve.api import preconditions
 from serve.api.operation import Call, Nothing, Operation, Reply
@@ -36,12 +36,16 @@ from store.log.receipts import Wanted
 
 
 def recall(call: Call[Nothing, RecallRequest]) -> Reply:
-    tenant, service = call.tenant, call.service
-    payload, receipt = answer(
-        tenant.reader, service.tenants.embedder, call.body, service.choices, call.now
-    )
+    tenant, asked, past = call.tenant, call.body, call.past
+    if past is not None:
+        asked = structs.replace(asked, touch=False)  # no receipt is of the past
+    payload, receipt = answer(tenant.reader, call.embedder, asked, call.choices, call.now)
     if receipt is not None:
         tenant.notes.add(receipt)
+    if past is not None:
+        payload |= past.place
+        if past.notes:
+            payload["notices"] = [*payload.get("notices", ()), *past.notes]
     return Reply(payload)
 
 
@@ -67,7 +71,7 @@ OPERATIONS = (
         tag="recall",
         body=RecallRequest,
         answers={HTTPStatus.OK: Recalled},
-        problems=("not_found", "invalid_name"),
+        problems=("not_found", "invalid_name", "not_ready"),
     ),
     Operation(
         "POST",
@@ -77,7 +81,7 @@ OPERATIONS = (
         recall,
         body=RecallRequest,
         answers={HTTPStatus.OK: Recalled},
-        problems=("not_found", "invalid_name"),
+        problems=("not_found", "invalid_name", "not_ready"),
     ),
     Operation(
         "POST",

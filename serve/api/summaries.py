@@ -18,7 +18,16 @@ from mnemolog.wire import (
 from msgspec import Meta
 
 from serve.api.operation import Call, Nothing, Operation, Reply
-from serve.api.parameters import InProject, InTenant, Moment, Since, Until, parse_moment, period
+from serve.api.parameters import (
+    InProject,
+    InProjectThen,
+    InTenant,
+    Moment,
+    Since,
+    Until,
+    parse_moment,
+    period,
+)
 from serve.lessons import lesson_stats
 from serve.reader import goals
 from serve.reader.filters import Filter
@@ -33,7 +42,7 @@ from store.log.event_kinds import GoalStatus
 # Facts: what is known of each entity, from when until when; and what cannot hold together.
 
 
-class OfFacts(InProject, frozen=True, kw_only=True):
+class OfFacts(InProjectThen, frozen=True, kw_only=True):
     entity: (
         Annotated[str, Meta(description="Only this entity: billing.", max_length=200)] | None
     ) = None
@@ -85,7 +94,7 @@ FACT_OPERATIONS = (
         tag="facts",
         query=OfFacts,
         answers={HTTPStatus.OK: Facts},
-        problems=("not_found", "invalid_name"),
+        problems=("not_found", "invalid_name", "not_ready"),
     ),
     Operation(
         "GET",
@@ -108,7 +117,7 @@ FACT_OPERATIONS = (
 DueDay = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
-class OfGoals(InProject, frozen=True, kw_only=True):
+class OfGoals(InProjectThen, frozen=True, kw_only=True):
     state: Annotated[
         Literal["open", "blocked", "done", "dropped", "unreached", "all"],
         Meta(description="default: unreached (open or blocked)."),
@@ -149,7 +158,7 @@ GOAL_OPERATIONS = (
         tag="goals",
         query=OfGoals,
         answers={HTTPStatus.OK: Goals},
-        problems=("not_found", "invalid_name"),
+        problems=("not_found", "invalid_name", "not_ready"),
     ),
 )
 
@@ -157,24 +166,24 @@ GOAL_OPERATIONS = (
 DIGEST_US = 7 * 86_400 * 1_000_000  # a digest reaches back a week
 
 
-class AboutTopic(InProject, frozen=True, kw_only=True):
+class AboutTopic(InProjectThen, frozen=True, kw_only=True):
     topic: Annotated[Topic, Meta(description="In words.", pattern=r"\S")]
 
 
-class OfPeriod(InProject, frozen=True, kw_only=True):
+class OfPeriod(InProjectThen, frozen=True, kw_only=True):
     since: Since | None = None
     until: Until | None = None
 
 
-class OfLessons(InProject, frozen=True, kw_only=True):
+class OfLessons(InProjectThen, frozen=True, kw_only=True):
     """The parameters of how lessons do."""
 
 
 def show_overview(call: Call[AboutTopic, Nothing]) -> Reply:
-    service, asked = call.service, _filter(call)
-    question = overviews.overview_question(call.query.topic, asked, service.choices)
-    embedder = service.tenants.embedder
-    found = call.tenant.reader.answer(lambda view: overviews.overview(view, question, embedder))
+    question = overviews.overview_question(call.query.topic, _filter(call), call.choices)
+    found = call.tenant.reader.answer(
+        lambda view: overviews.overview(view, question, call.embedder)
+    )
     return Reply(overviews.overview_payload(found))
 
 
@@ -212,7 +221,7 @@ OPERATIONS = (
         tag="summaries",
         query=AboutTopic,
         answers={HTTPStatus.OK: Overview},
-        problems=("not_found", "invalid_name"),
+        problems=("not_found", "invalid_name", "not_ready"),
     ),
     Operation(
         "GET",
@@ -223,7 +232,7 @@ OPERATIONS = (
         tag="summaries",
         query=OfLessons,
         answers={HTTPStatus.OK: Lessons},
-        problems=("not_found", "invalid_name"),
+        problems=("not_found", "invalid_name", "not_ready"),
     ),
     Operation(
         "GET",
@@ -234,7 +243,7 @@ OPERATIONS = (
         tag="summaries",
         query=OfPeriod,
         answers={HTTPStatus.OK: Digest},
-        problems=("not_found", "invalid_name"),
+        problems=("not_found", "invalid_name", "not_ready"),
     ),
 )
 

@@ -28,7 +28,7 @@ from serve.reader.reader import Known, Reader
 from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Profile
-from store.home.errors import InvalidInput, SourceError
+from store.home.errors import InvalidInput, NotFound, SourceError
 from store.home.instants import isoformat, micros
 from store.home.tenant import Tenant
 from store.log import log_queries, receipts
@@ -168,13 +168,15 @@ def find_place(
     a repository has it, its time there. `choices` are today's; of them only what no receipt
     tells is taken.
 
-    Raise InvalidInput for anything else, and for what lies before the first event.
+    Raise InvalidInput for anything else, NotFound for a number or commit that there is not, and for
+    a time before the first event.
     """
     text = str(asked).strip()
-    if number := _NUMBER.fullmatch(text):
-        seq, at = int(number[1]), None
+    number = _NUMBER.fullmatch(text)
+    if isinstance(asked, int) or number:
+        seq, at = int(number[1]) if number else int(asked), None
         if log_queries.time_of(log, seq) is None:
-            raise InvalidInput(f"the log has no event {seq}: its newest is {log.head()}")
+            raise NotFound(f"the log has no event {seq}: its newest is {log.head()}")
     elif _COMMIT.fullmatch(text):
         seq, at = _commit_place(log, text.lower(), repository)
     else:
@@ -196,7 +198,7 @@ def _last_until(log: EventLog, at: int, text: str) -> tuple[int, int]:
     if seq is None:
         first = next(log.read(0, None), None)
         begins = f"the log begins at {isoformat(first.at)}" if first else "the log is empty"
-        raise InvalidInput(f"nothing was known at {text}: {begins}")
+        raise NotFound(f"nothing was known at {text}: {begins}")
     return seq, at
 
 
@@ -208,9 +210,9 @@ def _commit_place(log: EventLog, sha: str, repository: Path | None) -> tuple[int
         return found[0][0], None
     at = _commit_time(sha, repository) if repository else None
     if at is None:
-        raise InvalidInput(
-            f"no commit {sha} was imported, and no repository here has it: {_FORMS}, or run "
-            "`mnemolog import git` first"
+        where = ", and no repository here has it" if repository else ""
+        raise NotFound(
+            f"no commit {sha} was imported{where}: `mnemolog import git` imports a history"
         )
     return _last_until(log, at, f"the time of commit {sha}, {isoformat(at)}")
 

@@ -37,6 +37,25 @@ Kinds = Annotated[
 When = Annotated[
     str, Meta(description="A date like 2026-11-20, or 7d for a week ago.", max_length=64)
 ]
+# said to programs: what is read of these is never refused
+MOMENT_FORMS: list[dict[str, str]] = [
+    {"format": "date"},
+    {"format": "date-time"},
+    {"pattern": "^([1-9][0-9]{0,3}[smhdw]|today|yesterday)$"},
+]
+PLACE_FORMS = [
+    *MOMENT_FORMS,
+    {"pattern": "^@?[1-9][0-9]{0,17}$"},
+    {"pattern": "^[0-9a-f]{7,40}$"},
+]
+KnownAt = Annotated[
+    str,
+    Meta(
+        description="As known then: 2026-11-20, 7d, @1234 of the log, or an imported commit.",
+        max_length=64,
+        extra_json_schema={"anyOf": PLACE_FORMS},
+    ),
+]
 Reason = Annotated[str, Meta(description="The reason, kept in the log.", max_length=2_000)]
 Importance = Annotated[Unit, Meta(description="0 to 1.")]
 Progress = Annotated[Unit, Meta(description="0 to 1.")]

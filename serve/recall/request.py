@@ -15,7 +15,7 @@ from serve import version
 from serve.reader.filters import FieldFilters, Filter, field_filters
 from serve.reader.memory_json import metadata_json, role, short_json
 from serve.reader.reader import Reader
-from serve.reader.request_fields import ProjectName, Query, Reason, TenantName
+from serve.reader.request_fields import KnownAt, ProjectName, Query, Reason, TenantName
 from serve.reader.view import View
 from serve.recall.analysis import Question, default_question
 from serve.recall.recall import Answer, Hit, Timings, recall
@@ -38,7 +38,8 @@ class RecallRequest(FieldFilters, frozen=True, kw_only=True, forbid_unknown_fiel
     """What `POST /v1/recall` takes; what is left out comes from the settings.
 
     `as_of` is a moment, or the position of an event in the log and stands for when that happened.
-    The project "" asks for memories that belong to none. `cold` asks for what was archived or has
+    `known_at` is a place in the log: whoever asks has to open the memory as it was known there. The
+    project "" asks for memories that belong to none. `cold` asks for what was archived or has
     expired too. `min_score` is a floor under a hit's `score`, which orders the hits of one answer;
     how sure a hit is says its `confidence`.
     """
@@ -54,6 +55,7 @@ class RecallRequest(FieldFilters, frozen=True, kw_only=True, forbid_unknown_fiel
     active_only: bool = True
     cold: bool = False
     as_of: Instant | Seq | None = None
+    known_at: KnownAt | Seq | None = None
     min_confidence: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] | None = None
     min_score: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     explain: bool = False

@@ -140,6 +140,7 @@ class Filters(TypedDict, total=False):
     since: datetime
     until: datetime
     sort: Literal["-created_at", "created_at", "-updated_at", "updated_at", "-importance"]
+    known_at: datetime | int | str
 
 
 class Turn(TypedDict, total=False):
@@ -154,9 +155,10 @@ class Turn(TypedDict, total=False):
 class Question(TypedDict, total=False):
     """How a recall may be asked; what is left out comes from the server's settings.
 
-    `as_of` is a moment, or the position of an event in the log. The project "" asks for memories
-    that belong to none; `cold` asks for what was archived or has expired too. With `touch` false
-    no receipt is kept.
+    `as_of` is a moment, or the position of an event in the log. `known_at` is one, or a commit that
+    was imported, and asks for what was known there. The project "" asks for memories that belong to
+    none; `cold` asks for what was archived or has expired too. With `touch` false no receipt is
+    kept.
     """
 
     project: str
@@ -173,6 +175,7 @@ class Question(TypedDict, total=False):
     active_only: bool
     cold: bool
     as_of: datetime | int
+    known_at: datetime | int | str
     min_confidence: float
     min_score: float
     explain: bool
@@ -430,7 +433,8 @@ class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
 
 class Recalled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer. `recall` is its receipt's id, by which it can be rated; `below_bar` counts what
-    lay below `min_confidence`. `hint` says why nothing came back, and what to do.
+    lay below `min_confidence`. `hint` says why nothing came back, and what to do. `known_at` is the
+    last event that was known, where the past was asked.
     """
 
     hits: tuple[ShownHit, ...]
@@ -444,6 +448,7 @@ class Recalled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hint: str | None = None
     recall: str | None = None
     why: dict[str, Any] | None = None
+    known_at: int | None = None
 
 
 class Rated(Struct, frozen=True, kw_only=True):
