@@ -21,6 +21,9 @@ PLACES = {
     ".cursor/mcp.json": "cursor_mcp.json",
     ".copilot/mcp-config.json": "copilot_servers.json",
     ".config/opencode/opencode.jsonc": "opencode.jsonc",
+    ".codeium/windsurf/hooks.json": "windsurf_hooks.json",
+    ".codeium/windsurf/mcp_config.json": "windsurf_servers.json",
+    ".codeium/windsurf/memories/global_rules.md": "rules_crlf.md",
     ".config/zed/settings.json": "zed_settings.json",
     ".config/zed/AGENTS.md": "rules.md",
 }

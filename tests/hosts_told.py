@@ -39,11 +39,12 @@ _SCHEMAS = {
     if (path := DATA / f"{host}.output.json").exists()
 }
 # By which keys hosts name an event and its session.
-_EVENT = ("hook_event_name", "hookEventName", "hookName")
-_SESSION = ("session_id", "sessionId", "conversation_id", "taskId")
+_EVENT = ("hook_event_name", "hookEventName", "hookName", "agent_action_name")
+_SESSION = ("session_id", "sessionId", "conversation_id", "taskId", "execution_id")
 _TEXTS = frozenset(
     """prompt command stdout stderr error output text llmContent text_result_for_llm tool_response
-    tool_output error_message last_assistant_message prompt_response result outputText""".split()
+    tool_output error_message last_assistant_message prompt_response result outputText
+    user_prompt command_line response mcp_result""".split()
 )
 
 

@@ -92,11 +92,13 @@ def test_a_recorded_session_is_answered_in_its_hosts_own_schema(hooks: Hooks, ho
 
 @pytest.mark.parametrize("host", PROMPTS)
 def test_a_prompts_answer_reaches_the_model_in_the_same_turn(hooks: Hooks, host: str):
-    """Hosts that drop what is said to a prompt get it with the next event that they hear."""
+    """Hosts that drop what is said to a prompt get it with the next event they hear, if any."""
     payloads = RECORDED[host]
     begun = payloads.index(PROMPTS[host])
     said = [told(hooks, host, payload) for payload in payloads[begun:]]
-    assert sum("a note to prompt" in one for one in said) == 1
+    events = [HOSTS[host].read(payload) for payload in payloads[begun:]]
+    hears = any(event is not None and event.is_heard for event in events)
+    assert sum("a note to prompt" in one for one in said) == hears
 
 
 def test_fifty_turns_in_which_our_own_words_come_back_store_none_of_them(

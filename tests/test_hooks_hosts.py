@@ -49,7 +49,8 @@ def test_every_recorded_event_is_understood_or_none_of_ours(host: str, payload: 
     if event is not None:
         assert event.host == host
         assert event.session
-        assert event.cwd == "/home/dev/proj"
+        is_placed = "/home/dev/proj" in str(payload)  # Windsurf tells a prompt without a folder
+        assert event.cwd == ("/home/dev/proj" if is_placed else None)
 
 
 def test_a_prompt_is_the_persons_words():

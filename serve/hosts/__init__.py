@@ -15,10 +15,22 @@ from serve.hosts.gemini import GEMINI
 from serve.hosts.host import Host
 from serve.hosts.opencode import OPENCODE
 from serve.hosts.vscode import VSCODE
+from serve.hosts.windsurf import WINDSURF
 from serve.hosts.zed import ZED
 
 # in the order in which they are listed to people
 HOSTS: Mapping[str, Host] = {
     host.name: host
-    for host in (CLAUDE_CODE, CODEX, GEMINI, VSCODE, CURSOR, COPILOT, OPENCODE, CLINE, ZED)
+    for host in (
+        CLAUDE_CODE,
+        CODEX,
+        GEMINI,
+        VSCODE,
+        CURSOR,
+        COPILOT,
+        OPENCODE,
+        CLINE,
+        WINDSURF,
+        ZED,
+    )
 }

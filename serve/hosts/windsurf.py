@@ -1,0 +1,109 @@
+"""
+Windsurf, which is now Devin Desktop: its agent Cascade tells hooks what it does and takes nothing
+back but an exit code, https://docs.devin.ai/desktop/cascade/hooks. So its work is recorded, and
+recall comes by the MCP server, https://docs.devin.ai/desktop/cascade/mcp, as its rules say,
+https://docs.devin.ai/desktop/cascade/memories.
+
+A prompt comes without the id of its conversation, only with that of its turn, so each turn counts
+as a session; and without a folder. Of a command neither output nor exit code is told.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from serve.hosts.event import (
+    HookEvent,
+    Moment,
+    Payload,
+    Reply,
+    prompt_text,
+    reply_text,
+    required_text,
+    working_directory,
+)
+from serve.hosts.host import (
+    Handler,
+    HookEntries,
+    Host,
+    Install,
+    JsonFile,
+    Machine,
+    ServerEntry,
+    SettingsFile,
+    rules_in,
+)
+from store.agents.json_fields import LONGEST_ID, mapping, text
+from store.agents.tool_calls import ToolUse, tool_use
+
+_MOMENTS: dict[str, Moment] = {
+    "pre_user_prompt": "prompt",
+    "post_run_command": "after_tool",
+    "post_write_code": "after_tool",
+    "post_mcp_tool_use": "after_tool",
+    "post_cascade_response": "stop",
+}
+_LONG = 1 << 20
+
+
+def read(payload: Payload) -> HookEvent | None:
+    name = required_text(payload, "agent_action_name")
+    turn = required_text(payload, "execution_id")
+    moment = _MOMENTS.get(name)
+    info = mapping(payload, "tool_info")
+    asked = prompt_text(text(info, "user_prompt", most=_LONG))
+    if moment is None or (moment == "prompt" and not asked):
+        return None
+    return HookEvent(
+        host="windsurf",
+        moment=moment,
+        session=turn,
+        name=name,
+        cwd=working_directory(text(info, "cwd") or os.path.dirname(text(info, "file_path"))),
+        prompt=asked,
+        tool=_tool(name, info) if moment == "after_tool" else None,
+        said=reply_text(text(info, "response", most=_LONG)),
+        turn=turn[:LONGEST_ID],
+        is_heard=False,
+    )
+
+
+def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
+    return {}
+
+
+def _tool(name: str, info: Payload) -> ToolUse:
+    if name == "post_mcp_tool_use":
+        given = mapping(info, "mcp_tool_arguments")
+        server, came = text(info, "mcp_server_name"), text(info, "mcp_result", most=_LONG)
+        return tool_use(text(info, "mcp_tool_name"), given, server=server, output=came)
+    if name == "post_write_code":
+        return tool_use("write_code", info, passed=True)
+    return tool_use("run_command", {"command": info.get("command_line")})
+
+
+def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
+    handler: Handler = {"command": install.line("windsurf"), "show_output": False}
+    hooks = HookEntries("windsurf", dict.fromkeys(_MOMENTS, handler), is_grouped=False)
+    server = ServerEntry(("mcpServers",), install.server())
+    return (
+        JsonFile(_folder(machine) / "hooks.json", (hooks,)),
+        JsonFile(_folder(machine) / "mcp_config.json", (server,)),
+    )
+
+
+def _folder(machine: Machine) -> Path:
+    return machine.home / ".codeium" / "windsurf"
+
+
+WINDSURF = Host(
+    "windsurf",
+    read,
+    write,
+    title="Windsurf",
+    programs=("windsurf",),
+    folders=lambda machine: (_folder(machine),),
+    files=files,
+    rules=rules_in(lambda machine: _folder(machine) / "memories/global_rules.md"),
+    note="Windsurf takes no notes from hooks: recall comes by the MCP server there",
+)
