@@ -27,6 +27,7 @@ OUTCOMES = {
     "codex": [("echo hello", None), ("ls /nope", None)],  # Codex does not tell
     "copilot": [("echo hello", True), ("ls /nope", False)],
     "cursor": [("npm install lodash", True), ("make test", False)],
+    "goose": [("echo hello", True), ("ls /nope", False)],
     "gemini": [("npm install lodash", True), ("make test", False)],
     "opencode": [("npm install lodash", True), ("make test", False)],
     "vscode": [("npm install lodash", None)],
@@ -39,12 +40,12 @@ _SCHEMAS = {
     if (path := DATA / f"{host}.output.json").exists()
 }
 # By which keys hosts name an event and its session.
-_EVENT = ("hook_event_name", "hookEventName", "hookName", "agent_action_name")
+_EVENT = ("hook_event_name", "hookEventName", "hookName", "agent_action_name", "event")
 _SESSION = ("session_id", "sessionId", "conversation_id", "taskId", "execution_id")
 _TEXTS = frozenset(
     """prompt command stdout stderr error output text llmContent text_result_for_llm tool_response
     tool_output error_message last_assistant_message prompt_response result outputText
-    user_prompt command_line response mcp_result""".split()
+    user_prompt command_line response mcp_result message""".split()
 )
 
 

@@ -108,6 +108,8 @@ def test_what_others_wrote_meanwhile_stays(name: str, user: Path):
     for path in user.rglob("*.md"):
         if "instructions" not in path.name:
             path.write_text(path.read_text() + "\nTheirs.\n")
+    for path in user.rglob(".goosehints"):
+        path.write_text(path.read_text() + "\nTheirs.\n")
     for path in user.rglob("*.toml"):
         path.write_text(path.read_text() + '\n[projects."/theirs"]\ntrust_level = "trusted"\n')
     disconnect(name, user)

@@ -158,6 +158,7 @@ def test_a_decision_is_told_only_to_a_host_that_takes_it_and_in_its_schema(
     host: str, decision: Any
 ):
     takes = {"claude-code": ("ask", "deny"), "codex": ("deny",), "gemini": ("ask", "deny")}
+    takes["goose"] = ("deny",)
     for payload in RECORDED[host]:
         event = HOSTS[host].read(payload)
         if event is None or event.moment != "before_tool":

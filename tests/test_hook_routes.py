@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from hosts_told import (
-    OUTCOMES,
     PROMPTS,
     RECORDED,
     contexts,
@@ -81,7 +80,7 @@ def test_a_recorded_session_is_answered_in_its_hosts_own_schema(hooks: Hooks, ho
     answers = 0
     read = [HOSTS[host].read(payload) for payload in RECORDED[host]]
     heard = sum(event is not None and event.is_heard for event in read)
-    assert heard >= 2 or host not in OUTCOMES
+    assert heard >= 2 or host in ("goose", "windsurf")  # these take no notes
     for payload in RECORDED[host]:
         said = hooks.answer(HOSTS[host], payload)
         if said is not None:

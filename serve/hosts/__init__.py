@@ -12,6 +12,7 @@ from serve.hosts.codex import CODEX
 from serve.hosts.copilot import COPILOT
 from serve.hosts.cursor import CURSOR
 from serve.hosts.gemini import GEMINI
+from serve.hosts.goose import GOOSE
 from serve.hosts.host import Host
 from serve.hosts.opencode import OPENCODE
 from serve.hosts.vscode import VSCODE
@@ -22,15 +23,7 @@ from serve.hosts.zed import ZED
 HOSTS: Mapping[str, Host] = {
     host.name: host
     for host in (
-        CLAUDE_CODE,
-        CODEX,
-        GEMINI,
-        VSCODE,
-        CURSOR,
-        COPILOT,
-        OPENCODE,
-        CLINE,
-        WINDSURF,
-        ZED,
+        *(CLAUDE_CODE, CODEX, GEMINI, VSCODE, CURSOR, COPILOT, OPENCODE),
+        *(CLINE, WINDSURF, GOOSE, ZED),
     )
 }
