@@ -139,7 +139,8 @@ def test_aliases_are_taken_and_not_advertised(client: FlaskClient):
     names = {
         name: tool["inputSchema"]["properties"].keys() for name, tool in listed(client).items()
     }
-    assert names["recall"] == {"query", "limit", "project", "kinds", "since", "until", "as_of"}
+    held = {"as_of", "known_at"}
+    assert names["recall"] == {"query", "limit", "project", "kinds", "since", "until", *held}
     assert names["forget"] == {"id", "reason"}
 
 
@@ -498,6 +499,20 @@ def test_a_recall_of_then_brings_what_held_then(client: FlaskClient, log: EventL
     assert ids(told(client, "recall", **asked, as_of="2026-03-01")) == {"us"}
     assert ids(told(client, "recall", **asked, at="2026-03-01")) == {"us"}
     assert "memories" not in told(client, "recall", **asked, as_of="2025-03-01")
+
+
+def test_a_recall_as_known_then_knows_nothing_of_later(client: FlaskClient, log: EventLog):
+    draft(log, "port", "The staging port is 5432", "2026-01-01")
+    commands.forget(log, "port", NOW)
+    head = log.head()
+    asked = {"query": "staging port"}
+    assert "memories" not in told(client, "recall", **asked)
+    then = told(client, "recall", **asked, known_at="@1")
+    assert ids(then) == {"port"} and "recall" not in then
+    assert then["said"] == "1 memory recalled. As known after event 1."
+    why = told(client, "why", **asked, id="port", known_at="@1")["said"]
+    assert why.startswith("Returned as number 1") and why.endswith("As known after event 1.")
+    assert log.head() == head + 1  # the receipt of what is known now alone
 
 
 @pytest.mark.parametrize("asked", [{"key": "deploy.region"}, {"id": "us"}, {"memory_id": "eu"}])

@@ -19,7 +19,7 @@ from serve.server.problems import problem
 from serve.server.request_guard import owner_only
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
-from store.home.errors import InvalidInput, NotReady
+from store.home.errors import InvalidInput
 
 # Service: what the routes work on; Call: one request, decoded; Reply: what is sent for it.
 
@@ -42,7 +42,6 @@ class Service:
     exports: threading.BoundedSemaphore = field(
         default_factory=lambda: threading.BoundedSemaphore(EXPORTS)
     )
-    pasts: threading.Lock = field(default_factory=threading.Lock)  # held by who answers from one
 
     @property
     def choices(self) -> Choices:
@@ -179,25 +178,15 @@ def route(blueprint: Blueprint, operation: Operation, service: Service) -> None:
 def _as_known(call: Call[Any, Any]) -> Iterator[Call[Any, Any]]:
     """Give a call as it is to be answered: from what was known at a place, if it names one.
 
-    Raise InvalidInput for what is no place, NotReady where another is being answered so.
+    Raise as `OpenTenant.known_at`.
     """
     named = [getattr(one, "known_at", None) for one in (call.body, call.query)]
     asked = next((one for one in named if one is not None), None)
     if asked is None:
         yield call
         return
-    from serve.reader import past  # which builds: a server seldom does
-
-    service, tenant = call.service, call.tenant
-    if not service.pasts.acquire(blocking=False):
-        raise NotReady("another `known_at` is being answered: try again when it is done")
-    try:
-        tenant.notes.write_if_possible()  # the receipts of what was just answered
-        place = past.find_place(tenant.log, asked, call.choices, call.now)
-        with past.known_at(tenant.log, call.embedder, place) as known:
-            yield replace(call, past=known)
-    finally:
-        service.pasts.release()
+    with call.tenant.known_at(asked, call.choices, call.embedder, call.now) as known:
+        yield replace(call, past=known)
 
 
 def _decode_query(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) -> Any:

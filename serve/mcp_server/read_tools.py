@@ -1,6 +1,7 @@
 """The tools that read: recall and why, get_memory, history, recent, timeline, project_overview."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
@@ -17,6 +18,7 @@ from serve.reader.view import View, newest
 from serve.recall.request import Asker, RecallRequest, answer
 from serve.reports import memory_detail, overviews
 from serve.reports.why import Remedies, explain_memory
+from serve.server.open_tenants import OpenTenant
 from store.home.errors import NotFound
 from store.home.instants import micros
 from store.log import commands
@@ -41,9 +43,8 @@ class Recall(msgspec.Struct, frozen=True):
     kinds: Kinds | None = None
     since: When | None = None
     until: When | None = None
-    as_of: (
-        Annotated[str, Meta(description="What held then: 2026-11-20, or 7d.", max_length=64)] | None
-    ) = None
+    as_of: Annotated[str, Meta(description="What held then.", max_length=64)] | None = None
+    known_at: Annotated[str, Meta(description="Known then.", max_length=64)] | None = None
 
 
 class Why(Recall, frozen=True, kw_only=True):
@@ -78,20 +79,46 @@ class Timeline(ProjectOverview, frozen=True):
 
 
 def recall(here: ToolContext, asked: Recall) -> ToolResult:
-    """Return what the memory knows of a question; its receipt is written behind the answer."""
-    request = _request(here, asked)
-    asker = Asker(here.session, here.agent, "mcp")
-    payload, receipt = answer(
-        here.tenant.reader, here.embedder, request, here.choices, here.now, asker
-    )
+    """Return what the memory knows of a question, or knew; a receipt is written behind the answer
+    to what it knows.
+    """
+    with _as_known(here, asked.known_at) as (then, known):
+        request = _request(then, asked)
+        asker = Asker(here.session, here.agent, "mcp")
+        payload, receipt = answer(
+            then.tenant.reader, then.embedder, request, then.choices, then.now, asker
+        )
     if receipt is not None:
         here.tenant.notes.add(receipt)
     notes = [recall_note(hit) for hit in payload["hits"]]
     said = _recall_sentence(payload)
     is_sure = any("unsure" not in hit for hit in payload["hits"])
-    values: dict[str, object] = {"recall": payload["recall"]} if is_sure else {}
+    values = {name: payload[name] for name in ("recall",) if is_sure and name in payload}
     values |= {"degraded": True} if payload["degraded"] else {}
-    return ToolResult(" ".join([said, *payload.get("notices", ())]), values, {"memories": notes})
+    said = " ".join([said, *payload.get("notices", ()), *known])
+    return ToolResult(said, values, {"memories": notes})
+
+
+@contextmanager
+def _as_known(
+    here: ToolContext, known_at: str | None
+) -> Iterator[tuple[ToolContext, Sequence[str]]]:
+    """Give the memory to answer from, and what is to be said of it: of the past where that is
+    asked for.
+    """
+    if known_at is None:
+        yield here, ()
+        return
+    with here.tenant.known_at(known_at, here.choices, here.embedder, here.now) as known:
+        then = replace(
+            here,
+            tenant=OpenTenant(known.tenant, known.log, known.reader),
+            embedder=known.embedder,
+            choices=known.choices,
+            now=known.now,
+            off=here.off or "the past is asked",
+        )
+        yield then, (f"As known after event {known.log.until}.", *known.notes)
 
 
 def _request(here: ToolContext, asked: Recall) -> RecallRequest:
@@ -121,11 +148,12 @@ _REMEDIES = Remedies(
 
 def why(here: ToolContext, asked: Why) -> ToolResult:
     """Return why a recall brings a memory, or at which stage it loses it; no receipt is written."""
-    id_ = commands.resolve(here.tenant.log, asked.id)
-    request = msgspec.structs.replace(_request(here, asked), touch=False, explain=True)
-    reader, embedder = here.tenant.reader, here.embedder
-    said = explain_memory(reader, embedder, request, here.choices, here.now, id_, _REMEDIES)
-    return ToolResult(f"{said[0].upper()}{said[1:]}.", {"id": id_})
+    with _as_known(here, asked.known_at) as (then, known):
+        id_ = commands.resolve(then.tenant.log, asked.id)
+        request = msgspec.structs.replace(_request(then, asked), touch=False, explain=True)
+        reader, embedder = then.tenant.reader, then.embedder
+        said = explain_memory(reader, embedder, request, then.choices, then.now, id_, _REMEDIES)
+    return ToolResult(" ".join([f"{said[0].upper()}{said[1:]}.", *known]), {"id": id_})
 
 
 def _recall_sentence(payload: Mapping[str, Any]) -> str:

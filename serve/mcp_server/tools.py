@@ -66,6 +66,7 @@ _ALSO: Mapping[str, str] = {
     "id": "memory_id memoryId ulid uuid identifier goal_id key source",
     "kind": "type category memory_type",
     "kinds": "kind type types category categories memory_types",
+    "known_at": "knownAt as_known_at",
     "limit": "top_k topK k n page_size pageSize size count max_results num_results",
     "memories": "items facts entries records notes contents",
     "project": "project_name project_id repo repository workspace",

@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from serve.reader.reader import Reader
+from serve.reader.reader import Known, Reader
 from serve.reader.session_events import SessionEventCache
 from serve.recall.query_embedder import QueryEmbedder
 from serve.recall.request import RecallRequest, answer
 from serve.server import processes
 from serve.server.deferred_events import DeferredEvents, RecallCounts
 from serve.server.ingest_worker import FactReader, IngestWorker
-from store.embedders.embedder import make_embedder
+from store.embedders.embedder import Embedder, make_embedder
 from store.home import config
 from store.home import tenant as tenants
-from store.home.config import Settings
-from store.home.errors import BuildBusy, ConfigError, LogError, MnemologError, NotFound
+from store.home.config import Choices, Settings
+from store.home.errors import BuildBusy, ConfigError, LogError, MnemologError, NotFound, NotReady
 from store.home.tenant import Tenant
 from store.index.qdrant import QdrantSearch
 from store.log.event_log import EventLog
@@ -56,6 +56,7 @@ class OpenTenant:
     reader: Reader
     recalls: RecallCounts = field(default_factory=RecallCounts)
     notes: DeferredEvents = field(init=False)
+    _in_past: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "notes", DeferredEvents(self.log, self.recalls.count))
@@ -69,6 +70,27 @@ class OpenTenant:
     def journals(self) -> SessionEventCache:
         """What each session of an agent did."""
         return SessionEventCache(self.log)
+
+    @contextmanager
+    def known_at(
+        self, asked: str | int, choices: Choices, embedder: Embedder, now: int
+    ) -> Iterator[Known]:
+        """Give the memory as it was known at a time, an event or an imported commit.
+
+        `choices` and `now` are those of who asks. Raise as `find_place`, and NotReady where another
+        asks for the past: it is built each time, and costs seconds in a large memory.
+        """
+        from serve.reader import past  # which builds: a server seldom does
+
+        if not self._in_past.acquire(blocking=False):
+            raise NotReady("another `known_at` is being answered: try again when it is done")
+        try:
+            self.notes.write_if_possible()  # the receipts of what was just answered
+            place = past.find_place(self.log, asked, choices, now)
+            with past.known_at(self.log, embedder, place) as known:
+                yield known
+        finally:
+            self._in_past.release()
 
     def close(self) -> None:
         self.notes.give_up()
