@@ -139,6 +139,7 @@ def test_every_answer_is_of_its_declared_shape(api: Api, rich: Built):
     asked: list[tuple[str, str, object]] = [
         *(("GET", f"/v1/memories/{id_}", None) for id_ in ids),
         *(("GET", f"/v1/memories/{id_}/history", None) for id_ in ids),
+        *(("GET", f"/v1/memories/{id_}/lineage", None) for id_ in ("i1", "i2", "m04", "w1")),
         ("GET", "/v1/keys/deploy.region/history", None),
         ("GET", "/v1/memories?state=any&limit=200", None),
         ("GET", "/v1/memories?limit=2", None),

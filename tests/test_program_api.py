@@ -151,6 +151,7 @@ CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
     "supersedeMemory": (lambda one: one.memories.supersede(ANY, "b", **WHY), resources.WholeMemory),
     "linkMemory": (lambda one: one.memories.link(ANY, "b", "cause"), wire.DrawnEdge),
     "getHistory": (lambda one: one.memories.history(ANY), wire.HistoryOfMemory),
+    "getLineage": (lambda one: one.memories.lineage(ANY), wire.Lineage),
     "getKeyHistory": (
         lambda one: one.memories.history_of_key(ANY, project="acme/web"),
         wire.HistoryOfKey,

@@ -84,7 +84,8 @@ FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
     "until": ({"until": NOW + 5 * SECOND}, lambda number: number < 5),
     "project": ({"project": "acme/web"}, lambda number: number % 2),
     "session": ({"session": "s1"}, lambda number: number % 3 == 1),
-    "memory": ({"memory": "a"}, lambda number: number % 4 == 0 and number % 5),
+    "memory": ({"memories": ("a",)}, lambda number: number % 4 == 0 and number % 5),
+    "either": ({"memories": ("a", "nobody")}, lambda number: number % 4 == 0 and number % 5),
     "silent": ({"silent": True}, lambda number: number % 5 == 0),
     "spoken": ({"silent": False}, lambda number: number % 5),
     "several": (
@@ -122,7 +123,7 @@ def test_a_page_looks_at_no_more_than_it_may_and_says_where_to_go_on(
     assert [one.id for one in first.receipts] == ["r015"]
     assert (first.looked_at, first.last is not None) == (8, True)
     assert found(recalls, 10, most=8, silent=True) == [15, 10, 5, 0]
-    assert found(recalls, 1, most=8, memory="a") == [16, 12, 8, 4]
+    assert found(recalls, 1, most=8, memories=("a",)) == [16, 12, 8, 4]
 
 
 def test_receipts_of_one_moment_are_neither_lost_nor_told_twice(log: EventLog):
@@ -143,7 +144,7 @@ def test_what_a_question_says_is_not_taken_for_what_came_back(log: EventLog):
     assert isinstance(body, Recalled)
     quoted = Recalled(**{**_fields(body), "query": '"id":"a","score" and "hits":[]'})
     log.append([Event("q1", NOW, quoted, "q1")])
-    assert page(log, Wanted(memory="a"), 5).receipts == ()
+    assert page(log, Wanted(memories=("a",)), 5).receipts == ()
 
 
 def _fields(body: Recalled) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from mnemolog.wire import (
     DrawnEdge,
     HistoryOfKey,
     HistoryOfMemory,
+    Lineage,
     WholeMemory,
 )
 from msgspec import structs
@@ -22,11 +23,12 @@ from serve.api.parameters import InProject, InTenant, KnownThen, SentDraft
 from serve.api.preconditions import derive_id, first_use_check, idempotency_key, replay_header
 from serve.reader.request_fields import Reason, TenantName
 from serve.reports import memory_detail
+from serve.reports.lineage import full_lineage
 from serve.reports.memory_detail import full_json_by_id
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import ChangedSince, InvalidInput, NotFound
 from store.home.projects import optional_project
-from store.log import commands, log_queries
+from store.log import commands, log_queries, receipts
 from store.log.commands import Change
 from store.log.event_kinds import (
     Archived,
@@ -108,6 +110,14 @@ def show_history(call: Call[InTenant, Nothing]) -> Reply:
     return Reply({"id": id_, "memories": [memory_detail.history_fields(one) for one in found]})
 
 
+def show_lineage(call: Call[InTenant, Nothing]) -> Reply:
+    log = call.tenant.log
+    call.tenant.notes.write_if_possible()  # the receipts of the answers just given, too
+    id_, _ = commands.resolve_event(log, call.path["id"])
+    found = call.tenant.reader.answer(lambda view: full_lineage(view, log, id_, receipts.LOOKED_AT))
+    return Reply(found)
+
+
 def show_key_history(call: Call[InProject, Nothing]) -> Reply:
     key, project = call.path["key"], optional_project(call.query.project)
     found = call.tenant.reader.answer(lambda view: memory_detail.history_of_key(view, key, project))
@@ -166,6 +176,18 @@ OPERATIONS = (
         show_history,
         query=InTenant,
         answers={HTTPStatus.OK: HistoryOfMemory},
+        problems=("not_found", "invalid_name"),
+    ),
+    Operation(
+        "GET",
+        "/v1/memories/{id}/lineage",
+        "getLineage",
+        "Show what a memory was made of, what was made of it, by which model and at what cost, and "
+        "the recalls that it took part in. An event of a session has a lineage too. A prefix of "
+        "the id is enough.",
+        show_lineage,
+        query=InTenant,
+        answers={HTTPStatus.OK: Lineage},
         problems=("not_found", "invalid_name"),
     ),
     Operation(

@@ -132,7 +132,7 @@ def list_receipts(call: Call[OfReceipts, Nothing]) -> Reply:
         until=until,
         project=optional_project(query.project),
         session=query.session,
-        memory=query.memory,
+        memories=(query.memory,) if query.memory else (),
         silent=query.silent,
     )
     of = list_digest(call)

@@ -16,6 +16,7 @@ from serve.cli.group import Commands, Sections
 _ADMIN: Sections = {
     "Memories": {
         "history": "read.history",
+        "lineage": "read.lineage",
         "pin": "write.pin",
         "link": "write.link",
         "supersede": "write.supersede",

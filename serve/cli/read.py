@@ -1,5 +1,6 @@
-"""Commands that read memories without a question: `show`, `list` and `history`."""
+"""Commands that read memories without a question: `show`, `list`, `history` and `lineage`."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,12 +68,7 @@ def _print_lineage(found: dict[str, Any]) -> None:
     for reason in found.get("stale_because", ()):
         output.say(f"{'stale':14}{output.clean(reason)}")
     if made := found.get("made"):
-        words = [f"by {made['job']}", *([f"plan {made['plan']}"] if "plan" in made else [])]
-        if "model" in made:
-            cost = f"${made.get('cost_usd', 0.0):.4f}"
-            words += [made["model"], f"{made.get('tokens', 0):,} tokens", cost]
-            words.append(f"prompt {made['prompt_sha256'][:12]}")
-        output.say(f"{'made':14}{output.clean(', '.join(words))}")
+        output.say(f"{'made':14}{output.clean(_made_words(made))}")
     for name, title in (("sources", "made of"), ("made_of_it", "made of it")):
         for one in found.get(name, ()):
             what = one.get("event") or " ".join(filter(None, (one.get("kind"), one["state"])))
@@ -246,3 +242,80 @@ def _until(one: dict[str, Any]) -> str:
 
 def _minute(at: str) -> str:
     return at[:16].replace("T", " ")
+
+
+# lineage
+
+
+@click.command(epilog=output.example("mnemolog lineage 01KA2B3C4D"))
+@click.argument("id_", metavar="ID", type=arguments.MEMORY)
+@output.json_option
+@click.pass_obj
+def lineage(env: Environment, /, id_: str, as_json: bool) -> None:
+    """Show what a memory was made of, what was made of it, and the recalls both took part in.
+
+    Jobs that made something are named with their plan, model, prompt and cost. ID may also be an
+    event of a session.
+    """
+    settings = env.settings()
+    with environment.open_log(settings) as log:
+        from serve.reader.reader import Reader
+        from serve.reports.lineage import full_lineage
+        from store.embedders.embedder import make_embedder
+        from store.log.commands import resolve_event
+
+        wanted, _ = resolve_event(log, id_)
+        reader = Reader(
+            environment.current_tenant(settings),
+            log,
+            make_embedder(settings.choices.embedder, settings.home),
+        )
+        found = reader.answer(lambda view: full_lineage(view, log, wanted, sys.maxsize))
+        if as_json:
+            output.emit(found)
+        else:
+            _print_whole_lineage(log, found)
+
+
+def _print_whole_lineage(log: EventLog, found: dict[str, Any]) -> None:
+    _print_step(log, "", found)
+    for name, title in (("sources", "made of"), ("made_of_it", "made of it")):
+        if found[name]:
+            output.say()
+            output.say(title)
+        for one in found[name]:
+            _print_step(log, "  ", one)
+    if found["tokens"] or found["cost_usd"]:
+        output.say()
+        output.say(f"models took {found['tokens']:,} tokens, ${found['cost_usd']:.4f}")
+    recalls = found["recalls"]
+    output.say()
+    output.say(
+        f"recalls that returned it: {recalls['returned_it']:,}; "
+        f"only what was made of it: {recalls['returned_what_was_made_of_it']:,}"
+    )
+    for one in recalls["newest"]:
+        through = "" if one["memory"] == found["id"] else output.short_id(log, one["memory"])
+        result = f"{one['rank']:2}. {through:10}"
+        output.say(f"  {_minute(one['at'])}  {result}  {output.one_line(one['query'])}")
+
+
+def _print_step(log: EventLog, indent: str, one: dict[str, Any]) -> None:
+    """Print a memory or an event of a lineage, and under it how a job came to it."""
+    what = one.get("event") or " ".join(filter(None, (one.get("kind"), one["state"])))
+    where = f"session {one['session']}" if "session" in one else ""
+    at = f"@{one['seq']} {_minute(one['at'])}" if "seq" in one else ""
+    said = output.one_line(one.get("text", ""), 60)
+    line = "  ".join(filter(None, (output.short_id(log, one["id"]), what, at, where, said)))
+    output.say(f"{indent}{output.clean(line)}")
+    if made := one.get("made"):
+        output.say(f"{indent}  {output.clean(_made_words(made))}")
+
+
+def _made_words(made: dict[str, Any]) -> str:
+    """Return how a job came to a memory: by which plan and model, and what that took."""
+    words = [f"by {made['job']}", *([f"plan {made['plan']}"] if "plan" in made else [])]
+    if "model" in made:
+        words += [made["model"], f"{made.get('tokens', 0):,} tokens"]
+        words += [f"${made.get('cost_usd', 0.0):.4f}", f"prompt {made['prompt_sha256'][:12]}"]
+    return ", ".join(words)

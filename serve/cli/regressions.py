@@ -323,15 +323,16 @@ def receipts_command(
     now = environment.now()
     start, end = (formatting.parse_optional_time(one, now) for one in (since, until))
     with environment.open_log(env.settings()) as log:
+        memory = resolve(log, id_) if id_ else None
         wanted = receipts.Wanted(
             since=micros(start) if start else None,
             until=micros(end) if end else None,
             project=project,
-            memory=resolve(log, id_) if id_ else None,
+            memories=(memory,) if memory else (),
             silent=True if silent else None,
         )
         page = receipts.page(log, wanted, limit, most=sys.maxsize)
-        found = [receipt_summary(log, one, wanted.memory) for one in page.receipts]
+        found = [receipt_summary(log, one, memory) for one in page.receipts]
         if as_json:
             output.emit({"receipts": found})
             return

@@ -16,6 +16,7 @@ from serve.dashboard.rendering import pretty
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View
 from serve.reports import memory_detail
+from serve.reports.lineage import derivatives_of, recalls_of
 from serve.reports.memory_detail import full_json
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import ChangedSince, IdConflict, InvalidInput, NotFound
@@ -27,6 +28,7 @@ from store.log.event_kinds import (
     MEMORY_KINDS,
     RELATIONS,
     TIERS,
+    Expected,
     Linked,
     Pinned,
     Rated,
@@ -165,9 +167,16 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
         "others": {one.other: _line(view, one.other) for one in steps[:MOST_STEPS] if one.other},
         "steps_left": max(0, len(steps) - MOST_STEPS),
         "recalls": recalls,
+        "part": _part_in_recalls(view, opened, id_),
         "has_more_recalls": has_more,
         "newest": log_queries.newest_change(opened.log, id_),
     }
+
+
+def _part_in_recalls(view: View, opened: OpenTenant, id_: str) -> dict[str, Any] | None:
+    """Return the recalls of a memory and of what was made of it; None where nothing was."""
+    made = derivatives_of(view, id_)
+    return recalls_of(opened.log, id_, made, recall_pages.LOOKED_AT) if made else None
 
 
 def _edge(view: View, id_: str, edge: dict[str, Any]) -> dict[str, Any]:
@@ -330,7 +339,9 @@ def _step(event: Event, held: dict[str, Any], undone: frozenset[str]) -> Step:
             what = "pinned" if pinned else "unpinned"
         case Rated(verdict=verdict):
             what = f"rated {verdict:+g}"
-    reason = getattr(body, "reason", None) or ""
+        case Expected(expected=expected):
+            what = "pinned to a question" if expected else "no longer pinned to a question"
+    reason = getattr(body, "reason", None) or getattr(body, "question", None) or ""
     by_whom = event.agent or ("" if event.trust == "user" else event.trust)
     return Step(event.seq, event.at, what, by_whom, reason, changes, other, event.id not in undone)
 

@@ -4,6 +4,7 @@ Receipts: what was recalled, what it brought, and how it turned out.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,6 +17,7 @@ from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, pr
 from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, EVIDENCE_LABELS
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View
+from serve.reports.lineage import derivatives_of
 from serve.reports.listing import Position
 from serve.reports.receipts import receipt_fields, receipt_summary
 from serve.reports.usefulness import CHARACTERS
@@ -32,7 +34,7 @@ from store.log.receipts import Place, Wanted
 SHOWN = 30
 NOTES = 3  # memories shown of a recall
 LOOKED_AT = 4_000  # receipts of a page: it must be there within 100 ms
-_ASKED = ("memory", "project", "session", "silent", "after")
+_ASKED = ("memory", "through", "project", "session", "silent", "after")
 _SILENT = {"": None, "silent": True, "told": False}
 VERDICTS = {"helped": 1.0, "harmed": -1.0}
 
@@ -47,9 +49,8 @@ def recalls_blueprint(site: Site) -> Blueprint:
         asked = {name: request.args.get(name, "").strip() for name in _ASKED}
         rows, following, error = [], "", ""
         try:
-            found = receipts.page(
-                opened.log, _receipt_filter(asked), SHOWN, _after(asked), LOOKED_AT
-            )
+            wanted = _receipt_filter(opened, asked)
+            found = receipts.page(opened.log, wanted, SHOWN, _after(asked), LOOKED_AT)
             rows = receipt_rows(opened, found.receipts, asked["memory"] or None)
             following = _cursor(found.last, asked) if found.last else ""
         except InvalidInput as wrong:
@@ -91,7 +92,7 @@ def recalls_of_memory(
     opened: OpenTenant, id_: str, limit: int
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the newest recalls that brought a memory, and whether there may be older ones."""
-    found = receipts.page(opened.log, Wanted(memory=id_), limit, most=LOOKED_AT)
+    found = receipts.page(opened.log, Wanted(memories=(id_,)), limit, most=LOOKED_AT)
     return receipt_rows(opened, found.receipts, id_), found.last is not None
 
 
@@ -127,11 +128,16 @@ def _tokens(receipt: Event) -> int | None:
     return math.ceil(length / CHARACTERS) if length else None
 
 
-def _receipt_filter(asked: dict[str, str]) -> Wanted:
+def _receipt_filter(opened: OpenTenant, asked: dict[str, str]) -> Wanted:
+    """Return which receipts are asked for; `through` asks for those of what was made of a memory,
+    too.
+    """
     if asked["silent"] not in _SILENT:
         raise InvalidInput("`silent` is silent or told")
+    memory = asked["memory"]
+    made = opened.reader.answer(partial(derivatives_of, id_=memory)) if asked["through"] else ()
     return Wanted(
-        memory=asked["memory"] or None,
+        memories=(memory, *made) if memory else (),
         project=optional_project(asked["project"]),
         session=asked["session"] or None,
         silent=_SILENT[asked["silent"]],

@@ -8,6 +8,7 @@ asks for what they say; of those that were put away one part of a segment at a t
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
 
@@ -32,15 +33,15 @@ Place = tuple[float, int]  # when a receipt was written, and its seq
 class Wanted:
     """Which receipts; None asks nothing. Moments are microseconds UTC, `until` exclusive.
 
-    `memory` is one that came back, `silent` asks for those that brought nothing (or, False, for
-    those that brought something).
+    `memories` asks for those that brought one of some memories; `silent` for those that brought
+    nothing (or, False, for those that brought something).
     """
 
     since: int | None = None
     until: int | None = None
     project: str | None = None
     session: str | None = None
-    memory: str | None = None
+    memories: tuple[str, ...] = ()
     silent: bool | None = None
 
 
@@ -112,12 +113,17 @@ def _rows(log: EventLog, wanted: Wanted, after: Place, last: Place, limit: int) 
     said = _text_conditions(wanted)
     if not said:
         return _newest_rows(log, where, values, limit)
-    for text, is_in in said:
-        where += f" AND (body = '' OR (instr(body, ?) > 0) = {is_in:d})"
-        values = (*values, text)
+    for texts, is_in in said:
+        any_of = " OR ".join(["instr(body, ?) > 0"] * len(texts))
+        where += f" AND (body = '' OR ({any_of}) = {is_in:d})"
+        values = (*values, *texts)
     rows = _newest_rows(log, where, values, _STEP)
-    passed = [row for row in rows if all((text in row[BODY]) == is_in for text, is_in in said)]
-    return passed[:limit]
+    passed = (
+        row
+        for row in rows
+        if all(any(text in row[BODY] for text in texts) == is_in for texts, is_in in said)
+    )
+    return list(islice(passed, limit))
 
 
 def _newest_rows(log: EventLog, where: str, values: tuple[object, ...], limit: int) -> list[Row]:
@@ -138,13 +144,14 @@ def _base(wanted: Wanted) -> tuple[str, tuple[object, ...]]:
     )
 
 
-def _text_conditions(wanted: Wanted) -> list[tuple[str, bool]]:
-    """Return the texts that a body must hold, or must not: bodies are JSON of one form."""
-    said: list[tuple[str, bool]] = []
-    if wanted.memory is not None:
-        said.append((f'"id":{msgspec.json.encode(wanted.memory).decode()},"score"', True))
+def _text_conditions(wanted: Wanted) -> list[tuple[list[str], bool]]:
+    """Return the texts of which a body must hold one, or must not: bodies are JSON of one form."""
+    said: list[tuple[list[str], bool]] = []
+    if wanted.memories:
+        ids = (msgspec.json.encode(one).decode() for one in wanted.memories)
+        said.append(([f'"id":{id_},"score"' for id_ in ids], True))
     if wanted.silent is not None:
-        said.append(('"hits":[]', wanted.silent))
+        said.append((['"hits":[]'], wanted.silent))
     return said
 
 

@@ -84,6 +84,7 @@ class AsyncMemories(_Resource):
     link = _awaitable(Memories.link)
     history = _awaitable(Memories.history)
     history_of_key = _awaitable(Memories.history_of_key)
+    lineage = _awaitable(Memories.lineage)
 
 
 class AsyncReceipts(_Resource):

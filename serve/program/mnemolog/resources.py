@@ -30,7 +30,7 @@ class WholeMemory(wire.WholeMemory, frozen=True, kw_only=True):
 _ACKNOWLEDGED, _ALL_ACKNOWLEDGED = Decoder(wire.Acknowledged), Decoder(wire.AllAcknowledged)
 _WHOLE_MEMORY, _DRAWN_EDGE = Decoder(WholeMemory), Decoder(wire.DrawnEdge)
 _HISTORY, _KEY_HISTORY = Decoder(wire.HistoryOfMemory), Decoder(wire.HistoryOfKey)
-_MEMORIES = Decoder(wire.Memories)
+_LINEAGE, _MEMORIES = Decoder(wire.Lineage), Decoder(wire.Memories)
 _RECEIPTS, _RECEIPT = Decoder(wire.Receipts), Decoder(wire.Receipt)
 _PROPOSALS, _PROPOSAL = Decoder(wire.Proposals), Decoder(wire.Proposal)
 _TENANTS, _TENANT = Decoder(wire.Tenants), Decoder(wire.ShownTenant)
@@ -138,6 +138,10 @@ class Memories:
     def history(self, id_: str) -> wire.HistoryOfMemory:
         """Return what a memory replaced and what replaced it, the newest first."""
         return self._asking.get(_HISTORY, f"{_memory(id_)}/history")
+
+    def lineage(self, id_: str) -> wire.Lineage:
+        """Return what a memory was made of, what was made of it, and the recalls of both."""
+        return self._asking.get(_LINEAGE, f"{_memory(id_)}/lineage")
 
     def history_of_key(self, key: str, *, project: str | None = None) -> wire.HistoryOfKey:
         """Return the values a key had, the newest first."""

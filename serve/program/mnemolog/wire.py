@@ -321,6 +321,52 @@ class MadeBy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     plan: str | None = None
 
 
+class Ancestor(Relative, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory or an event of a lineage, and how a job came to it. `of` is the memory that it was
+    made into, or that it was made of; `seq`, `at`, `session` and `agent` are those of the event
+    that began it.
+    """
+
+    of: str | None = None
+    made: MadeBy | None = None
+    seq: int | None = None
+    session: str | None = None
+    agent: str | None = None
+
+
+class RecallOfLineage(Struct, frozen=True, kw_only=True):
+    """A recall, the memory of the lineage that it returned, and at which rank."""
+
+    id: str
+    at: At
+    query: str
+    memory: str
+    rank: int
+
+
+class RecallsOfLineage(Struct, frozen=True, kw_only=True):
+    """How many recalls returned a memory, and how many only what was made of it; the newest of
+    both. `has_older` says that the oldest receipts were not looked at.
+    """
+
+    returned_it: int
+    returned_what_was_made_of_it: int
+    has_older: bool
+    newest: tuple[RecallOfLineage, ...]
+
+
+class Lineage(Ancestor, frozen=True, kw_only=True, omit_defaults=True):
+    """All that a memory or an event was made of and all that was made of it, the nearest first;
+    what the models that made it and its sources took; the recalls that it took part in.
+    """
+
+    sources: tuple[Ancestor, ...]
+    made_of_it: tuple[Ancestor, ...]
+    tokens: int
+    cost_usd: float
+    recalls: RecallsOfLineage
+
+
 class WholeMemory(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
     """All there is of a memory: its edges both ways, its lineage, what happened to it.
 

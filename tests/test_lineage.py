@@ -1,0 +1,108 @@
+"""Lineage both ways: sources, models and costs above, what was made of it and recalls below."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from dashboard_page import application, browser
+
+from serve.cli import main
+from serve.server.open_tenants import OpenTenants
+from store.home.config import Settings
+from store.home.instants import new_id
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Acted, Hit, Made, Recalled, Recorded
+from store.log.events import Event
+
+NOW = 1_790_000_000_000_000
+
+
+def made_of(id_: str, sources: tuple[str, ...], prompt: str) -> Event:
+    made = Made("distill", "a-model", prompt * 64, 1_200, 0.002)
+    body = Recorded(content=f"What {id_} teaches", kind="lesson", source_ids=sources, made=made)
+    return Event(id_, NOW, body, id_, trust="agent")
+
+
+def recalled(query: str, *ids: str) -> Event:
+    id_ = new_id(NOW)
+    hits = tuple(Hit(one, 1.0, 0.9) for one in ids)
+    body = Recalled(
+        query=query, mode="auto", manifest=1, watermark=1, hits=hits, dropped={}, took_us=1
+    )
+    return Event(id_, NOW, body, id_)
+
+
+@pytest.fixture
+def lived(built):
+    """An action and a note of it; a lesson made of both, a rule made of that; three recalls."""
+    act = Event("act1", NOW, Acted(tool="Bash", command="make"), "act1", None, "s-1", "codex")
+    built.log.append([act])
+    commands.record(built.log, Draft(id="note", content="The build fails without a lock"), NOW)
+    built.log.append([made_of("lesson", ("act1", "note"), "a")])
+    built.rebuild()
+    built.log.append([made_of("rule", ("lesson",), "b")])
+    built.log.append([recalled("q1", "m01", "note"), recalled("q2", "rule"), recalled("q3", "m02")])
+    built.log.append([recalled("q4", "note", "rule")])
+    return built
+
+
+def lineage(home, id_: str) -> dict[str, Any]:
+    done = CliRunner().invoke(main, ["--home", str(home), "lineage", id_, "--json"])
+    assert done.exit_code == 0, done.output
+    found: dict[str, Any] = msgspec.json.decode(done.stdout)
+    return found
+
+
+def test_from_a_rule_to_its_source_events_models_and_cost(lived, home):
+    found = lineage(home, "rule")
+    assert [(one["id"], one["of"]) for one in found["sources"]] == [
+        ("lesson", "rule"),
+        ("act1", "lesson"),
+        ("note", "lesson"),
+    ]
+    event = found["sources"][1]
+    assert (event["event"], event["session"], event["agent"]) == ("action", "s-1", "codex")
+    assert found["made"]["prompt_sha256"] == "b" * 64 and found["made"]["model"] == "a-model"
+    assert (found["tokens"], found["cost_usd"]) == (2_400, 0.004)
+    assert found["recalls"]["returned_it"] == 2
+
+
+def test_from_a_source_to_every_recall_it_took_part_in(lived, home):
+    found = lineage(home, "note")
+    assert [one["id"] for one in found["made_of_it"]] == ["lesson", "rule"]
+    recalls = found["recalls"]
+    assert (recalls["returned_it"], recalls["returned_what_was_made_of_it"]) == (2, 1)
+    assert [(one["query"], one["memory"], one["rank"]) for one in recalls["newest"]] == [
+        ("q4", "note", 1),
+        ("q2", "rule", 1),
+        ("q1", "note", 2),
+    ]
+
+
+def test_an_event_of_a_session_has_a_lineage(lived, home):
+    found = lineage(home, "act1")
+    assert (found["event"], found["session"]) == ("action", "s-1")
+    assert [one["id"] for one in found["made_of_it"]] == ["lesson", "rule"]
+    assert [one["query"] for one in found["recalls"]["newest"]] == ["q4", "q2"]
+
+
+def test_the_command_prints_each_step_with_its_cost(lived, home):
+    said = CliRunner().invoke(main, ["--home", str(home), "lineage", "lesson"]).stdout
+    assert "by distill, a-model, 1,200 tokens, $0.0020, prompt aaaaaaaaaaaa" in said
+    assert "made of\n  act1  action" in said and "made of it\n  rule" in said
+    assert "recalls that returned it: 0; only what was made of it: 2" in said
+
+
+def test_the_memory_page_counts_the_recalls_and_lists_them(lived, home):
+    opened = OpenTenants(Settings(home))
+    owner = browser(application(opened))
+    page = owner.get("/t/default/memory/note").text
+    assert "2 returned it, 1 only what was made of it" in page
+    assert "through=1" in page
+    listed = owner.get("/t/default/recalls?memory=note&through=1").text
+    assert [query in listed for query in (">q1", ">q2", ">q3", ">q4")] == [True, True, False, True]
+    assert ">q2" not in owner.get("/t/default/recalls?memory=note").text
+    assert "It took part" not in owner.get("/t/default/memory/m01").text
+    opened.close()
