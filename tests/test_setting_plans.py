@@ -1,9 +1,10 @@
 """Plans of other settings: judged by past recalls, applied to config.toml, moved back at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hook_session import Session, opened, speaks_where_recall_is_sure
@@ -13,6 +14,8 @@ from serve.cli import main
 from serve.evaluation import drift
 from serve.evaluation.expectations import expect
 from serve.reports.proposal_rendering import plan_markdown
+from store.embedders.embedder import Matrix
+from store.embedders.lexical import LexicalEmbedder
 from store.home import config
 from store.home.config import Choices, Settings
 from store.home.errors import ConfigError, PlanRefused, PlanStale
@@ -156,6 +159,22 @@ def test_a_pinned_question_that_would_lose_its_memory_holds_a_plan_back(session:
     assert '"who owns the mail queue" m1-4' in check.detail
 
 
+def test_a_model_that_tells_no_meanings_apart_holds_a_plan_back(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    class Mute(LexicalEmbedder):
+        model = "mute-1"
+
+        def embed(self, texts: Sequence[str]) -> Matrix:
+            return np.full((len(texts), self.dimension), self.dimension**-0.5, np.float32)
+
+    made = {"lexical": LexicalEmbedder, "table:mute": Mute}
+    monkeypatch.setattr(drift, "make_embedder", lambda name, home: made[name]())
+    plan = propose(session, embedder="table:mute")
+    assert plan.body.replay is not None and plan.body.replay.asked == 12
+    assert "model" in {one.name for one in plan.failed}
+
+
 @pytest.mark.parametrize(
     ("changed", "failed"),
     [
@@ -164,6 +183,7 @@ def test_a_pinned_question_that_would_lose_its_memory_holds_a_plan_back(session:
         ({"silenced": 6}, {"silence"}),
         ({"gone": 76}, {"drift"}),
         ({"awoken": 6}, {"noise"}),
+        ({"led": 6}, {"order"}),
         ({"characters": (100, 151)}, {"noise"}),
         ({"helpful": 20, "helpful_gone": 3}, {"ratings"}),
         ({"spoke": 3, "hits": 3, "silenced": 1, "gone": 1}, set()),  # too few to judge

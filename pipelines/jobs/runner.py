@@ -21,7 +21,7 @@ from pipelines.jobs import Context, Job, Report
 from pipelines.llm import model_client
 from pipelines.llm.budget import Budget
 from pipelines.llm.model_client import Estimate, Estimator
-from serve.evaluation import canaries, expectations
+from serve.evaluation import canaries, expectations, past_answers
 from store.derived import catalog
 from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
@@ -215,6 +215,7 @@ def build(
     report: Progress,
     *,
     full: bool = False,
+    accepts: bool = False,
     wait_s: float = 0.0,
 ) -> Manifest:
     """Build, check and publish a tenant; return the manifest.
@@ -238,6 +239,7 @@ def build(
             wait_s=wait_s,
             full=full,
             thorough=False,
+            accepts=accepts,
             keep_days=settings.choices.episodes_days,
         )
     for mirror in chosen_mirrors(settings.choices):
@@ -249,11 +251,12 @@ def build(
 
 
 def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
-    """Ask recall itself over the candidate: for canaries, and for what people pinned."""
+    """Ask recall itself over the candidate: past questions, canaries, and what people pinned."""
     now = _now()
     candidate = builds.candidate_manifest(made, (), now)
     found = canaries.over(made.tenant, candidate, made.embedder, choices, now, most=canaries.A_FEW)
     return [
+        *past_answers.check(made, candidate, choices, past_answers.A_FEW),
         canaries.result(found, now, *builds.last_published(made.tenant)),
         *expectations.check(made.log, made.tenant, candidate, made.embedder, choices, now),
     ]

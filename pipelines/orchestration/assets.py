@@ -30,7 +30,7 @@ from pipelines.orchestration.run_resources import (
     check_spec,
     retry_or_fail,
 )
-from serve.evaluation import canaries, expectations, selftest
+from serve.evaluation import canaries, expectations, past_answers, selftest
 from serve.evaluation.canaries import Outcome, Point
 from serve.evaluation.selftest import Quality
 from store.home import config
@@ -42,7 +42,14 @@ from store.maintenance import vector_table as table
 from store.maintenance.audits import AUDITS
 from store.maintenance.mirrors import Mirror
 from store.snapshots import manifest as manifests
-from store.snapshots.manifest import CANARIES, EXPECTED, CheckResult
+from store.snapshots.manifest import (
+    CANARIES,
+    EXPECTED,
+    NEWCOMERS,
+    PAST_ANSWERS,
+    SAME_MODEL,
+    CheckResult,
+)
 from store.snapshots.projection import Projection
 from store.snapshots.snapshot import SnapshotRef
 
@@ -54,6 +61,7 @@ _FRESH = dg.FreshnessPolicy.time_window(
 
 class BuildConfig(dg.Config):
     full: bool = Field(False, description="Build from the log alone; reuse nothing.")
+    accepts: bool = Field(False, description="Publish although past questions fare otherwise.")
 
 
 def build_assets(
@@ -85,7 +93,7 @@ def event_log(
 ) -> dg.MaterializeResult[None]:
     with retry_or_fail(context.retry_number):
         began = time.perf_counter()
-        made = tenant_store.start(full=config.full)
+        made = tenant_store.start(full=config.full, accepts=config.accepts)
         shown = metadata.log_metadata(log_queries.daily_counts(made.log, made.watermark))
         context.log.info(f"{made.tenant.name}: building up to event {made.watermark}")
         return dg.MaterializeResult(
@@ -230,6 +238,15 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
                 CANARIES, CANARIES, "Recall finds memories by their own words.", blocking=True
             ),
             check_spec(EXPECTED, CANARIES, "Pinned questions bring back what they did."),
+            check_spec(
+                SAME_MODEL, CANARIES, "The model makes the vectors that are there.", blocking=True
+            ),
+            check_spec(
+                PAST_ANSWERS, CANARIES, "Past questions bring back what they did.", blocking=True
+            ),
+            check_spec(
+                NEWCOMERS, CANARIES, "New memories leave past answers in place.", blocking=True
+            ),
         ],
         description="Asks for memories by their own words: does recall work over the candidate?",
     )
@@ -246,7 +263,8 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
             pinned = expectations.check(
                 made.log, made.tenant, candidate, made.embedder, choices, now
             )
-            build.save_checks(made, [result, *pinned])
+            past = past_answers.check(made, candidate, choices)
+            build.save_checks(made, [*past, result, *pinned])
             shown = _canary_metadata(found, canaries.trend(result), quotes=choices.dagster_texts)
             check = dg.AssetCheckResult(
                 check_name=CANARIES,
@@ -260,9 +278,22 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
                 yield check
                 raise BuildRefused(f"{CANARIES}: {result.detail}")
             checks = [check, _expected_result(pinned, quotes=choices.dagster_texts)]
+            checks += map(_check_result, [*past, *_unasked(past)])
+            if failed := [one for one in past if one.stops]:
+                build.refuse(made, now)
+                for one in build.take_out(made, past, now):
+                    context.log.error(f"quarantined {one.id}: the next run builds without it")
+                yield from checks
+                raise BuildRefused("; ".join(f"{one.name}: {one.reason}" for one in failed))
             yield dg.MaterializeResult(metadata=shown, check_results=checks)
 
     return ask
+
+
+def _unasked(asked: Sequence[CheckResult]) -> list[CheckResult]:
+    """Return the checks that had nothing to ask: one that is declared must be told."""
+    names = {SAME_MODEL, PAST_ANSWERS, NEWCOMERS} - {one.name for one in asked}
+    return [CheckResult(name, True, "there is nothing to ask yet", CANARIES) for name in names]
 
 
 def _expected_result(pinned: Sequence[CheckResult], *, quotes: bool) -> dg.AssetCheckResult:

@@ -115,6 +115,7 @@ def build(
     report: Report,
     *,
     full: bool = False,
+    accepts: bool = False,
     wait_s: float = LOCK_WAIT_S,
 ) -> Manifest:
     """Build, check and publish a tenant; return the manifest.
@@ -124,7 +125,9 @@ def build(
     what did; KeyboardInterrupt where it was stopped. Whatever is raised, what was served still is.
     """
     tenant = find_tenant(settings.home, tenant_name)
-    config = dg.RunConfig(ops={"event_log": BuildConfig(full=full)}, loggers={"console": {}})
+    config = dg.RunConfig(
+        ops={"event_log": BuildConfig(full=full, accepts=accepts)}, loggers={"console": {}}
+    )
     for _ in range(MOST_ROUNDS):
         result = execute(settings, tenant, "build_memory", config, report, wait_s=wait_s)
         if result.success or not _has_only_quarantined(result):

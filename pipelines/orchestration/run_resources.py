@@ -82,13 +82,14 @@ class TenantStore(dg.ConfigurableResource["TenantStore"]):
             self._model = make_embedder(self.embedder, Path(self.home))
             yield self
 
-    def start(self, *, full: bool) -> build.Build:
+    def start(self, *, full: bool, accepts: bool = False) -> build.Build:
         """Begin a build at the log's head."""
         return build.start(
             self._tenant,
             self._log,
             self._model,
             full=full,
+            accepts=accepts,
             keep_days=self.episodes_days,
             now=time.time_ns() // 1_000,
         )

@@ -52,15 +52,20 @@ def _wait(child: "subprocess.Popen[bytes]") -> int:
     is_flag=True,
     help="Build without Dagster: seconds faster, but not listed in `mnemolog ui`.",
 )
+@click.option(
+    "--accept", is_flag=True, help="Publish although past questions are answered otherwise."
+)
 @output.json_option
 @click.pass_context
-def build_command(context: click.Context, full: bool, quick: bool, as_json: bool) -> None:
+def build_command(
+    context: click.Context, full: bool, quick: bool, accept: bool, as_json: bool
+) -> None:
     """Build, check and publish the memory.
 
     Then recall is fast and complete. A quick build produces, audits and publishes the same, but
     does not hash again what it reuses from the previous build. An idle server builds this way.
     """
-    asked = {"--full": full, "--quick": quick, "--json": as_json}
+    asked = {"--full": full, "--quick": quick, "--accept": accept, "--json": as_json}
     words = [word for word, wanted in asked.items() if wanted]
     context.exit(build(context.obj.settings(), *words))
 

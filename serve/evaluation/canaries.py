@@ -39,7 +39,7 @@ FEWEST, REFUSED_BELOW, DOUBTED_BELOW = 10, 0.5, 0.9
 _TRIES = 4  # memories looked at for each: many may say the same
 _LONGEST = 8  # terms of a word; more are a sentence without spaces, or data
 
-_TREND = 100  # builds
+TREND = 100  # builds
 _CHANCE = 0.01  # that so few come back where nothing changed: below it, something did
 
 Point = tuple[int, int, int]
@@ -98,7 +98,7 @@ def result(found: Outcome, now: int, earlier: Manifest | None, unread: str = "")
     `unread` says why that one cannot be read.
     """
     before = earlier and check_of(earlier)
-    points = [*(trend(before) if before else ()), (now, found.hits, found.asked)][-_TREND:]
+    points = [*(trend(before) if before else ()), (now, found.hits, found.asked)][-TREND:]
     detail = f"{found.hits} of {found.asked} canaries came back"
     if found.missed:
         detail += f"; missed: {', '.join(one.id for one in found.missed[:3])}"

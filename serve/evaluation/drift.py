@@ -24,6 +24,7 @@ from serve.reader.view import View
 from serve.recall.analysis import default_question
 from serve.recall.recall import recall
 from store.embedders.embedder import Embedder, make_embedder
+from store.embedders.installed_models import try_model
 from store.home.config import Choices, Settings
 from store.home.tenant import Tenant
 from store.log import receipts
@@ -51,7 +52,9 @@ MOST_SILENCED = 0.05  # of the recalls that brought something
 MOST_GONE = 0.25  # of the memories that came back
 MOST_AWOKEN = 0.25  # of the recalls that brought nothing
 MOST_CHARACTERS = 1.5  # times those that came back before
-MOST_HELPFUL_GONE = 0.1  # of the memories that helped
+MOST_HELPFUL_GONE = 0.05  # of the memories that helped
+MOST_LED_OTHERWISE = 0.05  # of the recalls that brought something, by another memory than before
+LEAST_CLOSER = 0.1  # by how much a model's cosine with a paraphrase is over that with another topic
 MOST_CANARIES_GONE = 0.1  # of those that came back before
 
 Verdicts = Mapping[tuple[str, str], float]  # by recall and memory, -1 to 1
@@ -86,7 +89,11 @@ def settings_plan(
         looked_at=diff.asked,
         notes=tuple(notes),
         replay=diff,
-        checks=(*check_drift(diff), *questions),
+        checks=(
+            *check_drift(diff),
+            *questions,
+            *([] if is_same_model else [check_model(embedder)]),
+        ),
     )
 
 
@@ -194,6 +201,7 @@ def _count(
         "spoke": bool(then),
         "silenced": bool(then and not now),
         "awoken": bool(now and not then),
+        "led": bool(then and now and then[0] != now[0]),
         "hits": len(then),
         "gone": len(gone),
         "new": len(set(now) - set(then)),
@@ -261,6 +269,11 @@ def check_drift(diff: ReplayDiff) -> tuple[PlanCheck, ...]:
             f"{diff.gone:,} {of_old} no longer do, {diff.new:,} others do",
         ),
         PlanCheck(
+            "order",
+            not _is_over(diff.led, diff.spoke, MOST_LED_OTHERWISE),
+            f"{diff.led:,} of {diff.spoke:,} answers begin with another memory",
+        ),
+        PlanCheck(
             "noise",
             not _is_over(diff.awoken, silent, MOST_AWOKEN)
             and (diff.spoke < FEWEST or after <= MOST_CHARACTERS * before),
@@ -279,6 +292,17 @@ def check_drift(diff: ReplayDiff) -> tuple[PlanCheck, ...]:
 def _is_over(count: int, of: int, most: float) -> bool:
     """Return whether a share is over a bound; of few, one alone never is."""
     return of >= FEWEST and count > 1 and count > most * of
+
+
+def check_model(embedder: Embedder) -> PlanCheck:
+    """Return whether a model tells texts of one meaning from others; raise EmbedderError."""
+    tried = try_model(embedder)
+    return PlanCheck(
+        "model",
+        tried.paraphrase - tried.unrelated >= LEAST_CLOSER,
+        f"{tried.model}: cosine {tried.paraphrase:.2f} with a paraphrase, {tried.unrelated:.2f} "
+        "with another topic",
+    )
 
 
 def own_words(

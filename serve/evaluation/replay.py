@@ -26,7 +26,7 @@ from serve.hosts.event import HookEvent
 from serve.reader.filters import Filter
 from serve.reader.past import Past, settings_of
 from serve.reader.session_events import SessionEvents
-from serve.recall.analysis import default_question
+from serve.recall.analysis import Question, default_question
 from serve.recall.recall import recall
 from serve.recall.request import digest, receipt_hits
 from serve.server.open_tenants import OpenTenant
@@ -152,7 +152,6 @@ def _ask_again(
     body = receipt.body
     assert isinstance(body, Recalled)
     began = time.perf_counter()
-    project = "" if basis.no_project else receipt.project
     router = _router(body)
     if body.door == "prompt":
         call = _call(log, opened, embedder, receipt, choices)
@@ -164,17 +163,7 @@ def _ask_again(
         hits = receipt_hits([hit for hit in found.answer.hits if hit.memory.id in said.ids])
         answered, characters = said.text.encode(), len(said.text)
     else:
-        asked: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in basis.narrowed.items()
-        }
-        those = Filter(now=receipt.at, project=project, **asked)
-        question = replace(
-            default_question(body.query, those, choices),
-            mode=cast(Any, body.mode),
-            min_score=basis.min_score or 0.0,
-            router=router,
-        )
+        question = replace(_question(receipt, basis, choices), router=router)
         answer = opened.reader.answer(lambda view: recall(view, question, embedder))
         answered = msgspec.json.encode(receipt_hits(answer.hits))
         has_bar = question.min_confidence > 0
@@ -185,6 +174,28 @@ def _ask_again(
         receipt, "same", hits, characters=characters, took_us=took_us, said=answered
     )
     return replayed if replayed.digest == body.digest else replace(replayed, verdict="changed")
+
+
+def question_of(receipt: Event, basis: Basis, choices: Choices) -> Question:
+    """Return what a recall asked, under the settings of then and without a router."""
+    return _question(receipt, basis, settings_of(basis, choices))
+
+
+def _question(receipt: Event, basis: Basis, choices: Choices) -> Question:
+    """Return what a recall asked, under some settings and without a router."""
+    body = receipt.body
+    assert isinstance(body, Recalled)
+    asked: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in basis.narrowed.items()
+    }
+    project = "" if basis.no_project else receipt.project
+    those = Filter(now=receipt.at, project=project, **asked)
+    return replace(
+        default_question(body.query, those, choices),
+        mode=cast(Any, body.mode),
+        min_score=basis.min_score or 0.0,
+    )
 
 
 def _router(body: Recalled) -> Router | None:

@@ -152,7 +152,7 @@ def calibrate(
     related, others = float(cosines[same].mean()), cosines[~same]
     unrelated = float(others.mean())
     scatter = float(others.std())
-    if related - unrelated < _SEPARATION * scatter:
+    if related - unrelated <= _SEPARATION * scatter:
         return Calibration()
     stretch = max(1.0, _SPAN * scatter / (related - unrelated))
     nothing = related - stretch * (related - unrelated)

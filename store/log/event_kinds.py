@@ -208,12 +208,12 @@ class ReplayDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a change does to past recalls, asked again of the memory as it was known.
 
     `spoke` are the recalls that bring something before the change, `silenced` those of them that
-    bring nothing after it, `awoken` those that bring something only after it; `reordered` ones
-    bring the same in another order. `hits` came back before, `gone` of them do not after, `new` are
-    those that only come after. `helpful` and `harmful` count the hits that somebody rated or that
-    were followed, `helpful_gone` and `harmful_gone` those of them that do not come back after.
-    `characters` are those of what came back, `took_us` what answering took, before and after.
-    `answers` are the first of the changed ones.
+    bring nothing after it, `awoken` those that bring something only after it; `led` ones begin with
+    another memory, `reordered` ones bring the same in another order. `hits` came back before,
+    `gone` of them do not after, `new` are those that only come after. `helpful` and `harmful` count
+    the hits that somebody rated or that were followed, `helpful_gone` and `harmful_gone` those of
+    them that do not come back after. `characters` are those of what came back, `took_us` what
+    answering took, before and after. `answers` are the first of the changed ones.
     """
 
     asked: int = 0
@@ -222,6 +222,7 @@ class ReplayDiff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     spoke: int = 0
     silenced: int = 0
     awoken: int = 0
+    led: int = 0
     hits: int = 0
     gone: int = 0
     new: int = 0

@@ -53,7 +53,8 @@ class Build:
     """One build of one tenant, up to `watermark`; every step takes it.
 
     A `full` one takes nothing over from what is published; a `thorough` one hashes what it takes
-    over, any other looks whether somebody wrote to it since.
+    over, any other looks whether somebody wrote to it since. One that `accepts` is published
+    although past recalls are answered in another way.
     """
 
     tenant: Tenant
@@ -62,6 +63,7 @@ class Build:
     watermark: int
     full: bool = False
     thorough: bool = True
+    accepts: bool = False
 
     @property
     def projections(self) -> tuple[Projection, ...]:
@@ -72,6 +74,7 @@ class Build:
         return [projection.name for projection in self.projections]
 
 
+_FEW_ROWS = 10  # of a table: fewer may well go at once
 MOST_ROUNDS = 3  # of building without what was quarantined in the round before
 
 Progress = Callable[[str], None]
@@ -101,6 +104,7 @@ def start(
     *,
     full: bool = False,
     thorough: bool = True,
+    accepts: bool = False,
     keep_days: int = 0,
     now: int = 0,
 ) -> Build:
@@ -114,10 +118,12 @@ def start(
     if not embedder.dimension:
         with suppress(EmbedderError):  # who never answered is asked how wide its vectors are
             embedder.embed(["mnemolog"])
-    build = Build(tenant, log, embedder, log.head(), full, thorough)
+    build = Build(tenant, log, embedder, log.head(), full, thorough, accepts)
     for folder in (tenant.root, tenant.root / "erased", tenant.root / "failures"):
         sweep(folder)
-    candidates.begin_candidate(tenant, candidates.CandidateStart(build.watermark, full, thorough))
+    candidates.begin_candidate(
+        tenant, candidates.CandidateStart(build.watermark, full, thorough, accepts)
+    )
     manifests.expire(tenant)  # the snapshots of a build that was refused or killed
     return build
 
@@ -127,7 +133,7 @@ def resume(tenant: Tenant, log: EventLog, embedder: Embedder) -> Build:
     begun = candidates.load_candidate(tenant)
     if begun is None:
         return start(tenant, log, embedder)
-    return Build(tenant, log, embedder, begun.watermark, begun.full, begun.thorough)
+    return Build(tenant, log, embedder, begun.watermark, begun.full, begun.thorough, begun.accepts)
 
 
 def step(
@@ -237,7 +243,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
     Raise BuildRefused otherwise: the reason is kept beside the last good manifest.
     """
     refs = candidates.load_refs(build.tenant, build.names)
-    complete = [_completeness(build, refs)]
+    complete = [_completeness(build, refs), _shrinkage(build, refs)]
     results = (*checks, *(one for one in complete if not one.passed))
     if failed := [result for result in results if result.stops]:
         manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
@@ -263,6 +269,7 @@ def rebuild(
     wait_s: float = 0.0,
     full: bool = False,
     thorough: bool = True,
+    accepts: bool = False,
     on_whole: WholeCheck = lambda build: (),
     keep_days: int = 0,
 ) -> Manifest:
@@ -277,13 +284,23 @@ def rebuild(
     with lock(tenant, wait_s=wait_s):
         for _ in range(MOST_ROUNDS):
             build = start(
-                tenant, log, embedder, full=full, thorough=thorough, keep_days=keep_days, now=now
+                tenant,
+                log,
+                embedder,
+                full=full,
+                thorough=thorough,
+                accepts=accepts,
+                keep_days=keep_days,
+                now=now,
             )
-            if not _quarantine_failing(build, on_progress, now):
+            if _quarantine_failing(build, on_progress, now):
+                continue
+            if any(one.stops for one in load_checks(build)):
                 break
-        if not any(one.stops for one in load_checks(build)):
             on_progress("checks")
-            save_checks(build, on_whole(build))
+            save_checks(build, results := on_whole(build))
+            if not _take_out(build, results, on_progress, now):
+                break
         on_progress("publish")
         return publish(build, load_checks(build), now)
 
@@ -318,11 +335,19 @@ def _quarantine_failing(build: Build, on_progress: Progress, now: int) -> list[H
     for projection in build.projections:
         on_progress(projection.name)
         _, tables = step(build, projection, on_progress)
-        if taken := take_out(build, check(build, projection, tables), now):
-            for one in taken:
-                on_progress(f"quarantined {one.id}: {one.check}: {one.reason}")
+        if taken := _take_out(build, check(build, projection, tables), on_progress, now):
             return taken
     return []
+
+
+def _take_out(
+    build: Build, results: Sequence[CheckResult], on_progress: Progress, now: int
+) -> list[Held]:
+    """Quarantine what failed checks name, and say so; return it."""
+    taken = take_out(build, results, now)
+    for one in taken:
+        on_progress(f"quarantined {one.id}: {one.check}: {one.reason}")
+    return taken
 
 
 def take_out(build: Build, results: Sequence[CheckResult], now: int) -> list[Held]:
@@ -452,6 +477,34 @@ def _completeness(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
             "build the whole group"
         )
     return CheckResult("whole_candidate", not (missing or other or unchecked), detail)
+
+
+_LASTING = {"entities": "entities", "postings": "terms", "vectors": "rows"}  # a table of each
+
+
+def _shrinkage(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
+    """Return whether what is made of the memories is there for as many of them as is served."""
+    served = current_manifest(build.tenant)
+    lost = []
+    for name, table in _LASTING.items() if served and not build.accepts else ():
+        before, now = served.projections.get(name) if served else None, refs.get(name)
+        if before is None or now is None or before.version != now.version:
+            continue
+        rows, were = now.rows.get(table, 0), before.rows.get(table, 0)
+        if were >= _FEW_ROWS and rows < were / 2 and not _has_shrunk(build, served, refs):
+            lost.append(f"{name} has {rows:,} {table}, {were:,} are served")
+    cure = "`mnemolog build --full` builds it anew, `mnemolog build --accept` publishes it as it is"
+    detail = "; ".join(lost) or "nothing that is served is lost"
+    return CheckResult("no_projection_shrank", not lost, detail, cure=cure if lost else "")
+
+
+def _has_shrunk(build: Build, served: Manifest | None, refs: Mapping[str, SnapshotRef]) -> bool:
+    """Return whether the memories themselves are fewer by half, or may be: texts were erased."""
+    if served is None or "memories" not in refs:
+        return True
+    were = served.projections["memories"].rows["memories"]
+    gone = len(log_queries.erased_ids(build.log, build.watermark, served.watermark))
+    return refs["memories"].rows["memories"] - gone < were / 2
 
 
 # Pace: how far a long step is, how fast it goes, and how long it takes yet.

@@ -23,6 +23,7 @@ class CandidateStart(msgspec.Struct, frozen=True):
     watermark: int
     full: bool = False
     thorough: bool = True
+    accepts: bool = False
 
 
 def begin_candidate(tenant: Tenant, start: CandidateStart) -> None:

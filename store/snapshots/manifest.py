@@ -25,6 +25,9 @@ from store.snapshots.snapshot import SnapshotRef
 
 KEEP = 3  # manifests, the current one included
 CANARIES = "canaries"  # the check that asks recall itself
+# the checks that ask what was recalled before
+PAST_ANSWERS, NEWCOMERS = "past_answers", "newcomers"
+SAME_MODEL = "same_model"  # the one that embeds some texts again
 EXPECTED = "expected"  # the one that asks the questions people pinned
 
 

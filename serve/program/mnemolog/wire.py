@@ -717,10 +717,11 @@ class ReplayDiff(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a change does to past recalls, asked again of the memory as it was known.
 
     `spoke` are the recalls that bring something before the change, `silenced` those of them that
-    bring nothing after it, `awoken` those that bring something only after it; `reordered` ones
-    bring the same in another order. `hits` came back before, `gone` of them do not after, `new` are
-    those that only come after; `helpful` and `harmful` of them were rated or followed. Characters
-    and `took_us`, microseconds, are those before and after. `answers` are the first of the changed.
+    bring nothing after it, `awoken` those that bring something only after it; `led` ones begin with
+    another memory, `reordered` ones bring the same in another order. `hits` came back before,
+    `gone` of them do not after, `new` are those that only come after; `helpful` and `harmful` of
+    them were rated or followed. `characters` and `took_us`, microseconds, are those before and
+    after. `answers` are the first of the changed ones.
     """
 
     asked: int = 0
@@ -729,6 +730,7 @@ class ReplayDiff(Struct, frozen=True, kw_only=True, omit_defaults=True):
     spoke: int = 0
     silenced: int = 0
     awoken: int = 0
+    led: int = 0
     hits: int = 0
     gone: int = 0
     new: int = 0

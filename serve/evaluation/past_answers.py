@@ -1,0 +1,262 @@
+"""
+Past answers: the questions of past recalls, asked of a candidate before it is published.
+
+What came back then, and has not changed since, is to come back still. Memories that are newer are
+left aside for that, so that a memory may grow; but where new ones take over the answers to
+questions of many kinds, that is an import gone wrong, or a text made to be found. The questions are
+those of people and agents, so this sees what no check of one table can: a tokenizer that splits
+words in another way, vectors of another model under the same name, an index that lost a part.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from serve.evaluation import canaries
+from serve.evaluation.canaries import Canary, Outcome
+from serve.evaluation.replay import question_of, skip_reason
+from serve.reader.reader import open_view
+from serve.reader.view import View
+from serve.recall.recall import Hit, recall
+from store.embedders.embedder import Embedder
+from store.home.config import Choices
+from store.log import receipts
+from store.log.event_kinds import Basis, Recalled
+from store.log.events import Event
+from store.maintenance import build as builds
+from store.maintenance import quarantine
+from store.maintenance.build import Build
+from store.memories.memory import ACTIVE
+from store.snapshots.manifest import (
+    CANARIES,
+    NEWCOMERS,
+    PAST_ANSWERS,
+    SAME_MODEL,
+    CheckResult,
+    Manifest,
+)
+
+MOST = 40  # questions
+A_FEW = 15  # of a quick build
+LOOKED_AT = 400  # receipts among which those are looked for
+FEWEST = 8  # of fewer nothing is concluded
+REFUSED_BELOW = 0.7  # the share of questions that bring back what they did
+DOUBTED_BELOW = 0.9  # refused too, where it fell that low since the builds before
+# Where a memory has grown so many times since the last build, words weigh otherwise than they did:
+# fewer past answers are then a warning.
+_GREW = 2.5
+_EMBEDDED, _SAME = 5, 0.9  # texts embedded again, and the least cosine with what is there
+_WIDER = 3  # times the hits of then: what is newer stands among them
+
+# One memory in so many answers to different questions is made to be found; so many answers of which
+# nothing is left are no import that a memory grows by.
+MOST_OF_ONE = 0.2
+MOST_TAKEN_OVER = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question of then: how many of the memories of then come back, and of how many.
+
+    `is_taken_over`: they would, but memories that are not served yet stand before them all. `newer`
+    are those among the first.
+    """
+
+    receipt: Event
+    back: int
+    of: int
+    is_taken_over: bool
+    newer: tuple[str, ...]
+
+    @property
+    def is_back(self) -> bool:
+        return 2 * self.back >= self.of
+
+
+def check(
+    made: Build, candidate: Manifest, choices: Choices, most: int = MOST
+) -> list[CheckResult]:
+    """Return the checks of a candidate by past recalls, where anything was recalled, and by its
+    model.
+    """
+    asked, of_model = list(_questions(made, most)), check_model(made, candidate)
+    if not asked:
+        return of_model
+    earlier = builds.current_manifest(made.tenant)
+    served = earlier.projections["memories"].rows["memories"] if earlier else None
+    view = open_view(made.tenant, candidate, made.embedder)
+    found = [
+        answered
+        for receipt, basis in asked
+        if (answered := _ask(view, receipt, basis, served, made.embedder, choices)) is not None
+    ]
+    return [
+        *of_model,
+        _past_answers(
+            found,
+            candidate.at,
+            earlier,
+            warns=made.accepts or len(view.snapshots.rows) > _GREW * (served or 0),
+        ),
+        _newcomers(made, found),
+    ]
+
+
+def check_model(made: Build, candidate: Manifest) -> list[CheckResult]:
+    """Return the check that the model still makes the vectors that are there; none where the model
+    is elsewhere and every text has its price, or has no vectors yet.
+
+    A file that was exchanged under the same name changes the vectors of queries, not those of
+    memories.
+    """
+    view = open_view(made.tenant, candidate, made.embedder)
+    vectors, rows = view.snapshots.vectors, view.snapshots.rows
+    if not made.embedder.is_local or vectors is None or not len(vectors):
+        return []
+    docs = sorted({len(rows) * place // _EMBEDDED for place in range(_EMBEDDED)})
+    there = [(doc, kept) for doc in docs if (kept := vectors.floats(doc)).any()]
+    again = made.embedder.embed([rows.take([doc])[0].text for doc, _ in there])
+    cosines = [float(np.dot(kept, one)) for (_, kept), one in zip(there, again, strict=True)]
+    least = min(cosines, default=1.0)
+    is_same = least >= _SAME
+    detail = f"{len(cosines)} texts embedded again, cosine with their vectors at least {least:.2f}"
+    cure = f"{made.embedder.model} has changed: `mnemolog build --full` embeds all texts with it"
+    return [CheckResult(SAME_MODEL, is_same, detail, CANARIES, cure="" if is_same else cure)]
+
+
+def _questions(made: Build, most: int) -> Iterator[tuple[Event, Basis]]:
+    """Yield the newest different questions that brought something, and what decided the answers."""
+    page = receipts.page(made.log, receipts.Wanted(silent=False), LOOKED_AT)
+    known: set[tuple[str, str | None]] = set()
+    for receipt in page.receipts:
+        body = receipt.body
+        assert isinstance(body, Recalled)
+        if skip_reason(body, made.embedder) or body.basis is None or len(known) == most:
+            continue
+        if (asked := (body.query, receipt.project)) not in known:
+            known.add(asked)
+            yield receipt, body.basis
+
+
+def _ask(
+    view: View,
+    receipt: Event,
+    basis: Basis,
+    served: int | None,
+    embedder: Embedder,
+    choices: Choices,
+) -> Answered | None:
+    """Return how a question is answered now; None where nothing of then is as it was.
+
+    The memories from row `served` on are not served yet.
+    """
+    body, rows = receipt.body, view.snapshots.rows
+    assert isinstance(body, Recalled)
+    memories = [rows.find(hit.id) for hit in body.hits]
+    same = {
+        one.id
+        for one in memories
+        if one is not None and one.state == ACTIVE and one.updated_at <= receipt.at
+    }
+    if not same:
+        return None
+    question = question_of(receipt, basis, choices)
+    wide = replace(question, top_k=min(_WIDER * question.top_k, 200))
+    hits = recall(view, wide, embedder).hits
+    if body.door != "prompt" and not question.min_confidence:
+        hits = tuple(hit for hit in hits if not hit.is_unsure)  # as the receipt was written
+    old = [hit for hit in hits if hit.memory.updated_at <= receipt.at or same & _named([hit])]
+    back = same & _named(old[: question.top_k])
+    first = hits[: question.top_k]
+    newer = {
+        hit.memory.id
+        for hit in hits
+        if served is not None
+        and (rows.memories.row(hit.memory.id) or 0) >= served
+        and same.isdisjoint(_named([hit]))  # else it says what came back then
+    }
+    others = [hit for hit in hits if hit.memory.id not in newer][: question.top_k]
+    is_taken_over = same.isdisjoint(_named(first)) and not same.isdisjoint(_named(others))
+    shown = tuple(hit.memory.id for hit in first if hit.memory.id in newer)
+    return Answered(receipt, len(back), len(same), is_taken_over, shown)
+
+
+def _named(hits: Sequence[Hit]) -> set[str]:
+    """Return the memories that some hits bring: themselves, copies, and what they replaced or were
+    made of.
+    """
+    return {
+        id_
+        for hit in hits
+        for id_ in (
+            hit.memory.id,
+            *hit.copies,
+            *(old.id for old in hit.history),
+            *hit.memory.source_ids,
+        )
+    }
+
+
+def _past_answers(
+    found: Sequence[Answered], now: int, earlier: Manifest | None, *, warns: bool
+) -> CheckResult:
+    missed = tuple(
+        Canary(one.receipt.id, one.receipt.body.query)
+        for one in found
+        if not one.is_back and isinstance(one.receipt.body, Recalled)
+    )
+    outcome = Outcome(len(found), missed)
+    before = [one for one in (earlier.checks if earlier else ()) if one.name == PAST_ANSWERS]
+    points = canaries.trend(before[0]) if before else ()
+    fell = canaries.has_fallen(outcome, points) and outcome.share < DOUBTED_BELOW
+    failed = outcome.asked >= FEWEST and (outcome.share < REFUSED_BELOW or fell)
+    detail = f"{outcome.hits} of {outcome.asked} past questions bring back what they did"
+    said = {
+        "missed": [one.id for one in missed],
+        "trend": [*points, (now, outcome.hits, outcome.asked)][-canaries.TREND :],
+    }
+    return CheckResult(
+        PAST_ANSWERS,
+        not failed,
+        detail,
+        CANARIES,
+        msgspec.to_builtins(said),
+        cure=_CURE if failed else "",
+        warns=failed and warns,
+    )
+
+
+def _newcomers(made: Build, found: Sequence[Answered]) -> CheckResult:
+    released = quarantine.releases(made.log, made.watermark)
+    answers = Counter(id_ for one in found for id_ in one.newer if id_ not in released)
+    many = max(FEWEST / 2, MOST_OF_ONE * len(found))
+    alone = tuple(id_ for id_, count in answers.most_common() if count > many)
+    taken_over = sum(one.is_taken_over for one in found)
+    failed = bool(alone) or taken_over > max(FEWEST / 2, MOST_TAKEN_OVER * len(found))
+    detail = f"new memories take over the answers to {taken_over} of {len(found)} past questions"
+    if alone:
+        detail += f"; {len(alone)} come back for over {many:.0f} different ones"
+    return CheckResult(
+        NEWCOMERS,
+        not failed,
+        detail,
+        CANARIES,
+        alone=() if made.accepts else alone,
+        cure=(_RELEASE if alone else _FORGET) if failed else "",
+        warns=failed and made.accepts,
+        memories=alone[:3],
+    )
+
+
+_CURE = (
+    "`mnemolog replay` lists what changed, `mnemolog bisect QUESTION` since when; "
+    "`mnemolog build --accept` publishes it as it is"
+)
+_FORGET = (
+    "look at what was recorded or imported last (`mnemolog list`); `mnemolog build --accept` "
+    "publishes it as it is"
+)
+_RELEASE = "`mnemolog doctor` lists what is in quarantine and how to release it"

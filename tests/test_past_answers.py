@@ -1,0 +1,166 @@
+"""Builds ask past questions again: what came back then, and has not changed, comes back still."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipelines.jobs import runner
+from serve.evaluation import canaries, past_answers
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
+from serve.recall.request import Asker, RecallRequest, answer
+from store.derived import catalog
+from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Choices, Settings
+from store.home.errors import BuildRefused
+from store.home.tenant import Tenant, tenant
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
+from store.maintenance import build, quarantine
+from store.snapshots import manifest as manifests
+from store.snapshots.manifest import NEWCOMERS, PAST_ANSWERS, SAME_MODEL, CheckResult
+
+THINGS = "billing search upload session mail parser ledger deploy cache audit".split()
+NOW = 1_790_000_000_000_000
+
+
+@dataclass
+class Memory:
+    settings: Settings
+    tenant: Tenant
+    log: EventLog
+    at: int = NOW
+
+    def record(self, content: str, id_: str, kind: Any = "fact") -> None:
+        self.at += 1_000_000
+        commands.record(self.log, Draft(content=content, id=id_, kind=kind), self.at)
+
+    def build(self, **options: Any) -> dict[str, CheckResult]:
+        runner.build(self.settings, "default", lambda said: None, **options)
+        return {one.name: one for one in manifests.current(self.tenant).checks}
+
+
+@pytest.fixture
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
+    found = tenant(tmp_path)
+    with EventLog(found.log, create=True) as log:
+        one = Memory(Settings(tmp_path), found, log)
+        monkeypatch.setattr(runner, "_now", lambda: one.at)
+        for number, thing in enumerate(THINGS):
+            kind = "decision" if number < 6 else "fact"
+            one.record(f"The {thing} worker is configured in {thing}/worker.py", thing, kind)
+        one.build()
+        reader = Reader(found, log, LexicalEmbedder())
+        for thing in THINGS:
+            one.at += 1_000_000
+            asked = RecallRequest(query=f"where is the {thing} worker configured")
+            _, receipt = answer(
+                reader, LexicalEmbedder(), asked, Choices(), one.at, Asker(door="mcp")
+            )
+            assert receipt is not None and receipt.body.hits[0].id == thing
+            log.append([receipt])
+        yield one
+
+
+def hide_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Break recall: no filter lets a decision pass."""
+    real = Filter.narrow
+
+    def narrow(self: Filter, mask: Any, rows: Any) -> Any:
+        return real(self, mask, rows) & ~rows.equal("kind", ("decision",))
+
+    monkeypatch.setattr(Filter, "narrow", narrow)
+    monkeypatch.setattr(canaries, "FEWEST", 99)  # they would see it, too
+
+
+def test_a_memory_that_grows_changes_and_forgets_passes(memory: Memory):
+    for thing in THINGS[:5]:
+        memory.record(f"Team {thing} moved to another floor", f"{thing}-2")
+    commands.forget(memory.log, "mail", memory.at)
+    checks = memory.build()
+    assert checks[PAST_ANSWERS].passed and checks[NEWCOMERS].passed and checks[SAME_MODEL].passed
+    assert [point[1:] for point in checks[PAST_ANSWERS].metadata["trend"]] == [[10, 10]]
+
+
+def test_what_says_the_same_stands_for_what_came_back(memory: Memory):
+    memory.record("The mail worker is configured in mail/worker.py", "mail-again")
+    checks = memory.build()
+    assert checks[PAST_ANSWERS].passed and checks[NEWCOMERS].passed
+
+
+def test_a_build_that_loses_past_answers_is_refused_until_somebody_accepts_it(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    before = memory.build()[PAST_ANSWERS]
+    hide_decisions(monkeypatch)
+    with pytest.raises(BuildRefused, match=r"past_answers: 4 of 10 past .* --accept"):
+        memory.build()
+    assert manifests.current(memory.tenant).number == 2
+    checks = memory.build(accepts=True)
+    assert before.passed and not checks[PAST_ANSWERS].passed and checks[PAST_ANSWERS].warns
+
+
+def test_a_text_made_to_be_found_is_left_out_alone(memory: Memory):
+    words = ", ".join(f"where is the {thing} worker configured" for thing in THINGS)
+    memory.record(f"{words}: ask the intern", "hub")
+    memory.record("The intern starts in May", "intern")
+    checks = memory.build()
+    assert [(one.id, one.check) for one in quarantine.entries(memory.log)] == [("hub", NEWCOMERS)]
+    assert checks[NEWCOMERS].passed
+    quarantine.release(memory.log, ["hub"], memory.at)
+    assert memory.build()[NEWCOMERS].passed  # somebody vouches for it
+
+
+def test_an_import_that_takes_over_past_answers_is_refused(memory: Memory):
+    for thing in THINGS:
+        for number in range(9):
+            said = f"where is the {thing} worker configured: in {thing}{number}/elsewhere.toml"
+            memory.record(said, f"{thing}-x{number}")
+    with pytest.raises(BuildRefused, match=r"newcomers|past_answers"):
+        memory.build()
+    assert manifests.current(memory.tenant).number == 1
+
+
+def test_a_model_that_was_exchanged_under_its_name_is_refused(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    real = LexicalEmbedder.embed
+    monkeypatch.setattr(LexicalEmbedder, "embed", lambda self, texts: np.roll(real(self, texts), 7))
+    memory.record("The intern starts in May", "intern")
+    with pytest.raises(BuildRefused, match=r"same_model: .*mnemolog build --full"):
+        memory.build()
+    assert memory.build(full=True)[SAME_MODEL].passed
+
+
+def test_a_projection_that_lost_its_rows_is_refused(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(build, "_FEW_ROWS", 5)
+    real = catalog.all_projections
+
+    def spoil(one: Any) -> Any:
+        def made(*given: Any) -> Any:
+            tables = dict(one.build(*given))
+            return tables | {
+                name: tables[name].slice(0, 0) for name in ("entities", "mentions", "edges")
+            }
+
+        return replace(one, build=made) if one.name == "entities" else one
+
+    monkeypatch.setattr(
+        catalog, "all_projections", lambda model: tuple(spoil(one) for one in real(model))
+    )
+    with pytest.raises(BuildRefused, match=r"entities has 0 entities, \d+ are served"):
+        memory.build(full=True)
+
+
+def test_nothing_is_concluded_of_a_few_questions(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(past_answers, "A_FEW", 7)
+    hide_decisions(monkeypatch)
+    found = memory.build()[PAST_ANSWERS]
+    assert found.passed and found.detail.startswith("2 of 7")
