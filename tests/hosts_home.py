@@ -24,6 +24,8 @@ PLACES = {
     ".codeium/windsurf/hooks.json": "windsurf_hooks.json",
     ".codeium/windsurf/mcp_config.json": "windsurf_servers.json",
     ".codeium/windsurf/memories/global_rules.md": "rules_crlf.md",
+    ".config/amp/settings.json": "amp_settings.json",
+    ".config/amp/AGENTS.md": "rules.md",
     ".config/zed/settings.json": "zed_settings.json",
     ".config/zed/AGENTS.md": "rules.md",
 }

@@ -22,6 +22,7 @@ PROMPTS = {
 }
 # Hosts of which a whole session was recorded: the commands run in it, and what came of them.
 OUTCOMES = {
+    "amp": [("npm install lodash", True), ("make test", False)],
     "cline": [("echo hello", True), ("ls /nope", False), ("make test", None)],
     "claude-code": [("echo hello", True), ("ls /nope", False)],
     "codex": [("echo hello", None), ("ls /nope", None)],  # Codex does not tell

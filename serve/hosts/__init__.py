@@ -6,6 +6,7 @@ A host is named by the command or the address it was given, never by what is in 
 
 from collections.abc import Mapping
 
+from serve.hosts.amp import AMP
 from serve.hosts.claude_code import CLAUDE_CODE
 from serve.hosts.cline import CLINE
 from serve.hosts.codex import CODEX
@@ -24,6 +25,6 @@ HOSTS: Mapping[str, Host] = {
     host.name: host
     for host in (
         *(CLAUDE_CODE, CODEX, GEMINI, VSCODE, CURSOR, COPILOT, OPENCODE),
-        *(CLINE, WINDSURF, GOOSE, ZED),
+        *(AMP, CLINE, WINDSURF, GOOSE, ZED),
     )
 }

@@ -188,6 +188,15 @@ def rules_in(file: Callable[[Machine], Path]) -> Callable[[Machine], tuple[Setti
     return lambda machine: (RulesFile(file(machine), packaged_text("rules.md")),)
 
 
+def plugin_file(path: Path, host: str, install: Install) -> OwnFile:
+    """Return a plugin that a host runs in itself: how it asks our client, then its own part."""
+    mark = f"// written by `mnemolog connect {host}`"
+    command = msgspec.json.encode(install.client(host)).decode()
+    ask = packaged_text("ask.js").replace("COMMAND_OF_THE_CLIENT", command)
+    head = f"{mark}; `mnemolog disconnect {host}` deletes it"
+    return OwnFile(path, "\n".join([head, ask, packaged_text(f"{host}.js")]), mark)
+
+
 def packaged_text(name: str) -> str:
     """Return a text of this folder's `texts`, written as it stands."""
     return (Path(__file__).parent / "texts" / name).read_text(encoding="utf-8")

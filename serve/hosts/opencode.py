@@ -8,7 +8,6 @@ the client may take, and is silent where anything is wrong. https://opencode.ai/
 https://opencode.ai/docs/mcp-servers
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,12 @@ from serve.hosts.host import (
     Install,
     JsonFile,
     Machine,
-    OwnFile,
     ServerEntry,
     SettingsFile,
-    packaged_text,
+    plugin_file,
     rules_in,
 )
 
-_MARK = "// written by `mnemolog connect opencode`"
 _START = '{\n  "$schema": "https://opencode.ai/config.json"\n}\n'
 
 
@@ -46,15 +43,9 @@ def files(machine: Machine, install: Install) -> tuple[SettingsFile, ...]:
     value: Handler = {"type": "local", "command": list(install.bridge()), "enabled": True}
     server = ServerEntry(("mcp",), value, newer=("mcp", "servers"))  # as of its second version
     return (
-        OwnFile(_folder(machine) / "plugins/mnemolog.js", plugin(install), _MARK),
+        plugin_file(_folder(machine) / "plugins/mnemolog.js", "opencode", install),
         JsonFile(settings, (server,), _START),
     )
-
-
-def plugin(install: Install) -> str:
-    """Return the plugin's text, with the client's command in it."""
-    command = json.dumps(list(install.client("opencode")))
-    return packaged_text("opencode.js").replace("COMMAND_OF_THE_CLIENT", command)
 
 
 def _folder(machine: Machine) -> Path:

@@ -1,4 +1,4 @@
-"""The plugin that OpenCode loads, run by Node with a client of ours."""
+"""The plugins that OpenCode and Amp load, run by Node with a client of ours."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ import pytest
 from hosts_home import install
 from msgspec.structs import replace
 
-from serve.hosts import opencode
+from serve.hosts.host import plugin_file
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 
@@ -76,15 +76,39 @@ console.log(JSON.stringify({ first, second, third, shortened, asked, parts, stat
 """
 
 
+AMP = """
+const plugin = await import(process.argv[2])
+const handlers = {}
+plugin.default({
+  system: { workspaceRoot: new URL("file:///srv/my%20web") },
+  on: (event, handler) => (handlers[event] = handler),
+})
+const thread = { id: "T-1" }
+const asked = { thread, id: "M-1", message: "where do we deploy?" }
+const prompt = await handlers["agent.start"](asked)
+const used = { thread, toolUseID: "u", tool: "Bash", input: { cmd: "npm i" }, status: "done" }
+const text = await handlers["tool.result"]({ ...used, output: "added" })
+const object = await handlers["tool.result"]({ ...used, output: { output: "no", exitCode: 1 } })
+const image = await handlers["tool.result"]({ ...used, output: [{ type: "image" }] })
+await handlers["tool.result"]({ ...used, status: "error", error: "it broke" })
+const next = await handlers["agent.start"]({ ...asked, id: "M-2" })
+const said = { role: "assistant", content: [{ type: "text", text: "To the web." }] }
+await handlers["agent.end"]({ ...asked, status: "done", messages: [{ role: "user" }, said] })
+const called = Object.keys(handlers)
+console.log(JSON.stringify({ prompt, text, object, image, next, called }))
+"""
+
+
 @pytest.fixture
 def run(tmp_path: Path):
-    """Run the plugin as OpenCode would; return what it put before the model, and what was heard."""
+    """Run a plugin as its host would; return what it put before the model, and what was heard."""
 
-    def with_client(client: str, host: str = HOST) -> tuple[dict, list[dict]]:
+    def with_client(client: str, host: str = HOST, name: str = "opencode"):
         (tmp_path / "anna").mkdir()
         made = install(tmp_path / "anna")
         (made.code / "client.py").write_text(client)
-        (tmp_path / "plugin.mjs").write_text(opencode.plugin(replace(made, python=sys.executable)))
+        made = replace(made, python=sys.executable)
+        (tmp_path / "plugin.mjs").write_text(plugin_file(tmp_path, name, made).content)
         (tmp_path / "host.mjs").write_text(host)
         command = ["node", str(tmp_path / "host.mjs"), str(tmp_path / "plugin.mjs")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
@@ -132,3 +156,25 @@ def test_a_note_whose_message_is_gone_stands_at_the_last_prompt(run):
     told, _ = run(CLIENT, PLACED)
     once, again = told["shortened"]
     assert [one["text"] for one in once[0]["parts"]] == ["a note", "a rule"] and once == again
+
+
+def test_amp_is_told_beside_the_prompt_and_the_tools_result(run):
+    told, heard = run(CLIENT, AMP, "amp")
+    assert told["prompt"] == {"message": {"content": "a note", "display": False}}
+    assert told["text"] == {"status": "done", "output": "added\n\na rule"}
+    assert told["object"]["output"] == {"output": "no\n\na rule", "exitCode": 1}
+    assert "image" not in told  # what has no place is told with the next prompt
+    assert told["next"]["message"]["content"] == "a rule\n\na rule\n\na note"
+    assert "tool.call" not in told["called"]  # its answer could overrule the user's permissions
+    names = [event["hook_event_name"] for event in heard]
+    assert names[:4] == ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse"]
+    assert names[-4:] == ["PreToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop"]
+    assert {(event["session_id"], event["cwd"]) for event in heard} == {("T-1", "/srv/my web")}
+    assert heard[1]["prompt"] == "where do we deploy?"
+    assert heard[-1]["last_assistant_message"] == "To the web."
+
+
+@pytest.mark.parametrize("client", ["raise SystemExit(1)", "print('no JSON')", "print('null')"])
+def test_amp_goes_on_when_the_client_fails(run, client: str):
+    told, _ = run(client, AMP, "amp")
+    assert told == {"prompt": {}, "next": {}, "called": told["called"]}
