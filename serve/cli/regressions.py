@@ -236,7 +236,7 @@ def _print_change(log: EventLog, found: "Change") -> None:
         output.say(f"  {output.short_id(log, event.subject)}  {words}")
     output.say()
     output.say("what it changed in the answer:")
-    for line in _differences(found.before, found.after):
+    for line in _differences(log, found.before, found.after):
         output.say(f"  {line}")
     output.say()
     output.note(f"{found.folds} builds for {found.events:,} events")
@@ -257,24 +257,24 @@ def _maker(event: "Event") -> str:
     return output.one_line(", ".join(filter(None, words)), 120)
 
 
-def _differences(before: "Sequence[Hit]", after: "Sequence[Hit]") -> Iterator[str]:
-    """Yield a line for each hit that left, came or moved; those that stayed in place have none."""
+def _differences(log: EventLog, before: "Sequence[Hit]", after: "Sequence[Hit]") -> Iterator[str]:
+    """Yield a line for each hit that left, came or moved; those that stayed in place have none, and
+    unsure ones only where no other has.
+    """
     old = {hit.memory.id: rank for rank, hit in enumerate(before, 1)}
     new = {hit.memory.id: rank for rank, hit in enumerate(after, 1)}
-    for hit in before:
-        if hit.memory.id not in new:
-            yield f"- {old[hit.memory.id]:2}. {_hit_line(hit)}"
-    for hit in after:
-        rank, earlier = new[hit.memory.id], old.get(hit.memory.id)
-        if earlier is None:
-            yield f"+ {rank:2}. {_hit_line(hit)}"
-        elif earlier != rank:
-            yield f"  {earlier:2}. is now {rank}. {_hit_line(hit)}"
-
-
-def _hit_line(hit: "Hit") -> str:
-    unsure = " (unsure)" if hit.is_unsure else ""
-    return f"{hit.memory.id}  {output.one_line(hit.memory.text, 44)}{unsure}"
+    changed = [hit for hit in before if hit.memory.id not in new]
+    changed += [hit for hit in after if new[hit.memory.id] != old.get(hit.memory.id)]
+    for hit in [one for one in changed if not one.is_unsure] or changed:
+        id_ = hit.memory.id
+        unsure = " (unsure)" if hit.is_unsure else ""
+        line = f"{output.short_id(log, id_)}  {output.one_line(hit.memory.text, 50)}{unsure}"
+        if id_ not in new:
+            yield f"- {old[id_]:2}. {line}"
+        elif id_ not in old:
+            yield f"+ {new[id_]:2}. {line}"
+        else:
+            yield f"  {old[id_]:2}. is now {new[id_]}. {line}"
 
 
 # receipts
