@@ -135,6 +135,12 @@ def test_the_note_that_answers_comes_first(project: View, query: str, wanted: st
     assert ids(ask(project, query))[0] == wanted
 
 
+def test_the_nearest_are_as_many_as_were_asked_for(tmp_path: Path):
+    notes = {f"note{number}": f"The importer reads file {number}" for number in range(90)}
+    view = build_view(tmp_path, notes, built=True)
+    assert len(ids(ask(view, "importer", mode="vector", top_k=80))) == 80
+
+
 @pytest.mark.parametrize(("typo", "wanted"), [("pasword hashs", "argon"), ("idempotancy", "retry")])
 def test_a_misspelt_word_is_found_by_its_letters(project: View, typo: str, wanted: str):
     assert wanted in ids(ask(project, typo))[:3]

@@ -202,7 +202,8 @@ class Scratch:
         return array[:size]
 
 
-WINDOW = 200  # candidates of a channel
+# the least candidates of a channel; what vectors alone find is seldom below the first few
+WINDOWS = {"lexical": 200, "vector": 50, "entity": 200, "time": 200}
 INSIGHTS_SEARCHED = 1_024  # the newest: bounds what a question costs
 MOST_INSIGHTS = 16  # that each channel adds to the candidates
 # by rank a channel cannot say that its best is poor: a heavier second one loses to plain BM25
@@ -243,15 +244,16 @@ def find_candidates(
     time = time_scores(view, question, analysis, mask)
     topic = bm25_scores(view, analysis.topic, scratch)
     channels = open_channels(view, question, analysis, topic, scratch)
+    windows = {name: max(question.top_k, WINDOWS[name]) for name in channels}
     rankings = {
-        name: Ranking(*one.best(mask, WINDOW), _RANK_WEIGHTS[name])
+        name: Ranking(*one.best(mask, windows[name]), _RANK_WEIGHTS[name])
         for name, one in channels.items()
     }
     if time is not None:
         rankings["time"] = _of_time(view, analysis, topic, time, mask)
         if analysis.lists_time:
             insights = insights[time[insights] >= IN_TIME]
-    insights = _top_insights(channels, rankings, insights, WINDOW)
+    insights = _top_insights(channels, rankings, insights, windows)
     with_answers = question.fusion == "weighted" and question.mode == "auto"
     docs = _union(view, rankings, insights, mask, with_answers=with_answers)
     return Candidates(docs, rankings, insights, passing, mask, channels, topic, time)
@@ -299,7 +301,7 @@ def _rarity(held: int, others: int) -> np.float32:
 def _of_time(view: View, analysis: Analysis, topic: Scores, time: Scores, mask: Mask) -> Ranking:
     """Return the best of the time asked for: of the topic's words, or of all that was made then."""
     scores = time if analysis.lists_time else topic * np.sign(time)
-    docs = top_k(scores, mask, WINDOW)
+    docs = top_k(scores, mask, WINDOWS["time"])
     return Ranking(docs, time[docs], _RANK_WEIGHTS["time"])
 
 
@@ -331,16 +333,19 @@ def _distinct(docs: Docs) -> Docs:
 
 
 def _top_insights(
-    channels: Mapping[str, Channel], rankings: Mapping[str, Ranking], insights: Docs, window: int
+    channels: Mapping[str, Channel],
+    rankings: Mapping[str, Ranking],
+    insights: Docs,
+    windows: Mapping[str, int],
 ) -> Docs:
     """Return those of some insights, ascending, that are candidates: each channel's best few.
 
-    They pass what the last of the channel's `window` others passed.
+    They pass what the last of the others in the channel's window passed.
     """
     docs = insights[-INSIGHTS_SEARCHED:]
     found = [_NO_DOCS]
     for name, one in channels.items() if len(docs) else ():
         others = rankings[name].scores
-        least = float(others[-1]) if len(others) >= window else one.least
+        least = float(others[-1]) if len(others) >= windows[name] else one.least
         found.append(docs[top_k(one.of(docs), None, MOST_INSIGHTS, above=least)])
     return np.unique(np.concatenate(found))
