@@ -92,6 +92,15 @@ def test_a_word_that_many_hold_is_found_without_similar_ones():
     assert found.scores(["format"])[9] == 0.0
 
 
+def test_a_held_word_of_syllables_that_most_words_have_stands_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(similar_terms, "_SMALL", 8)
+    found = opened("kalomine", "kalomipu", "kalomira", "kalominepu")
+    assert found.contains(["kalomine"], np.arange(4))[0].tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert found.contains(["kalomineka"], np.arange(4))[0].all()  # held by none
+
+
 @given(st.lists(WORDS, max_size=12, unique=True), WORDS)
 @settings(deadline=None)
 def test_similar_words_are_those_of_the_definition(vocabulary: list[str], asked: str):

@@ -89,10 +89,12 @@ class SegmentView:
         return self.postings(slice(int(self.offsets[place]), int(end)))
 
     def similar_terms(
-        self, trigrams: npt.NDArray[np.uint64]
+        self, trigrams: npt.NDArray[np.uint64], *, is_held: bool
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
         """Return the places of the words that are similar to one with these trigrams, and how."""
-        return similar_terms.similar_places(trigrams, self.trigrams, self.trigram_terms, self.sizes)
+        return similar_terms.similar_places(
+            trigrams, self.trigrams, self.trigram_terms, self.sizes, is_held=is_held
+        )
 
 
 def views(tables: Tables) -> Iterator[SegmentView]:
@@ -219,7 +221,8 @@ def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tupl
 _RARE, _COMMON = 0.003, 0.1
 _LEAST_RARE = 8  # memories
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
-_EXPANDED_KEPT = 256  # words whose similar ones' documents are
+_EXPANDED_KEPT = 4_096  # words whose similar ones' documents are
+_SIMILAR_KEPT = 1 << 18  # documents of these, 12 bytes each
 _CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cache
 
 _BYTES = 32 << 20  # of text looked at together
@@ -309,6 +312,22 @@ class _Known(NamedTuple):
     similar: Similar | None = None
 
 
+@dataclass(slots=True)
+class _Expanded:
+    """Words with the documents of similar ones, up to a number of both."""
+
+    terms: dict[str, _Known | None] = field(default_factory=dict)
+    documents: int = 0
+
+    def keep(self, term: str, found: _Known | None) -> None:
+        more = 0 if found is None or found.similar is None else len(found.similar.documents)
+        if len(self.terms) >= _EXPANDED_KEPT or self.documents + more > _SIMILAR_KEPT:
+            self.terms.clear()
+            self.documents = 0
+        self.terms[term] = found
+        self.documents += more
+
+
 @dataclass(frozen=True)
 class PostingsIndex:
     """The index as numpy views into mapped files."""
@@ -325,7 +344,7 @@ class PostingsIndex:
     _tables: Tables = field(repr=False, compare=False)
     # kept at hand; what they hold follows from the arrays
     _terms: dict[str, _Known | None] = field(default_factory=dict, repr=False, compare=False)
-    _expanded: dict[str, _Known | None] = field(default_factory=dict, repr=False, compare=False)
+    _expanded: _Expanded = field(default_factory=_Expanded, repr=False, compare=False)
 
     @classmethod
     def open(cls, tables: Tables) -> "PostingsIndex":
@@ -512,7 +531,7 @@ class PostingsIndex:
 
     def _lookup(self, term: str) -> _Known | None:
         try:
-            return self._expanded[term]
+            return self._expanded.terms[term]
         except KeyError:
             known = self._exact(term)
         if self._is_common(known) or not similar_terms.has_similar(term):
@@ -534,9 +553,7 @@ class PostingsIndex:
 
     def _with_similar(self, term: str) -> _Known | None:
         found = self._expand(term)
-        if len(self._expanded) >= _EXPANDED_KEPT:
-            self._expanded.clear()
-        self._expanded[term] = found
+        self._expanded.keep(term, found)
         return found
 
     def _lookup_all(self, terms: Sequence[str]) -> dict[str, _Known | None]:
@@ -555,7 +572,8 @@ class PostingsIndex:
         exact, trigrams = self._exact(term), similar_terms.trigrams(term)
         if not len(trigrams) or not self.segments:
             return exact
-        similar = self._merge(self._likest(term, trigrams), exact)
+        likest = self._likest(term, trigrams, is_held=exact is not None)
+        similar = self._merge(likest, exact) if likest else None
         if similar is None:
             return exact
         if exact is not None:
@@ -564,9 +582,13 @@ class PostingsIndex:
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
         return _Known(idf, held, similar=similar)
 
-    def _likest(self, term: str, trigrams: npt.NDArray[np.uint64]) -> list[_SimilarTerm]:
+    def _likest(
+        self, term: str, trigrams: npt.NDArray[np.uint64], *, is_held: bool
+    ) -> list[_SimilarTerm]:
         """Return the words that are most similar to a term, the most similar first."""
-        found = [one.similar_terms(trigrams) for one in self.segments]
+        found = [one.similar_terms(trigrams, is_held=is_held) for one in self.segments]
+        if not any(len(places) for places, _ in found):
+            return []
         segments = np.repeat(np.arange(len(found)), [len(places) for places, _ in found])
         hashes = np.concatenate(
             [one.hashes[places] for one, (places, _) in zip(self.segments, found, strict=True)]

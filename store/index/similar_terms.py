@@ -24,7 +24,10 @@ MIN_LETTERS = 4
 LEAST = 0.36  # the share of a word that a similar one stands for
 MOST = 6  # words that one stands for
 MOST_WORDS = 64  # of a question, that are joined
-_COUNTED = 3  # times a word's postings that a vocabulary may have, to be counted as a whole
+# times a word's postings that a vocabulary may have, to be counted as a whole; of real ones with
+# thousands of words it has some twenty times as many
+_COUNTED = 3
+_SMALL = 4_096  # a word's postings in a vocabulary too small to say which trigrams are common
 _BEGIN, _END = "\x02\x02", "\x03"
 _BITS = 21  # of a code point
 
@@ -84,12 +87,18 @@ def similarity(shared: Sizes, of_one: int, of_other: Sizes) -> Sizes:
 
 
 def similar_places(
-    asked: Codes, filed: Codes, terms: Places, sizes: npt.NDArray[np.uint8]
+    asked: Codes,
+    filed: Codes,
+    terms: Places,
+    sizes: npt.NDArray[np.uint8],
+    *,
+    is_held: bool = False,
 ) -> tuple[Places, Shares]:
     """Return the terms of a vocabulary that are similar to a word, ascending, and their shares.
 
     `asked` are the word's trigrams; the others are the columns of `trigram_table`. The word itself
-    is among them with 1.
+    is among them with 1. Where a third of the vocabulary could be similar, as of words made of a
+    few syllables, that tells little: then a word that `is_held` has none.
     """
     if not len(asked):
         return terms[:0], np.empty(0)
@@ -99,7 +108,11 @@ def similar_places(
         for start, end in zip(ends[: len(asked)].tolist(), ends[len(asked) :].tolist(), strict=True)
     ]
     least = -(-3 * len(lists) // 7)  # of its trigrams, that a similar word shares
-    if len(sizes) <= _COUNTED * sum(map(len, lists)):
+    postings = sum(map(len, lists))
+    is_crowded = len(sizes) <= _COUNTED * postings
+    if is_held and is_crowded and postings > _SMALL:
+        return terms[:0], np.empty(0)
+    if is_crowded:
         times = np.bincount(np.concatenate(lists), minlength=len(sizes))
         found = np.flatnonzero(times >= least).astype(np.int32)
         counts = times[found]
