@@ -248,6 +248,8 @@ class VectorRows:
 
     def gather(self, rows: Places) -> Halves:
         """Return the half-precision vectors of some rows, in the order asked."""
+        if len(self.parts) == 1:
+            return self.parts[0].halves.take(rows, axis=0)
         width = self.parts[0].halves.shape[1] if self.parts else 0
         found = np.empty((len(rows), width), np.float16)
         order = np.argsort(rows, kind="stable")
