@@ -100,9 +100,9 @@ def test_the_first_line_of_a_report_counts_for_more_than_what_it_pastes(view: Vi
 
 
 def test_a_pasted_report_asks_for_no_removal(view: View):
-    assert analysed(view, "Why was the delete command dropped?").wants_removal
+    assert analysed(view, "Why was the delete command dropped?").removal
     report = "The delete command fails\n\n  File delete.py, line 3"
-    assert not analysed(view, report).wants_removal
+    assert not analysed(view, report).removal
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,10 @@ The nightly sync job copies invoices to the archive. | Delete the nightly sync j
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize("wording", ["when did {} go away?", "when did we drop {}?"])
+@pytest.mark.parametrize(
+    "wording",
+    ["when did {} go away?", "when did we drop {}?", "since when have we stopped using {}?"],
+)
 @pytest.mark.parametrize("is_built", [False, True])
 def test_what_was_removed_is_what_a_question_about_its_end_gets(
     tenant: Tenant, log: EventLog, wording: str, is_built: bool

@@ -18,15 +18,14 @@ import numpy.typing as npt
 from serve.reader.filters import Filter
 from serve.reader.view import View
 from serve.recall.classification import (
-    GOING_TERMS,
     AnswerType,
     TaskMode,
     answer_type,
     asking_terms,
     asks_for_all,
-    asks_for_removal,
     kinds_named,
     language,
+    removal_asked,
     task_mode,
 )
 from store.derived.routing import Router
@@ -157,7 +156,7 @@ class Analysis:
     interval: Interval | None  # the time it speaks of
     lists_time: bool  # it asks for whatever there is of that time
     kinds: frozenset[str]  # of memories that its words name, where it lists a time
-    wants_removal: bool  # it asks when or why something was taken away
+    removal: frozenset[str]  # terms that ask when or why something was taken away; none: no such
     answer_type: AnswerType | None
     task_mode: TaskMode | None  # what the asker is at
 
@@ -214,8 +213,8 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
     topic = _rarest(view, said)
     title = _title(about)
     joined = [term for term in written_as_one if view.tail.has(term)]
-    wants_removal = not title and asks_for_removal(topic, asked)  # what is pasted asks nothing
-    about_it = [term for term in topic if not (wants_removal and term in GOING_TERMS)]
+    removal = frozenset() if title else removal_asked(topic, asked)  # what is pasted asks nothing
+    about_it = [term for term in topic if term not in removal]
     names = list((Counter(terms) - Counter(said)).elements())
     index = view.snapshots.entities
     found = mentions(asked)
@@ -234,7 +233,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         interval=when,
         lists_time=lists_time,
         kinds=kinds,
-        wants_removal=wants_removal,
+        removal=removal,
         answer_type=answer_type(asked, spoken),
         task_mode=task_mode(topic, names_error=any(one.kind == "error" for one in found)),
     )

@@ -414,15 +414,23 @@ REMOVAL_TERMS = frozenset(
 _GOES_AWAY = re.compile(
     r"\b(?:go(?:es|ne)?|went|going) away\b|\b(?:get|got|getting) rid of\b|\bno longer\b"
     r"|\bdisappear(?:s|ed)?\b|\bkill(?:ed)? off\b"
+    r"|\b(?:stop(?:s|ped)?|end(?:s|ed)?) (?:(?:support|ship|maintain)(?:ing)?|us(?:e|ing))\b"
+    r"|\b(?:take[ns]?|took|roll(?:s|ed)?) back\b"
 )
 
 
 GOING_TERMS = REMOVAL_TERMS | frozenset(terms("away rid disappear disappeared killed"))
 
 
-def asks_for_removal(topic: Sequence[str], text: str) -> bool:
-    """Whether a question asks for what was taken away: "when did X go away"."""
-    return not REMOVAL_TERMS.isdisjoint(topic) or _GOES_AWAY.search(text.casefold()) is not None
+def removal_asked(topic: Sequence[str], text: str) -> frozenset[str]:
+    """Return the terms by which a question asks for what was taken away: "when did X go away".
+
+    They are none where it asks for something else.
+    """
+    ways = [found[0] for found in _GOES_AWAY.finditer(text.casefold())]
+    if not ways and REMOVAL_TERMS.isdisjoint(topic):
+        return frozenset()
+    return GOING_TERMS.union(terms(" ".join(ways)))
 
 
 _PART = re.compile(r"[^\W_]+")  # of "s'est" both

@@ -16,7 +16,7 @@ from serve.reader.view import View
 from serve.recall import neighbours
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
 from serve.recall.candidates import Candidates, Scratch
-from serve.recall.classification import COMMON_TERMS, GOING_TERMS, REMOVAL_TERMS
+from serve.recall.classification import COMMON_TERMS, REMOVAL_TERMS
 from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
 from store.derived.sessions import Sessions
 from store.text import tokenizer
@@ -158,7 +158,7 @@ def gather_evidence(
         held, held_by_question = (one[:, order] for one in matches)
     if near is None:
         near = np.zeros(len(docs), np.float32)
-    if analysis.wants_removal:
+    if analysis.removal:
         held = _join_removals(view, analysis, docs, held)
     places = {doc: place for place, doc in enumerate(docs.tolist())} if bridges else {}
     for doc, (_, first) in bridges.items():
@@ -303,7 +303,7 @@ def _context(
         nearness = candidates.channels["vector"].of
         found |= context_vectors(view, place, own["vector"], nearness, mask)
     found |= text_evidence(place, analysis.answer_type in ("when", "how_long"))
-    if analysis.wants_removal and "lexical" in own:
+    if analysis.removal and "lexical" in own:
         found["removal"] = own["lexical"] * removal_share(view, place.docs)
     found["issue"] = issue_match(view, analysis.issues, place.docs)
     found["speaker"] = speaker_match(view, analysis.people, place.docs)
@@ -332,7 +332,7 @@ def _term_matches(
 
 def _join_removals(view: View, analysis: Analysis, docs: Docs, held: Shares) -> Shares:
     """Return how far documents hold terms, where a removal is asked for: its words are one."""
-    asked = [place for place, term in enumerate(analysis.weights) if term in GOING_TERMS]
+    asked = [place for place, term in enumerate(analysis.weights) if term in analysis.removal]
     joined = held.copy()
     joined[asked] = np.maximum(held[asked], removal_share(view, docs))
     return joined
