@@ -24,6 +24,7 @@ from store.home.errors import (
     ConfigError,
     InvalidInput,
     MnemologError,
+    ModelError,
     NotFound,
 )
 from store.home.files import make_folder
@@ -86,7 +87,7 @@ def _say_what_is_behind(settings: Settings, name: str) -> None:
 
     found = tenant.find_tenant(settings.home, name)
     for one in mirrors.mirrors_behind(found, settings.choices):
-        click.echo(f"{one} is behind: it did not take this; the next build tries again", err=True)
+        click.echo(f"{one} is behind: {why.get(one.kind, 'it was not written yet')}", err=True)
 
 
 def _run(settings: Settings, name: str, *, full: bool, accepts: bool, wait_s: float) -> Manifest:
@@ -166,6 +167,22 @@ def run_job(
 @click.option("--tenant", default=None, help="Whose memory; else the set one's.")
 @click.option("--project", default=None, help="Only of this project, and of none.")
 @click.option("--dry-run", is_flag=True, help="Write nothing down.")
+@cli.command("split")
+@click.option("--tenant", default=None, help="Whose memory; else the set one's.")
+def split_question(tenant: str | None) -> None:
+    """Split the question on standard input by the model; print its parts as JSON, or why not."""
+    from pipelines.jobs.questions import split_by_model
+
+    settings = config.load()
+    question = sys.stdin.buffer.read().decode("utf-8", "replace")
+    try:
+        found = split_by_model(settings, tenant or settings.choices.tenant, question)
+    except ModelError as error:  # the rules do it
+        click.echo(json.dumps({"failed": str(error)}))
+    else:
+        click.echo(msgspec.json.encode(found))
+
+
 def recommend(tenant: str | None, project: str | None, dry_run: bool) -> None:
     """Look for changes that a person may want; print those that are new as JSON."""
     from pipelines.jobs.recommend import refresh

@@ -67,7 +67,7 @@ def run(
 
     Raise BuildBusy where another job of the tenant is at work, else as `open_memory` does.
     """
-    no_model = no_model or not job.asks_model
+    no_model = no_model or not (job.asks_model and settings.choices.llm.may_serve(job.name))
     with (
         job_lock(find_tenant(settings.home, tenant_name), wait_s),
         open_memory(
@@ -94,7 +94,7 @@ def estimate(
         context.report(f"{job.name}: what a model would cost")
         limits = settings.choices.llm
         model = Estimator(limits)
-        job.propose(replace(context, model=model if limits.is_set else None))
+        job.propose(replace(context, model=model if limits.may_serve(job.name) else None))
         return model.estimate(Budget(settings.home, limits, lambda: now).room())
 
 

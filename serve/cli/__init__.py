@@ -15,6 +15,7 @@ from serve.cli.group import Commands, Sections
 
 _ADMIN: Sections = {
     "Memories": {
+        "ask": "ask.ask",
         "history": "read.history",
         "lineage": "read.lineage",
         "pin": "write.pin",

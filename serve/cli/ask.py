@@ -1,10 +1,12 @@
 """
-Commands that ask and answer back: `recall`, `why`, `rate` and `pending`.
+Commands that ask and answer back: `recall`, `ask`, `why`, `rate` and `pending`.
 
 A running server answers where it can; else this process does, with the same result.
 """
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +16,7 @@ import msgspec
 from serve import formatting
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
+from serve.server import processes
 from store.home.config import Settings
 from store.home.errors import InvalidInput, LogError, did_you_mean
 from store.home.instants import isoformat
@@ -102,24 +105,108 @@ def recall(
 ) -> None:
     """Recall the memories that answer QUERY, best first."""
     settings = env.settings()
-    is_off = recording_status(settings, "", Path.cwd(), environment.now())["off"]
-    asked |= {"touch": not (no_touch or is_off), "explain": explain}
+    asked |= {"touch": _may_touch(settings, no_touch), "explain": explain}
     with environment.open_log(settings, waits=True) as log:
         payload, receipt = _answer(settings, log, " ".join(query), **asked)
         if as_json:
             output.emit(payload)
         else:
-            project, is_all = asked["project"], asked["all_projects"]
-            _print_hits(
-                log, payload, environment.project_or_default(settings, project, none=is_all)
-            )
-        if receipt is None and "recall" in payload:  # of a server
-            environment.keep_receipt(settings, payload["recall"])
-        elif receipt is not None:
-            try:
-                log.append([receipt])
-            except LogError as error:  # the answer was given; only its receipt is lost
-                output.note(f"note: no receipt was stored: {error}")
+            _print_hits(log, payload, _asked_project(settings, asked))
+        _keep(settings, log, payload, receipt)
+
+
+def _may_touch(settings: Settings, no_touch: bool) -> bool:
+    is_off = recording_status(settings, "", Path.cwd(), environment.now())["off"]
+    return not (no_touch or is_off)
+
+
+def _asked_project(settings: Settings, asked: dict[str, Any]) -> str | None:
+    is_all: bool = asked["all_projects"]
+    return environment.project_or_default(settings, asked["project"], none=is_all)
+
+
+def _keep(
+    settings: Settings, log: EventLog, payload: dict[str, Any], receipt: "Event | None"
+) -> None:
+    """Have the receipt of an answer kept, by the server that gave it, or by us."""
+    if receipt is None and "recall" in payload:  # of a server
+        environment.keep_receipt(settings, payload["recall"])
+    elif receipt is not None:
+        try:
+            log.append([receipt])
+        except LogError as error:  # the answer was given; only its receipt is lost
+            output.note(f"note: no receipt was stored: {error}")
+
+
+_RESULTS_A_PART = 3
+
+
+@click.command(
+    epilog=output.example(
+        'mnemolog ask "Which region do we deploy to, and why did the cache fail in May?"'
+    )
+)
+@click.argument("question", nargs=-1, required=True, metavar="QUESTION...")
+@_recall_options
+@click.option("--no-model", is_flag=True, help="Split by rules, even if a model is set.")
+@click.option("--no-touch", is_flag=True, help="Leave no receipts; do not count as use.")
+@output.json_option
+@click.pass_obj
+def ask(
+    env: Environment,
+    /,
+    question: tuple[str, ...],
+    no_model: bool,
+    no_touch: bool,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Recall the answer to each part of a compound QUESTION.
+
+    A model splits it if `[llm]` names one (see `rules_only`), else rules do. The recalls themselves
+    ask no model. --top-k counts for each part; 3 by default.
+    """
+    settings = env.settings()
+    whole = " ".join(question)
+    asked["top_k"] = asked["top_k"] or _RESULTS_A_PART
+    asked |= {"touch": _may_touch(settings, no_touch), "explain": False}
+    parts, split_by = _split(settings, whole, no_model=no_model)
+    with environment.open_log(settings, waits=True) as log:
+        answers = []
+        for part in parts:
+            payload, receipt = _answer(settings, log, part, **asked)
+            answers.append({"question": part, "answer": payload})
+            if not as_json:
+                output.say(output.clean(part))
+                _print_hits(log, payload, _asked_project(settings, asked))
+                output.say()
+            _keep(settings, log, payload, receipt)
+    if as_json:
+        output.emit({"question": whole, "split_by": split_by, "parts": answers})
+    elif len(parts) > 1:
+        output.note(f"split by {split_by}")
+
+
+def _split(settings: Settings, question: str, *, no_model: bool) -> tuple[Sequence[str], str]:
+    """Return the parts of a question, and who found them: the rules, or a model by its name."""
+    from serve.recall.question_parts import split_question
+
+    if settings.choices.llm.may_serve("questions") and not no_model:
+        tenant = environment.current_tenant(settings)
+        child = processes.start_job(
+            settings,
+            *("split", "--tenant", tenant.name),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        said, _ = child.communicate(output.encodable(question).encode())
+        if child.returncode:
+            sys.exit(child.returncode)
+        found = msgspec.json.decode(said)
+        if "parts" in found:
+            return found["parts"], found["model"]
+        output.note(f"note: no model split the question, so rules do: {found['failed']}")
+    return split_question(question), "rules"
 
 
 _REMEDIES = {

@@ -35,13 +35,18 @@ _DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(
 
 
 def start_job(
-    settings: Settings, *words: str, stdout: Output = None, stderr: Output = None
+    settings: Settings,
+    *words: str,
+    stdin: Output = None,
+    stdout: Output = None,
+    stderr: Output = None,
 ) -> "subprocess.Popen[bytes]":
     """Start a job with these words on its command line; None is our own terminal."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "pipelines", *words],
         cwd=settings.home.absolute(),
         env=_child_environment(settings),
+        stdin=stdin,
         stdout=stdout,
         stderr=stderr,
     )

@@ -102,6 +102,9 @@ _PROJECT_MAY_SET = frozenset({"project", "top_k", "min_confidence", "fusion", "p
 _NO = frozenset({"", "0", "false", "no", "off"})
 
 
+ModelUse = Literal["consolidate", "distill", "facts", "importance", "judge", "questions", "reflect"]
+
+
 class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which language models jobs may ask, and what for at most; `[llm]` in config.toml.
 
@@ -109,6 +112,7 @@ class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     or "codex", with "/MODEL" or without: that program is asked, with the login there. A tier that
     is not set takes the next cheaper one, else the next dearer; with none, no model is asked. Keys
     are never kept here: the provider's own variable (OPENAI_API_KEY) is read. A limit of 0 is none.
+    What is in `rules_only` goes by rules alone and asks no model.
     """
 
     cheap: str = ""
@@ -122,10 +126,15 @@ class Llm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calls_a_run: Annotated[int, msgspec.Meta(ge=0)] = 200
     calls_a_day: Annotated[int, msgspec.Meta(ge=0)] = 1_000
     timeout_s: Annotated[float, msgspec.Meta(gt=0.0, le=600.0)] = 60.0
+    rules_only: tuple[ModelUse, ...] = ()
 
     @property
     def is_set(self) -> bool:
         return any((self.cheap, self.balanced, self.expensive))
+
+    def may_serve(self, use: str) -> bool:
+        """Return whether a model is set, and may be asked for a job or by a command."""
+        return self.is_set and use not in self.rules_only
 
 
 class Qdrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
