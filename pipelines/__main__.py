@@ -86,6 +86,10 @@ def _say_what_is_behind(settings: Settings, name: str) -> None:
     from store.maintenance import mirrors
 
     found = tenant.find_tenant(settings.home, name)
+    for one in mirrors.every_mirror(settings.choices):
+        if not one.url:  # it is no longer kept, so nothing is wrong with it
+            failures.forget(found.root, one.kind)
+    why = {one.what: one.said for one in failures.every(found.root)}
     for one in mirrors.mirrors_behind(found, settings.choices):
         click.echo(f"{one} is behind: {why.get(one.kind, 'it was not written yet')}", err=True)
 
@@ -163,10 +167,6 @@ def run_job(
     click.echo(json.dumps({"plan": plan.id if plan else None}))
 
 
-@cli.command()
-@click.option("--tenant", default=None, help="Whose memory; else the set one's.")
-@click.option("--project", default=None, help="Only of this project, and of none.")
-@click.option("--dry-run", is_flag=True, help="Write nothing down.")
 @cli.command("split")
 @click.option("--tenant", default=None, help="Whose memory; else the set one's.")
 def split_question(tenant: str | None) -> None:
@@ -183,6 +183,10 @@ def split_question(tenant: str | None) -> None:
         click.echo(msgspec.json.encode(found))
 
 
+@cli.command()
+@click.option("--tenant", default=None, help="Whose memory; else the set one's.")
+@click.option("--project", default=None, help="Only of this project, and of none.")
+@click.option("--dry-run", is_flag=True, help="Write nothing down.")
 def recommend(tenant: str | None, project: str | None, dry_run: bool) -> None:
     """Look for changes that a person may want; print those that are new as JSON."""
     from pipelines.jobs.recommend import refresh

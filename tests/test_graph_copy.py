@@ -24,6 +24,7 @@ from click.testing import CliRunner
 from pipelines.jobs import runner
 from serve.cli import main
 from store.embedders.lexical import LexicalEmbedder
+from store.home import failures
 from store.home.config import Choices, Neo4j, Settings, change_choices
 from store.home.errors import ConfigError, MirrorError
 from store.log import commands
@@ -288,9 +289,11 @@ def test_a_build_that_it_missed_is_caught_up_by_the_next(server, chosen, home, t
     commands.record(log, Draft(id="new", content="`store/home/files.py` is new"), NOW)
     runner.build(settings, tenant.name, lambda event: None)
     assert not graph_copy.is_in_step(tenant, chosen) and says_behind()
+    assert [chosen.url in one.said for one in failures.every(tenant.root)] == [True]
     server.open()
     runner.build(settings, tenant.name, lambda event: None)
     assert graph_copy.is_in_step(tenant, chosen) and not says_behind()
+    assert list(failures.every(tenant.root)) == []
     assert ("new", "file", "store/home/files.py") in ask(chosen, MENTIONS)
 
 
@@ -298,7 +301,7 @@ def says_behind() -> bool:
     """Return whether `status` and `doctor` say that the copy is behind."""
     shown = json.loads(CliRunner().invoke(main, ["status", "--json"]).output)["behind"]
     findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["findings"]
-    [found] = [one for one in findings if "the entity graph in Neo4j" in one["what"]]
+    [found] = [one for one in findings if one["what"].startswith("the copy of the entity graph")]
     assert bool(shown) == (found["severity"] == "warn")
     return bool(shown)
 

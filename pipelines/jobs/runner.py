@@ -32,7 +32,7 @@ from store.log.event_kinds import Called, Planned
 from store.log.event_log import EventLog
 from store.maintenance import build as builds
 from store.maintenance.build import Build, Progress
-from store.maintenance.mirrors import chosen_mirrors
+from store.maintenance.mirrors import chosen_mirrors, sync_mirror
 from store.plans import plans
 from store.plans.plans import Plan
 from store.snapshots import manifest as manifests
@@ -246,7 +246,7 @@ def build(
         report(mirror.asset)
         # where its server is down, the next build brings it in step
         with suppress(MirrorError, BuildBusy), builds.lock(tenant, wait_s=wait_s):
-            mirror.sync(tenant)
+            sync_mirror(mirror, tenant)
     return made
 
 

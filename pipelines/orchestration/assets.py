@@ -40,7 +40,7 @@ from store.log import log_queries
 from store.maintenance import build
 from store.maintenance import vector_table as table
 from store.maintenance.audits import AUDITS
-from store.maintenance.mirrors import Mirror
+from store.maintenance.mirrors import Mirror, sync_mirror
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import (
     CANARIES,
@@ -391,7 +391,7 @@ def _mirror_asset(mirror: Mirror) -> dg.AssetsDefinition:
         with retry_or_fail(context.retry_number):
             tenant = tenant_store.resume().tenant
             try:
-                changed = mirror.sync(tenant)
+                changed = sync_mirror(mirror, tenant)
             except MirrorError as error:  # what was published is served all the same
                 context.log.warning(str(error))
                 return dg.MaterializeResult(metadata={"behind": dg.MetadataValue.text(str(error))})

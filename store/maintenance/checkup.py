@@ -405,7 +405,7 @@ def _check_mirrors(settings: Settings, tenant: Tenant) -> Iterator[Finding]:
     for one in mirrors.chosen_mirrors(settings.choices):
         if one.asset in behind:
             what = f"{one} is behind: it does not hold what the last build published"
-            yield Finding("warn", what, "start that server, then run `mnemolog build`")
+            yield Finding("warn", what, "see that its server answers, then run `mnemolog build`")
         else:
             yield Finding("ok", f"{one} holds what is published")
 

@@ -6,12 +6,14 @@ published all the same, `status` and `doctor` say that the copy is behind, and t
 it in step.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from store.home import failures
 from store.home.config import Choices
-from store.home.errors import SnapshotError
+from store.home.errors import MirrorError, SnapshotError
 from store.home.tenant import Tenant
 from store.maintenance import graph_copy, vector_copy
 
@@ -67,6 +69,21 @@ def every_mirror(choices: Choices) -> tuple[Mirror, ...]:
 def chosen_mirrors(choices: Choices) -> tuple[Mirror, ...]:
     """Return the mirrors that the settings name a server for."""
     return tuple(one for one in every_mirror(choices) if one.url)
+
+
+def sync_mirror(mirror: Mirror, tenant: Tenant) -> int:
+    """Bring a mirror in step; return how many things it wrote or deleted.
+
+    Call it while holding the tenant's build lock. Why it failed is kept until it goes right, and
+    MirrorError raised.
+    """
+    try:
+        changed = mirror.sync(tenant)
+    except MirrorError as error:
+        failures.keep(tenant.root, mirror.kind, time.time_ns() // 1_000, str(error))
+        raise
+    failures.forget(tenant.root, mirror.kind)
+    return changed
 
 
 def mirrors_behind(tenant: Tenant, choices: Choices) -> Iterator[Mirror]:
