@@ -95,6 +95,17 @@ def test_a_bundle_reruns_to_the_byte_and_holds_nothing_of_others(lived, tmp_path
     assert not [word for word in (*WORDS, THEIRS) if word.lower().encode() in said.lower()]
 
 
+def test_a_secret_in_the_query_or_a_rating_is_in_no_file(lived, tmp_path, plant):
+    receipt = recalled(lived, "upload worker 3", project=OURS)
+    commands.rate(lived.log, receipt.id, -1.0, lived.at, "not what I asked of Zimmermann")
+    asked = msgspec.structs.replace(receipt.body, query=f"upload worker 3 {SECRET}")
+    bundled(lived, replace(receipt, body=asked), tmp_path / "bundle")
+    assert SECRET.encode() not in all_bytes(tmp_path / "bundle")
+    later = recalled(lived, "upload worker 4", project=OURS)
+    bundled(lived, later, tmp_path / "later")
+    assert b"Zimmermann" not in all_bytes(tmp_path / "later")
+
+
 def test_a_prompt_is_bundled_with_its_block_and_what_its_session_had_done(lived, tmp_path):
     lived.cwd, lived.name = None, "s1"
     lived.ask("how often does upload worker 3 retry a job?")

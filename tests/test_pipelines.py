@@ -31,6 +31,7 @@ from pipelines.orchestration import (
 )
 from pipelines.orchestration.definitions import make_definitions, prune, prune_runs
 from pipelines.orchestration.run_resources import PARTITION, retry_or_fail
+from serve.evaluation import expectations
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Settings
@@ -376,6 +377,18 @@ def test_build_that_loses_some_canaries_is_served_with_a_warning(
     check = manifests.current(default).checks[-1]
     assert check.passed
     assert [point[1:] for point in check.metadata["trend"]] == [[2, 2], [2, 2]]
+
+
+def test_a_pinned_question_that_fails_is_a_warning_of_the_canaries(settings, default, instance):
+    with EventLog(default.log) as log:
+        id_ = log.ids_with_prefix("", 1)[0]
+        expectations.expect(log, "what was recorded first?", id_, None, NOW)
+        commands.forget(log, id_, NOW)
+    result = build_in_process(settings, instance)
+    checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    found = checks["expected"]
+    assert result.success and (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert id_ in found.metadata["missed"].value and "first" not in found.metadata["missed"].value
 
 
 def test_refused_step_is_not_tried_again(settings, default, instance):

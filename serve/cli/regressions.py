@@ -13,6 +13,7 @@ from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from store.home.config import Settings
+from store.home.errors import NotFound
 from store.home.instants import isoformat, micros
 from store.log.event_log import EventLog
 
@@ -234,6 +235,8 @@ def _print_change(log: EventLog, found: "Change") -> None:
     output.say(f"@{event.seq}  {event.kind}  {at}  {_maker(event)}")
     if words := output.first_words(log, event.subject):
         output.say(f"  {output.short_id(log, event.subject)}  {words}")
+    if reason := getattr(event.body, "reason", None):
+        output.say(f"  reason: {output.one_line(reason)}")
     output.say()
     output.say("what it changed in the answer:")
     for line in _differences(log, found.before, found.after):
@@ -289,7 +292,7 @@ _folder = click.Path(path_type=Path, file_okay=False)
     epilog=output.example(
         "mnemolog receipts --since 7d",
         "mnemolog receipts show 01KA2B3C4D",
-        "mnemolog receipts bundle 01KA2B3C4D --out report",
+        "mnemolog receipts bundle last --out report",
     ),
 )
 @click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
@@ -357,7 +360,10 @@ def receipts_command(
 @output.json_option
 @click.pass_obj
 def show_receipt(env: Environment, /, id_: str, as_json: bool) -> None:
-    """Show what a recall was asked, what decided its answer, and what came of it."""
+    """Show what a recall was asked, what decided its answer, and what came of it.
+
+    ID may be `last`, for the newest recall.
+    """
     from serve.reports.receipts import receipt_fields
 
     settings = env.settings()
@@ -384,6 +390,7 @@ def bundle_receipt(
 ) -> None:
     """Write a folder from which a recall is asked again elsewhere: for bug reports.
 
+    ID may be `last`, for the newest recall.
     It holds the memories of the recall's project and those of none, with their secrets redacted,
     and nothing of other projects. Look through it before you send it.
     """
@@ -451,9 +458,14 @@ def rerun_receipt(context: click.Context, folder: Path, as_json: bool) -> None:
 
 
 def _find(log: EventLog, id_: str) -> "Event":
+    """Return the receipt that an id, its first letters or "last" names; raise NotFound."""
     from store.log import receipts
     from store.log.commands import resolve_recall
 
+    if id_ == "last":
+        for newest in receipts.page(log, receipts.Wanted(), 1).receipts:
+            return newest
+        raise NotFound("nothing was recalled yet: `mnemolog recall` leaves a receipt")
     return receipts.find(log, resolve_recall(log, id_))
 
 

@@ -142,6 +142,7 @@ def make_bundle(
     Raise Conflict for a recall that cannot be asked again, saying why, and InvalidInput for one
     that searched all projects, unless all of them may be in the bundle.
     """
+    receipt = redact_event(receipt)  # its reader may have taken it as it lies
     body = _recalled(receipt)
     if why := skip_reason(body, embedder):
         raise Conflict(f"recall {receipt.id} cannot be asked again: {why}")
@@ -228,7 +229,7 @@ class _Selection:
             watermark=sum(seq <= self._body.watermark for seq in numbers),
             basis=structs.replace(basis, built=sum(seq <= basis.built for seq in numbers)),
         )
-        return [*placed, replace(redact_event(self._receipt), body=body)]
+        return [*placed, replace(self._receipt, body=body)]
 
     def _own_events(self) -> Iterator[Event]:
         """Yield what was known of the recall's project, and what its session had done since."""
@@ -261,8 +262,8 @@ class _Selection:
                 return replace(event, body=Judged(verdicts=known, by=judged.by))
             case Linked(target=target) if target not in ids:
                 return None
-            case Rated() if event.subject in recalls:
-                return event
+            case Rated(verdict=verdict) if event.subject in recalls:
+                return replace(event, body=Rated(verdict=verdict))
             case Adopted():
                 return replace(event, project=None, session=None)
             case body if isinstance(body, _OF_SESSIONS):

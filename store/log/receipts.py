@@ -73,7 +73,7 @@ def page(
             last = found[limit - 1]
             place = (last[2], last[0])
             looked_at += sum(key >= place for key in keys)
-            return Page(tuple(map(decode_row, found[:limit])), place, looked_at)
+            return Page(_events(found[:limit]), place, looked_at)
         looked_at += len(keys)
         if len(keys) < step:
             return Page(_events(found), None, looked_at)
