@@ -119,7 +119,7 @@ def test_a_text_made_to_be_found_is_left_out_alone(memory: Memory):
 def test_an_import_that_takes_over_past_answers_is_refused(memory: Memory):
     for thing in THINGS:
         for number in range(9):
-            said = f"where is the {thing} worker configured: in {thing}{number}/elsewhere.toml"
+            said = f"{thing} worker configured, {thing} worker configured, note {number}"
             memory.record(said, f"{thing}-x{number}")
     with pytest.raises(BuildRefused, match=r"newcomers|past_answers"):
         memory.build()

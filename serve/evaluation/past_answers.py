@@ -61,8 +61,8 @@ MOST_TAKEN_OVER = 0.2
 class Answered:
     """A question of then: how many of the memories of then come back, and of how many.
 
-    `is_taken_over`: they would, but memories that are not served yet stand before them all. `newer`
-    are those among the first.
+    `newer` are the memories among the first that are not served yet. `is_taken_over`: most are such
+    ones, and nothing of then is left.
     """
 
     receipt: Event
@@ -178,9 +178,8 @@ def _ask(
         and (rows.memories.row(hit.memory.id) or 0) >= served
         and same.isdisjoint(_named([hit]))  # else it says what came back then
     }
-    others = [hit for hit in hits if hit.memory.id not in newer][: question.top_k]
-    is_taken_over = same.isdisjoint(_named(first)) and not same.isdisjoint(_named(others))
     shown = tuple(hit.memory.id for hit in first if hit.memory.id in newer)
+    is_taken_over = same.isdisjoint(_named(first)) and 2 * len(shown) > len(first)
     return Answered(receipt, len(back), len(same), is_taken_over, shown)
 
 
