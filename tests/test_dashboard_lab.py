@@ -25,6 +25,7 @@ from serve.recall.request import answer
 from serve.server.open_tenants import OpenTenants
 from store.home.config import Choices, Settings
 from store.home.errors import InvalidInput
+from store.home.instants import isoformat
 from store.log import commands
 from store.log.commands import Draft
 
@@ -127,6 +128,27 @@ def test_what_recall_does_not_take_is_named(owner: Browser, wrong: str):
 
 
 # What is answered
+
+
+def test_the_slider_asks_what_was_known_then(tenants: OpenTenants):
+    log, day = tenants.get("default").log, 86_400_000_000
+    known_until = log.head()
+    commands.forget(log, "m10", NOW + 2 * day)
+    head = log.head()
+    asking_later = browser(application(tenants, lambda: NOW + 3 * day))
+
+    def page(**query: str) -> str:
+        found = asking_later.get(f"{PAGE}?{urlencode({'q': QUESTION} | query)}")
+        assert found.status_code == 200
+        return found.text
+
+    then = page(as_of=isoformat(NOW + day)[:10], known="1")
+    assert f"As known after event {known_until}." in then and "known=1" in then
+    assert "checked> by what was known then" in then
+    text = "Database migrations live in db/migrations"
+    assert text in then and text not in page()
+    assert "As known after event 1." in page(as_of=isoformat(NOW)[:10], known="1")
+    assert log.head() == head
 
 
 def test_the_lab_answers_as_recall_does(tenants: OpenTenants):

@@ -3,7 +3,8 @@ Receipts: what was recalled, what it brought, and how it turned out.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
@@ -13,17 +14,26 @@ from flask import Blueprint, Response, render_template, request
 from serve.api.parameters import decode_cursor, encode_cursor, filter_digest
 from serve.dashboard.page_context import Site, is_part, tenant_url
 from serve.evaluation import lab as asking
-from serve.evaluation.lab import answer_side, compare_hits, parse_parameters, preview_prompt_hook
-from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, EVIDENCE_LABELS
+from serve.evaluation.lab import (
+    LabQuestion,
+    answer_side,
+    compare_hits,
+    parse_parameters,
+    preview_prompt_hook,
+)
+from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, EVIDENCE_LABELS, parse_time
 from serve.reader.memory_json import visible_json
+from serve.reader.reader import Known
 from serve.reader.view import View
 from serve.reports.lineage import derivatives_of
 from serve.reports.listing import Position
 from serve.reports.receipts import receipt_fields, receipt_summary
 from serve.reports.usefulness import CHARACTERS
 from serve.server.open_tenants import OpenTenant
+from store.embedders.embedder import Embedder
+from store.home.config import Choices
 from store.home.errors import InvalidInput
-from store.home.instants import isoformat
+from store.home.instants import isoformat, micros
 from store.home.projects import optional_project
 from store.log import commands, log_queries, receipts
 from store.log.event_kinds import MEMORY_KINDS, TIERS, Recalled
@@ -178,23 +188,26 @@ def lab_blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> str:
         opened, now, usual = site.tenant(tenant), site.clock(), site.settings.choices
         asked = parse_parameters(request.args, usual)
-        found = [
-            answer_side(opened.reader, site.tenants.embedder, asked, side, usual, now)
-            for side in (asked.a, asked.b)
-            if asked.query and side is not None
-        ]
         projects = opened.reader.answer(_projects)
         if asked.project not in (asking.ANY, asking.NONE, *projects):
             projects.append(asked.project)
         project = "" if asked.project in (asking.ANY, asking.NONE) else asked.project
+        with _known(opened, site.tenants.embedder, asked, usual, now) as (there, known):
+            found = [
+                answer_side(known.reader, known.embedder, asked, side, usual, known.now)
+                for side in (asked.a, asked.b)
+                if asked.query and side is not None
+            ]
+            unasked = (
+                preview_prompt_hook(there, known.embedder, asked.query, project, usual, known.now)
+                if asked.query
+                else None
+            )
         return render_template(
             "lab.html",
             asked=asked,
-            unasked=preview_prompt_hook(
-                opened, site.tenants.embedder, asked.query, project, usual, now
-            )
-            if asked.query
-            else None,
+            unasked=unasked,
+            known=known,
             b=asked.b or asked.a,
             found=found,
             compared=compare_hits(found[0].hits, found[1].hits) if len(found) == 2 else None,
@@ -210,6 +223,23 @@ def lab_blueprint(site: Site) -> Blueprint:
         )
 
     return pages
+
+
+@contextmanager
+def _known(
+    opened: OpenTenant, embedder: Embedder, asked: LabQuestion, usual: Choices, now: int
+) -> Iterator[tuple[OpenTenant, Known]]:
+    """Give the memory that is asked: as it was known on a day, or as it is.
+
+    On the day of the first event that much was known.
+    """
+    if not (asked.query and asked.known and asked.as_of):
+        yield opened, Known(opened.tenant, opened.log, opened.reader, embedder, usual, now)
+        return
+    day = micros(parse_time(asked.as_of, now))
+    is_first = day <= (log_queries.time_of(opened.log, 1) or now)
+    with opened.known_at(1 if is_first else asked.as_of, usual, embedder, now) as then:
+        yield OpenTenant(then.tenant, then.log, then.reader), then
 
 
 def _projects(view: View) -> list[str]:

@@ -65,7 +65,8 @@ class Side:
 class LabQuestion:
     """A question, whose memories it may bring, and under what; `b` where two are compared.
 
-    Dates and the least score are as they were typed.
+    Dates and the least score are as they were typed. Where it is `known`, `as_of` does not ask what
+    held then: the memory is asked as it was known then.
     """
 
     query: str
@@ -76,6 +77,7 @@ class LabQuestion:
     since: str
     until: str
     as_of: str
+    known: bool
     min_score: str
     states: str
     a: Side
@@ -97,6 +99,7 @@ def parse_parameters(sent: Parameters, choices: Choices) -> LabQuestion:
         since=text_of("since"),
         until=text_of("until"),
         as_of=text_of("as_of"),
+        known=bool(text_of("known")),
         min_score=text_of("min_score"),
         states=_side_parameters("states", [text_of("states") or "current"], STATES)[0],
         a=_parse_side("A", sent, choices),
@@ -139,7 +142,7 @@ def request(asked: LabQuestion, side: Side, usual: Choices, now: int) -> RecallR
         "tags": tuple(one for part in asked.tags.split(",") if (one := part.strip())),
         "since": formatting.parse_optional_time(asked.since, now),
         "until": formatting.parse_optional_time(asked.until, now),
-        "as_of": formatting.parse_optional_time(asked.as_of, now),
+        "as_of": formatting.parse_optional_time("" if asked.known else asked.as_of, now),
         "active_only": asked.states != "all",
         "cold": asked.states == "cold",
         "min_score": asked.min_score or 0.0,
@@ -166,6 +169,7 @@ def link(asked: LabQuestion, usual: Choices) -> list[tuple[str, str]]:
         "since": asked.since,
         "until": asked.until,
         "as_of": asked.as_of,
+        "known": "1" if asked.known else "",
         "min_score": asked.min_score,
         "states": asked.states if asked.states != "current" else "",
     }
