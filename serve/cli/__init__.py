@@ -5,13 +5,12 @@ Nothing heavy is imported before a command needs it, so that `mnemolog --help` a
 completion answer at once.
 """
 
-import os
-
 import click
 
 from serve.cli import arguments, output
 from serve.cli.environment import Environment
 from serve.cli.group import Commands, Sections
+from store.home.config import wants_no_colour
 
 _ADMIN: Sections = {
     "Memories": {
@@ -146,7 +145,7 @@ def _print_version(context: click.Context, option: click.Parameter, is_asked: bo
     unlisted=(_ADMIN, _DEV),
     context_settings={
         "help_option_names": ["-h", "--help"],
-        "color": False if os.environ.get("NO_COLOR") else None,  # https://no-color.org
+        "color": False if wants_no_colour() else None,
     },
     epilog=_EPILOG,
     invoke_without_command=True,

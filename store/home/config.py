@@ -491,6 +491,11 @@ def neo4j_password(environ: Mapping[str, str] = os.environ) -> str | None:
     return environ.get("NEO4J_PASSWORD") or None
 
 
+def wants_no_colour(environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the environment asks for plain text: https://no-color.org."""
+    return bool(environ.get("NO_COLOR"))
+
+
 def is_off(environ: Mapping[str, str] = os.environ) -> bool:
     """Return whether the environment says that this run of an agent is not recorded."""
     return environ.get(OFF, "").strip().lower() not in _NO
