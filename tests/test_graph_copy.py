@@ -7,6 +7,7 @@ the nodes of the tests' own tenants are deleted.
 
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -23,6 +24,7 @@ from click.testing import CliRunner
 
 from pipelines.jobs import runner
 from serve.cli import main
+from store.derived.entities import ENTITIES_PROJECTION, EntityIndex
 from store.embedders.lexical import LexicalEmbedder
 from store.home import failures
 from store.home.config import Choices, Neo4j, Settings, change_choices
@@ -32,6 +34,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import Revised
 from store.log.event_log import EventLog
 from store.maintenance import build, graph_copy
+from store.snapshots import manifest as manifests
 
 NOW = 1_790_000_000_000_000
 PLAIN = LexicalEmbedder()
@@ -196,6 +199,30 @@ def test_cypher_walks_from_memories_to_entities_and_facts(chosen, tenant, built)
     )
     assert (memory, entity, relation, value) == ("c", "deploy", "region", "eu-west-1")
     assert valid_to is None
+
+
+def test_neighbours_in_cypher_are_those_of_our_own_graph(chosen, tenant, log):
+    made = random.Random(7)
+    files = [f"src/part{n}/file{n}.py" for n in range(40)]
+    drafts = [
+        Draft(id=f"m{n}", content=" and ".join(f"`{one}`" for one in made.sample(files, 3)))
+        for n in range(120)
+    ]
+    commands.record_batch(log, [*drafts, Draft(id="long", content=f"see `{'x' * 9_000}()`")], NOW)
+    build.rebuild(tenant, log, PLAIN, NOW)
+    graph_copy.sync(tenant, chosen)
+    manifest = manifests.current(tenant)
+    index = EntityIndex.open(graph_copy._read(tenant, manifest, ENTITIES_PROJECTION))
+    found = ask(
+        chosen,
+        "MATCH (a:MnemologEntity)-[r:SEEN_WITH]-(b:MnemologEntity) RETURN a.name, b.name, r.weight",
+    )
+    ours = [
+        (index.name(one), index.name(other), weight)
+        for one in range(len(index))
+        for other, weight in index.neighbours(one, limit=100)
+    ]
+    assert len(ours) > 400 and sorted(found) == sorted(ours)
 
 
 def test_no_text_of_a_memory_is_copied(chosen, tenant, built):

@@ -44,6 +44,7 @@ _CONNECT_S, _RETRY_S = 5.0, 5.0
 _CALL_S = 120.0  # of one call: the driver itself waits for an answer without end
 _BATCH = 1_000  # nodes that one call writes or deletes
 _EDGES = 5_000  # relationships that one call writes
+_LONGEST_NAME = 2_000  # characters: Neo4j's index takes 8,167 bytes
 _OF = ("memories", "entities", "facts")  # the projections that it is a copy of
 
 MEMORY, ENTITY, FACT = LABELS = "MnemologMemory", "MnemologEntity", "MnemologFact"
@@ -229,14 +230,19 @@ class _NodeMaker:
         for one, uid in enumerate(uids):
             properties = {
                 "kind": index.kind(one),
-                "name": index.name(one),
+                "name": index.name(one)[:_LONGEST_NAME],
                 "aliases": index.aliases(one),
                 "memories": len(index.documents(one)),
             }
             yield self._node(ENTITY, uid, properties, edges.get(one, []))
 
     def subject(self, name: str) -> Node:
-        properties = {"kind": _SUBJECT, "name": name, "aliases": [], "memories": 0}
+        properties = {
+            "kind": _SUBJECT,
+            "name": name[:_LONGEST_NAME],
+            "aliases": [],
+            "memories": 0,
+        }
         return self._node(ENTITY, self.uid(_SUBJECT, name), properties, [])
 
     def fact(self, row: dict[str, Any], memory: str, about: Iterable[str]) -> Node:
