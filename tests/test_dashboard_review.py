@@ -14,12 +14,21 @@ from store.home.config import Settings
 from store.home.registry import register_ui
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Planned, Proposed, Quarantined
+from store.log.event_kinds import (
+    ChangedAnswer,
+    PlanCheck,
+    Planned,
+    Proposed,
+    Quarantined,
+    Recalled,
+    ReplayDiff,
+)
 from store.log.events import Event
 from store.maintenance import build
 from store.memories.memory import Memory
 from store.plans import job_catalog, plans, recommendations, steps
 from store.plans.recommendations import Change
+from store.plans.setting_changes import configure_steps
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal
 
@@ -367,3 +376,37 @@ def test_a_build_and_a_job_are_begun_once_at_a_time(opened, monkeypatch):
     assert "already running" in owner.follow(owner.post(run, job="judge")).text
     assert learns == [("learn", "distill", "--tenant", "default")]
     tenants.close()
+
+
+def test_a_plan_of_settings_shows_what_it_does_to_past_recalls(opened, owner):
+    """Its answers before and after, its checks; and no button accepts it where one failed."""
+    said = Recalled(
+        query=f"deploy {HOSTILE}",
+        mode="auto",
+        manifest=1,
+        watermark=3,
+        hits=(),
+        dropped={},
+        took_us=1,
+    )
+    opened.log.append([Event("r1", NOW, said, "r1")])
+    settings = Settings(opened.tenant.root.parents[1])
+    replay = ReplayDiff(
+        asked=1, changed=1, spoke=1, silenced=1, answers=(ChangedAnswer("r1", ("n2",), ()),)
+    )
+    body = Planned(
+        job="settings",
+        watermark=opened.log.head(),
+        steps=configure_steps(settings, {"top_k": "3"}),
+        replay=replay,
+        checks=(PlanCheck("silence", False, "1 of 1 recalls bring nothing"),),
+    )
+    id_ = plans.propose(opened.log, body, NOW).id
+    page = owner.get(f"{PROPOSALS}/{id_}").text
+    assert "Its checks failed: silence" in page and "--force" in page
+    assert "1 of 1 recalls bring nothing" in page and "No longer comes back" in page
+    assert "Redis holds &lt;script&gt;" in page and HOSTILE not in page
+    assert 'value="accept"' not in page
+    refused = owner.post(f"{PROPOSALS}/{id_}", answer="accept")
+    assert refused.status_code == 409 and "fails its checks" in refused.text
+    assert not settings.user_file.exists()

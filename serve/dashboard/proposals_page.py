@@ -14,7 +14,7 @@ from flask import Blueprint, Response, render_template, request
 from serve.dashboard.page_context import Site, Undo, back, tenant_url
 from serve.dashboard.rendering import clean, pretty
 from serve.reader.view import View
-from serve.reports.proposal_rendering import Piece, differing_words
+from serve.reports.proposal_rendering import Piece, answer_diff, differing_words, replay_rows
 from serve.server.open_tenants import OpenTenant
 from store.home.errors import InvalidInput, MnemologError
 from store.log.event_log import EventLog
@@ -25,6 +25,7 @@ from store.plans.staleness import step_memory_ids
 
 LISTED = 40  # proposals of a page
 STEPS_SHOWN = 8  # of a proposal
+ANSWERS_SHOWN = 20  # changed answers of a proposal; a report of it has more
 MOST = 200  # proposals that are answered at once
 STATES: tuple[State, ...] = get_args(State)
 _ANSWERS: Mapping[str, Callable[[EventLog, str, int], Proposal]] = {
@@ -139,6 +140,12 @@ def proposals_blueprint(site: Site) -> Blueprint:
             start=start,
             next=f"{here}?from={end}" if end < len(one.made) else "",
             first=here if start else "",
+            failed=[check.name for check in one.checks if not check.passed],
+            figures=replay_rows(one.replay) if one.replay else (),
+            answers=[
+                answer_diff(opened.log, of.recall, of.before, of.after)
+                for of in (one.replay.answers[:ANSWERS_SHOWN] if one.replay else ())
+            ],
         )
 
     @pages.post("/t/<tenant>/proposals/<id_>")
@@ -225,6 +232,8 @@ def _steps(opened: OpenTenant, one: Proposal, start: int) -> list[Shown]:
 
 def _sides(step: Changed, known: Mapping[str, Memory], made: Mapping[str, str]) -> list[Side]:
     """Return the sides of a step, one or two: the memory it is about, and the one that stays."""
+    if step.event == "configured":  # a setting, and no memory
+        return []
     if step.event not in _FATES:  # fields of one memory: before and after
         found = [one for one in step.changes if one.field == "content"]
         if not found:
