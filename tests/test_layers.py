@@ -28,6 +28,7 @@ HAND_THE_ENVIRONMENT_ON = {
     "serve/mcp_bridge.py",  # as this does, and MNEMOLOG_OFF
     "serve/program/mnemolog/connection.py",
     "serve/cli/environment.py",
+    "serve/cli/__init__.py",  # NO_COLOR, as every program does
     "store/importers/git_command.py",
     "pipelines/orchestration/dagster_home.py",
     "pipelines/llm/claude_code_model.py",
