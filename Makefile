@@ -13,6 +13,7 @@ ARCADEDB := arcadedb-embedded==26.10.2.post1
 HOSTS := .hosts
 CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
+COPILOT := @github/copilot@1.0.102
 READY := $(VENV)/.ready
 
 .PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt
@@ -46,12 +47,12 @@ MINUTES ?= 60
 soak: setup
 	$(BIN)/python -P tests/torture/long_run.py --minutes $(MINUTES)
 
-# the real agents, in throwaway homes, before a model's API of the tests; 770 MB from npm, once
+# the real agents, in throwaway homes, before a model's API of the tests; 960 MB from npm, once
 hosts: setup $(HOSTS)/.ready
 	$(BIN)/python -m pytest tests/hosts
 
 $(HOSTS)/.ready: Makefile
-	npm install --prefix $(HOSTS) --no-save --no-audit --no-fund --loglevel error $(CLAUDE_CODE) $(CODEX)
+	npm install --prefix $(HOSTS) --no-save --no-audit --no-fund --loglevel error $(CLAUDE_CODE) $(CODEX) $(COPILOT)
 	touch $(HOSTS)/.ready
 
 # stores that PMB, mem0 and basic-memory themselves write, imported; none of their models is installed
