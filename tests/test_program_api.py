@@ -140,7 +140,7 @@ CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
         lambda one: one.record_batch([{"content": "Words", **FIELDS}]),
         wire.AllAcknowledged,
     ),
-    "getMemory": (lambda one: one.memories.get(ANY), resources.WholeMemory),
+    "getMemory": (lambda one: one.memories.get(ANY, known_at="7d"), resources.WholeMemory),
     "reviseMemory": (
         lambda one: one.memories.patch(ANY, etag='"1"', **CHANGES),
         resources.WholeMemory,
@@ -156,7 +156,10 @@ CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
         lambda one: one.memories.history_of_key(ANY, project="acme/web"),
         wire.HistoryOfKey,
     ),
-    "getOverview": (lambda one: one.overview("deploys", project="acme/web"), dict[str, Any]),
+    "getOverview": (
+        lambda one: one.overview("deploys", project="acme/web", known_at=12),
+        dict[str, Any],
+    ),
     "listProposals": (
         lambda one: one.proposals.list(state="stale", category="plan", project="a/b", limit=3),
         wire.Proposals,

@@ -164,10 +164,16 @@ class Client:
         for line in self._asking.lines("/v1/export", query):
             yield decode_answer(_ANY, line)
 
-    def overview(self, topic: str = "", *, project: str | None = None) -> dict[str, Any]:
-        """Return what is known of a topic: rules, what holds now, goals, background."""
+    def overview(
+        self,
+        topic: str = "",
+        *,
+        project: str | None = None,
+        known_at: wire.Place | None = None,
+    ) -> dict[str, Any]:
+        """Return what is known of a topic, or was: rules, what holds now, goals, background."""
         path = "/v1/overview"
-        return self._asking.get(_ANY, path, topic=topic or None, project=project)
+        return self._asking.get(_ANY, path, topic=topic or None, project=project, known_at=known_at)
 
     def health(self) -> wire.Health:
         """Return that the server lives, and which it is."""

@@ -83,9 +83,9 @@ class Memories:
                 return held.id
         return self.record(content, **(fields | {"key": key})).id
 
-    def get(self, id_: str) -> WholeMemory:
-        """Return all there is of a memory."""
-        return _with_etag(self._asking.send("GET", _memory(id_), query={}))
+    def get(self, id_: str, *, known_at: wire.Place | None = None) -> WholeMemory:
+        """Return all there is of a memory, or was at a place in the log."""
+        return _with_etag(self._asking.send("GET", _memory(id_), query={"known_at": known_at}))
 
     def list(self, **filters: Unpack[wire.Filters]) -> Iterator[wire.ListedMemory]:
         """Yield all memories that pass the filters, the newest first where `sort` says nothing.

@@ -65,6 +65,8 @@ def _either(of: Any, other: Any) -> Meta:
 
 # Requests
 
+Place = datetime | int | str  # in the log: a time, an event's number, a commit that was imported
+
 
 class Fields(TypedDict, total=False):
     """What a memory may have beside its text."""
@@ -140,7 +142,7 @@ class Filters(TypedDict, total=False):
     since: datetime
     until: datetime
     sort: Literal["-created_at", "created_at", "-updated_at", "updated_at", "-importance"]
-    known_at: datetime | int | str
+    known_at: Place
 
 
 class Turn(TypedDict, total=False):
@@ -175,7 +177,7 @@ class Question(TypedDict, total=False):
     active_only: bool
     cold: bool
     as_of: datetime | int
-    known_at: datetime | int | str
+    known_at: Place
     min_confidence: float
     min_score: float
     explain: bool
