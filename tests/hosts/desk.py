@@ -114,6 +114,13 @@ class Desk:
         """Record a memory of a repository; return its id."""
         return json.loads(self.mnemolog("record", text, *words, "--json", cwd=cwd))["id"]
 
+    def fill(self, count: int = 60) -> None:
+        """Record memories about other things, so that the words of a test's own are not common."""
+        notes = [{"text": f"Meter m{n:03} of the depot reads {n * 7919}"} for n in range(count)]
+        file = self.folder / "others.jsonl"
+        file.write_text("".join(json.dumps(note) + "\n" for note in notes))
+        self.mnemolog("import", "jsonl", str(file))
+
     def run(self, *words: str, cwd: Path | None = None, **environ: str) -> Done:
         """Run an agent to its end."""
         program = str(PROGRAMS / words[0])

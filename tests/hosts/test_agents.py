@@ -42,6 +42,7 @@ def test_each_of_four_sessions_at_once_is_told_of_its_own_project(
     desk: Desk, agent: Agent, command: str
 ) -> None:
     names = ["alpha", "beta", "gamma", "delta"]
+    desk.fill()
     for name in names:
         text = f"The staging database of this service is db-{name}-9 behind the old proxy"
         desk.record(text, cwd=desk.repository(name))
@@ -92,7 +93,8 @@ def _ends(desk: Desk) -> Callable[[], object]:
 
 
 def test_the_longest_notes_are_cut_and_their_block_arrives_whole(desk: Desk, agent: Agent) -> None:
-    for place in "Oslo Lima Kyiv Bern Rome Baku Doha Riga Cork Graz Nice Pisa Linz".split():
+    desk.fill()
+    for place in ("Oslo", "Lima"):
         shelves = (f"shelf {number} is for {place[::-1]}{number}" for number in range(25))
         desk.record(f"The warehouse of {place} is laid out like this: {', '.join(shelves)}")
     desk.mnemolog("start")

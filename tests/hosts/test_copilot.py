@@ -7,6 +7,7 @@ from hosts.mock_models import Script
 
 from store.log.event_kinds import Acted, Prompted
 
+RULE = "Use pnpm here, never npm: the lock file is pnpm's"
 ECHO = ("bash", {"command": "echo done", "description": "as asked"})
 
 
@@ -34,6 +35,17 @@ def test_what_is_known_of_a_prompt_reaches_the_model(desk: Desk) -> None:
     assert [block.count(FACT) for block in blocks(request)] == [1]
     assert "mnemolog-recall" in json.dumps(request["tools"])
     assert "Copilot CLI is connected, and its hooks arrive" in desk.mnemolog("doctor")
+
+
+def test_a_rule_is_said_after_the_command_that_breaks_it(desk: Desk) -> None:
+    desk.program("npm", "echo nothing is installed")
+    desk.mnemolog("connect", "copilot", "--yes")
+    desk.record(RULE, "--kind", "preference")
+    desk.mnemolog("start")
+    desk.models.script = Script((("bash", {"command": "npm install ms", "description": "ms"}),))
+    ask(desk, "go on with what you were doing")
+    said = [sum(RULE in block for block in blocks(one)) for one in desk.models.requests]
+    assert said == [1, 2]  # the project's brief, then the command's result
 
 
 def test_what_it_does_is_kept(desk: Desk) -> None:
