@@ -38,6 +38,7 @@ ASSETS = {
     ("event_log",),
     ("canaries",),
     ("recall_quality",),
+    ("past_recalls",),
     ("published_manifest",),
     ("vector_table",),
 }

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -32,6 +33,8 @@ from pipelines.orchestration import (
 from pipelines.orchestration.definitions import make_definitions, prune, prune_runs
 from pipelines.orchestration.run_resources import PARTITION, retry_or_fail
 from serve.evaluation import expectations
+from serve.reader.reader import Reader
+from serve.recall.request import Asker, RecallRequest, answer
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Settings
@@ -179,8 +182,9 @@ def test_dagster_publishes_what_rebuild_publishes(settings, default, instance, t
         plain = build.rebuild(other, log, LexicalEmbedder(), NOW)
     published = manifests.current(default)
     assert published.digests == plain.digests
-    assert published.checks[:-1] == plain.checks
-    assert (published.checks[-1].name, published.checks[-1].passed) == ("canaries", True)
+    audits, asked = published.checks[: len(plain.checks)], published.checks[len(plain.checks) :]
+    assert audits == plain.checks
+    assert [(one.name, one.passed) for one in asked] == [("same_model", True), ("canaries", True)]
 
 
 def test_second_build_takes_over_what_did_not_change(settings, default, instance):
@@ -518,6 +522,34 @@ def test_every_tenant_is_built_by_night(settings, default):
         requests = list(definitions.nightly(context))
         assert [one.run_key for one in requests] == ["default:2026-11-20", "work:2026-11-20"]
         assert set(instance.get_dynamic_partitions("tenants")) == {"default", "work"}
+
+
+def test_past_recalls_are_asked_again_and_one_that_changed_is_a_warning(
+    settings, default, instance
+):
+    with EventLog(default.log) as log:
+        reader = Reader(default, log, LexicalEmbedder())
+        for at, query in enumerate(("what did we choose for the log", "what do tests run on"), NOW):
+            asked = RecallRequest(query=query)
+            receipt = answer(reader, LexicalEmbedder(), asked, Choices(), at, Asker(door="mcp"))[1]
+            assert receipt is not None
+            log.append([receipt])
+        other = msgspec.structs.replace(receipt.body, digest="0" * 16)
+        log.append([replace(receipt, id="changed", subject="changed", body=other)])
+    instance.add_dynamic_partitions("tenants", ["default"])
+    loggers = {"console": in_process.logger(lambda event: None)}
+    result = (
+        make_definitions(settings, loggers=loggers)
+        .resolve_job_def("replay_recalls")
+        .execute_in_process(
+            {"loggers": {"console": {}}}, instance=instance, partition_key="default"
+        )
+    )
+    (found,) = result.get_asset_check_evaluations()
+    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert found.description.startswith("2 of 3 recalls are as they were")
+    shown = metadata_of(result, "past_recalls")
+    assert (shown["as they were"], shown["changed recalls"]) == (2, "- changed")
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ manager.
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -32,11 +33,15 @@ from pipelines.orchestration.run_resources import (
 )
 from serve.evaluation import canaries, expectations, past_answers, selftest
 from serve.evaluation.canaries import Outcome, Point
+from serve.evaluation.replay import replay
 from serve.evaluation.selftest import Quality
+from store.embedders.embedder import make_embedder
 from store.home import config
 from store.home.config import Choices
 from store.home.errors import BuildRefused, MirrorError, SnapshotError
-from store.log import log_queries
+from store.home.tenant import find_tenant
+from store.log import log_queries, receipts
+from store.log.event_log import EventLog
 from store.maintenance import build
 from store.maintenance import vector_table as table
 from store.maintenance.audits import AUDITS
@@ -407,6 +412,70 @@ def _mirror_asset(mirror: Mirror) -> dg.AssetsDefinition:
             )
 
     return one_mirror
+
+
+# The asset past_recalls: a tenant's newest recalls asked again, each of the memory as it was known.
+#
+# It runs when somebody asks for it, as after an upgrade. It reads a copy, and blocks nothing.
+
+AS_THEY_WERE = "as_they_were"
+
+
+class ReplayConfig(dg.Config):
+    most: int = Field(200, description="How many recalls are asked again, the newest first.", ge=1)
+
+
+@dg.asset(
+    group_name="quality",
+    partitions_def=TENANTS,
+    kinds={"python"},
+    owners=OWNERS,
+    tags={"layer": "quality"},
+    check_specs=[
+        check_spec(AS_THEY_WERE, "past_recalls", "Past recalls bring back what they brought then.")
+    ],
+    description="Past recalls asked again, each of the memory as it was known: what an upgrade "
+    "changed.",
+)
+def past_recalls(
+    context: dg.AssetExecutionContext,
+    config: ReplayConfig,
+    memory_home: dg.ResourceParam[Path],
+    choices: dg.ResourceParam[Choices],
+) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with it, Dagster wants a tuple
+    with retry_or_fail(context.retry_number):
+        tenant = find_tenant(memory_home, context.partition_key)
+        embedder = make_embedder(choices.embedder, memory_home)
+        with EventLog(tenant.log) as log:
+            asked = receipts.page(log, receipts.Wanted(), config.most, most=10 * config.most)
+            found = list(replay(log, embedder, asked.receipts, choices))
+        counts = Counter(one.verdict for one in found)
+        skipped = Counter(one.why for one in found if one.verdict == "skipped")
+        changed = "\n".join(f"- {one.receipt.id}" for one in found if one.verdict == "changed")
+        said = f"{counts['same']} of {counts['same'] + counts['changed']} recalls are as they were"
+        check = dg.AssetCheckResult(
+            check_name=AS_THEY_WERE,
+            passed=not counts["changed"],
+            severity=dg.AssetCheckSeverity.WARN,
+            description=f"{said}; `mnemolog replay` shows the others" if changed else said,
+        )
+        return dg.MaterializeResult(
+            metadata={
+                "as they were": dg.MetadataValue.int(counts["same"]),
+                "changed": dg.MetadataValue.int(counts["changed"]),
+                "changed recalls": dg.MetadataValue.md(changed or "none"),
+                "not asked again": dg.MetadataValue.json(dict(skipped)),
+            },
+            check_results=[check],
+        )
+
+
+replay_recalls = dg.define_asset_job(
+    "replay_recalls",
+    selection=dg.AssetSelection.assets(past_recalls),
+    hooks=HOOKS,
+    description="Ask one tenant's past recalls again, and compare with what they brought.",
+)
 
 
 # The asset recall_quality: every night, the check set through the write path, the build and recall.

@@ -25,7 +25,9 @@ from pipelines.orchestration.assets import (
     build_assets,
     check_recall,
     nightly_quality,
+    past_recalls,
     recall_quality,
+    replay_recalls,
 )
 from pipelines.orchestration.dagster_home import JOB
 from pipelines.orchestration.job_assets import LEARNING_GROUP, build_job_assets, job_order, key_of
@@ -329,8 +331,9 @@ def make_definitions(
             ),
             *build_job_assets(),
             recall_quality,
+            past_recalls,
         ],
-        jobs=[build_memory, *learning, check_recall, prune_runs],
+        jobs=[build_memory, *learning, check_recall, replay_recalls, prune_runs],
         schedules=[
             nightly,
             *job_schedules(learning, jobs_on(settings.home)),
