@@ -40,7 +40,8 @@ def lived(session: Session, plant) -> Session:
         session.remember(f"The shop's upload worker {number} retries a job {number} times")
         session.remember(f"Our cart page {number} is rendered by team {number}", project=OURS)
         session.remember(f"The {WORDS[number % 5]} upload {number} of Zimmermann", project=THEIRS)
-    commands.forget(session.log, session.remember("The pension job", project=THEIRS), session.at)
+    for project, text in ((THEIRS, "The pension job"), (OURS, "The carts are painted green")):
+        commands.forget(session.log, session.remember(text, project=project), session.at)
     text = f"The shop's upload token is {SECRET}"
     plant(session.log, "leak", Recorded(content=text))
     for body in (
@@ -91,7 +92,7 @@ def test_a_bundle_reruns_to_the_byte_and_holds_nothing_of_others(lived, tmp_path
     assert made.is_same and found.digest == receipt.body.digest and made.stand_ins == 15
     assert [hit.id for hit in found.hits] == [hit.id for hit in receipt.body.hits] != []
     said = all_bytes(tmp_path / "bundle")
-    assert SECRET.encode() not in said
+    assert SECRET.encode() not in said and b"painted green" not in said
     assert not [word for word in (*WORDS, THEIRS) if word.lower().encode() in said.lower()]
 
 

@@ -3,18 +3,22 @@ Bundle: a folder from which one recall is asked again in another home, for bug r
 
 It holds the receipt and what its answer rests on: the events of the recall's project and of no
 project, up to the place that the recall had read, redacted again by today's patterns. The queries
-of other recalls, plans and calls of models are left out. Nothing of another project is in it; where
-the answer rests on how many memories there are, memories without a meaning stand in for theirs: as
-many, as long, and with those words of the question that they have, no other.
+of other recalls, forgotten memories, plans and calls of models are left out. No text of another
+project is in it; where the answer rests on how many memories there are and how rare a word is,
+memories without a meaning stand in for theirs: as many, of the same days, with as many words. A
+word that the bundle has anyway is in as many of them as of theirs, but in others; any other word is
+replaced.
 
 The recall is asked again of what was kept before the folder is written. So the folder says whether
 its answer is the receipt's, to the byte, and what it is instead.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,6 +32,7 @@ from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import Conflict, InvalidInput
 from store.home.files import replace_file
+from store.home.instants import moment
 from store.log.erasing import strip_texts
 from store.log.event_kinds import (
     Acted,
@@ -54,9 +59,10 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import KINDS, Event, decode, encode
+from store.log.receipts import DAY_US
 from store.log.rows import redact_event
 from store.memories.fold import Fold
-from store.memories.memory import ACTIVE, ERASED, FORGOTTEN, OPEN, Memory, searched_text
+from store.memories.memory import ACTIVE, ERASED, FORGOTTEN, OPEN, UNSEEN, Memory, searched_text
 from store.text import tokenizer
 
 FORMAT = 1
@@ -79,7 +85,9 @@ _OF_MEMORIES = (
 )
 _OF_SESSIONS = (Acted, SessionTold, Outcome)
 _OTHER = "other-project"
-_FILLER = "zqzq"  # one term that no question has
+_NO_WORD = "."  # a text of no words
+_LETTERS = "bkmvwx"
+_WORD = re.compile(r"\w+")
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -209,6 +217,15 @@ class _Selection:
         return fold.rows
 
     @cached_property
+    def _own(self) -> list[Memory]:
+        """The memories that go with the receipt; not those that were forgotten or erased."""
+        return [
+            one
+            for one in self._memories.values()
+            if self._is_own(one.project) and one.state != FORGOTTEN and one.text_hash != ERASED
+        ]
+
+    @cached_property
     def others(self) -> list[Memory]:
         """The memories of other projects, in the order of the log."""
         found = (one for one in self._memories.values() if not self._is_own(one.project))
@@ -233,11 +250,7 @@ class _Selection:
 
     def _own_events(self) -> Iterator[Event]:
         """Yield what was known of the recall's project, and what its session had done since."""
-        ids = {
-            one.id
-            for one in self._memories.values()
-            if self._is_own(one.project) and one.text_hash != ERASED
-        }
+        ids = {one.id for one in self._own}
         recalls: set[str] = set()
         for event in self._log.effective_events(0, self._receipt.seq - 1):
             if event.seq > self._body.watermark and (
@@ -274,22 +287,77 @@ class _Selection:
                 return None
 
     def _stand_ins(self, own: Sequence[Event]) -> Iterator[Event]:
-        """Yield a memory without a meaning for each of another project, in its place."""
-        asked = re.findall(r"\w+", self._body.query)
-        words = {terms[0]: one for one in asked if len(terms := tokenizer.terms(one)) == 1}
-        at = own[0].at if own else self._receipt.at
-        day = len(tokenizer.terms(searched_text("", None, at)))
+        """Yield a memory without a meaning for each of another project, in its place and of its
+        day.
+        """
+        basis = self._body.basis
+        assert basis is not None
+        built = [one for one in self.others if one.seq <= basis.built]
+        fresh = [one for one in self.others if one.seq > basis.built]
+        texts = {**self._scatter(built), **self._scatter(fresh)}
         for number, memory in enumerate(self.others, 1):
-            terms = tokenizer.terms(memory.searched_text)
-            known = [words[term] for term in terms if term in words]
-            filler = [_FILLER] * (len(terms) - day - len(known))
-            id_ = f"other-{number}"
-            body = Recorded(content=" ".join([*known, *filler]) or _FILLER)
-            made = Event(id_, at, body, id_, _OTHER, seq=memory.seq)
-            yield made
+            id_, at = f"other-{number}", own[0].at if own else self._receipt.at
+            body = Recorded(
+                content=" ".join(texts.get(memory.id, ())) or _NO_WORD,
+                created_by=self._speaker(memory),
+                created_at=moment(memory.created_at // DAY_US * DAY_US),
+            )
+            yield Event(id_, at, body, id_, _OTHER, seq=memory.seq)
             if memory.state != ACTIVE:
                 ended = Forgotten() if memory.state == FORGOTTEN else Archived()
                 yield Event(f"{id_}-ended", at, ended, id_, _OTHER, seq=memory.seq)
+
+    def _scatter(self, memories: Sequence[Memory]) -> dict[str, list[str]]:
+        """Return the words of the stand-ins for some memories, by the ids of these.
+
+        Together they have as many words, each in as many of them. A word that the bundle has not
+        becomes one without a meaning, and each word lies in whichever of them is next: so none says
+        which words one memory had.
+        """
+        those = [one for one in memories if one.state not in UNSEEN]
+        postings: dict[str, list[int]] = {}
+        for memory in those:
+            terms = Counter(tokenizer.terms(memory.searched_text))
+            beside = searched_text("", self._speaker(memory), memory.created_at)
+            terms.subtract(tokenizer.terms(beside))
+            for term, times in terms.items():
+                if times > 0:
+                    postings.setdefault(term, []).append(times)
+        texts: dict[str, list[str]] = {one.id: [] for one in those}
+        places, number = cycle(texts.values()), 0
+        for term in sorted(postings):
+            word = self._words.get(term)
+            if word is None:
+                word, number = _pseudonym(number), number + 1
+            for times in postings[term]:
+                next(places).extend([word] * times)
+        return texts
+
+    def _speaker(self, memory: Memory) -> str | None:
+        """Return who said a memory, where the bundle has the name anyway."""
+        terms = tokenizer.terms(memory.created_by or "")
+        return memory.created_by if terms and all(one in self._words for one in terms) else None
+
+    @cached_property
+    def _words(self) -> dict[str, str]:
+        """The terms of the question and of the bundle's own memories, each with a word for it."""
+        own = (one.searched_text for one in self._own)
+        found: dict[str, str] = {}
+        for text in (self._body.query, *own):
+            for word in (*_WORD.findall(text), *tokenizer.terms(text)):
+                if len(terms := tokenizer.terms(word)) == 1:
+                    found.setdefault(terms[0], word)
+        return found
+
+
+def _pseudonym(number: int) -> str:
+    """Return the word of a number: letters that no language puts so, and no stemmer takes away."""
+    letters = ""
+    while True:
+        number, digit = divmod(number, len(_LETTERS))
+        letters += _LETTERS[digit]
+        if not number:
+            return f"zq{letters}zq"
 
 
 # The folder
