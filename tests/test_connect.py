@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,28 @@ def test_vscode_is_served_in_every_flavour_that_is_there(user: Path):
     assert ".config/Code - Insiders/User/mcp.json" in changed
     assert ".config/VSCodium/User/mcp.json" in changed
     assert ".config/Code/User/mcp.json" not in changed
+
+
+def test_cline_is_given_a_program_per_event_that_runs_our_client(user: Path):
+    made = install(user)
+    (made.code / "client.py").write_text("import sys; print(sys.argv[1:], sys.stdin.read())")
+    connect("cline", user, made)
+    programs = sorted((user / "Documents/Cline/Hooks").iterdir())
+    assert [one.name for one in programs] == [
+        *("PostToolUse", "PreToolUse", "TaskComplete", "UserPromptSubmit")
+    ]
+    done = subprocess.run([programs[0]], input="an event", capture_output=True, text=True)
+    assert done.stdout == f"{['cline', '--home', str(made.home)]} an event\n"
+
+
+def test_a_program_of_the_users_is_not_replaced(user: Path):
+    path = user / "Documents/Cline/Hooks/PreToolUse"
+    path.parent.mkdir(parents=True)
+    path.write_text("#!/bin/sh\nexec mine\n")
+    before = tree(user)
+    with pytest.raises(ConfigError, match=r"PreToolUse: this file is not mnemolog's.*move it away"):
+        connect("cline", user)
+    assert tree(user) == before
 
 
 def test_opencode_2_has_its_servers_one_level_deeper(user: Path):
