@@ -315,14 +315,14 @@ def _answer(
 
     The past is asked here, and leaves none.
     """
-    from serve.recall.request import Asker, answer
-
     if known_at is None:
         question = _request_body(settings, query, environment.now(), **asked)
         if (payload := environment.recall_from_server(settings, question)) is not None:
             return payload, None
     else:
         asked["touch"] = False
+    from serve.recall.request import Asker, answer  # not where a server answers: it takes long
+
     with environment.known(settings, log, known_at) as here:
         request = _request(_request_body(settings, query, here.now, **asked))
         payload, receipt = answer(
