@@ -129,6 +129,33 @@ def test_a_sentence_model_counts_for_less_where_a_report_is_pasted(view: View):
     assert weighed(view, "It crashes\n\n  File x.py") == weighed(view, "It crashes")
 
 
+class EnglishModel(LexicalEmbedder):
+    def knows(self, text: str) -> bool:
+        return text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("question", "is_less"),
+    [
+        ("Hangi sunucu dün gece yavaş ve neden?", True),
+        ("¿Cuándo caducan los tokens de la sesión?", True),
+        ("Which server is slow?", False),
+        ("ENOENT", False),  # of no language
+    ],
+)
+def test_an_english_model_counts_for_less_in_other_languages(
+    view: View, question: str, is_less: bool
+):
+    vectors = replace(view.snapshots.vectors, calibration=Calibration(0.1, 0.6, knows_meaning=True))
+    knowing = replace(view, snapshots=replace(view.snapshots, vectors=vectors))
+    asked = Question(question, Filter(now=NOW), 5)
+    english, any_language = (
+        evidence.evidence_weights(knowing, analyse(knowing, asked, model, []))["vector"]
+        for model in (EnglishModel(), LexicalEmbedder())
+    )
+    assert (english < any_language) is is_less and english > 0.0
+
+
 def test_a_narrow_sentence_model_counts_as_much_as_a_wide_one(view: View):
     def told(stretch: float) -> tuple[float, np.ndarray, np.ndarray]:
         """Return the vector's weight, its evidence and that of a rule, of unrelated and related."""

@@ -97,6 +97,8 @@ MAX_TERMS = 128  # different ones: bounds the work a pasted log can ask for
 TITLE = 2  # times more that the words of a first line count where others follow it
 # In a memory of a few notes BM25Okapi's idf may be zero or less; there every word must still count.
 LEAST_IDF = 0.1
+# A model that cannot read it has learned from English; one of several languages can.
+_CYRILLIC = "что это такое"
 _CHANNELS: dict[str, tuple[str, ...]] = {
     "auto": ("lexical", "vector", "entity"),
     "lexical": ("lexical",),
@@ -150,6 +152,7 @@ class Analysis:
     mentions: tuple[Mention, ...]
     entities: list[int]  # those of the mentions that the snapshot knows
     vector: npt.NDArray[np.float32] | None
+    is_foreign: bool  # to the model: it has read little of the question's language
     language: str | None  # ISO 639-1
     identifiers: tuple[str, ...]
     issues: tuple[str, ...]  # numbers of issues and pull requests
@@ -227,6 +230,7 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         mentions=found,
         entities=index.lookup(found) if index else [],
         vector=None if lists_time else _embed(about, question, embedder, notices),
+        is_foreign=spoken not in (None, "en") and not embedder.knows(_CYRILLIC),
         language=spoken,
         identifiers=identifiers(asked, found),
         issues=() if title else issue_numbers(asked),

@@ -49,8 +49,10 @@ WEIGHTS = {
     "bridge": 2.0,  # one of the best names what it is about
 }
 _WEIGHT_LISTED = 4.0  # of the time, where nothing else is asked
+_OF_VECTORS = ("vector", "session_vector")
 # A model reads an issue with its code and logs as one meaning, near to that of any other issue.
-_WITH_TITLE = {name: 0.2 * WEIGHTS[name] for name in ("vector", "session_vector")}
+_WITH_TITLE = 0.2  # of the weight of vectors
+_FOREIGN = 0.3  # where the model has read little of the question's language
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,12 +364,12 @@ def evidence_weights(view: View, analysis: Analysis) -> dict[str, float]:
     if analysis.lists_time:
         return WEIGHTS | {"time": _WEIGHT_LISTED}
     calibration = view.snapshots.calibration
-    weights = WEIGHTS
-    if analysis.has_title and calibration.knows_meaning:
-        weights = weights | _WITH_TITLE
-    if calibration.stretch > 1.0:
-        weights = weights | {name: weights[name] * calibration.stretch for name in _WITH_TITLE}
-    return weights
+    share = calibration.stretch
+    if calibration.knows_meaning and analysis.has_title:
+        share *= _WITH_TITLE
+    elif calibration.knows_meaning and analysis.is_foreign:
+        share *= _FOREIGN
+    return WEIGHTS | {name: share * WEIGHTS[name] for name in _OF_VECTORS}
 
 
 def place_in_conversations(view: View, docs: Docs, mask: Mask) -> Conversations:
