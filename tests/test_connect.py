@@ -205,6 +205,7 @@ def test_vscode_is_served_in_every_flavour_that_is_there(user: Path):
     assert ".config/Code/User/mcp.json" not in changed
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a program for a shell")
 def test_cline_is_given_a_program_per_event_that_runs_our_client(user: Path):
     made = install(user)
     (made.code / "client.py").write_text("import sys; print(sys.argv[1:], sys.stdin.read())")
