@@ -33,6 +33,7 @@ from store.home.errors import (
 from store.home.files import make_folder, sweep, translate_disk_errors
 from store.home.tenant import Tenant
 from store.log import integrity, log_queries
+from store.log.event_kinds import Archived, Erased, Forgotten, Quarantined, Superseded, Undone
 from store.log.event_log import EventLog
 from store.maintenance import build_state, quarantine, retention
 from store.maintenance import build_state as candidates
@@ -483,28 +484,27 @@ _LASTING = {"entities": "entities", "postings": "terms", "vectors": "rows"}  # a
 
 
 def _shrinkage(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
-    """Return whether what is made of the memories is there for as many of them as is served."""
-    served = current_manifest(build.tenant)
+    """Return whether what is made of the memories is still there, unless these were put away."""
     lost = []
-    for name, table in _LASTING.items() if served and not build.accepts else ():
+    served = None if build.accepts else current_manifest(build.tenant)
+    for name, table in _LASTING.items() if served else ():
         before, now = served.projections.get(name) if served else None, refs.get(name)
         if before is None or now is None or before.version != now.version:
             continue
-        rows, were = now.rows.get(table, 0), before.rows.get(table, 0)
-        if were >= _FEW_ROWS and rows < were / 2 and not _has_shrunk(build, served, refs):
-            lost.append(f"{name} has {rows:,} {table}, {were:,} are served")
+        if (were := before.rows.get(table, 0)) >= _FEW_ROWS and not now.rows.get(table, 0):
+            lost.append(f"{name} has no {table}, {were:,} are served")
+    if served and lost and _has_put_away(build, served):
+        lost = []
     cure = "`mnemolog build --full` builds it anew, `mnemolog build --accept` publishes it as it is"
     detail = "; ".join(lost) or "nothing that is served is lost"
-    return CheckResult("no_projection_shrank", not lost, detail, cure=cure if lost else "")
+    return CheckResult("no_projection_emptied", not lost, detail, cure=cure if lost else "")
 
 
-def _has_shrunk(build: Build, served: Manifest | None, refs: Mapping[str, SnapshotRef]) -> bool:
-    """Return whether the memories themselves are fewer by half, or may be: texts were erased."""
-    if served is None or "memories" not in refs:
-        return True
-    were = served.projections["memories"].rows["memories"]
-    gone = len(log_queries.erased_ids(build.log, build.watermark, served.watermark))
-    return refs["memories"].rows["memories"] - gone < were / 2
+def _has_put_away(build: Build, served: Manifest) -> bool:
+    """Return whether a memory was put away since the last build: it may have been the last one."""
+    kinds = (Archived, Erased, Forgotten, Quarantined, Superseded, Undone)
+    events = build.log.bodies(served.watermark, build.watermark, cold=False)
+    return any(isinstance(body, kinds) for _, _, body in events)
 
 
 # Pace: how far a long step is, how fast it goes, and how long it takes yet.
