@@ -252,10 +252,10 @@ def _minute(at: str) -> str:
 @output.json_option
 @click.pass_obj
 def lineage(env: Environment, /, id_: str, as_json: bool) -> None:
-    """Show what a memory was made of, what was made of it, and the recalls both took part in.
+    """Show what a memory was made of, and what was made of it.
 
-    Jobs that made something are named with their plan, model, prompt and cost. ID may also be an
-    event of a session.
+    Each is shown with the recalls that it took part in. Jobs that made something are named with
+    their plan, model, prompt and cost. ID may also be an event of a session.
     """
     settings = env.settings()
     with environment.open_log(settings) as log:
