@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hook_session import opened, speaks_where_recall_is_sure
+from test_replay import live
 
 from pipelines.jobs import runner
 from serve.evaluation import canaries, past_answers
@@ -167,3 +169,15 @@ def test_nothing_is_concluded_of_a_few_questions(memory: Memory, monkeypatch: py
     hide_decisions(monkeypatch)
     found = memory.build()[PAST_ANSWERS]
     assert found.passed and found.detail.startswith("2 of 7")
+
+
+def test_a_month_of_prompts_and_questions_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    speaks_where_recall_is_sure(monkeypatch)
+    for session in opened(tmp_path):
+        live(session)
+        now = session.at
+        monkeypatch.setattr(runner, "_now", lambda now=now: now)
+        runner.build(session.tenants.settings, "default", lambda said: None)
+        found = {one.name: one for one in manifests.current(tenant(tmp_path)).checks}
+        assert found[PAST_ANSWERS].detail == "4 of 4 past questions bring back what they did"
+        assert found[NEWCOMERS].passed
