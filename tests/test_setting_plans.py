@@ -223,3 +223,17 @@ def test_a_report_shows_what_it_quotes_as_it_is(session: Session):
     plan = propose(session, min_confidence="0.99")
     said = "\n".join(plan_markdown(session.log, plan))
     assert r"\*parser\* is \<b\>" in said and "<b>" not in said
+
+
+def test_no_text_goes_to_a_model_elsewhere_unasked(session: Session):
+    asked = (
+        "plans",
+        "propose",
+        "--set",
+        "embedder=litellm:openai/text-embedding-3-small",
+        "--json",
+    )
+    home = str(session.tenants.settings.home)
+    refused = CliRunner().invoke(main, ["--home", home, *asked])
+    assert refused.exit_code == 2 and "add --yes" in refused.stderr
+    assert plans.every(session.log) == []

@@ -298,6 +298,22 @@ def _recommend(settings: Settings) -> tuple[str, str, str]:
     return name, why, f"Next: mnemolog embedder switch {name}"
 
 
+def may_send(settings: Settings, name: str, *, is_agreed: bool, can_ask: bool) -> bool:
+    """Return whether memories may be embedded with a model, to try it: one that runs elsewhere is
+    sent their texts, so what that costs is shown and asked first.
+
+    Raise InvalidInput where nobody can be asked.
+    """
+    from store.embedders.embedder import make_embedder
+
+    if is_agreed or make_embedder(name).is_local:
+        return True
+    if not can_ask:
+        raise InvalidInput("--json cannot ask whether texts may be sent to the model: add --yes")
+    _tell(settings, _cost(settings, name))
+    return _confirm()
+
+
 def _confirm() -> bool:
     try:
         return click.confirm("go on?")

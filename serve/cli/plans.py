@@ -75,6 +75,7 @@ _ASKED = 1_000  # recalls, unless more are asked for
 @click.option("--profile", help="Short for --set profile=PROFILE.")
 @click.option("--since", help="Ask recalls not older than this: 2026-11-20, or 7d.")
 @click.option("--limit", type=click.IntRange(1), default=_ASKED, help="At most so many recalls.")
+@click.option("--yes", is_flag=True, help="Do not ask before texts go to a model elsewhere.")
 @output.json_option
 @click.pass_obj
 def propose_plan(
@@ -84,6 +85,7 @@ def propose_plan(
     profile: str | None,
     since: str | None,
     limit: int,
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Propose other settings for recall, and show what they do to your past recalls.
@@ -94,7 +96,7 @@ def propose_plan(
     min_confidence, profile, profiles and top_k.
     """
     from serve import formatting
-    from serve.cli.embedder import absolute_name
+    from serve.cli.embedder import absolute_name, may_send
     from serve.evaluation import drift
     from store.home.instants import micros
     from store.log import receipts
@@ -110,6 +112,11 @@ def propose_plan(
     steps = configure_steps(settings, given)
     if not steps:
         raise InvalidInput("these are the settings already: there is nothing to change")
+    if "embedder" in given and not may_send(
+        settings, given["embedder"], is_agreed=yes, can_ask=not as_json
+    ):
+        output.say("nothing was proposed")
+        return
     now = environment.now()
     start = micros(formatting.parse_time(since, now)) if since else None
     with environment.open_log(settings) as log:
