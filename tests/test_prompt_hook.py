@@ -190,6 +190,13 @@ def test_an_order_of_few_common_words_brings_no_note(session: Session, prompt: s
     assert not session.ask(prompt)
 
 
+def test_the_same_kind_of_fact_in_each_of_a_few_projects_is_told(session: Session):
+    for name in ("api", "web", "jobs", "mail"):
+        session.remember(f"The staging database of this service is db-{name}-9", project=name)
+    session.remember("The staging database of this service is db-own-9")
+    assert "db-own-9" in session.ask("which staging database does this service use?")
+
+
 def test_a_memory_that_grew_much_since_its_build_is_still_heard(session: Session):
     for text in NOTED:
         session.remember(text)

@@ -29,6 +29,9 @@ PASSIVE = 0.2  # more, where the router wants less said unasked
 # Words that no memory holds: a prompt is said to be worth as much at least, so that a hit with both
 # words of "run the tests" holds less than all of what a prompt usually asks.
 WORTH = 3.0
+# Of fewer memories, counts say nothing of how common a word is: the first four about one thing make
+# its words no common ones. So many are taken to be there, which hold none of the words.
+FEWEST = 50
 
 FEATURES = (
     # the share of the prompt's words, by weight, or of WORTH, that the hit holds
@@ -106,10 +109,10 @@ def features(
 ) -> list[tuple[float, ...]]:
     """Return the signs of the best few hits, in the order of SIGNS; of each of `hits` in order."""
     words = list(dict.fromkeys(tokenizer.terms(prompt)))
-    weights = {word: max(view.tail.idf(word), LEAST_IDF) for word in words}
-    # of a word in one memory, counted where the other words are: in the build, if there is one
+    # counted where the words are: in the build, if there is one
     size = view.snapshots.postings.size or view.tail.size
-    unknown = max(math.log(max(size - 0.5, 0.5) / 1.5), LEAST_IDF)
+    weights = {word: _weight(view, word, size) for word in words}
+    unknown = _rarity(1, max(size, FEWEST))
     total = max(sum(weights.values()), WORTH * unknown)
     work = reading.wants.work if reading.wants else 0.0
     best_told = max((hit.score for hit in told), default=0.0)
@@ -130,6 +133,17 @@ def features(
             )
         )
     return found
+
+
+def _weight(view: View, word: str, size: int) -> float:
+    """Return how much a word of a prompt says, by how few of `size` memories hold it."""
+    if size < FEWEST:
+        return _rarity(max(1, min(view.tail.frequency(word), size)), FEWEST)
+    return max(view.tail.idf(word), LEAST_IDF)
+
+
+def _rarity(held: int, size: int) -> float:
+    return max(math.log((size - held + 0.5) / (held + 0.5)), LEAST_IDF)
 
 
 def _parts(memory: Memory) -> tuple[str, str, str]:
