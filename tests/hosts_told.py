@@ -60,6 +60,13 @@ def event_name(payload: dict[str, Any]) -> str:
     return next(payload[key] for key in _EVENT if key in payload)
 
 
+def moment(host: str, payload: dict[str, Any]) -> str | None:
+    """Return what an event is to us; None for one that we make nothing of."""
+    read = HOSTS[host].read
+    event = read(payload) if read else None
+    return event.moment if event else None
+
+
 def renamed(payload: dict[str, Any], name: str) -> dict[str, Any]:
     """Return an event as if it had another name."""
     return payload | {key: name for key in _EVENT if key in payload}

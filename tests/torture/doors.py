@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from click.testing import CliRunner
 from flask.testing import FlaskClient
-from hosts_told import OUTCOMES, PROMPTS, RECORDED, contexts, event_name, in_session
+from hosts_told import OUTCOMES, PROMPTS, RECORDED, contexts, in_session, moment, reworded
 from mcp_client import TOKEN, modern
 from torture.poisons import Poison
 from transcript_files import imported
@@ -95,9 +95,9 @@ def after_a_tool(host: str) -> Door:
 
     def door(place: Place, one: Poison) -> None:
         session = f"{host}-{one.canary}"
-        place.hook(host, in_session(PROMPTS[host] | {"prompt": "make the tests pass"}, session))
+        place.hook(host, in_session(reworded(PROMPTS[host], "make the tests pass"), session))
         for payload in RECORDED[host]:
-            if "tool_name" in payload or "toolName" in payload:
+            if moment(host, payload) in ("before_tool", "after_tool"):
                 place.hook(host, in_session(_telling(payload, one.text), session))
         place.hook(host, in_session(_last(host), session))
 
@@ -105,8 +105,7 @@ def after_a_tool(host: str) -> Door:
 
 
 def _last(host: str) -> dict[str, Any]:
-    names = ("Stop", "stop", "AfterAgent")
-    return next(one for one in RECORDED[host] if event_name(one) in names)
+    return next(one for one in RECORDED[host] if moment(host, one) == "stop")
 
 
 def _telling(value: Any, said: str, field: str = "") -> Any:

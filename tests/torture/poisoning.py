@@ -17,7 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 from click.testing import CliRunner
-from hosts_told import OUTCOMES, PROMPTS, RECORDED, event_name, in_session, laced
+from hosts_told import OUTCOMES, PROMPTS, RECORDED, in_session, laced, moment, reworded
 from torture.blocks import HIDDEN, items, rises
 from torture.doors import MINUTE, NOW, QUARANTINED, TOLD, Door, Place, place
 from torture.outcome import Outcome, Scale
@@ -133,7 +133,7 @@ def _outside(text: str) -> str:
 
 
 def _prompt(here: Place, host: str, one: Poison, session: str) -> str:
-    return here.hook(host, in_session(PROMPTS[host] | {"prompt": one.question}, session))
+    return here.hook(host, in_session(reworded(PROMPTS[host], one.question), session))
 
 
 def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) -> Outcome:
@@ -170,8 +170,10 @@ def _at_a_start(here: Place, sent: Sequence[Sent]) -> Outcome:
     """Begin sessions, and go on in those whose tools said the text, in every host."""
     found = Finding()
     for host, payloads in RECORDED.items():
-        start = next(one for one in payloads if event_name(one).lower() == "sessionstart")
-        said = here.hook(host, in_session(start, f"new-{host}"))
+        begun = next((one for one in payloads if moment(host, one) == "session_start"), None)
+        if begun is None:
+            continue  # it does not tell
+        said = here.hook(host, in_session(begun, f"new-{host}"))
         for one in sent:
             found.look(one, f"at the start of a session of {host}", said, one.is_told)
     start = {"hook_event_name": "SessionStart", "cwd": "/nowhere"}
@@ -216,7 +218,8 @@ def _asked_for(here: Place, sent: Sequence[Sent], most: int) -> Iterator[Outcome
     yield Outcome(
         "canaries, asked for by REST", len(sent), "calls", wrong, f"{by_programs.came} brought it"
     )
-    yield _at_the_desk(here, [one for one in sent if not one.is_told][:most])
+    others = [one for one in sent if not one.is_told]
+    yield _at_the_desk(here, others[:: max(1, len(others) // most)])  # of every door some
 
 
 def _at_the_desk(here: Place, sent: Sequence[Sent]) -> Outcome:
@@ -301,10 +304,10 @@ def _fed_back(here: Place, turns: int) -> Outcome:
             session = f"again-{host}-{number // 5}"
             asked = f"{said}\nhow often does the upload service retry, attempt {number}?"
             with patch.object(speaking, "LETTERS", _ALL_TOLD):
-                told = here.hook(host, in_session(PROMPTS[host] | {"prompt": asked}, session))
+                told = here.hook(host, in_session(reworded(PROMPTS[host], asked), session))
             said, heard = told or said, heard + told
             for payload in RECORDED[host]:
-                if "prompt" not in payload:
+                if moment(host, payload) != "prompt":
                     here.hook(host, in_session(laced(payload, said), session))
     after = _bodies(here)
     texts = [str(draft.content) for draft in TRUE]
