@@ -5,7 +5,7 @@ Seeded changes: twenty that break recall and twenty that do not, and whether che
 questions, rates some answers, builds twice, and tries each change on a copy of it. A setting is
 proposed as a plan; anything else is built. A change is caught where its plan fails a check, where
 the build is refused, or where it leaves memories out. `--markdown` prints the table of
-docs/time.md, `--only` tries the changes whose name holds a word.
+docs/replay.md, `--only` tries the changes whose name holds a word.
 """
 
 import argparse
