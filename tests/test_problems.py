@@ -25,7 +25,7 @@ from store.home.errors import BuildBusy, LogClosed, LogFull, LogReadOnly
 from store.home.tokens import Wanted
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Planned, Revised, Step
+from store.log.event_kinds import PlanCheck, Planned, Revised, Step
 from store.log.event_log import EventLog
 from store.plans import plans
 
@@ -71,9 +71,9 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         opened.close()
 
 
-def a_plan(server: Server) -> str:
+def a_plan(server: Server, *checks: PlanCheck) -> str:
     step = Step(event="archived", subject="n1", why="unused")
-    planned = Planned(job="archive", watermark=server.log.head(), steps=(step,))
+    planned = Planned(job="archive", watermark=server.log.head(), steps=(step,), checks=checks)
     return plans.propose(server.log, planned, NOW).id
 
 
@@ -84,6 +84,11 @@ def changed_since(server: Server) -> TestResponse:
 def plan_stale(server: Server) -> TestResponse:
     id_ = a_plan(server)
     commands.revise(server.log, "n1", Revised(content="Postgres holds them"), NOW)
+    return server.ask("POST", f"/v1/proposals/{id_}/accept", {})
+
+
+def plan_refused(server: Server) -> TestResponse:
+    id_ = a_plan(server, PlanCheck("silence", False, "9 of 9 recalls bring nothing"))
     return server.ask("POST", f"/v1/proposals/{id_}/accept", {})
 
 
@@ -200,6 +205,7 @@ PROVOKED: dict[str, Callable[[Server], TestResponse]] = {
     "method_not_allowed": asks("PUT", "/v1/memories", {}),
     "id_conflict": id_conflict,
     "plan_stale": plan_stale,
+    "plan_refused": plan_refused,
     "conflict": lambda server: server.ask("POST", f"/v1/proposals/{a_plan(server)}/undo", {}),
     "changed_since": changed_since,
     "too_large": asks("POST", "/v1/memories", b'"' + b"a" * (MAX_BODY + 1) + b'"'),

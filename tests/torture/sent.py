@@ -12,7 +12,6 @@ from hosts_told import RECORDED, in_session
 from mcp_client import ENVELOPE, MODERN, NAMED_BY
 from torture.hostile_texts import hostile
 
-from serve.hosts import HOSTS
 from serve.mcp_server.methods import _COMMON, _LEGACY, _MODERN
 from serve.mcp_server.tools import TOOLS
 
@@ -130,7 +129,7 @@ _NAMES: Sequence[str] = sorted(
     | {"tool_result", "agent_id", "is_interrupt", "metadata", "exit_code", "error", "mcp_server"}
 )
 TOLD = [(host, one) for host, payloads in RECORDED.items() for one in payloads]
-TOLD += [(host, one) for host in HOSTS for _, one in TOLD[::3]]  # to another host's route
+TOLD += [(host, one) for host in RECORDED for _, one in TOLD[::3]]  # to another host's route
 
 
 def event(chance: random.Random) -> tuple[str, bytes]:

@@ -205,6 +205,7 @@ def _host_of(place: str) -> str:
     """Return the host whose file lies at a place."""
     folder = place.removeprefix(".config/").removeprefix(".").partition("/")[0]
     names = {"claude": "claude-code", "claude.json": "claude-code", "Code": "vscode"}
+    names |= {"codeium": "windsurf"}
     return names.get(folder, folder)
 
 
