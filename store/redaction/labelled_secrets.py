@@ -173,9 +173,9 @@ _INTRODUCED = (
         r":5432:[\w*.-]{1,60}:[\w*.-]{1,60}:([^\s:\x00]{4,200})$",
         is_url_password,
     ),
-    ("password", "password>", r"password>([^\s<\x00]{4,200})<", is_url_password),
+    ("password", "password>", r"password>([^\s<\x00]{4,200}+)<", is_url_password),
     *(
-        ("token", f"{name}>", rf"{name}>([^\s<\x00]{{10,500}})</", is_token)
+        ("token", f"{name}>", rf"{name}>([^\s<\x00]{{10,500}}+)</", is_token)
         for name in ("token", "secret", "key")
     ),
     ("url-token", "://", r"://([^\s/:@\"'<>\x00]{16,500}+)@", is_drawn),

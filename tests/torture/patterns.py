@@ -43,6 +43,7 @@ CAPPED: Mapping[str, int] = {
     "pipelines.jobs.facts.statements._SENTENCE": statements.MAX_TEXT,
     "serve.recall.analysis.": analysis.MAX_QUERY,
     "serve.recall.classification.": analysis.MAX_QUERY,
+    "store.agents.prompt_classifier.": prompt_classifier.MAX_PROMPT,
     "store.agents.prompt_classifier._COMMAND": prompt_classifier.LOOKED_AT,
     "pipelines.jobs.distill.fixes.HEADLINES": fixes.WIDEST,
 }
