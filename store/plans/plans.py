@@ -184,7 +184,7 @@ def apply(
     setting_changes.keep_settings(log, _cut(plan.body, wanted))
     try:
         log.append([*events, done])
-    except BaseException:
+    except BaseException:  # an interrupt too: the file is not to say what the log does not
         setting_changes.keep_settings(log, _cut(plan.body, wanted), is_undo=True)
         raise
     return find(log, plan.id)
