@@ -16,6 +16,7 @@ from serve.cli.environment import Environment
 from store.home.errors import SourceError
 from store.home.projects import check_project
 from store.importers.source_files import Progress, no_progress
+from store.text.excerpt import plural
 
 if TYPE_CHECKING:
     from store.home.config import Settings
@@ -195,4 +196,4 @@ def show_progress(
         for one in read(tell):
             yield one
             found += 1
-            progress.update(task, description=f"{far}{found:,} memories")
+            progress.update(task, description=f"{far}{plural(found, 'memory')}")

@@ -29,8 +29,8 @@ PASSIVE = 0.2  # more, where the router wants less said unasked
 # Words that no memory holds: a prompt is said to be worth as much at least, so that a hit with both
 # words of "run the tests" holds less than all of what a prompt usually asks.
 WORTH = 3.0
-# Of fewer memories, counts say nothing of how common a word is: the first four about one thing make
-# its words no common ones. So many are taken to be there, which hold none of the words.
+# Among fewer memories, counts do not tell whether a word is common: the first four may all be about
+# one thing. So the words are weighed as if there were this many, the others about something else.
 FEWEST = 50
 
 FEATURES = (
