@@ -46,6 +46,7 @@ from store.derived.routing import (
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.config import Choices, Settings
+from store.home.errors import PlanRefused
 from store.home.instants import moment, new_id
 from store.log import commands
 from store.log.commands import Draft
@@ -303,7 +304,7 @@ def test_thresholds_and_k_are_the_modes_own(serve):
     server = serve(min_confidence=0.02)
     usual_debug, usual_plain = server.ask(DEBUG), server.ask(PLAIN)
     adopt(server.log, debug={"search": "low_threshold"}, none={"search": "high_threshold"})
-    assert server.ask(DEBUG)["min_confidence"] == 0.02  # served from the next build on
+    assert server.ask(DEBUG)["min_confidence"] == 0.01  # served at once
     server.build()
     low, high = server.ask(DEBUG), server.ask(PLAIN)
     assert (low["min_confidence"], high["min_confidence"]) == (0.01, pytest.approx(0.314))
@@ -440,7 +441,7 @@ def simulated(log: EventLog, policy: Any, chance: random.Random, count: int, at:
 
 
 def learnt(home: Path, now: int) -> Any:
-    """Run the job; return the policy that is served from the next build on."""
+    """Run the job; return the policy that is served from then on."""
     with opened_context(Settings(home), "default", now) as context:
         plan = write_plan(find_job("route"), context, apply=True)
         before = Routes(context.tables("routes")).policy()
@@ -464,15 +465,17 @@ def test_within_2000_rated_recalls_the_policy_has_nine_tenths_of_the_oracles_rew
     assert true_reward(policy) >= 0.9 * oracle
 
 
-def evidence(verdicts: list[float], served_verdicts: int = 60) -> list[Event]:
-    """Return recalls in which a low threshold was tried and rated so, and served ones, rated 0."""
+def evidence(
+    verdicts: list[float], served_verdicts: int = 60, tried: str = "low_threshold"
+) -> list[Event]:
+    """Return recalls in which a threshold was tried and rated so, and served ones, rated 0."""
     events = []
     for number, verdict in enumerate([*[0.0] * served_verdicts, *verdicts]):
         is_tried = number >= served_verdicts
         events += [
             recalled(
                 f"r{number}",
-                {"search": "low_threshold" if is_tried else "medium_threshold"},
+                {"search": tried if is_tried else "medium_threshold"},
                 propensity=0.075 if is_tried else 0.85,
                 tried="search" if is_tried else None,
             ),
@@ -535,6 +538,46 @@ def test_undone_the_policy_before_is_served_again_and_is_not_proposed_again(home
     assert served(home, NOW) == complete_policy({})
     with opened_context(Settings(home), "default", NOW) as context:
         assert write_plan(find_job("route"), context, apply=True) is None
+
+
+def asked_often(server: Server) -> None:
+    for number, word in enumerate(NUMBERS * 2):
+        server.ask(f"{DEBUG} on host {word}" + "?" * number)
+    server.tenants.get("default").notes.write()
+
+
+def test_a_policy_that_silences_past_answers_waits_for_a_person(serve):
+    server = serve(min_confidence=0.65)
+    asked_often(server)
+    server.log.append(evidence([1.0] * 30, tried="high_threshold"))
+    said: list[str] = []
+    with opened_context(Settings(server.home), "default", NOW, report=said.append) as context:
+        plan = write_plan(find_job("route"), context, apply=True)
+    assert plan is not None and plan.state == "waiting" and plan.body.replay is not None
+    assert plan.body.replay.asked == 24 and plan.body.replay.silenced
+    assert "silence" in {one.name for one in plan.failed}
+    assert any("silence" in one and "waits for you" in one for one in said)
+    assert server.ask(DEBUG)["min_confidence"] == 0.65
+    with pytest.raises(PlanRefused, match="--force"):
+        plans.apply(server.log, plan.id, NOW)
+    assert "silence" in plans.apply(server.log, plan.id, NOW, force=True).forced
+    assert server.ask(DEBUG)["min_confidence"] > 0.65
+
+
+def test_a_policy_that_says_more_is_served_and_undone_without_a_build(serve):
+    server = serve(min_confidence=0.02)
+    asked_often(server)
+    server.log.append(evidence([1.0] * 30))
+    with opened_context(Settings(server.home), "default", NOW) as context:
+        plan = write_plan(find_job("route"), context, apply=False)
+    assert plan is not None and plan.body.replay is not None and plan.body.replay.asked == 24
+    assert plan.failed == () and server.ask(DEBUG)["min_confidence"] == 0.02
+    plans.apply(server.log, plan.id, NOW)
+    assert server.ask(DEBUG)["min_confidence"] == 0.01
+    server.build()
+    assert server.ask(DEBUG)["min_confidence"] == 0.01
+    plans.undo(server.log, plan.id, NOW)
+    assert server.ask(DEBUG)["min_confidence"] == 0.02
 
 
 def test_jobs_ask_the_tier_that_is_served(home, log):

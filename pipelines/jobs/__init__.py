@@ -22,7 +22,7 @@ from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import InvalidInput
 from store.home.tenant import Tenant
-from store.log.event_kinds import EPISODE, Step
+from store.log.event_kinds import EPISODE, PlanCheck, ReplayDiff, Step
 from store.log.event_kinds import Job as JobName
 from store.log.event_log import EventLog
 from store.memories.memory import Memory
@@ -184,8 +184,13 @@ class Context:
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What a job would do. `looked_at` counts memories; `notes` say what a person should know."""
+    """What a job would do. `looked_at` counts memories; `notes` say what a person should know.
+
+    A change of how recall works has what it does to past recalls, and the `checks` of that.
+    """
 
     steps: tuple[Step, ...]
     looked_at: int = 0
     notes: tuple[str, ...] = ()
+    replay: ReplayDiff | None = None
+    checks: tuple[PlanCheck, ...] = ()

@@ -4,7 +4,9 @@ lose.
 
 In each state and level the candidate takes an action that Q values more than the served one. Each
 change is tested against the log by itself, so one bad change does not stop a good one; the accepted
-changes are tested once more together. `tier_for` reads a model tier from the served policy.
+changes are tested once more together. What is left is asked of past recalls: the plan says which
+answers the policy changes, and waits for a person where too many. `tier_for` reads a model tier
+from the served policy.
 """
 
 from collections import Counter
@@ -14,14 +16,17 @@ from dataclasses import dataclass
 import msgspec
 
 from pipelines.jobs import Context, Proposal
+from serve.evaluation import drift
 from serve.evaluation.off_policy import Gain, Worth, gain, total_gain, worth
+from serve.evaluation.replay import Way
 from store.derived import routing
 from store.derived.routing import LEVELS, STATES, Policy, Recall, Routes, Table, informative_rewards
 from store.log.event_kinds import Actions, Adopted, ModelTier
-from store.plans import steps
+from store.plans import plans, steps
 
 LEAST = 10.0  # effective recalls of an action before anything is said of it
 TOLERANCE = 0.01  # of reward that the lower end of a gain's interval may lie below nothing
+ASKED = 500  # past recalls at most, which takes some ten seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +59,22 @@ class Change:
 
 
 def propose(context: Context) -> Proposal:
-    """Return the step that serves a better policy; where there is none, notes say why."""
-    return propose_policy(Routes(context.tables("routes")))
+    """Return the step that serves a better policy, and what that does to past recalls; where there
+    is none, notes say why.
+    """
+    found = propose_policy(Routes(context.tables("routes")))
+    if not plans.new_steps(context.log, found.steps):
+        return found
+    (step,) = found.steps
+    before, after = (
+        Way(context.embedder, policy=routing.complete_policy(one["policy"]))
+        for one in (step.before, step.body)
+    )
+    diff, checks = drift.judge_policy(
+        context.tenant, context.log, context.choices, before, after, ASKED, context.now
+    )
+    notes = (*found.notes, *drift.notes_on(diff))
+    return msgspec.structs.replace(found, notes=notes, replay=diff, checks=checks)
 
 
 def propose_policy(routes: Routes) -> Proposal:

@@ -167,7 +167,7 @@ def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | No
 def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
     """Write down what a job proposes, and apply it if that is asked for; None for nothing.
 
-    What a person undid is not proposed again.
+    A plan whose checks failed waits for a person. What a person undid is not proposed again.
     """
     context.report(job.name)
     before = context.log.head()
@@ -190,8 +190,14 @@ def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
         model=", ".join(sorted({one.model for one in calls})) or None,
         tokens=sum(one.prompt_tokens + one.answer_tokens for one in calls),
         cost_usd=sum(one.cost_usd for one in calls),
+        replay=found.replay,
+        checks=found.checks,
     )
     plan = plans.propose(context.log, body, context.now, context.project)
+    if apply and plan.failed:
+        names = ", ".join(one.name for one in plan.failed)
+        context.report(f"plan {plan.id} waits for you: {names} failed")
+        return plan
     return plans.apply(context.log, plan.id, context.now) if apply else plan
 
 

@@ -198,8 +198,10 @@ def _apply_if_allowed(
     if plan is None or plan.state != "waiting":
         return plan
     is_bounded, said = plan_within_bounds(found)
-    if job.is_careful or not is_bounded:
+    if job.is_careful or not is_bounded or plan.failed:
         why = "its job is a careful one" if is_bounded else said
+        if plan.failed:
+            why = f"{', '.join(one.name for one in plan.failed)} failed"
         context.log.info(f"plan {plan.id} waits for a person: {why}")
         return plan
     return plans.apply(log, plan.id, _now())

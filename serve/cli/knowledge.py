@@ -15,8 +15,8 @@ from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.evaluation.off_policy import Worth
-    from store.derived.routing import Routes
-    from store.home.config import Settings
+    from serve.reader.view import View
+    from store.derived.routing import Policy, Routes
 
 
 facts = learn.job_group("facts")
@@ -104,14 +104,19 @@ def routes(context: click.Context, as_json: bool) -> None:
     """Show how recalls are routed. It lists the action of each level, by the kind of work.
 
     For each action it shows how often it was chosen and rated, its Q, and the gain in mean reward
-    that the log predicts for serving it, with a 95 % interval. Set `explore = 0.15` in config.toml
-    to try other actions; otherwise nothing is learned. As of the last build.
+    that the log predicts for serving it, with a 95 % interval, as of the last build. Set
+    `explore = 0.15` in config.toml to try other actions; otherwise nothing is learned.
     """
     if context.invoked_subcommand is not None:
         return
 
     settings = context.obj.settings()
-    found = routes_payload(_routes(settings))
+    with (
+        environment.open_log(settings) as log,
+        environment.known(settings, log) as here,
+        here.reader.view() as view,
+    ):
+        found = routes_payload(view)
     if as_json:
         output.emit(found | {"explore": settings.choices.explore})
     else:
@@ -119,19 +124,6 @@ def routes(context: click.Context, as_json: bool) -> None:
 
 
 routes.add_command(learn.JOB_COMMANDS["learn"])
-
-
-def _routes(settings: "Settings") -> "Routes":
-    """Return what the last build knew of the router; before the first one, nothing."""
-    from store.derived.routing import ROUTES_PROJECTION, Routes
-
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log) as here,
-        here.reader.view() as view,
-    ):
-        empty = {name: one.empty_table() for name, one in ROUTES_PROJECTION.schemas.items()}
-        return view.snapshots.routes or Routes(empty)
 
 
 def _print_routes(found: dict[str, Any], explore: float) -> None:
@@ -257,13 +249,17 @@ def _print_conflicts(found: Sequence[dict[str, Any]]) -> None:
 # gain
 
 
-def routes_payload(routes: "Routes") -> dict[str, Any]:
-    """Return it as JSON has it: the policy, a row for each action that was ever chosen and for each
-    that is served beside one, and the policies before, the newest first.
+def routes_payload(view: "View") -> dict[str, Any]:
+    """Return it as JSON has it: the policy that is served, a row for each action that was ever
+    chosen and for each that is served beside one, and the policies before, the newest first; these
+    two as of the last build.
     """
+    from store.derived.routing import Routes
+
+    policy, routes = view.policy(), view.snapshots.routes or Routes.empty()
     return {
-        "policy": routes.policy(),
-        "routes": _rows(routes),
+        "policy": policy,
+        "routes": _rows(routes, policy),
         "history": [
             {**row, "at": isoformat(row["at"]), "policy": msgspec.json.decode(row["policy"])}
             for row in reversed(routes.tables["policies"].to_pylist())
@@ -271,11 +267,11 @@ def routes_payload(routes: "Routes") -> dict[str, Any]:
     }
 
 
-def _rows(routes: "Routes") -> list[dict[str, Any]]:
+def _rows(routes: "Routes", policy: "Policy") -> list[dict[str, Any]]:
     from serve.evaluation.off_policy import worth
     from store.derived.routing import LEVELS, STATES, Held, informative_rewards
 
-    policy, held, recalls = routes.policy(), routes.action_values, routes.recalls
+    held, recalls = routes.action_values, routes.recalls
     rows = []
     for state in STATES:
         for level, actions in LEVELS.items():

@@ -281,7 +281,8 @@ _ROWS = (
         "route",
         """Serve a better policy if the log shows no loss; otherwise print the reason.
 
-        It takes effect with the next build, and `mnemolog plans undo` restores the previous one.
+        The plan shows which of your past answers the policy changes, and waits for you if too many
+        would. It takes effect at once; `mnemolog plans undo` restores the previous policy.
         """,
         ("mnemolog routes learn --dry-run", "mnemolog routes learn"),
         name="learn",

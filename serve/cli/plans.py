@@ -258,10 +258,6 @@ def _note_when(plan: "Plan") -> None:
     sets = [one.body["name"] for one in plan.body.steps if one.event == "configured"]
     if "embedder" in sets and plan.state in ("waiting", "applied", "undone"):
         output.note("its vectors are built by `mnemolog build`; then restart `mnemolog serve`")
-    if plan.body.job == "route" and plan.state in ("waiting", "applied", "undone"):
-        is_applied = plan.state != "waiting"
-        what = "it takes effect" if is_applied else "once applied, it takes effect"
-        output.note(f"{what} with the next build: `mnemolog build`")
 
 
 def print_outcome(plan: "Plan", *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ asked for by their own words too, as every build does.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import msgspec
 
@@ -23,6 +24,7 @@ from serve.reader.reader import Reader
 from serve.reader.view import View
 from serve.recall.analysis import default_question
 from serve.recall.recall import recall
+from store.derived.routing import Router
 from store.embedders.embedder import Embedder, make_embedder
 from store.embedders.installed_models import try_model
 from store.home.config import Choices, Settings
@@ -78,16 +80,13 @@ def settings_plan(
     embedder = a.embedder if is_same_model else make_embedder(after.embedder, settings.home)
     b = Way(embedder, _setting_change(before, after))
     diff = compare(log, asked, before, a, b)
-    questions = _questions(settings, tenant, log, a, b, after, now)
-    notes = [f"{count:,} not asked, because {why}" for why, count in diff.skipped.items()]
-    if diff.spoke < FEWEST:
-        notes.append(f"fewer than {FEWEST} recalls brought anything, so shares are not judged")
+    questions = _questions(before, tenant, log, a, b, after, now)
     return Planned(
         job="settings",
         watermark=log.head(),
         steps=tuple(steps),
         looked_at=diff.asked,
-        notes=tuple(notes),
+        notes=notes_on(diff),
         replay=diff,
         checks=(
             *check_drift(diff),
@@ -97,8 +96,34 @@ def settings_plan(
     )
 
 
+def judge_policy(
+    tenant: Tenant,
+    log: EventLog,
+    choices: Choices,
+    a: Way,
+    b: Way,
+    most: int,
+    now: int,
+) -> tuple[ReplayDiff, tuple[PlanCheck, ...]]:
+    """Return what the policy of `b` does to the newest recalls that were routed, up to `most`,
+    against that of `a`, and the checks of that. Nothing is tried.
+    """
+    found = receipts.page(log, receipts.Wanted(), most, most=10 * most).receipts
+    routed = [one for one in found if isinstance(one.body, Recalled) and one.body.route]
+    diff = compare(log, routed, choices, a, b)
+    return diff, (*check_drift(diff), *_questions(choices, tenant, log, a, b, choices, now))
+
+
+def notes_on(diff: ReplayDiff) -> tuple[str, ...]:
+    """Return what a person should know of how a change was judged."""
+    notes = [f"{count:,} not asked, because {why}" for why, count in diff.skipped.items()]
+    if diff.spoke < FEWEST:
+        notes.append(f"fewer than {FEWEST} recalls brought anything, so shares are not judged")
+    return tuple(notes)
+
+
 def _questions(
-    settings: Settings, tenant: Tenant, log: EventLog, a: Way, b: Way, after: Choices, now: int
+    before: Choices, tenant: Tenant, log: EventLog, a: Way, b: Way, after: Choices, now: int
 ) -> Iterator[PlanCheck]:
     """Yield whether memories come back by their own words as they do now, and to the questions that
     are pinned; with another model, from what a build with it would serve.
@@ -109,18 +134,18 @@ def _questions(
 
     def ask(of: Reader, way: Way, choices: Choices) -> tuple[int, set[Expectation]]:
         def both(view: View) -> tuple[int, set[Expectation]]:
-            answers = expectations.ask(view, pinned, way.embedder, choices, now)
+            answers = expectations.ask(view, pinned, way.embedder, choices, now, way.policy)
             missed = {one.expectation for one in answers if one.rank is None}
-            return own_words(view, chosen, way.embedder, choices, now), missed
+            return own_words(view, chosen, way, choices, now), missed
 
         return of.answer(both)
 
-    before, missed = ask(reader, a, settings.choices)
+    came_back, missed = ask(reader, a, before)
     with ExitStack() as opened:
         if b.embedder.model != a.embedder.model:
             reader = opened.enter_context(memory_at(log, b.embedder, log.head()))
         still, missed_now = ask(reader, b, after)
-    yield check_own_words(before, still, len(chosen))
+    yield check_own_words(came_back, still, len(chosen))
     if pinned:
         lost = [one for one in pinned if one in missed_now - missed]
         named = "; missing: " + ", ".join(f'"{one.question}" {one.id}' for one in lost[:3])
@@ -305,16 +330,15 @@ def check_model(embedder: Embedder) -> PlanCheck:
     )
 
 
-def own_words(
-    view: View, chosen: Sequence[Canary], embedder: Embedder, choices: Choices, now: int
-) -> int:
+def own_words(view: View, chosen: Sequence[Canary], way: Way, choices: Choices, now: int) -> int:
     """Return how many memories come back, and surely, when asked for by their own words under some
     settings: unlike a build's canaries, a threshold can hide them.
     """
     found = 0
+    router = Router(way.policy) if way.policy else None
     for one in chosen:
         question = default_question(one.question, Filter(now=now), choices)
-        answer = recall(view, question, embedder)
+        answer = recall(view, replace(question, router=router), way.embedder)
         first = answer.hits[: canaries.WITHIN]
         found += any(hit.memory.id == one.id and not hit.is_unsure for hit in first)
     return found

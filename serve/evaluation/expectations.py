@@ -17,7 +17,7 @@ from serve.reader.reader import open_view
 from serve.reader.view import View
 from serve.recall.analysis import Question, default_question
 from serve.recall.recall import Answer, Hit, recall
-from store.derived.routing import Router
+from store.derived.routing import Policy, Router
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import NotFound
@@ -82,19 +82,32 @@ def _expectation(event: Event) -> Expectation:
 
 
 def ask(
-    view: View, asked: Sequence[Expectation], embedder: Embedder, choices: Choices, now: int
+    view: View,
+    asked: Sequence[Expectation],
+    embedder: Embedder,
+    choices: Choices,
+    now: int,
+    policy: Policy | None = None,
 ) -> list[Outcome]:
-    """Ask each question of one state of the memory; return what came of them in their order."""
+    """Ask each question of one state of the memory; return what came of them in their order.
+
+    They are routed by a policy, unless one is given by the view's.
+    """
     found = []
     for one in asked:
         question = default_question(one.question, Filter(now=now, project=one.project), choices)
-        found.append(Outcome(one, rank_of(ask_as_routed(view, question, embedder).hits, one.id)))
+        answer = ask_as_routed(view, question, embedder, policy)
+        found.append(Outcome(one, rank_of(answer.hits, one.id)))
     return found
 
 
-def ask_as_routed(view: View, question: Question, embedder: Embedder) -> Answer:
-    """Return the answer under the policy that the view's router serves; nothing is tried."""
-    return recall(view, replace(question, router=Router(view.snapshots.policy())), embedder)
+def ask_as_routed(
+    view: View, question: Question, embedder: Embedder, policy: Policy | None = None
+) -> Answer:
+    """Return the answer under a policy, else the one that the view's router serves; nothing is
+    tried.
+    """
+    return recall(view, replace(question, router=Router(policy or view.policy())), embedder)
 
 
 def rank_of(hits: Sequence[Hit], id_: str) -> int | None:

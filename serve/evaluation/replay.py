@@ -31,7 +31,7 @@ from serve.recall.recall import recall
 from serve.recall.request import digest, receipt_hits
 from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_classifier import read_intent
-from store.derived.routing import STATES, Router
+from store.derived.routing import STATES, Policy, Router
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.log.event_kinds import Basis, Hit, Recalled
@@ -44,10 +44,13 @@ Verdict = Literal["same", "changed", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How past recalls are asked again: with a model, and under the settings of then or others."""
+    """How past recalls are asked again: with a model, under the settings of then or others, and
+    routed as they were or by a policy.
+    """
 
     embedder: Embedder
     change: Change | None = None
+    policy: Policy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +123,7 @@ def replay_ways(
             for one in ways:
                 past = pasts[one.embedder.model]
                 memory = OpenTenant(past.tenant, past.log, past.advance(built, watermark))
-                changed = one.change(settings) if one.change else settings
-                found.append(_ask_again(log, memory, one.embedder, receipt, basis, changed))
+                found.append(_ask_again(log, memory, one, receipt, basis, settings))
             yield tuple(found)
 
 
@@ -144,15 +146,16 @@ def skip_reason(body: Recalled, embedder: Embedder) -> str:
 def _ask_again(
     log: EventLog,
     opened: OpenTenant,
-    embedder: Embedder,
+    way: Way,
     receipt: Event,
     basis: Basis,
-    choices: Choices,
+    settings: Choices,
 ) -> Replayed:
-    body = receipt.body
+    body, embedder = receipt.body, way.embedder
     assert isinstance(body, Recalled)
+    choices = way.change(settings) if way.change else settings
     began = time.perf_counter()
-    router = _router(body)
+    router = _router(body, way.policy)
     if body.door == "prompt":
         call = _call(log, opened, embedder, receipt, choices)
         prompt = call.event.prompt
@@ -198,11 +201,12 @@ def _question(receipt: Event, basis: Basis, choices: Choices) -> Question:
     )
 
 
-def _router(body: Recalled) -> Router | None:
-    """Return the router that routes as a recall was routed."""
+def _router(body: Recalled, policy: Policy | None) -> Router | None:
+    """Return the router that routes as a recall was routed, or by a policy where it was at all."""
     if body.route is None:
         return None
-    return Router(dict.fromkeys(STATES, body.route.actions), tuple(body.route.actions))
+    actions = body.route.actions
+    return Router(policy or dict.fromkeys(STATES, actions), tuple(actions))
 
 
 def _call(

@@ -132,7 +132,7 @@ def last_reply(journal: SessionEvents) -> str:
 
 def prompt_router(view: View, call: Call, receipt: str | None = None) -> Router:
     """Return the router of a prompt; without a receipt's id it tries nothing."""
-    return Router(view.snapshots.policy(), _LEVELS, call.choices.explore, receipt)
+    return Router(view.policy(), _LEVELS, call.choices.explore, receipt)
 
 
 def look_up(

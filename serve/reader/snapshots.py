@@ -11,7 +11,7 @@ A damaged index is set aside with a notice: without `memories` or `postings` an 
 serves, or the log alone; without the others recall goes on with what is left.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ from store.derived.entities import EntityIndex
 from store.derived.facts import Facts
 from store.derived.feedback import Lessons, Usage
 from store.derived.listings import Insights
-from store.derived.routing import Policy, Routes, complete_policy
+from store.derived.routing import Policy, Routes
 from store.derived.sessions import Sessions
 from store.embedders.embedder import Embedder
 from store.embedders.model_facts import Calibration
@@ -36,6 +36,7 @@ from store.home.tenant import Tenant
 from store.index import postings
 from store.index.postings import PostingsIndex
 from store.index.vector_scan import VectorRows
+from store.log.events import Event
 from store.memories.rows import MemoryRows
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
@@ -174,15 +175,17 @@ class Snapshots:
     def calibration(self) -> Calibration:
         return self.vectors.calibration if self.vectors else Calibration()
 
-    def policy(self, at: int | None = None) -> Policy:
-        """Return what the router serves, or served at a moment in microseconds."""
-        if at is not None:
-            return self.routes.policy(at) if self.routes else complete_policy({})
-        return self._policy
+    def policy(
+        self, at: int | None, adopted: Sequence[Event] = (), undone: Set[str] = frozenset()
+    ) -> Policy:
+        """Return `Routes.policy`, worked out once where nothing happened to it since the build."""
+        if at is None and not adopted and not undone:
+            return self._policy
+        return (self.routes or Routes.empty()).policy(at, adopted, undone)
 
     @cached_property
     def _policy(self) -> Policy:
-        return self.routes.policy() if self.routes else complete_policy({})
+        return (self.routes or Routes.empty()).policy()
 
     @cached_property
     def masks(self) -> RowMasks:

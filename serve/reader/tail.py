@@ -26,7 +26,7 @@ from store.index import similar_terms
 from store.index.bm25 import K1, Formula, norms, sample_coverage
 from store.index.postings import PostingsIndex
 from store.index.vector_scan import VectorRows
-from store.log.event_kinds import Undone
+from store.log.event_kinds import Adopted, Undone
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event
 from store.memories.fold import Fold
@@ -61,6 +61,8 @@ class Tail:
     edges: Sequence[Edge]
     people: frozenset[str]
     terms_once: int  # terms that one live slot holds
+    adopted: tuple[Event, ...]  # policies of the router, oldest first
+    undone: frozenset[str]  # events that count no more
     _slots: Slots
     _vectors: TailVectors
     _rows: MemoryRows
@@ -307,6 +309,8 @@ class LiveTail:
         self._indexed = 0  # characters
         self._cut = 0  # memories of which only the beginning was indexed
         self._waiting: dict[str, None] = {}  # ids of what is not indexed, the newest last
+        self._adopted: tuple[Event, ...] = ()
+        self._undone: frozenset[str] = frozenset()
 
     def extend(self, events: Iterable[Event]) -> list[str]:
         """Apply events in order, indexing one step's texts; return what could not be, in words."""
@@ -314,6 +318,10 @@ class LiveTail:
         damage: list[str] = []
         for event in events:
             changed |= dict.fromkeys(self._fold.apply(event))
+            if isinstance(event.body, Adopted):
+                self._adopted += (event,)
+            if isinstance(event.body, Undone):
+                self._undone |= frozenset(event.body.events)
             if isinstance(event.body, Undone) and self._log is not None:
                 self._edges = ()  # some may go
                 try:
@@ -356,6 +364,8 @@ class LiveTail:
             edges=self._edges,
             people=self._slots.people,
             terms_once=self._slots.terms.once,
+            adopted=self._adopted,
+            undone=self._undone,
             _slots=self._slots,
             _vectors=self._vectors,
             _rows=self._rows,

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from serve.reader.filters import Filter, Masks
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import Tail
+from store.derived.routing import Policy
 from store.index.qdrant import QdrantSearch
 from store.log.event_kinds import EPISODE
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
@@ -113,6 +114,19 @@ class View:
     @cached_property
     def insights(self) -> CurrentInsights:
         return CurrentInsights.of(self.snapshots, self.tail)
+
+    def policy(self, at: int | None = None) -> Policy:
+        """Return what the router serves, or served at a moment in microseconds: what was adopted
+        last, built or not, and not undone.
+        """
+        return self._policy if at is None else self._policy_at(at)
+
+    @cached_property
+    def _policy(self) -> Policy:
+        return self._policy_at(None)
+
+    def _policy_at(self, at: int | None) -> Policy:
+        return self.snapshots.policy(at, self.tail.adopted, self.tail.undone)
 
     def select(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:
         """Return the snapshot's rows under a mask, [rows], and what is accepted of the tail."""

@@ -150,8 +150,8 @@ def _router(
     if asked.min_confidence is not None or asked.top_k is not None:
         return None
     if as_of is not None:
-        return Router(view.snapshots.policy(as_of))
-    return Router(view.snapshots.policy(), explore=choices.explore, receipt=receipt)
+        return Router(view.policy(as_of))
+    return Router(view.policy(), explore=choices.explore, receipt=receipt)
 
 
 def moment_of(reader: Reader, as_of: datetime | int | None) -> int | None:

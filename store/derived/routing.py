@@ -17,7 +17,7 @@ the same. All defaults together are recall as it is without a router.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any, Literal, get_args
@@ -389,13 +389,23 @@ class Routes:
 
     tables: Tables
 
-    def policy(self, at: int | None = None) -> Policy:
+    @classmethod
+    def empty(cls) -> "Routes":
+        return cls({name: one.empty_table() for name, one in ROUTES_PROJECTION.schemas.items()})
+
+    def policy(
+        self, at: int | None = None, adopted: Iterable[Event] = (), undone: Set[str] = frozenset()
+    ) -> Policy:
         """Return the policy that is served, or was at a moment in microseconds, for every state
         and level.
+
+        `adopted` are events since the build, the oldest first; those `undone` count no more.
         """
+        rows = [*self.tables["policies"].to_pylist()]
+        rows += [_adoption_row(one, one.body) for one in adopted if isinstance(one.body, Adopted)]
         found: Policy = {}
-        for row in self.tables["policies"].to_pylist():
-            if at is None or row["at"] <= at:
+        for row in rows:
+            if (at is None or row["at"] <= at) and row["id"] not in undone:
                 found = msgspec.json.decode(row["policy"])
         return complete_policy(found)
 
