@@ -15,7 +15,7 @@ from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.analysis import Question
 from serve.recall.recall import recall
-from serve.recall.request import RecallRequest, answer, digest, receipt_hits
+from serve.recall.request import RecallRequest, answer, code, digest, receipt_hits
 from serve.server.open_tenants import OpenTenants
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Match, Profiles, Settings, Wal
@@ -353,7 +353,7 @@ def test_a_receipt_holds_all_that_decided_its_answer(
 
 def test_a_usual_receipt_says_little_of_what_decided_it(tenant: Tenant, recalls: EventLog):
     receipt = ask(tenant, recalls, RecallRequest(query="memory a"))
-    said = {"version": version(), "embedder": EMBEDDER.model}
+    said = {"version": version(), "embedder": EMBEDDER.model, "code": code()}
     assert receipt.basis and msgspec.to_builtins(receipt.basis) == said
 
 

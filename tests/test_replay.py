@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
-from hook_session import MINUTE, Session, opened, speaks_where_recall_is_sure
+from hook_session import MINUTE, SURE, Session, opened, speaks_where_recall_is_sure
 
 from serve.cli import main
 from serve.evaluation.replay import Replayed, replay
+from serve.hooks import speaking
 from serve.reader.filters import Filter
 from serve.reader.past import memory_at
 from serve.reader.view import newest
@@ -120,6 +121,19 @@ def test_what_cannot_be_asked_again_says_why(session: Session):
     }
     found = replay(session.log, EMBEDDER, list(gone.values()), CHOICES)
     assert [(one.verdict, one.why) for one in found] == [("skipped", why) for why in gone]
+
+
+def test_a_refit_shows_in_the_receipts_of_prompts_alone(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    session.remember("The parser is owned by team 5")
+    for bias in (-2.5, -2.6):
+        monkeypatch.setattr(speaking, "LETTERS", replace(SURE, bias=bias))
+        session.ask("who owns the parser?")
+        search(session, "who owns the parser")
+    newest = [one.body for one in receipts.page(session.log, Wanted(), 4).receipts]
+    by_door = {door: {one.basis.code for one in newest if one.door == door} for door in ("prompt", "mcp")}
+    assert {door: len(found) for door, found in by_door.items()} == {"prompt": 2, "mcp": 1}
 
 
 def test_a_replay_leaves_the_memory_as_it_is(session: Session):

@@ -241,7 +241,7 @@ def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Even
             route=found.route,
             characters=len(said.text) or None,
             door="prompt",
-            basis=basis(asked.question, found, call.embedder),
+            basis=basis(asked.question, found, call.embedder, *speaking.fitted()),
             digest=digest(said.text.encode()) if said.text else None,
         )
     )

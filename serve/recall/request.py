@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from functools import cache
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
@@ -17,10 +18,13 @@ from serve.reader.memory_json import metadata_json, role, short_json
 from serve.reader.reader import Reader
 from serve.reader.request_fields import KnownAt, ProjectName, Query, Reason, TenantName
 from serve.reader.view import View
+from serve.recall import scoring
 from serve.recall.analysis import Question, default_question
 from serve.recall.recall import Answer, Hit, Timings, recall
+from store.derived.catalog import all_projections
 from store.derived.routing import Router
 from store.embedders.embedder import Embedder
+from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat, micros, new_id
@@ -257,14 +261,24 @@ _NARROWING = tuple(one.name for one in fields(Filter) if one.name not in ("now",
 _DEFAULTS = default_question("", Filter(now=0), Choices())
 
 
-def basis(question: Question, found: Answer, embedder: Embedder) -> Basis:
-    """Return what decided an answer, where it is not as it is by default."""
+@cache
+def code(*fitted: object) -> str:
+    """Return a digest, 8 hex digits, of what decides answers besides the version: those of the
+    projections, the coefficients of confidence, and what else was `fitted`.
+    """
+    made = [(one.name, one.version) for one in all_projections(LexicalEmbedder())]
+    return digest(repr((made, scoring.MEANING, scoring.LETTERS, *fitted)).encode())[:8]
+
+
+def basis(question: Question, found: Answer, embedder: Embedder, *fitted: object) -> Basis:
+    """Return what decided an answer, where it is not as it is by default; `fitted` as `code`."""
     those, usual = question.filter, _DEFAULTS
     weights = msgspec.structs.astuple(getattr(question.profiles, question.profile))
     usual_weights = msgspec.structs.astuple(getattr(usual.profiles, question.profile))
     return Basis(
         version=version(),
         embedder=embedder.model,
+        code=code(*fitted),
         built=found.built,
         top_k=question.top_k if question.top_k != usual.top_k else None,
         fusion=question.fusion if question.fusion != usual.fusion else None,

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -229,6 +230,12 @@ class _Model:
         summed = (values / np.float32(length)) @ self._weights[ids].astype(np.float32)
         odds: Values = summed * self._scales + self._bias
         return odds
+
+
+@cache
+def weights_digest() -> str:
+    """Return the SHA-256 of the weights, in hex."""
+    return sha256(WEIGHTS.read_bytes()).hexdigest()
 
 
 @cache
