@@ -76,6 +76,33 @@ console.log(JSON.stringify({ first, second, third, shortened, asked, parts, stat
 """
 
 
+SUBAGENT = """
+const { Mnemolog } = await import(process.argv[2])
+const parents = { s2: "s1", s3: "s2" }
+const get = async ({ path }) => ({ data: { parentID: parents[path.id] } })
+const hooks = await Mnemolog({ client: { session: { get } }, directory: "/srv/web" })
+const parts = [{ type: "text", text: "where do we deploy?" }]
+for (const sessionID of ["s1", "s2", "s3"]) await hooks["chat.message"]({ sessionID }, { parts })
+const call = { sessionID: "s3", tool: "bash", callID: "c1" }
+await hooks["tool.execute.before"](call, { args: { command: "npm i" } })
+await hooks["tool.execute.after"](call, { content: [{ type: "text", text: "added" }] })
+const used = [{ type: "tool", callID: "c1", state: { status: "completed", output: "added" } }]
+const messages = [
+  { info: { sessionID: "s3", id: "m1", role: "user" }, parts },
+  { info: { sessionID: "s3", id: "m2", role: "assistant" }, parts: used },
+]
+await hooks["experimental.chat.messages.transform"]({}, { messages })
+for (const [sessionID, text] of [["s3", "of it"], ["s1", "first"], ["s1", "To the web."]]) {
+  await hooks["experimental.text.complete"]({ sessionID }, { text })
+}
+for (const sessionID of ["s3", "s1", "s1"]) {
+  await hooks.event({ event: { type: "session.idle", properties: { sessionID } } })
+}
+await hooks.dispose()
+console.log(JSON.stringify(messages))
+"""
+
+
 AMP = """
 const plugin = await import(process.argv[2])
 const handlers = {}
@@ -156,6 +183,20 @@ def test_a_note_whose_message_is_gone_stands_at_the_last_prompt(run):
     told, _ = run(CLIENT, PLACED)
     once, again = told["shortened"]
     assert [one["text"] for one in once[0]["parts"]] == ["a note", "a rule"] and once == again
+
+
+def test_opencodes_subagents_are_no_sessions_and_what_they_do_belongs_to_the_one_they_work_for(run):
+    (asked, used), heard = run(CLIENT, SUBAGENT)
+    names = [(one["hook_event_name"], one["session_id"], one.get("agent_id")) for one in heard]
+    assert names == [
+        *(("SessionStart", "s1", None), ("UserPromptSubmit", "s1", None)),
+        *(("PreToolUse", "s1", "s3"), ("PostToolUse", "s1", "s3")),
+        *(("Stop", "s1", None), ("Stop", "s1", None), ("SessionEnd", "s1", None)),
+    ]
+    assert heard[3]["tool_response"] == {"isError": False}
+    assert [one.get("last_assistant_message") for one in heard[4:6]] == ["To the web.", None]
+    # the note stands with the subagent's tool
+    assert used["parts"][0]["state"]["output"] == "added\n\na rule" and len(asked["parts"]) == 1
 
 
 def test_amp_is_told_beside_the_prompt_and_the_tools_result(run):

@@ -168,6 +168,37 @@ def test_what_came_of_a_command_is_known_where_the_host_tells(host: str):
     assert [(tool.command, tool.passed) for tool in runs] == OUTCOMES[host]
 
 
+def test_of_geminis_shell_the_output_is_kept_and_not_what_gemini_writes_around_it():
+    def output(*lines: str) -> tuple[str, bool | None]:
+        wrote = "\n".join(["<untrusted_context>", *lines, "</untrusted_context>"])
+        event = read("gemini", "AfterTool", tool_response={"llmContent": wrote})
+        return event.tool.output, event.tool.passed
+
+    assert output("Output: a\nb", "Process Group PGID: 7") == ("a\nb", True)
+    assert output("Output: (empty)", "Background PIDs: 8", "Process Group PGID: 7") == ("", True)
+    assert output("Output: no", "Exit Code: 2") == ("no\nExit Code: 2", False)
+    assert output("Command was cancelled by user.") == ("Command was cancelled by user.", None)
+
+
+def test_quotes_that_opencode_run_puts_around_a_prompt_are_not_the_persons():
+    def prompt(typed: str) -> str:
+        return read("opencode", "UserPromptSubmit", prompt=typed).prompt
+
+    assert prompt('"why does it fail?"') == "why does it fail?"
+    assert prompt('"what is \\"HEAD\\" here?"') == 'what is "HEAD" here?'
+    assert prompt('"HEAD" or "main"?') == '"HEAD" or "main"?'
+
+
+@pytest.mark.parametrize("host", ["claude-code", "codex", "copilot", "opencode"])
+def test_what_a_model_asks_of_its_subagent_is_no_prompt(host: str):
+    assert read(host, "UserPromptSubmit", agent_id="a1") is None
+
+
+def test_what_a_subagent_of_copilot_does_belongs_to_the_session_it_works_for():
+    event = read("copilot", "PostToolUse", session_id="a1", agent_id="a1", parent_agent_id="s1")
+    assert event.session == "s1"
+
+
 def test_a_tool_that_was_stopped_neither_passed_nor_failed():
     came = {"llmContent": "Command was cancelled by user."}
     assert read("gemini", "AfterTool", tool_response=came).tool.passed is None

@@ -111,6 +111,21 @@ def test_a_session_that_is_taken_up_again_is_told_what_came_to_be_since(session:
     assert session.start("resume") == ""
 
 
+def test_a_host_that_starts_a_session_again_is_told_the_brief_without_that_session(
+    session: Session,
+):
+    session.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
+    session.name = "s0"
+    session.ask("now let the download retry too, it fails on slow lines")
+    session.stop("The download is tried five times now.")
+    session.name = "s1"
+    session.ask("make the upload retry five times, it fails on slow lines")
+    session.stop("The upload is tried five times now.")
+    rule, before = notes(session.start("startup"))
+    assert rule["id"] == "rule"
+    assert before["agent_said"] == "The download is tried five times now."
+
+
 def test_what_was_not_a_rule_is_no_rule_after_a_compaction(session: Session):
     session.remember("Ship the release", kind="goal", id="g1")
     session.start()

@@ -35,13 +35,15 @@ _JOINED = re.compile(r"&&|;|\|\|?")
 _KINDS = {"rule": 4, "decision": 3, "preference": 2, "fact": 1}
 
 
-def brief(view: View, asked: Filter) -> list[Part]:
-    """Return the parts of a project's brief, those with something in them; `asked` names it."""
+def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
+    """Return the parts of a project's brief, those with something in them; `asked` names it, and
+    `own` are turns that the model has before it.
+    """
     goals = [one for one in set_goals(view, asked) if _is_own(one, asked)][:_GOALS]
     standing = _fill_room(
         (_short(one, asked) for one in _rules_and_decisions(view, asked)), STANDING
     )
-    last = _fill_room((_turn(one, asked) for one in last_session(view, asked)), LAST)
+    last = _fill_room((_turn(one, asked) for one in last_session(view, asked, own)), LAST)
     parts = (
         Part("Rules, and what the user laid down:", tuple(standing)),
         Part("The last session, its end first:", tuple(last)),

@@ -15,6 +15,7 @@ from dataclasses import replace
 from serve.hooks.brief import BYTES as BRIEF_BYTES
 from serve.hooks.brief import brief, goal_note
 from serve.hooks.call import Call
+from serve.hooks.prompt import own_turns
 from serve.hosts.event import SILENCE, Reply, Start
 from serve.lessons.matching import judge_lesson, outcomes
 from serve.lessons.rule_parser import parse_wording
@@ -75,7 +76,9 @@ def _session_block(call: Call, start: Start) -> Block:
         done = work(call.journal.events, call.event.cwd)
         if done.asked or done.edited or done.recorded:
             return render_parts(call.ask(lambda view: _digest(view, call, done)), DIGEST_BYTES)
-    return render_parts(call.ask(lambda view: brief(view, call.filter)), BRIEF_BYTES)
+    # OpenCode starts a session that it takes up again: what we said is not in its history
+    own = own_turns(call.journal) if start == "startup" else ()
+    return render_parts(call.ask(lambda view: brief(view, call.filter, own)), BRIEF_BYTES)
 
 
 def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:

@@ -120,7 +120,8 @@ def _is_foreign(payload: Payload) -> bool:
 
 
 def _is_machine(payload: Payload) -> bool:
-    return text(payload, "source") in _MACHINES
+    """Return whether nobody typed a prompt: a program sent it, or a model to its subagent."""
+    return text(payload, "source") in _MACHINES or bool(text(payload, "agent_id"))
 
 
 def _tool(payload: Payload, name: str, is_told: bool) -> ToolUse:

@@ -4,7 +4,8 @@ https://docs.github.com/en/copilot/reference/hooks-reference
 
 It and VS Code each also run the other's hook files, so one function reads for both and the answer
 is put in both their places. Copilot CLI 1.0.102 was seen to give the model what UserPromptSubmit
-says, once.
+says, once; to tell a subagent's prompt, which a model wrote, as one, with `agent_id`; and to give a
+subagent a session of its own, with that which it works for as `parent_agent_id`.
 """
 
 from pathlib import Path
@@ -25,6 +26,7 @@ from serve.hosts.host import (
     SettingsFile,
     rules_in,
 )
+from store.agents.json_fields import text
 
 # An event named as VS Code names it is sent with its name in it, one named as Copilot names it
 # without.
@@ -35,6 +37,8 @@ _EVENTS = (
 
 
 def read(payload: Payload) -> HookEvent | None:
+    if parent := text(payload, "parent_agent_id"):
+        payload = {**payload, "session_id": parent}
     return claude_code.read_event(payload, "copilot", is_told=False)
 
 

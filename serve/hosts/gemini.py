@@ -4,6 +4,9 @@ in milliseconds; its servers, https://geminicli.com/docs/tools/mcp-server.
 
 Before a tool it takes a decision and no context. `ask` is not in its reference:
 https://github.com/google-gemini/gemini-cli/pull/21146. An older one runs the tool then.
+
+Its 0.61.0 marks what a tool wrote as untrusted, and says around it how its process ended:
+packages/core/src/tools/shell.ts there.
 """
 
 import re
@@ -49,6 +52,10 @@ _MOMENTS: dict[str, Moment] = {
 _HEARD: frozenset[Moment] = frozenset({"session_start", "prompt", "after_tool"})
 _EVENTS = ("SessionStart", "BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent", "SessionEnd")
 _EXIT = re.compile(r"^Exit Code: (\d{1,9})$", re.MULTILINE)
+_MARKS = re.compile(r"^</?untrusted_context>$", re.MULTILINE)
+_PROCESS = re.compile(
+    r"\AOutput: (?:\(empty\)$)?|^(?:Process Group PGID|Background PIDs): .*$", re.MULTILINE
+)
 _UNDONE = ("Command was ", "Command moved to background")
 _LONG = 1 << 20
 
@@ -88,17 +95,22 @@ def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
 
 def _tool(payload: Payload, moment: Moment) -> ToolUse:
     came = mapping(payload, "tool_response")
+    wrote = _MARKS.sub("", plain(came.get("llmContent"))).strip()
     return tool_use(
         text(payload, "tool_name"),
         mapping(payload, "tool_input"),
         server=text(mapping(payload, "mcp_context"), "server_name"),
-        passed=_tool_outcome(came) if moment == "after_tool" else None,
-        output={"llmContent": came.get("llmContent"), "error": came.get("error")},
+        passed=_tool_outcome(came, wrote) if moment == "after_tool" else None,
+        output=_both(_PROCESS.sub("", wrote).strip(), plain(came.get("error"))),
     )
 
 
-def _tool_outcome(came: Payload) -> bool | None:
-    wrote = plain(came.get("llmContent"))
+def _both(wrote: str, error: str) -> str:
+    """Return what a tool wrote and the error it ended with, which may say the same."""
+    return wrote if error in wrote else f"{wrote}\n{error}".strip()
+
+
+def _tool_outcome(came: Payload, wrote: str) -> bool | None:
     if wrote.startswith(_UNDONE):
         return None
     codes = _EXIT.findall(wrote)  # told only where it is not 0

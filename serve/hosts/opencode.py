@@ -3,11 +3,14 @@ OpenCode: what the plugin that `connect` installs tells of OpenCode's own events
 
 The plugin (texts/opencode.js) tells them in Claude Code's form and adds what we say to the requests
 to the model, beside the prompt or the tool's result it is about, so everything before the end of a
-turn is heard. OpenCode runs plugins inside itself, so ours never throws, never waits longer than
-the client may take, and is silent where anything is wrong. https://opencode.ai/docs/plugins,
-https://opencode.ai/docs/mcp-servers
+turn is heard. A subagent's prompt, which a model wrote, is not told; what its tools do belongs to
+the session it works for. OpenCode runs plugins inside itself, so ours never throws, never waits
+longer than the client may take, and is silent where anything is wrong.
+https://opencode.ai/docs/plugins, https://opencode.ai/docs/mcp-servers
 """
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +31,13 @@ from serve.hosts.host import (
 _START = '{\n  "$schema": "https://opencode.ai/config.json"\n}\n'
 
 
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)  # a prompt's words, by `opencode run`
+
+
 def read(payload: Payload) -> HookEvent | None:
-    return claude_code.read_event(payload, "opencode", is_told=False)
+    event = claude_code.read_event(payload, "opencode", is_told=False)
+    quoted = _QUOTED.fullmatch(event.prompt) if event else None
+    return replace(event, prompt=quoted[1].replace('\\"', '"')) if event and quoted else event
 
 
 def write(event: HookEvent, reply: Reply) -> dict[str, Any]:
