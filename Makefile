@@ -14,6 +14,8 @@ HOSTS := .hosts
 CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
 CODEX := @openai/codex@0.169.0
 COPILOT := @github/copilot@1.0.102
+GEMINI := @google/gemini-cli@0.61.0
+OPENCODE := opencode-ai@1.18.33
 READY := $(VENV)/.ready
 
 .PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt
@@ -47,12 +49,13 @@ MINUTES ?= 60
 soak: setup
 	$(BIN)/python -P tests/torture/long_run.py --minutes $(MINUTES)
 
-# the real agents, in throwaway homes, before a model's API of the tests; 960 MB from npm, once
+# the real agents, in throwaway homes, before a model's API of the tests; 1.4 GB from npm, once
 hosts: setup $(HOSTS)/.ready
 	$(BIN)/python -m pytest tests/hosts
 
 $(HOSTS)/.ready: Makefile
-	npm install --prefix $(HOSTS) --no-save --no-audit --no-fund --loglevel error $(CLAUDE_CODE) $(CODEX) $(COPILOT)
+	npm install --prefix $(HOSTS) --no-save --no-audit --no-fund --loglevel error $(CLAUDE_CODE) $(CODEX) $(COPILOT) \
+		$(GEMINI) $(OPENCODE)
 	touch $(HOSTS)/.ready
 
 # stores that PMB, mem0 and basic-memory themselves write, imported; none of their models is installed

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hosts.agents import CLAUDE_CODE, CODEX, Agent
+from hosts.agents import AGENTS, CLAUDE_CODE, CODEX, Agent
 from hosts.desk import PROGRAMS, Desk
 from hosts.mock_models import Models
 
@@ -22,7 +22,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         desk.end()
 
 
-@pytest.fixture(params=[CLAUDE_CODE, CODEX], ids=lambda agent: agent.host)
+@pytest.fixture(params=AGENTS, ids=lambda agent: agent.host)
 def settled(request: pytest.FixtureRequest, desk: Desk) -> Agent:
     """An agent with settings of its user's."""
     found: Agent = request.param

@@ -1,11 +1,13 @@
 """
-A model API on loopback that says what a test wrote: Anthropic's Messages and OpenAI's Responses.
+A model API on loopback that says what a test wrote: Anthropic's Messages, OpenAI's Responses and
+Gemini's generateContent.
 
 It answers as a stream, as the agents ask for it, and keeps every request. A script is the tools
 that are to be used, one after the other, and the words that end the turn; how far it is follows
 from the results that stand in the request, so that any number of sessions may run at once.
 https://docs.anthropic.com/en/api/messages-streaming,
-https://platform.openai.com/docs/api-reference/responses-streaming.
+https://platform.openai.com/docs/api-reference/responses-streaming,
+https://ai.google.dev/api/generate-content.
 """
 
 import json
@@ -67,19 +69,29 @@ class Models:
 
 def parts(body: JSON) -> list[tuple[str, str]]:
     """Return the role and text of every piece of a request, in order; the system prompt first."""
-    found = [("system", text) for text in _texts(body.get("system") or body.get("instructions"))]
-    for one in body.get("messages") or body.get("input") or []:
-        content = one.get("content", one.get("output"))
+    system = body.get("system") or body.get("instructions") or body.get("systemInstruction")
+    found = [("system", text) for text in _texts(system)]
+    for one in _items(body):
+        content = one.get("content", one.get("output", one.get("parts")))
         found += [(one.get("role") or one["type"], text) for text in _texts(content)]
     return found
+
+
+def _items(body: JSON) -> list[JSON]:
+    """Return what was said so far, oldest first."""
+    return body.get("messages") or body.get("input") or body.get("contents") or []
 
 
 def _texts(content: Any) -> Iterator[str]:
     if isinstance(content, str):
         yield content
+    elif isinstance(content, dict):  # of Gemini: an instruction, or what a tool gave
+        yield from _texts(content.get("parts") or content.get("output"))
     for block in content if isinstance(content, list) else ():
         if isinstance(block.get("text"), str):
             yield block["text"]
+        elif "functionResponse" in block:
+            yield from _texts(block["functionResponse"]["response"])
         else:
             yield from _texts(block.get("content"))
 
@@ -106,15 +118,18 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             body = {}
         if path.endswith("/messages"):
-            step = self._next(body, "messages")
-            self._stream(list(_messages(body, step, self.told.ending)))
+            self._stream(list(_messages(body, self._next(body), self.told.ending)))
         elif path.endswith("/responses"):
-            self._stream(list(_responses(body, self._next(body, "input"), self.told.script.tokens)))
+            self._stream(list(_responses(body, self._next(body), self.told.script.tokens)))
+        elif path.endswith(":streamGenerateContent"):
+            self._stream([_content(self._next(body))])
+        elif path.endswith(":generateContent"):
+            self._answer(_content(self._next(body)))
         else:
             self.told.others.append(f"POST {self.path}")
             self._answer({"input_tokens": 10, **self.told.tokens})
 
-    def _next(self, body: JSON, where: str) -> tuple[str, JSON] | str:
+    def _next(self, body: JSON) -> tuple[str, JSON] | str:
         """Return the tool that is to be used next, or the words that end the turn."""
         if not body.get("tools"):
             self.told.bare.append(body)
@@ -123,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.told.requests.append(body)
         self.told.meanwhile()
         script = self.told.script
-        done = sum(map(_results, _turn(body[where])))
+        done = sum(map(_results, _turn(_items(body))))
         return script.tools[done] if done < len(script.tools) else script.text
 
     def _stream(self, events: list[JSON]) -> None:
@@ -131,7 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         for event in events:
-            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+            name = f"event: {event['type']}\n" if "type" in event else ""
+            self.wfile.write(f"{name}data: {json.dumps(event)}\n\n".encode())
 
     def _answer(self, body: JSON) -> None:
         data = json.dumps(body).encode()
@@ -148,23 +164,26 @@ class _Handler(BaseHTTPRequestHandler):
 def _turn(items: list[JSON]) -> list[JSON]:
     """Return what came after the last prompt, as the results of tools tell it."""
     for place in range(len(items) - 1, -1, -1):
-        if items[place].get("role") == "assistant" and not _calls(items[place]):
+        if items[place].get("role") in ("assistant", "model") and not _calls(items[place]):
             return items[place:]
     return items
 
 
 def _calls(item: JSON) -> bool:
-    content = item.get("content")
-    return isinstance(content, list) and any(one.get("type") == "tool_use" for one in content)
+    return any(one.get("type") == "tool_use" or "functionCall" in one for one in _pieces(item))
+
+
+def _pieces(item: JSON) -> list[JSON]:
+    content = item.get("content", item.get("parts"))
+    return content if isinstance(content, list) else []
 
 
 def _results(item: JSON) -> int:
     """Return how many results of tools an item holds."""
     if item.get("type", "").endswith("_call_output"):
         return 1
-    content = item.get("content")
-    blocks = content if isinstance(content, list) else []
-    return sum(block.get("type") == "tool_result" for block in blocks)
+    pieces = _pieces(item)
+    return sum(one.get("type") == "tool_result" or "functionResponse" in one for one in pieces)
 
 
 def _messages(body: JSON, step: tuple[str, JSON] | str, ending: str) -> Iterator[JSON]:
@@ -211,3 +230,12 @@ def _responses(body: JSON, step: tuple[str, JSON] | str, tokens: int) -> Iterato
     details |= {"output_tokens_details": {"reasoning_tokens": 0}}
     done = answer | {"status": "completed", "output": [item], "usage": usage | details}
     yield {"type": "response.completed", "response": done}
+
+
+def _content(step: tuple[str, JSON] | str) -> JSON:
+    piece: JSON = {"text": step}
+    if not isinstance(step, str):
+        piece = {"functionCall": {"name": step[0], "args": step[1]}}
+    candidate = {"content": {"role": "model", "parts": [piece]}, "finishReason": "STOP", "index": 0}
+    usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+    return {"candidates": [candidate], "usageMetadata": usage}

@@ -1,19 +1,21 @@
-"""What a user of either agent has of the memory: the real programs, and what reaches the model."""
+"""What a user of any agent has of the memory: the real programs, and what reaches the model."""
 
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import background
 import pytest
-from hosts.agents import CLAUDE_CODE, CODEX, Agent
+from hosts.agents import CLAUDE_CODE, CODEX, GEMINI, Agent
 from hosts.desk import ASKED, FACT, Desk, blocks
 from hosts.mock_models import Script, parts
 
+from serve.hosts import HOSTS
 from store.log.event_kinds import Acted, Followed, Outcome, SessionTold
 
+_ASKING = re.compile(r"(\w+): which one is")  # some put a prompt into a frame
 RULE = "Use pnpm here, never npm: the lock file is pnpm's"
-RECALL = ("mcp__mnemolog__recall", {"query": ASKED})
 
 
 def test_what_is_known_of_a_prompt_reaches_the_model_and_small_talk_brings_the_brief_alone(
@@ -28,6 +30,8 @@ def test_what_is_known_of_a_prompt_reaches_the_model_and_small_talk_brings_the_b
     (brief,) = blocks(idle)
     assert "The last session, its end first:" in brief
     assert FACT not in brief
+    connected = f"{HOSTS[agent.host].title} is connected, and its hooks arrive"
+    assert connected in desk.mnemolog("doctor")
 
 
 def test_a_new_session_is_told_what_its_project_decided(desk: Desk, agent: Agent) -> None:
@@ -56,9 +60,9 @@ def test_each_of_four_sessions_at_once_is_told_of_its_own_project(
         assert list(threads.map(ask, names)) == [0] * 4
     told = {}
     for request in desk.models.requests:
-        asked = next(text for _, text in parts(request) if ": which one is" in text)
+        (name,) = {one for _, text in parts(request) for one in _ASKING.findall(text)}
         said = "".join(blocks(request))
-        told[asked.partition(":")[0]] = [name for name in names if f"db-{name}-9" in said]
+        told[name] = [one for one in names if f"db-{one}-9" in said]
     assert told == {name: [name] for name in names}
 
 
@@ -67,9 +71,9 @@ def test_without_a_server_a_prompt_is_answered_and_the_next_one_finds_a_server(
 ) -> None:
     desk.record(FACT)
     assert desk.server is None
-    assert agent.ask(desk, ASKED, *agent.no_servers).code == 0
+    assert agent.ask(desk, ASKED, servers=False).code == 0
     background.until(lambda: desk.server)
-    assert agent.ask(desk, ASKED, *agent.no_servers).code == 0
+    assert agent.ask(desk, ASKED, servers=False).code == 0
     cold, warm = map(blocks, desk.models.requests)
     brief, *of_prompt = warm
     assert cold == of_prompt
@@ -118,14 +122,14 @@ def test_a_rule_is_said_once_before_a_command_that_breaks_it(desk: Desk, agent: 
 def test_what_an_agent_does_is_kept(desk: Desk, agent: Agent) -> None:
     desk.record(FACT)
     desk.mnemolog("start")
-    desk.models.script = Script((agent.shell("echo 1"), agent.shell("exit 3"), RECALL))
+    desk.models.script = Script((agent.shell("echo 1"), agent.shell("exit 3"), agent.recall(ASKED)))
     session = agent.session(agent.ask(desk, "go on with what you were doing"))
     acted = [event.body for event in desk.events(session, Acted)]
     told = [event.body.stage for event in desk.events(session, SessionTold)]
     done = [("run", "echo 1"), ("run", "exit 3"), ("recall", None)]
     assert [(one.doing, one.command) for one in acted] == done
-    passed = [True, False, True] if agent is CLAUDE_CODE else [None] * 3  # Codex does not tell
-    assert [one.passed for one in acted] == passed
+    passed = [True, False] if agent.tells else [None, None]
+    assert [one.passed for one in acted if one.command] == passed
     assert told == ["started", "stopped", "ended"]
 
 
@@ -150,7 +154,9 @@ def test_a_session_taken_up_again_is_told_only_what_came_since(desk: Desk, agent
     session = agent.session(agent.ask(desk, "find out whether the tests pass"))
     desk.models.script = Script()
     agent.ask(desk, "go on", after=session)
-    assert blocks(desk.models.requests[-1]) == []
+    again = "".join(blocks(desk.models.requests[-1]))
+    assert ("Commands that worked here" in again) == (not agent.keeps)
+    assert "find out whether" not in again
     desk.record("The tax rates come from the ledger service", "--kind", "decision")
     agent.ask(desk, "go on", after=session)
     (since,) = blocks(desk.models.requests[-1])
@@ -163,7 +169,7 @@ def test_our_tools_are_there_and_what_recall_finds_reaches_the_model(
 ) -> None:
     desk.record(FACT)
     desk.mnemolog("start")
-    desk.models.script = Script((RECALL,))
+    desk.models.script = Script((agent.recall(ASKED),))
     assert agent.ask(desk, "hello!").code == 0
     first, second = map(json.dumps, desk.models.requests)
     names = "recall remember remember_batch get_memory update_memory forget recent goals".split()
@@ -180,7 +186,7 @@ def test_what_one_agent_remembers_the_other_is_told(
         agent.set_up(desk)
     desk.mnemolog("connect", writer.host, reader.host, "--yes")
     desk.mnemolog("start")
-    desk.models.script = Script((("mcp__mnemolog__remember", {"content": FACT}),))
+    desk.models.script = Script(((writer.tool.format("remember"), {"content": FACT}),))
     writer.ask(desk, "remember where the invoices go")
     desk.models.script = Script()
     reader.ask(desk, ASKED)
@@ -193,6 +199,8 @@ def test_what_one_agent_remembers_the_other_is_told(
 def test_a_command_that_a_rule_of_the_users_forbids_does_not_run_where_it_is_enforced(
     desk: Desk, agent: Agent, decision: str
 ) -> None:
+    if (agent, decision) == (GEMINI, "ask"):
+        pytest.skip("with nobody there Gemini CLI waits for an answer without end")
     desk.program("npm", 'echo ran >> "$HOME/ran"')
     desk.choose(enforce=decision)
     desk.record(RULE, "--kind", "preference")
@@ -200,8 +208,8 @@ def test_a_command_that_a_rule_of_the_users_forbids_does_not_run_where_it_is_enf
     desk.models.script = Script((agent.shell("npm install lodash"),) * 2)
     assert agent.ask(desk, "go on with what you were doing").code == 0
     ran = (desk.folder / "ran").exists()
-    assert ran == (agent is CODEX and decision == "ask")  # which Codex cannot
-    if decision == "deny":  # the model is told why, each time, and goes on
+    assert ran == (decision not in agent.enforces)
+    if decision == "deny" and not ran:  # the model is told why, each time, and goes on
         last = json.dumps(desk.models.requests[-1], ensure_ascii=False)
         assert last.count(f"the user's own rule: “{RULE}”") == 2
         assert "FINAL-ANSWER" in desk.models.script.text
