@@ -184,7 +184,11 @@ def test_dagster_publishes_what_rebuild_publishes(settings, default, instance, t
     assert published.digests == plain.digests
     audits, asked = published.checks[: len(plain.checks)], published.checks[len(plain.checks) :]
     assert audits == plain.checks
-    assert [(one.name, one.passed) for one in asked] == [("same_model", True), ("canaries", True)]
+    assert [(one.name, one.passed) for one in asked] == [
+        ("same_model", True),
+        ("upgrade", True),
+        ("canaries", True),
+    ]
 
 
 def test_second_build_takes_over_what_did_not_change(settings, default, instance):

@@ -53,6 +53,7 @@ from store.snapshots.manifest import (
     NEWCOMERS,
     PAST_ANSWERS,
     SAME_MODEL,
+    UPGRADE,
     CheckResult,
 )
 from store.snapshots.projection import Projection
@@ -247,6 +248,9 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
                 SAME_MODEL, CANARIES, "The model makes the vectors that are there.", blocking=True
             ),
             check_spec(
+                UPGRADE, CANARIES, "A new version answers as the one before.", blocking=True
+            ),
+            check_spec(
                 PAST_ANSWERS, CANARIES, "Past questions bring back what they did.", blocking=True
             ),
             check_spec(
@@ -297,7 +301,7 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
 
 def _unasked(asked: Sequence[CheckResult]) -> list[CheckResult]:
     """Return the checks that had nothing to ask: one that is declared must be told."""
-    names = {SAME_MODEL, PAST_ANSWERS, NEWCOMERS} - {one.name for one in asked}
+    names = {SAME_MODEL, UPGRADE, PAST_ANSWERS, NEWCOMERS} - {one.name for one in asked}
     return [CheckResult(name, True, "there is nothing to ask yet", CANARIES) for name in names]
 
 

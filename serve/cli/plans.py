@@ -19,6 +19,7 @@ from store.log.event_log import EventLog
 from store.plans.recommendations import Recommendation
 
 if TYPE_CHECKING:
+    from store.home.config import Settings
     from store.plans.plans import Plan
 
 
@@ -69,10 +70,14 @@ _ASKED = 1_000  # recalls, unless more are asked for
     epilog=output.example(
         "mnemolog plans propose --set profile=wal",
         "mnemolog plans propose --set min_confidence=0.4 --since 30d",
+        "mnemolog plans propose --upgrade",
     ),
 )
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting to change.")
 @click.option("--profile", help="Short for --set profile=PROFILE.")
+@click.option(
+    "--upgrade", is_flag=True, help="Compare this version with what another one answered."
+)
 @click.option("--since", help="Ask recalls not older than this: 2026-11-20, or 7d.")
 @click.option("--limit", type=click.IntRange(1), default=_ASKED, help="At most so many recalls.")
 @click.option("--yes", is_flag=True, help="Do not ask before texts go to a model elsewhere.")
@@ -83,17 +88,23 @@ def propose_plan(
     /,
     changes: tuple[str, ...],
     profile: str | None,
+    upgrade: bool,
     since: str | None,
     limit: int,
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Propose other settings for recall, and show what they do to your past recalls.
+    """Propose other settings for recall, or this version after an upgrade, and show what they do to
+    your past recalls.
 
     Each past recall is asked again twice, of the memory as it was known then: as it was asked, and
     with the change. Nothing changes until you apply the plan, which is refused if too many answers
     fall silent, lose their memories or lose what had helped. You can change embedder, fusion,
     min_confidence, profile, profiles and top_k.
+
+    --upgrade asks what another version of mnemolog answered, and compares with that. The next build
+    of this version is held to it, and `plans apply` builds all the same. You can try a version
+    before you install it: run its program from an environment of its own.
     """
     from serve import formatting
     from serve.cli.embedder import absolute_name, may_send
@@ -105,8 +116,17 @@ def propose_plan(
 
     settings = env.settings()
     given = arguments.parse_settings(changes, profile)
+    if upgrade and (given or yes):
+        raise click.UsageError("--upgrade goes alone, or with --since and --limit")
+    now = environment.now()
+    start = micros(formatting.parse_time(since, now)) if since else None
+    if upgrade:
+        _propose_upgrade(settings, start, limit, now, as_json=as_json)
+        return
     if not given:
-        raise click.UsageError("nothing to change: add --set KEY=VALUE or --profile PROFILE")
+        raise click.UsageError(
+            "nothing to change: add --set KEY=VALUE, --profile PROFILE or --upgrade"
+        )
     if "embedder" in given:
         given["embedder"] = absolute_name(settings, given["embedder"])
     steps = configure_steps(settings, given)
@@ -117,12 +137,36 @@ def propose_plan(
     ):
         output.say("nothing was proposed")
         return
-    now = environment.now()
-    start = micros(formatting.parse_time(since, now)) if since else None
     with environment.open_log(settings) as log:
         asked = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
         tenant = environment.current_tenant(settings)
         planned = drift.settings_plan(settings, tenant, log, steps, asked, now)
+        print_plan(log, kept.propose(log, planned, now), as_json=as_json)
+
+
+def _propose_upgrade(
+    settings: "Settings", start: int | None, limit: int, now: int, *, as_json: bool
+) -> None:
+    from serve.evaluation import upgrade
+    from store.log import log_file
+    from store.plans import plans as kept
+
+    tenant = environment.current_tenant(settings)
+    if tenant.log.exists() and log_file.is_older(tenant.log):
+        raise InvalidInput(
+            f"this version would change {tenant.log}, and no version before reads it then: try it "
+            "on a copy, made with `mnemolog backup make` of the version that is installed"
+        )
+    with environment.open_log(settings) as log:
+        asked = upgrade.list_earlier(log, limit, start, 20 * limit)
+        if not asked:
+            raise InvalidInput(
+                f"every recall that is kept was answered by mnemolog {upgrade.running()}: there is "
+                "nothing to compare"
+            )
+        planned = upgrade.upgrade_plan(settings, tenant, log, asked, now)
+        if not planned.looked_at:
+            raise InvalidInput(f"nothing can be compared: {'; '.join(planned.notes)}")
         print_plan(log, kept.propose(log, planned, now), as_json=as_json)
 
 
@@ -179,6 +223,7 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
     ) -> None:
         from store.plans import plans as kept
         from store.plans import proposals
+        from store.plans.setting_changes import planned_version
 
         with environment.open_log(env.settings()) as log:
             found = kept.find(log, plan)
@@ -193,6 +238,9 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
                 act = partial(proposals.accept, force=force) if verb == "apply" else proposals.undo
                 found = kept.find(log, act(log, found.id, environment.now()).id)
             print_outcome(found, as_json=as_json)
+        version = planned_version(found.body)
+        if version is not None and found.state == "applied" and not dry_run:
+            _build_with(env, version[1], as_json=as_json)
 
     if verb == "apply" and job is None:
         flag = click.option("--force", is_flag=True, help="Apply it although its checks failed.")
@@ -253,8 +301,32 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
     _note_when(plan)
 
 
+def _build_with(env: Environment, version: str, *, as_json: bool) -> None:
+    """Build with the version that a plan accepts, where that is the one that runs."""
+    from serve.cli import processes
+    from serve.evaluation import upgrade
+
+    if upgrade.running() == version:
+        code = processes.build(env.settings(), "--quick", quiet=as_json)
+        if code:
+            sys.exit(code)
+        output.note("restart the server, if it runs another version: `mnemolog stop`")
+
+
 def _note_when(plan: "Plan") -> None:
-    """Say when a plan takes effect, where that is not at once."""
+    """Say when a plan takes effect, where that is not at once, and what is left to you."""
+    from store.plans.setting_changes import planned_version
+
+    if (version := planned_version(plan.body)) is not None:
+        before, after = (one.partition("+")[0] for one in version)
+        if plan.state == "waiting":
+            output.note(f"it takes effect once mnemolog {after} is installed and builds")
+        elif plan.state == "undone":
+            output.note(
+                f"mnemolog itself is yours to put back: `pip install mnemolog=={before}`, or as "
+                "you installed it; then `mnemolog build`"
+            )
+        return
     sets = [one.body["name"] for one in plan.body.steps if one.event == "configured"]
     if "embedder" in sets and plan.state in ("waiting", "applied", "undone"):
         output.note("its vectors are built by `mnemolog build`; then restart `mnemolog serve`")

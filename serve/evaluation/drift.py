@@ -8,7 +8,7 @@ asked for by their own words too, as every build does.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -147,14 +147,7 @@ def _questions(
         still, missed_now = ask(reader, b, after)
     yield check_own_words(came_back, still, len(chosen))
     if pinned:
-        lost = [one for one in pinned if one in missed_now - missed]
-        named = "; missing: " + ", ".join(f'"{one.question}" {one.id}' for one in lost[:3])
-        yield PlanCheck(
-            "expected",
-            not lost,
-            f"{len(pinned) - len(missed_now)} of {len(pinned)} pinned questions bring back their "
-            f"memory, {len(pinned) - len(missed)} did before" + (named if lost else ""),
-        )
+        yield check_pinned(pinned, missed, missed_now)
 
 
 def _canaries(view: View, now: int) -> Sequence[Canary]:
@@ -184,12 +177,20 @@ def _setting_change(before: Choices, after: Choices) -> Change:
 
 def compare(log: EventLog, asked: Sequence[Event], choices: Choices, a: Way, b: Way) -> ReplayDiff:
     """Return what past recalls bring asked one way, and what they bring asked another way."""
+    both = replay_ways(log, asked, choices, (a, b))
+    return count_changes(log, asked, ((before, after) for before, after in both))
+
+
+def count_changes(
+    log: EventLog, asked: Sequence[Event], pairs: Iterable[tuple[Replayed, Replayed]]
+) -> ReplayDiff:
+    """Return what differs between two answers to each of some past recalls."""
     verdicts = find_verdicts(log, asked)
     skipped = Counter[str]()
     counts = Counter[str]()
     answers: list[ChangedAnswer] = []
     sizes, times = [0, 0], [0, 0]
-    for before, after in replay_ways(log, asked, choices, (a, b)):
+    for before, after in pairs:
         if before.verdict == "skipped":
             skipped[before.why] += 1
             continue
@@ -327,6 +328,22 @@ def check_model(embedder: Embedder) -> PlanCheck:
         tried.paraphrase - tried.unrelated >= LEAST_CLOSER,
         f"{tried.model}: cosine {tried.paraphrase:.2f} with a paraphrase, {tried.unrelated:.2f} "
         "with another topic",
+    )
+
+
+def check_pinned(
+    pinned: Sequence[Expectation], before: Set[Expectation], after: Set[Expectation]
+) -> PlanCheck:
+    """Return whether pinned questions bring back their memory after a change as they did; `before`
+    and `after` are those that do not.
+    """
+    lost = [one for one in pinned if one in after - before]
+    named = "; missing: " + ", ".join(f'"{one.question}" {one.id}' for one in lost[:3])
+    return PlanCheck(
+        "expected",
+        not lost,
+        f"{len(pinned) - len(after)} of {len(pinned)} pinned questions bring back their "
+        f"memory, {len(pinned) - len(before)} did before" + (named if lost else ""),
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from serve.evaluation import canaries
+from serve.evaluation import canaries, upgrade
 from serve.evaluation.canaries import Canary, Outcome
 from serve.evaluation.replay import question_of, skip_reason
 from serve.reader.reader import open_view
@@ -79,12 +79,15 @@ class Answered:
 def check(
     made: Build, candidate: Manifest, choices: Choices, most: int = MOST
 ) -> list[CheckResult]:
-    """Return the checks of a candidate by past recalls, where anything was recalled, and by its
-    model.
+    """Return the checks of a candidate by past recalls, where anything was recalled, by its model,
+    and by what other code of ours answered.
     """
-    asked, of_model = list(_questions(made, most)), check_model(made, candidate)
+    if upgrade.is_first_build(made) and upgrade.is_accepted(made.log):
+        made = replace(made, accepts=True)
+    asked = list(_questions(made, most))
+    of_code = [*check_model(made, candidate), upgrade.check(made, choices)]
     if not asked:
-        return of_model
+        return of_code
     earlier = builds.current_manifest(made.tenant)
     served = earlier.projections["memories"].rows["memories"] if earlier else None
     view = open_view(made.tenant, candidate, made.embedder)
@@ -94,7 +97,7 @@ def check(
         if (answered := _ask(view, receipt, basis, served, made.embedder, choices)) is not None
     ]
     return [
-        *of_model,
+        *of_code,
         _past_answers(
             found,
             candidate.at,

@@ -179,6 +179,8 @@ def replay_rows(found: ReplayDiff) -> list[tuple[str, str, str]]:
         rows.append(("that had not", found.harmful, found.harmful - found.harmful_gone))
     rows.append(("characters", *found.characters))
     shown = [(name, f"{before:,}", f"{after:,}") for name, before, after in rows]
+    if not any(found.took_us):  # one side is as it was given
+        return shown
     asked = max(found.asked, 1)
     before, after = (f"{us / asked / 1000:.1f}" for us in found.took_us)
     return [*shown, ("ms a recall, on this machine", before, after)]

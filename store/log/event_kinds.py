@@ -317,7 +317,10 @@ class Adopted(Body, frozen=True, kw_only=True):
 
 
 class Configured(Body, frozen=True, kw_only=True):
-    """A plan set a setting in the user's config.toml; the subject is "setting:" and its name."""
+    """A plan set a setting in the user's config.toml; the subject is "setting:" and its name.
+
+    "version" is none: a person accepted what that version of mnemolog answers.
+    """
 
     name: Name
     value: Any

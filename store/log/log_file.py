@@ -223,6 +223,16 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
         _migrate(connection)
 
 
+def is_older(path: Path) -> bool:
+    """Return whether opening a log would change its schema, so that no version before reads it."""
+    with translate_errors(path):
+        connection = connect(path)
+        try:
+            return 0 < int(connection.pragma("user_version")) < SCHEMA_VERSION
+        finally:
+            connection.close()
+
+
 def write_ahead(connection: apsw.Connection) -> None:
     """Turn write-ahead logging on; SQLite does not wait for a lock here, however it is told to."""
     deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1_000

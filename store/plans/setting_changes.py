@@ -1,5 +1,6 @@
 """
 Setting changes: the steps of a plan that change how recall works, and what they do to config.toml.
+One is no setting: that mnemolog itself is another version, which the next build of it heeds.
 
 A step knows what the file said when it was proposed. It is applied only while the file still says
 so, and undone only while it says what the step made it say: what a person wrote there since stays.
@@ -14,6 +15,8 @@ from store.home.config import PLANNED, Choices, Settings
 from store.home.errors import ConfigError
 from store.log.event_kinds import Planned, Step
 from store.log.event_log import EventLog
+
+VERSION = "version"  # the name of what is no setting
 
 
 def configure_steps(settings: Settings, changes: Mapping[str, str]) -> tuple[Step, ...]:
@@ -36,6 +39,30 @@ def configure_steps(settings: Settings, changes: Mapping[str, str]) -> tuple[Ste
             kept = config.kept_value(settings.home, name)
             found.append(_step(name, before, value, kept))
     return tuple(found)
+
+
+def version_step(before: str, after: str) -> Step:
+    """Return the step that accepts what a version of mnemolog answers in place of another one."""
+    value = {"name": VERSION, "value": after}
+    return Step(
+        event="configured",
+        subject=f"setting:{VERSION}",
+        body=value,
+        why=f"mnemolog from {before} to {after}",
+        before={"value": before},
+    )
+
+
+def planned_version(planned: Planned) -> tuple[str, str] | None:
+    """Return the version before and the one that a plan accepts; None where it is a plan of
+    something else.
+    """
+    found = ((one.before["value"], one.body["value"]) for one in planned.steps if _is_version(one))
+    return next(found, None)
+
+
+def _is_version(step: Step) -> bool:
+    return step.event == "configured" and step.body["name"] == VERSION
 
 
 def _check_planned(name: str, file: str) -> None:
@@ -90,7 +117,8 @@ def keep_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> 
 
 
 def _of(steps: Iterable[Step]) -> list[Step]:
-    return [one for one in steps if one.event == "configured"]
+    """Return the steps that config.toml keeps."""
+    return [one for one in steps if one.event == "configured" and not _is_version(one)]
 
 
 def _home(log: EventLog) -> Path:

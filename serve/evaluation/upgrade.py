@@ -1,0 +1,191 @@
+"""
+Upgrade: what this version of mnemolog answers where another one answered.
+
+Receipts hold what was answered and by which code. Those of other code are asked again, each of the
+memory as it was known then, and compared with what was answered. The first build of a new version
+does so before it is served; a plan shows it to a person, before or after the version is installed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from serve import version
+from serve.evaluation import drift, expectations
+from serve.evaluation.expectations import Expectation
+from serve.evaluation.replay import Replayed, replay
+from serve.hooks import speaking
+from serve.reader.past import memory_at
+from serve.recall.request import code
+from store.embedders.embedder import Embedder, make_embedder
+from store.home.config import Choices, Settings
+from store.home.instants import EVER
+from store.home.tenant import Tenant
+from store.log import log_queries, receipts
+from store.log.event_kinds import Basis, Configured, PlanCheck, Planned, Recalled
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.maintenance import build as builds
+from store.maintenance.build import Build
+from store.plans.setting_changes import VERSION, version_step
+from store.snapshots.manifest import CANARIES, EXPECTED, UPGRADE, CheckResult, Manifest
+
+ASKED = 100  # recalls of other code that the first build asks again
+LOOKED_AT = 1_000  # receipts among which those are looked for
+
+
+def running() -> str:
+    """Return the version that runs and a digest of what of it decides answers, "0.1.0+5d41402a"."""
+    return f"{version()}+{code(*speaking.fitted())}"
+
+
+def list_earlier(
+    log: EventLog, most: int, since: int | None = None, looked_at: int = LOOKED_AT
+) -> list[Event]:
+    """Return the newest receipts, up to `most`, that other code than this wrote, newest first."""
+    page = receipts.page(log, receipts.Wanted(since), looked_at, most=looked_at)
+    return [one for one in page.receipts if _is_of_other_code(one)][:most]
+
+
+def _is_of_other_code(receipt: Event) -> bool:
+    body = receipt.body
+    assert isinstance(body, Recalled)
+    fitted = speaking.fitted() if body.door == "prompt" else ()
+    return body.basis is None or (body.basis.version, body.basis.code) != (version(), code(*fitted))
+
+
+def compare_given(
+    log: EventLog, embedder: Embedder, asked: Sequence[Event], choices: Choices
+) -> Iterator[tuple[Replayed, Replayed]]:
+    """Yield what each of some recalls brought as its receipt has it, and what this code brings.
+
+    What was erased since is left out of the former. Characters are counted of blocks alone, and no
+    times: those of the receipt are not of this machine's present load.
+    """
+    erased = log_queries.erased_ids(log, log.head())
+    for one in replay(log, embedder, asked, choices):
+        body = one.before
+        hits = tuple(hit for hit in body.hits if hit.id not in erased)
+        given = replace(one, hits=hits, characters=body.characters or 0, took_us=0)
+        is_block = body.door == "prompt"
+        yield given, replace(one, took_us=0, characters=one.characters if is_block else 0)
+
+
+# The check of a build
+
+
+def is_first_build(made: Build) -> bool:
+    """Return whether what is served was built by other code than this."""
+    served = builds.current_manifest(made.tenant)
+    return served is not None and _built_by(served) != running()
+
+
+def _built_by(served: Manifest) -> str:
+    """Return what built a manifest, as `running` said it; "" of an earlier version."""
+    found = (one.metadata.get("code", "") for one in served.checks if one.name == UPGRADE)
+    return str(next(found, ""))
+
+
+def is_accepted(log: EventLog) -> bool:
+    """Return whether a person applied a plan of this code, and did not undo it."""
+    gone = log.undone_ids(log.head())
+    return any(
+        isinstance(one.body, Configured)
+        and (one.body.name, one.body.value) == (VERSION, running())
+        and one.id not in gone
+        for one in log.events_between(("configured",), 0, EVER)
+    )
+
+
+def check(made: Build, choices: Choices) -> CheckResult:
+    """Return the check that this code answers past recalls as the code before it did.
+
+    Only the first build of this code asks. One that a person accepted warns.
+    """
+    here = running()
+    said = f"built by mnemolog {here}"
+    asked = list_earlier(made.log, ASKED) if is_first_build(made) else []
+    failed: list[PlanCheck] = []
+    if asked:
+        pairs = compare_given(made.log, made.embedder, asked, choices)
+        diff = drift.count_changes(made.log, asked, pairs)
+        failed = [one for one in drift.check_drift(diff) if not one.passed]
+        said = (
+            f"mnemolog {here} answers {diff.changed} of {diff.asked} past recalls otherwise than "
+            f"{_name(asked)} did"
+        )
+    said = "; ".join([said, *(f"{one.name}: {one.detail}" for one in failed)])
+    return CheckResult(
+        UPGRADE,
+        not failed,
+        said,
+        CANARIES,
+        {"code": here},
+        cure=_CURE if failed and not made.accepts else "",
+        warns=bool(failed) and made.accepts,
+    )
+
+
+_CURE = (
+    "`mnemolog plans propose --upgrade` shows them side by side and says how to accept them; the "
+    "version before, installed again, still reads what it built"
+)
+
+
+def _name(asked: Sequence[Event]) -> str:
+    """Return the code that wrote the newest of some receipts, in words."""
+    basis = next((found for one in asked if (found := _basis(one))), None)
+    if basis is None:
+        return "an earlier version"
+    is_told_apart = basis.version != version() or not basis.code
+    return basis.version if is_told_apart else f"{basis.version}+{basis.code}"
+
+
+def _basis(receipt: Event) -> Basis | None:
+    return receipt.body.basis if isinstance(receipt.body, Recalled) else None
+
+
+# The plan
+
+
+def upgrade_plan(
+    settings: Settings, tenant: Tenant, log: EventLog, asked: Sequence[Event], now: int
+) -> Planned:
+    """Return the plan to be answered by this code, with what it does to some receipts of other
+    code; raise EmbedderError where a model does not answer.
+    """
+    embedder = make_embedder(settings.choices.embedder, settings.home)
+    pairs = list(compare_given(log, embedder, asked, settings.choices))
+    diff, notes = drift.count_changes(log, asked, pairs), []
+    reworded = sum(now.verdict == "changed" and now.hits == given.hits for given, now in pairs)
+    if reworded:
+        notes.append(f"{reworded:,} more bring the same in other words or with other scores")
+    return Planned(
+        job="settings",
+        watermark=log.head(),
+        steps=(version_step(_name(asked), running()),),
+        looked_at=diff.asked,
+        notes=(*notes, *drift.notes_on(diff)),
+        replay=diff,
+        checks=(
+            *drift.check_drift(diff),
+            *_check_pinned(tenant, log, embedder, settings.choices, now),
+        ),
+    )
+
+
+def _check_pinned(
+    tenant: Tenant, log: EventLog, embedder: Embedder, choices: Choices, now: int
+) -> Iterator[PlanCheck]:
+    """Yield whether the pinned questions bring back what they did in the build that is served."""
+    if not (pinned := expectations.list_expectations(log)):
+        return
+    served = builds.current_manifest(tenant)
+    checks = served.checks if served else ()
+    said = next((one.metadata["missed"] for one in checks if one.name == EXPECTED), ())
+    before = msgspec.convert(said, set[Expectation])
+    with memory_at(log, embedder, log.head()) as reader:
+        answers = reader.answer(lambda view: expectations.ask(view, pinned, embedder, choices, now))
+    after = {one.expectation for one in answers if one.rank is None}
+    yield drift.check_pinned(pinned, before, after)
