@@ -79,6 +79,7 @@ def test_every_audit_passes_on_what_was_built(audited):
 def test_every_audit_has_a_test_that_sees_it_fail():
     assert {one.name for one in AUDITS} == {
         "rows_match_log",
+        "fields_match_log",
         "no_duplicate_ids",
         "did_not_shrink",
         "no_secrets",
@@ -109,6 +110,54 @@ def test_rows_match_log_sees_another_text_and_another_order(audited):
 def test_rows_match_log_passes_over_a_revision_of_nobody(built, plant):
     plant(built.log, "nobody", Revised(content="of what?"), kind="revised")
     assert built.rebuild().watermark == built.log.head()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("project", "another", "project"),
+        ("kind", "preference", "kind"),
+        ("created_at", NOW - 9 * 3_600_000_000, "time"),
+        ("trust", "web", "trust"),
+    ],
+)
+def test_fields_match_log_sees_a_field_that_no_event_says(audited, field, value, named):
+    one = audited("memories")
+    there = one.memories.column(field).to_pylist()
+    values = [value if place == 2 else old for place, old in enumerate(there)]
+    wrong = with_memories(one, with_column(one.memories, field, values))
+    (found,) = [one for one in run_audits("memories", wrong) if one.name == "fields_match_log"]
+    assert not found.passed and found.detail.startswith(f"1 memory of 40 with another {named}")
+
+
+def test_fields_match_log_sees_what_was_put_away_and_is_served_again(built):
+    head = built.rebuild().watermark
+    table = build.digests(built.log, built.embedder, head)["memories"]
+    ids = table["memories"].column("id").to_pylist()
+    commands.forget(built.log, ids[3], NOW)
+    commands.supersede(built.log, ids[4], by=ids[5], now=NOW)
+    commands.forget(built.log, ids[6], NOW)
+    commands.restore(built.log, ids[6], NOW)
+    after = built.log.head()
+    stale = AuditInput(built.log, after, table, table, None, 0)
+    (found,) = [one for one in run_audits("memories", stale) if one.name == "fields_match_log"]
+    assert not found.passed and {*found.memories} == {ids[3], ids[4]}
+
+
+def test_vectors_are_unit_sees_a_model_that_gives_nothing_for_many_texts(audited):
+    one = audited("vectors")
+    rows, codes = one.tables["rows"], one.tables["codes"]
+    tables = {
+        **one.tables,
+        "rows": with_column(
+            rows, "half", [[0.0] * len(v) for v in rows.column("half").to_pylist()]
+        ),
+        "codes": with_column(
+            codes, "vector", [[0] * len(v) for v in codes.column("vector").to_pylist()]
+        ),
+    }
+    (found,) = run_audits("vectors", replace(one, tables=tables))
+    assert not found.passed and "39 all zero" in found.detail and not found.alone
 
 
 def test_no_duplicate_ids_sees_a_row_twice(audited):
@@ -180,7 +229,7 @@ def test_did_not_shrink_sees_fewer_rows_than_are_served(audited):
 def test_did_not_shrink_sees_memories_put_away_by_no_event(audited):
     one = audited("memories")
     away = changed(one.tables, "columns", "state", lambda codes: [1 for _ in codes])
-    assert failed("memories", replace(one, tables=away)) == ["did_not_shrink"]
+    assert failed("memories", replace(one, tables=away)) == ["fields_match_log", "did_not_shrink"]
 
 
 def test_did_not_shrink_excuses_what_an_event_put_away(built):

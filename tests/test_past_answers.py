@@ -14,6 +14,8 @@ from pipelines.jobs import runner
 from serve.evaluation import canaries, past_answers
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
+from serve.recall import ranking
+from serve.recall import recall as recall_module
 from serve.recall.request import Asker, RecallRequest, answer
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
@@ -24,8 +26,15 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
 from store.maintenance import build, quarantine
+from store.memories.rows import MemoryRows
 from store.snapshots import manifest as manifests
-from store.snapshots.manifest import NEWCOMERS, PAST_ANSWERS, SAME_MODEL, CheckResult
+from store.snapshots.manifest import (
+    NEWCOMERS,
+    ONLY_VISIBLE,
+    PAST_ANSWERS,
+    SAME_MODEL,
+    CheckResult,
+)
 
 THINGS = "billing search upload session mail parser ledger deploy cache audit".split()
 NOW = 1_790_000_000_000_000
@@ -42,6 +51,17 @@ class Memory:
         self.at += 1_000_000
         commands.record(self.log, Draft(content=content, id=id_, kind=kind), self.at)
 
+    def ask(self, query: str) -> str:
+        """Ask as an agent does; return the memory that comes first."""
+        self.at += 1_000_000
+        embedder = LexicalEmbedder()
+        reader = Reader(self.tenant, self.log, embedder)
+        asked = RecallRequest(query=query)
+        _, receipt = answer(reader, embedder, asked, Choices(), self.at, Asker(door="mcp"))
+        assert receipt is not None
+        self.log.append([receipt])
+        return receipt.body.hits[0].id
+
     def build(self, **options: Any) -> dict[str, CheckResult]:
         runner.build(self.settings, "default", lambda said: None, **options)
         return {one.name: one for one in manifests.current(self.tenant).checks}
@@ -57,15 +77,8 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
             kind = "decision" if number < 6 else "fact"
             one.record(f"The {thing} worker is configured in {thing}/worker.py", thing, kind)
         one.build()
-        reader = Reader(found, log, LexicalEmbedder())
         for thing in THINGS:
-            one.at += 1_000_000
-            asked = RecallRequest(query=f"where is the {thing} worker configured")
-            _, receipt = answer(
-                reader, LexicalEmbedder(), asked, Choices(), one.at, Asker(door="mcp")
-            )
-            assert receipt is not None and receipt.body.hits[0].id == thing
-            log.append([receipt])
+            assert one.ask(f"where is the {thing} worker configured") == thing
         yield one
 
 
@@ -162,6 +175,73 @@ def test_a_projection_that_lost_its_rows_is_refused(
     for thing in THINGS:
         commands.forget(memory.log, thing, memory.at)
     memory.build(full=True)  # what was put away explains it
+
+
+def test_answers_that_begin_with_another_memory_are_refused(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    def rank(*given: Any) -> Any:
+        ranked = ranking.rank(*given)
+        return replace(ranked, order=np.concatenate([ranked.order[1::-1], ranked.order[2:]]))
+
+    monkeypatch.setattr(recall_module, "rank", rank)
+    with pytest.raises(BuildRefused, match=r"10 of 10 past .*, 10 with another memory first"):
+        memory.build()
+
+
+def test_a_new_memory_may_come_back_as_often_as_an_old_one(memory: Memory):
+    words = ", ".join(f"where is the {thing} worker configured" for thing in THINGS)
+    memory.record(f"{words}: ask the captain", "old hub")
+    memory.build(accepts=True)
+    for thing in THINGS:
+        memory.ask(f"where is the {thing} worker configured?")
+    memory.record(f"{words}: ask the intern", "hub")
+    assert memory.build()[NEWCOMERS].passed
+
+
+@pytest.mark.parametrize("lost", ["project", "state", "end"])
+def test_what_nobody_may_see_is_asked_for(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, lost: str
+):
+    said = {"project": "ours", "ttl_s": 1 if lost == "end" else None}
+    draft = Draft(content="The pilot is Ada, on the bridge", id="pilot", **said)
+    commands.record(memory.log, draft, memory.at)
+    if lost == "state":
+        commands.archive(memory.log, "pilot", memory.at)
+    memory.at += 10_000_000
+    assert memory.build()[ONLY_VISIBLE].passed
+    if lost == "project":
+        real = Filter.narrow
+        broken = lambda self, *given: real(replace(self, project=None), *given)  # noqa: E731
+        monkeypatch.setattr(Filter, "narrow", broken)
+    else:
+        everything = lambda self, now: self.created_at > 0  # noqa: E731
+        monkeypatch.setattr(MemoryRows, "active_at", everything)
+    memory.record("The intern starts in May", "intern")
+    with pytest.raises(BuildRefused, match=r"only_visible: .* 1 memory came back all the same"):
+        memory.build()
+
+
+def test_tables_that_do_not_fit_are_refused_by_name_and_with_the_cure(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    real = catalog.all_projections
+
+    def spoil(one: Any) -> Any:
+        def made(*given: Any) -> Any:
+            tables = one.build(*given)
+            return {name: [] if one.name == "postings" else tables[name] for name in tables}
+
+        return replace(one, build=made)
+
+    monkeypatch.setattr(
+        catalog, "all_projections", lambda model: tuple(spoil(one) for one in real(model))
+    )
+    with pytest.raises(
+        BuildRefused, match=r"constraints: postings is not as agreed .*mnemolog build --full"
+    ):
+        memory.build(full=True)
+    assert manifests.current(memory.tenant).number == 1
 
 
 def test_nothing_is_concluded_of_a_few_questions(memory: Memory, monkeypatch: pytest.MonkeyPatch):

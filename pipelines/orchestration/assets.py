@@ -51,6 +51,7 @@ from store.snapshots.manifest import (
     CANARIES,
     EXPECTED,
     NEWCOMERS,
+    ONLY_VISIBLE,
     PAST_ANSWERS,
     SAME_MODEL,
     UPGRADE,
@@ -251,6 +252,9 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
                 UPGRADE, CANARIES, "A new version answers as the one before.", blocking=True
             ),
             check_spec(
+                ONLY_VISIBLE, CANARIES, "What nobody may see does not come back.", blocking=True
+            ),
+            check_spec(
                 PAST_ANSWERS, CANARIES, "Past questions bring back what they did.", blocking=True
             ),
             check_spec(
@@ -301,7 +305,9 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
 
 def _unasked(asked: Sequence[CheckResult]) -> list[CheckResult]:
     """Return the checks that had nothing to ask: one that is declared must be told."""
-    names = {SAME_MODEL, UPGRADE, PAST_ANSWERS, NEWCOMERS} - {one.name for one in asked}
+    names = {SAME_MODEL, ONLY_VISIBLE, UPGRADE, PAST_ANSWERS, NEWCOMERS} - {
+        one.name for one in asked
+    }
     return [CheckResult(name, True, "there is nothing to ask yet", CANARIES) for name in names]
 
 

@@ -55,7 +55,7 @@ MOST_GONE = 0.25  # of the memories that came back
 MOST_AWOKEN = 0.25  # of the recalls that brought nothing
 MOST_CHARACTERS = 1.5  # times those that came back before
 MOST_HELPFUL_GONE = 0.05  # of the memories that helped
-MOST_LED_OTHERWISE = 0.05  # of the recalls that brought something, by another memory than before
+MOST_LED_OTHERWISE = 0.15  # of the recalls that brought something, by another memory than before
 LEAST_CLOSER = 0.1  # by how much a model's cosine with a paraphrase is over that with another topic
 MOST_CANARIES_GONE = 0.1  # of those that came back before
 

@@ -238,6 +238,23 @@ def subjects_by_kind(log: EventLog, kinds: Sequence[str]) -> dict[str, frozenset
     return {name: frozenset(of for kind, of in found if kind == name) for name in kinds}
 
 
+def newest_subjects(
+    log: EventLog, kinds: Sequence[str], after: int, until: int, most: int
+) -> list[str]:
+    """Return the subjects of the newest events of some kinds with `after` < seq <= `until`:
+    first; as many of each kind, `most` of all.
+    """
+    found = [
+        log.sql(
+            "SELECT subject FROM events WHERE kind = ? AND seq > ? AND seq <= ? "
+            "ORDER BY at DESC LIMIT ?",
+            (kind, after, until, most // len(kinds)),
+        )
+        for kind in kinds
+    ]
+    return list(dict.fromkeys(str(row[0]) for rows in found for row in rows))
+
+
 def answered_ids(log: EventLog) -> frozenset[str]:
     """Return the ids of the proposals that were answered; a plan only once all its steps were."""
     found = log.sql(

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from store.derived.duplicates import TEXTS, Duplicates
 from store.index import bm25, postings
 from store.index.bm25 import MAX_BATCH_POSTINGS
+from store.index.vector_cache import column_hashes, has_text
 from store.index.vector_scan import PartRows
 from store.log import log_queries
 from store.log.event_kinds import Followed, Surfaced
@@ -128,13 +129,15 @@ def _runs(terms: Sequence[str]) -> list[Sequence[str]]:
 
 @audit_of("vectors", cure=ASK_MODEL)
 def vectors_are_unit(audited: AuditInput) -> AuditResult:
-    """Every memory has a row, and every row that is not empty has length 1."""
+    """Every memory has a row of length 1, but for those without a text or a vector yet."""
     count = len(audited.tables["rows"])
     if count != audited.count:
         return AuditResult(
             False, f"{plural(count, 'vector')} for {plural(audited.count, 'memory')}"
         )
-    wrong, said = _not_unit(audited)
+    wrong, empty, said = _not_unit(audited)
+    if len(empty) > max(_FEW, audited.count // 20):  # a text of signs alone may well have none
+        return AuditResult(False, f"{said}, {len(empty)} all zero", audited.ids(empty))
     return _of_few(audited, wrong, said)
 
 
@@ -219,23 +222,31 @@ def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], said: str)
     return AuditResult(not ids, said, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
 
 
-def _not_unit(audited: AuditInput) -> tuple[npt.NDArray[np.int64], str]:
-    """Return the rows of the new parts that are not of length 1, and a sentence that counts them.
+def _not_unit(
+    audited: AuditInput,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], str]:
+    """Return the rows of the new parts that are not of length 1, those that are zero although they
+    are of a text, and a sentence that counts the first.
 
     Both the halves and the int8 rows are checked.
     """
     fresh = {start for name in ("codes", "rows") for start, _ in audited.fresh(name)}
     start = count = 0
-    wrong = [np.empty(0, np.int64)]
+    wrong, empty = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    hashes = column_hashes(audited.tables["rows"].column("text_hash"))
     for rows in PartRows.of(audited.tables["codes"], audited.tables["rows"]):
         if start in fresh:
             count += len(rows)
             wrong.append(rows.not_unit() + start)
+            is_of_text = has_text(hashes[start : start + len(rows)])
+            empty.append(np.flatnonzero(is_of_text & ~rows.halves.any(axis=1)) + start)
         start += len(rows)
     found = np.concatenate(wrong)
     detail = f"{count} new vectors, {len(found)} not of length 1"
     waiting = len(audited.tables["missing"])
-    return found, f"{detail}, {plural(waiting, 'text')} without a vector yet" if waiting else detail
+    if waiting:
+        detail += f", {plural(waiting, 'text')} without a vector yet"
+    return found, np.concatenate(empty), detail
 
 
 AUDITS: tuple[Audit, ...] = tuple(KNOWN)

@@ -35,7 +35,7 @@ from store.home.tenant import Tenant
 from store.log import integrity, log_queries
 from store.log.event_kinds import Archived, Erased, Forgotten, Quarantined, Superseded, Undone
 from store.log.event_log import EventLog
-from store.maintenance import build_state, quarantine, retention
+from store.maintenance import build_state, memory_audits, quarantine, retention
 from store.maintenance import build_state as candidates
 from store.maintenance.audits import run_audits
 from store.maintenance.build_state import StepJournal
@@ -175,7 +175,16 @@ def step(
 
 
 def check(build: Build, projection: Projection, tables: Built) -> list[CheckResult]:
-    """Run the audits of one projection; what they said is kept beside the candidate."""
+    """Run the audits of one projection; what they said is kept beside the candidate.
+
+    Tables that break a constraint fail by that alone: an audit relies on them.
+    """
+    if problem := _broken_constraint(build, projection, tables):
+        results = [
+            CheckResult(CONSTRAINTS, False, problem, projection.name, cure=memory_audits.ANEW)
+        ]
+        candidates.save_checks(build.tenant, results, projection.name)
+        return results
     served, unread = last_published(build.tenant)
     before = served.projections.get(projection.name) if served else None
     compared = None if before is None else _tables_being_served(build, before)
@@ -200,6 +209,29 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
     )
     candidates.save_checks(build.tenant, results, projection.name)
     return results
+
+
+CONSTRAINTS = "constraints"  # the check that tables fit together
+
+
+def _broken_constraint(build: Build, projection: Projection, tables: Built) -> str:
+    """Return the first constraint that a built projection breaks; empty where there is none.
+
+    What is served already was looked at when it was built.
+    """
+    served = _current_ref(build.tenant, projection)
+    known = {file.path for file in served.files} if served else set()
+    rules = Constraints(candidate_manifest(build, (), 0))
+    try:
+        rules.check_tables(projection)
+        rules.check_rows(projection)
+        for name, parts in tables.parts.items():
+            for number, part in enumerate(parts):
+                if part.file is None or part.file.path not in known:
+                    rules.check_part(projection.name, name, number, part.table)
+    except SnapshotDamaged as error:
+        return str(error).removesuffix(": run `mnemolog build`")
+    return ""
 
 
 def _tables_being_served(build: Build, ref: SnapshotRef) -> Built | None:
@@ -480,7 +512,21 @@ def _completeness(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
     return CheckResult("whole_candidate", not (missing or other or unchecked), detail)
 
 
-_LASTING = {"entities": "entities", "postings": "terms", "vectors": "rows"}  # a table of each
+# the table of each projection whose rows last as long as the memories that they are made of
+_LASTING = {
+    "postings": "terms",
+    "sessions": "turns",
+    "vectors": "rows",
+    "entities": "entities",
+    "duplicates": "duplicates",
+    "facts": "facts",
+    "goals": "goals",
+    "usage": "usage",
+    "lessons": "lessons",
+    "insights": "insights",
+    "routes": "policies",
+}
+_MUCH_PUT_AWAY = 0.1  # of the memories that are served: that may explain what is lost
 
 
 def _shrinkage(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
@@ -491,8 +537,9 @@ def _shrinkage(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
         before, now = served.projections.get(name) if served else None, refs.get(name)
         if before is None or now is None or before.version != now.version:
             continue
-        if (were := before.rows.get(table, 0)) >= _FEW_ROWS and not now.rows.get(table, 0):
-            lost.append(f"{name} has no {table}, {were:,} are served")
+        were, are = before.rows.get(table, 0), now.rows.get(table, 0)
+        if were >= _FEW_ROWS and 2 * are < were:
+            lost.append(f"{name} has {are or 'no'} {table}, {were:,} are served")
     if served and lost and _has_put_away(build, served):
         lost = []
     cure = "`mnemolog build --full` builds it anew, `mnemolog build --accept` publishes it as it is"
@@ -501,10 +548,16 @@ def _shrinkage(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
 
 
 def _has_put_away(build: Build, served: Manifest) -> bool:
-    """Return whether a memory was put away since the last build: it may have been the last one."""
+    """Return whether much was put away since the last build: what is lost may be of that."""
     kinds = (Archived, Erased, Forgotten, Quarantined, Superseded, Undone)
     events = build.log.bodies(served.watermark, build.watermark, cold=False)
-    return any(isinstance(body, kinds) for _, _, body in events)
+    memories = served.projections["memories"].rows["memories"]
+    gone = sum(
+        len(body.events) if isinstance(body, Undone) else 1
+        for _, _, body in events
+        if isinstance(body, kinds)
+    )
+    return gone > 0 and gone >= _MUCH_PUT_AWAY * memories
 
 
 # Pace: how far a long step is, how fast it goes, and how long it takes yet.

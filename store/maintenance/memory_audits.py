@@ -11,22 +11,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from store.home.instants import micros
 from store.log import integrity, log_queries
 from store.log.event_kinds import (
     Archived,
     Erased,
     Forgotten,
+    Pinned,
     Prompted,
     Quarantined,
     Recorded,
+    Restored,
     Revised,
     Staled,
     Superseded,
 )
 from store.log.event_log import EventLog
+from store.log.events import Event
 from store.log.log_head import numbers
 from store.maintenance import quarantine
-from store.memories.memory import ACTIVE, FORGOTTEN, STALE, STATES
+from store.memories.memory import ACTIVE, FORGOTTEN, STALE, STATES, Memory
 from store.memories.parts import MemoryParts, Places, fields_of, parts_of
 from store.redaction import redact
 from store.snapshots.projection import Built, Part, Tables
@@ -191,6 +195,98 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
     if wrong:
         return AuditResult(False, f"{len(wrong)} rows differ from the log", wrong)
     return AuditResult(True, f"{audited.count} rows match the log")
+
+
+@audit_of("memories", cure=ANEW)
+def fields_match_log(audited: AuditInput) -> AuditResult:
+    """Memories have the project, kind, time and trust that the log says, and are put away where it
+    says so.
+
+    A sample of the new rows is read again in the log, and the newest that were forgotten,
+    superseded, archived or pinned.
+    """
+    since = 0 if _served_rows(audited) is None else audited.published_watermark
+    memories = MemoryParts.open(audited.tables)
+    fresh = [
+        start + place
+        for start, part in audited.fresh("memories")
+        for place in range(0, part.rows, max(1, part.rows // _SAMPLE))
+    ]
+    changed = log_queries.newest_subjects(
+        audited.log, _PUT_AWAY, since, audited.watermark, _MOST_CHANGED
+    )
+    rows = {*fresh[:: max(1, len(fresh) // _SAMPLE)]}
+    rows |= {row for id_ in changed if (row := memories.row(id_)) is not None}
+    undone = audited.log.undone_ids(audited.watermark)
+    rows = {row for row in rows if row < len(audited.tables["columns"])}
+    places = pa.array(sorted(rows), pa.int64())
+    columns = audited.tables["columns"].select(["state", "project"]).take(places)
+    codes = zip(*(columns.column(name).to_pylist() for name in ("state", "project")), strict=True)
+    projects = [None, *audited.tables["projects"].column("name").to_pylist()]
+    wrong: dict[str, str] = {}  # what differs first, by memory
+    for row, (state, project) in zip(sorted(rows), codes, strict=True):
+        memory = memories.memory(row)
+        events = [
+            one
+            for one in audited.log.events_for(memory.id)
+            if one.seq <= audited.watermark and one.id not in undone
+        ]
+        if found := _differing(memory, events):
+            wrong[memory.id] = found
+        elif (STATES[state], projects[project + 1]) != (memory.state, memory.project):
+            wrong[memory.id] = "column of states or projects"
+    if wrong:
+        said = f"{plural(len(wrong), 'memory')} of {len(rows)} with another "
+        return AuditResult(False, said + ", ".join(sorted({*wrong.values()})), [*wrong])
+    return AuditResult(True, f"{len(rows)} memories are what the log says of them")
+
+
+_SAMPLE = 200  # rows whose fields are compared with the log
+_MOST_CHANGED = 500  # memories that were put away or pinned
+_PUT_AWAY = ("forgotten", "quarantined", "erased", "superseded", "archived", "staled", "pinned")
+
+
+def _differing(memory: Memory, events: Sequence[Event]) -> str:
+    """Return the field in which a memory is not what its events say; empty where it is."""
+    recorded = next((one for one in events if isinstance(one.body, (Recorded, Prompted))), None)
+    if recorded is None:
+        return ""  # an earlier version put its prompt away
+    if memory.project != recorded.project:
+        return "project"
+    hidden = away = False
+    for one in events:
+        match one.body:
+            case Forgotten() | Quarantined() | Erased():
+                hidden = away = True
+            case Superseded() | Archived() | Staled():
+                away = True
+            case Restored():
+                hidden = away = False
+    if (hidden and memory.state != FORGOTTEN) or (away and memory.state == ACTIVE):
+        return "state"
+    body = recorded.body
+    if not isinstance(body, Recorded) or any(isinstance(one.body, Erased) for one in events):
+        return ""
+    pins = [one.body.pinned for one in events if isinstance(one.body, Pinned)]
+    is_revised = any(isinstance(one.body, Revised) for one in events)
+    is_restored = any(isinstance(one.body, Restored) for one in events)
+    differs = {
+        "kind": memory.kind != body.kind,
+        "time": memory.created_at != (micros(body.created_at) if body.created_at else recorded.at),
+        "trust": not is_revised and memory.trust != recorded.trust,
+        "pin": bool(pins) and memory.pinned != pins[-1],
+        "importance": not is_revised
+        and body.importance is not None
+        and abs(memory.importance - body.importance) > _ROUNDING,
+        "end": bool(body.ttl_s)
+        and not is_revised
+        and not is_restored
+        and memory.expires_at is None,
+    }
+    return next((name for name, is_other in differs.items() if is_other), "")
+
+
+_ROUNDING = 1e-6  # of a number kept as a float32
 
 
 @audit_of("memories", cure=ANEW)

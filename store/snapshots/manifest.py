@@ -27,6 +27,7 @@ KEEP = 3  # manifests, the current one included
 CANARIES = "canaries"  # the check that asks recall itself
 # the checks that ask what was recalled before
 PAST_ANSWERS, NEWCOMERS = "past_answers", "newcomers"
+ONLY_VISIBLE = "only_visible"  # the one that asks for what nobody may see
 SAME_MODEL = "same_model"  # the one that embeds some texts again
 UPGRADE = "upgrade"  # the one that compares with what other code of ours answered
 EXPECTED = "expected"  # the one that asks the questions people pinned
