@@ -255,7 +255,10 @@ def _ask(
         of=len(same),
         is_taken_over=is_taken_over,
         begins_newer=bool(first and first[0].memory.id in newer),
-        begins_otherwise=body.hits[0].id in same and body.hits[0].id not in _named(old[:1]),
+        # a block for a prompt has an order of its own
+        begins_otherwise=body.door != "prompt"
+        and body.hits[0].id in same
+        and body.hits[0].id not in _named(old[:1]),
         newer=shown,
     )
 
