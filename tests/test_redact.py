@@ -442,6 +442,8 @@ def test_a_shape_of_one_issuer_goes_whatever_it_spells():
         "v0.0.0-20241108190413-2d47ceb2692f",
         "libunicode_ident-90d3c33eeb6b75ae.rlib",
         "session_01DiUkqY2kzbUbDmW1w96rfi",
+        "ses_df6d9225effeMnfArlGTvKVREI",
+        "prt_208ff8ec80010B5biwlO6E313v",
         "claude/analyze-test-coverage-01BnJsiXhLinMJyRe78R29e9",
         "request req-550e8400-e29b-41d4-a716-446655440000",
         "sha256-tQjf8gvb2ROOMapIxFvFAYBeUJ0v1HCbOcSmDNXGtDo",

@@ -174,7 +174,7 @@ _ID_WORDS = frozenset(
     " proj project cus acct evt price sub ch pi po tr txn seti cs in ii il src file img image"
     " asst thread call toolu chatcmpl resp fc rs item batch gen conv chat node pod ami vol snap"
     " vpc subnet eni i r pr ic prr doc page block comment issue mem note branch index chunk asset"
-    " cache main vendor bundle lib v go git tmp temp diff pkg".split()
+    " cache main vendor bundle lib v go git tmp temp diff pkg ses prt".split()
 )
 
 _RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
