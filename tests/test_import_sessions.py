@@ -323,6 +323,14 @@ def said(agent: str, folder: Path, *prompts: str, **about: Any) -> Path:
     return one.save(folder)
 
 
+def test_quotes_that_opencode_run_put_around_a_prompt_are_left_out(
+    log: EventLog, host: Path
+) -> None:
+    imported(log, "opencode", said("opencode", host, '"where is it?"', '"HEAD" or "main"?'))
+    contents = [one.content for one in episodes(log)]
+    assert contents == ["where is it?", '"HEAD" or "main"?']
+
+
 @each_host
 def test_an_imported_prompt_keeps_the_same_statement_as_a_live_one(
     agent: str, log: EventLog, host: Path, tmp_path: Path

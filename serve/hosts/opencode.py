@@ -9,7 +9,6 @@ longer than the client may take, and is silent where anything is wrong.
 https://opencode.ai/docs/plugins, https://opencode.ai/docs/mcp-servers
 """
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,17 +26,14 @@ from serve.hosts.host import (
     plugin_file,
     rules_in,
 )
+from store.importers.opencode import unquote_prompt
 
 _START = '{\n  "$schema": "https://opencode.ai/config.json"\n}\n'
 
 
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)  # a prompt's words, by `opencode run`
-
-
 def read(payload: Payload) -> HookEvent | None:
     event = claude_code.read_event(payload, "opencode", is_told=False)
-    quoted = _QUOTED.fullmatch(event.prompt) if event else None
-    return replace(event, prompt=quoted[1].replace('\\"', '"')) if event and quoted else event
+    return replace(event, prompt=unquote_prompt(event.prompt)) if event else None
 
 
 def write(event: HookEvent, reply: Reply) -> dict[str, Any]:

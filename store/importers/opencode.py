@@ -50,7 +50,15 @@ _LONG = 1 << 20  # characters of a field that is looked at
 # a call that was refused or cut off did nothing, and is no error of the work either
 _NOT_DONE = ("The user rejected permission", "The user dismissed", "Tool execution aborted")
 
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+
 _fields = msgspec.json.Decoder(dict[str, Any])
+
+
+def unquote_prompt(prompt: str) -> str:
+    """Return a prompt without the quotes that `opencode run` puts around one of several words."""
+    quoted = _QUOTED.fullmatch(prompt)
+    return quoted[1].replace('\\"', '"') if quoted else prompt
 
 
 def find(source: Path, on_skip: Skip) -> list[Transcript]:
@@ -213,7 +221,7 @@ def _first(parts: Iterator[Record]) -> Iterator[Record]:
 def _request(parts: list[Record]) -> str:
     """Return the part of a message that a person typed; named files are texts beside it."""
     texts = (human_text(_words(part)[:64_000]) for _, part in parts)
-    return "\n\n".join(one for one in texts if one)
+    return unquote_prompt("\n\n".join(one for one in texts if one))
 
 
 def _words(part: Mapping[str, Any]) -> str:
