@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from store.home.errors import SourceError
-from store.importers import chat_exports, claude_code, codex, gemini, opencode
+from store.importers import aider, chat_exports, claude_code, codex, gemini, opencode
 from store.importers.source_files import is_database, read_lines
 from store.importers.transcript_turn import Skip, Transcript, Turns
 
@@ -91,6 +91,16 @@ TRANSCRIPT_HOSTS = {
             opencode.turns,
         ),
         TranscriptHost(
+            "aider",
+            "Aider",
+            f"{aider.NAME} of the repository you are in",
+            (aider.NAME,),
+            lambda folder: Path(aider.NAME),
+            aider.MARKS,
+            aider.find,
+            aider.turns,
+        ),
+        TranscriptHost(
             "chatgpt",
             "ChatGPT",
             "a data export in ~/Downloads",
@@ -112,7 +122,7 @@ TRANSCRIPT_HOSTS = {
         ),
     )
 }
-_KNOWN_BY = ("gemini", "codex", "claude-code", "opencode")  # the most telling marks first
+_KNOWN_BY = ("aider", "gemini", "codex", "claude-code", "opencode")  # the most telling marks first
 
 
 def find_transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Transcript]:
