@@ -1,12 +1,22 @@
 """What was made, written or deleted is so after a power cut too: the disk was told of each."""
 
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from store.home.files import is_gone, make_folder, remove_files, replace_file
+from serve.reader.past import memory_at
+from store.home.files import (
+    is_gone,
+    make_folder,
+    remove_files,
+    replace_file,
+    temporary_folder,
+)
 from store.home.tenant import Tenant
 from store.log import log_file, segments
 from store.log.event_log import EventLog
@@ -122,3 +132,35 @@ def test_a_file_that_may_not_be_looked_at_is_not_gone(tmp_path: Path):
     assert not is_gone(there)
     assert is_gone(tmp_path / "b") and is_gone(there / "below")
     assert not is_gone(tmp_path / ("x" * 300))  # refused to root too, as another's folder is to us
+
+
+def test_a_fold_of_the_past_waits_for_no_disk_and_the_next_build_does(
+    built, monkeypatch: pytest.MonkeyPatch
+):
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with memory_at(built.log, built.embedder, 10) as reader:
+        assert len(reader.answer(lambda view: view.snapshots.rows)) == 10
+    assert not synced
+    built.rebuild(full=True)
+    assert synced
+
+
+def test_a_temporary_folder_of_a_killed_process_goes_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    make = (
+        "import os, sys, tempfile; from store.home.files import temporary_folder;"
+        "tempfile.tempdir = sys.argv[1]; given = temporary_folder('past');"
+        "(given.__enter__() / 'part').write_text('x'); os._exit(9)"
+    )
+    assert subprocess.run([sys.executable, "-c", make, tmp_path]).returncode == 9
+    (killed,) = tmp_path.iterdir()
+    with temporary_folder("past") as held:
+        assert killed.is_dir()  # it is young: its process may be about to lock it
+        for one in (killed, held):
+            os.utime(one, (1, 1))
+        with temporary_folder("past"):
+            assert held.is_dir() and not killed.exists()
+    assert list(tmp_path.iterdir()) == []

@@ -12,8 +12,6 @@ import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from serve.evaluation.expectations import ask_as_routed, rank_of
 from serve.reader.past import Past
@@ -22,6 +20,7 @@ from serve.recall.analysis import Question
 from serve.recall.recall import Hit
 from store.embedders.embedder import Embedder
 from store.home.errors import InvalidInput
+from store.home.files import temporary_folder
 from store.log import log_queries
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -147,8 +146,7 @@ class _Folds:
         self, log: EventLog, embedder: Embedder, question: Question, opened: ExitStack
     ) -> None:
         self._log, self._embedder, self._question = log, embedder, question
-        temporary = TemporaryDirectory(prefix="mnemolog-bisect-", ignore_cleanup_errors=True)
-        self._folder = Path(opened.enter_context(temporary))
+        self._folder = opened.enter_context(temporary_folder("bisect"))
         self._kept: Past | None = None
         self._last: Past | None = None
         opened.callback(self._close)

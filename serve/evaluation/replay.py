@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
 
 import msgspec
@@ -34,6 +32,7 @@ from store.agents.prompt_classifier import read_intent
 from store.derived.routing import STATES, Policy, Router
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
+from store.home.files import temporary_folder
 from store.log.event_kinds import Basis, Hit, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -111,11 +110,11 @@ def replay_ways(
         elif body.basis is not None:
             asked.append((body.basis.built, body.watermark, receipt.seq, receipt, body.basis))
     asked.sort(key=lambda one: one[:3])
-    with TemporaryDirectory(prefix="mnemolog-replay-") as folder, ExitStack() as opened:
+    with temporary_folder("replay") as folder, ExitStack() as opened:
         pasts: dict[str, Past] = {}
         for one in ways:
             if (model := one.embedder.model) not in pasts:
-                pasts[model] = Past(log, Path(folder, str(len(pasts))), one.embedder)
+                pasts[model] = Past(log, folder / str(len(pasts)), one.embedder)
                 opened.callback(pasts[model].close)
         for built, watermark, _, receipt, basis in asked:
             settings = msgspec.structs.replace(settings_of(basis, choices), explore=0.0)

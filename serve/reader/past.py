@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import msgspec
@@ -29,6 +28,7 @@ from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput, NotFound, SourceError
+from store.home.files import temporary_folder
 from store.home.instants import isoformat, micros
 from store.home.tenant import Tenant
 from store.log import log_queries, receipts
@@ -91,8 +91,8 @@ def past_at(
     """Give the past at the event `watermark` of a log; its snapshots hold the first `built` events,
     all of them unless that is given.
     """
-    with TemporaryDirectory(prefix="mnemolog-past-", ignore_cleanup_errors=True) as folder:
-        past = Past(log, Path(folder), embedder)
+    with temporary_folder("past") as folder:
+        past = Past(log, folder / "memory", embedder)
         try:
             past.advance(watermark if built is None else built, watermark)
             yield past

@@ -11,8 +11,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TypeVar
+from stat import S_ISDIR
+from typing import IO, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -41,8 +43,7 @@ def replace_file(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            sync_written(file)
         _put_in_place(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -171,8 +172,30 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
+def sync_written(file: IO[bytes]) -> None:
+    """Bring what was written to an open file to the disk."""
+    if _syncs.get():
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def without_syncs() -> Iterator[None]:
+    """Let this thread write files that nobody needs after a power cut: it waits for no disk."""
+    token = _syncs.set(False)
+    try:
+        yield
+    finally:
+        _syncs.reset(token)
+
+
+_syncs = ContextVar("syncs", default=True)
+
+
 def sync_folder(folder: Path) -> None:
     """Bring a folder's entries to the disk."""
+    if not _syncs.get():
+        return
     # Windows cannot open a folder; there NTFS journals the rename itself
     with suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -208,6 +231,47 @@ def sync_tree(folder: Path) -> None:
             sync_folder(path)
         else:
             sync_file(path)
+
+
+# Temporary folders
+
+_OWNED = "mnemolog.lock"  # in a temporary folder, held for as long as its process lives
+_YOUNG_S = 60.0  # nobody takes longer to lock the folder that he made
+
+
+@contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """Give a folder in the system's folder for such, which goes with the block.
+
+    Those of processes that were killed go before.
+    """
+    from tempfile import TemporaryDirectory, gettempdir
+
+    import filelock  # as above
+
+    for old in Path(gettempdir()).glob(f"mnemolog-{name}-*"):
+        _remove_abandoned(old)
+    # on Windows a mapped file cannot be deleted: the next such folder's owner does it
+    with TemporaryDirectory(prefix=f"mnemolog-{name}-", ignore_cleanup_errors=True) as folder:
+        with filelock.FileLock(Path(folder, _OWNED), mode=0o600):
+            yield Path(folder)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove a temporary folder of ours whose process is gone."""
+    import shutil
+
+    import filelock
+
+    # anything may lie in a folder that everybody writes to: what is another's is left
+    with suppress(OSError, filelock.Timeout):
+        found = folder.lstat()
+        is_ours = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+        if not (S_ISDIR(found.st_mode) and is_ours and is_old(folder, _YOUNG_S)):
+            return
+        with filelock.FileLock(folder / _OWNED, timeout=0, mode=0o600):
+            pass
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 # Disk errors: what the system reports of a disk in trouble, as our errors with their fix.

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from store.home.errors import SnapshotDamaged
-from store.home.files import make_folder, sync_folder, temporary_name
+from store.home.files import make_folder, sync_folder, sync_written, temporary_name
 from store.snapshots.projection import Built, Count, Part, PartFile, Projection, digest
 
 _CHUNK = 4 << 20
@@ -256,8 +256,7 @@ def _write(path: Path, table: pa.Table) -> None:
     with os.fdopen(descriptor, "wb") as file:
         with pa.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
-        file.flush()
-        os.fsync(file.fileno())
+        sync_written(file)
 
 
 def _file(part: Part) -> PartFile:
