@@ -58,6 +58,14 @@ def test_a_plan_says_what_it_does_to_past_recalls_and_changes_nothing(session: S
     assert plan.state == "waiting" and not file_of(session).exists()
 
 
+def test_a_plan_over_a_single_past_recall_is_kept(tmp_path: Path):
+    for one in opened(tmp_path):
+        one.remember("The parser is owned by team 5")
+        search(one, "who owns the parser")
+        plan = propose(one, top_k="7")
+        assert plan.body.replay is not None and plan.body.replay.asked == 1
+
+
 def test_applied_and_undone_it_moves_config_toml_there_and_back(session: Session):
     file_of(session).write_text("# mine\ntop_k = 8\n")
     session.tenants.refresh_settings()

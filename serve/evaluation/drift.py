@@ -220,7 +220,7 @@ def _count(
     """Return what one recall adds to the counts of a `ReplayDiff`."""
     gone = set(then) - set(now)
     said = {id_: verdicts.get((recall_id, id_), 0.0) for id_ in then}
-    return {
+    found = {
         "asked": 1,
         "changed": then != now,
         "reordered": then != now and set(then) == set(now),
@@ -236,6 +236,7 @@ def _count(
         "harmful": sum(verdict < 0 for verdict in said.values()),
         "harmful_gone": sum(said[id_] < 0 for id_ in gone),
     }
+    return {name: int(count) for name, count in found.items()}  # a Counter keeps a first one as is
 
 
 def find_verdicts(log: EventLog, asked: Sequence[Event]) -> Verdicts:
