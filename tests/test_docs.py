@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from serve.cli import main
 from serve.cli.group import Commands
-from store.home.config import RECORD_KINDS, Choices, Llm, Neo4j, Profiles, Qdrant
+from store.home.config import RECORD_KINDS, Choices, Llm, Neo4j, Profiles, Qdrant, Trial
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -96,14 +96,14 @@ def test_every_setting_is_in_the_readme_with_its_default() -> None:
     assert of_models is not None
     for name, value in msgspec.structs.asdict(Llm()).items():
         assert re.search(rf"`{name}`" + (rf" {value:,}" if value else ""), of_models[1]), name
-    for table in (Qdrant(), Neo4j()):
+    for table in (Qdrant(), Neo4j(), Trial()):
         title = type(table).__name__.lower()
         of_copy = re.search(rf"^\| `\[{title}\]` \|(.*)$", README, re.MULTILINE)
         assert of_copy is not None
         for name, value in msgspec.structs.asdict(table).items():
             assert re.search(rf"`{name}`" + (rf" {value}" if value else ""), of_copy[1]), name
     for field in msgspec.structs.fields(Choices):
-        if field.name in ("profiles", "llm", "qdrant", "neo4j"):
+        if field.name in ("profiles", "llm", "qdrant", "neo4j", "trial"):
             continue
         unset = {None: "found from git", (): "none", RECORD_KINDS: "`, `".join(RECORD_KINDS)}
         default = unset.get(field.default, str(field.default).lower())

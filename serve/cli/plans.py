@@ -249,6 +249,50 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
 
 
 @plans.command(
+    "trial",
+    epilog=output.example(
+        "mnemolog plans trial 7HQ2 --days 14", "mnemolog plans trial 7HQ2 --stop"
+    ),
+)
+@click.argument("plan", type=arguments.PLAN)
+@click.option(
+    "--days",
+    type=click.IntRange(1, 365),
+    default=14,
+    show_default=True,
+    help="How long it is tried.",
+)
+@click.option("--stop", is_flag=True, help="End it, and change nothing else.")
+@output.json_option
+@click.pass_obj
+def try_plan(env: Environment, /, plan: str, days: int, stop: bool, as_json: bool) -> None:
+    """Try a plan of settings beside what is set, in the same answers.
+
+    Every recorded recall is answered both ways and the two answers are interleaved. What you or the
+    agent then rate or follow speaks for the one that brought it: `plans show` counts that. It ends
+    after some days, or when you apply or reject the plan.
+    """
+    from datetime import timedelta
+
+    from store.home.errors import Conflict
+    from store.home.instants import moment
+    from store.plans import plans as kept
+    from store.plans import setting_changes
+
+    with environment.open_log(env.settings()) as log:
+        found = kept.find(log, plan)
+        if stop:
+            if not setting_changes.end_trial(log, found.id):
+                raise InvalidInput(f"plan {found.id} is not being tried")
+        elif found.state != "waiting":
+            raise Conflict(f"plan {found.id} is {found.state}: only a waiting one can be tried")
+        else:
+            until = moment(environment.now()).replace(microsecond=0) + timedelta(days=days)
+            setting_changes.start_trial(log, found.body, found.id, until)
+        print_plan(log, found, as_json=as_json)
+
+
+@plans.command(
     "reject", epilog=output.example('mnemolog plans reject 7HQ2 --reason "both are needed"')
 )
 @click.argument("plan", type=arguments.PLAN)
@@ -272,13 +316,26 @@ plans.add_command(plan_command("undo"))
 
 def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
     """Print a plan, for people or for programs."""
+    from serve.evaluation.trial import count_credits
     from serve.reports.proposal_rendering import plan_fields, plan_lines
+    from store.plans.setting_changes import trial_end
+    from store.text.excerpt import plural
 
+    credits = count_credits(log, plan) if plan.body.job == "settings" else None
     if as_json:
-        output.emit(plan_fields(plan))
+        output.emit(plan_fields(plan) | ({"trial": credits} if credits else {}))
         return
     for line in plan_lines(plan):
         output.say(output.clean(line))
+    if (end := trial_end(log, plan.id)) is not None:
+        output.say()
+        output.say(f"tried beside what is set, until {end:%Y-%m-%d}")
+    if credits is not None:
+        votes = f"{credits.present:,} speak for what is set, {credits.planned:,} for the plan"
+        output.say(
+            f"{plural(credits.recalls, 'recall')} answered both ways: {votes} (sign test, "
+            f"p = {credits.chance:.2g}): {credits.verdict}"
+        )
     if (replay := plan.body.replay) is not None and replay.answers:
         from serve.cli.measure import print_answer
 

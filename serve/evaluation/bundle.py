@@ -268,7 +268,7 @@ class _Selection:
             case Recalled() as body if self._is_own(event.project):
                 recalls.add(event.id)
                 hits = tuple(hit for hit in body.hits if hit.id in ids)
-                left = structs.replace(strip_texts(body), hits=hits)
+                left = structs.replace(strip_texts(body), hits=hits, trial=None)
                 return replace(event, body=left)
             case Judged(verdicts=verdicts) as judged if event.subject in recalls:
                 known = {id_: verdict for id_, verdict in verdicts.items() if id_ in ids}

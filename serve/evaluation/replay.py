@@ -24,14 +24,15 @@ from serve.hosts.event import HookEvent
 from serve.reader.filters import Filter
 from serve.reader.past import Past, settings_of
 from serve.reader.session_events import SessionEvents
+from serve.reader.view import View
 from serve.recall.analysis import Question, default_question
-from serve.recall.recall import recall
-from serve.recall.request import digest, receipt_hits
+from serve.recall.recall import Answer, recall
+from serve.recall.request import digest, join_answers, receipt_hits
 from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_classifier import read_intent
 from store.derived.routing import STATES, Policy, Router
 from store.embedders.embedder import Embedder
-from store.home.config import Choices
+from store.home.config import Choices, Trial
 from store.home.files import temporary_folder
 from store.log.event_kinds import Basis, Hit, Recalled
 from store.log.event_log import EventLog
@@ -117,7 +118,9 @@ def replay_ways(
                 pasts[model] = Past(log, folder / str(len(pasts)), one.embedder)
                 opened.callback(pasts[model].close)
         for built, watermark, _, receipt, basis in asked:
-            settings = msgspec.structs.replace(settings_of(basis, choices), explore=0.0)
+            settings = msgspec.structs.replace(
+                settings_of(basis, choices), explore=0.0, trial=_trial(receipt)
+            )
             found = []
             for one in ways:
                 past = pasts[one.embedder.model]
@@ -160,13 +163,24 @@ def _ask_again(
         prompt = call.event.prompt
         reading = read_intent(prompt, last_reply(call.journal))
         own = own_turns(call.journal)
-        found = opened.reader.answer(lambda view: look_up(view, call, reading, router, own))
+        found = opened.reader.answer(
+            lambda view: look_up(view, call, reading, router, own, receipt.id)
+        )
         said = compose(call, found)
         hits = receipt_hits([hit for hit in found.answer.hits if hit.memory.id in said.ids])
         answered, characters = said.text.encode(), len(said.text)
     else:
         question = replace(_question(receipt, basis, choices), router=router)
-        answer = opened.reader.answer(lambda view: recall(view, question, embedder))
+        other = _other_choices(receipt, basis, choices)
+
+        def ask(view: View) -> Answer:
+            given = recall(view, question, embedder)
+            if other is None:
+                return given
+            changed = replace(_question(receipt, basis, other), router=router)
+            return join_answers(given, recall(view, changed, embedder), receipt.id)
+
+        answer = opened.reader.answer(ask)
         answered = msgspec.json.encode(receipt_hits(answer.hits))
         has_bar = question.min_confidence > 0
         sure = [hit for hit in answer.hits if has_bar or not hit.is_unsure]
@@ -198,6 +212,21 @@ def _question(receipt: Event, basis: Basis, choices: Choices) -> Question:
         mode=cast(Any, body.mode),
         min_score=basis.min_score or 0.0,
     )
+
+
+def _trial(receipt: Event) -> Trial:
+    """Return the trial that a recall was part of, which goes on for ever; else none."""
+    assert isinstance(receipt.body, Recalled)
+    tried = receipt.body.trial
+    return Trial(tried.plan, set=tried.set) if tried else Trial()
+
+
+def _other_choices(receipt: Event, basis: Basis, choices: Choices) -> Choices | None:
+    """Return the settings that were tried beside those of a recall; what it asked for stays."""
+    if (other := choices.trial.other_choices(choices, receipt.at)) is None:
+        return None
+    said = {name: getattr(choices, name) for name in basis.requested}
+    return msgspec.structs.replace(other, **said)
 
 
 def _router(body: Recalled, policy: Policy | None) -> Router | None:

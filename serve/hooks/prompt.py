@@ -33,10 +33,12 @@ from serve.recall.analysis import Question, default_question
 from serve.recall.classification import language
 from serve.recall.context_block import Block, Note, block, note, short_id, short_note
 from serve.recall.recall import Answer, Hit, recall
-from serve.recall.request import basis, digest, receipt_hits
+from serve.recall.request import basis, digest, receipt_hits, tried
+from serve.recall.team_draft import team_draft
 from store.agents import prompt_statements
 from store.agents.prompt_classifier import Reading, read_intent
 from store.derived.routing import Router
+from store.home.config import Choices
 from store.home.instants import new_id
 from store.home.projects import branch_of
 from store.log.event_kinds import (
@@ -73,6 +75,7 @@ class PromptAnswer:
     hits: tuple[Hit, ...]  # that are new to the model
     told: tuple[Hit, ...]  # that it has before it
     is_passive: bool
+    teams: str | None = None  # of the chosen ones, where another way is tried
 
 
 def answer_prompt(call: Call) -> Reply:
@@ -107,7 +110,7 @@ def answer_prompt(call: Call) -> Reply:
     own = own_turns(call.journal) | {one.id for one in kept}
 
     def answer(view: View) -> PromptAnswer:
-        return look_up(view, call, reading, prompt_router(view, call, receipt_id), own)
+        return look_up(view, call, reading, prompt_router(view, call, receipt_id), own, receipt_id)
 
     found = call.ask(answer)
     said = compose(call, found)
@@ -136,12 +139,41 @@ def prompt_router(view: View, call: Call, receipt: str | None = None) -> Router:
 
 
 def look_up(
-    view: View, call: Call, reading: Reading, router: Router | None, own: Collection[str]
+    view: View,
+    call: Call,
+    reading: Reading,
+    router: Router | None,
+    own: Collection[str],
+    receipt: str = "",
 ) -> PromptAnswer:
-    """Return what the memory knows of a prompt that is not idle."""
+    """Return what the memory knows of a prompt that is not idle.
+
+    With the id of its receipt another way to answer is tried beside it, where one is to be.
+    """
+    found = _look_up(view, call, call.choices, reading, router, own)
+    trial = call.choices.trial
+    other = trial.other_choices(call.choices, call.now) if receipt else None
+    if other is None:
+        return found
+    beside = _look_up(view, call, other, reading, router, own)
+    chosen, teams = team_draft(found.chosen, beside.chosen, receipt)
+    ids = {hit.memory.id for hit in found.answer.hits}
+    more = (hit for hit in chosen if hit.memory.id not in ids)
+    answer = replace(found.answer, hits=(*found.answer.hits, *more))
+    return replace(found, answer=answer, chosen=chosen, teams=teams)
+
+
+def _look_up(
+    view: View,
+    call: Call,
+    choices: Choices,
+    reading: Reading,
+    router: Router | None,
+    own: Collection[str],
+) -> PromptAnswer:
     prompt = call.event.prompt
     question = replace(
-        default_question(prompt, call.filter, call.choices),
+        default_question(prompt, call.filter, choices),
         router=router,
         min_confidence=0.0,
         top_k=LOOKED_AT,
@@ -226,7 +258,7 @@ def own_turns(journal: SessionEvents) -> frozenset[str]:
 
 def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Event:
     """Return the receipt of a recall: what was put before the model, and how many were not."""
-    found = asked.answer
+    found, teams = asked.answer, asked.teams
     hits = [hit for hit in found.hits if hit.memory.id in said.ids]
     unsaid = len(found.hits) - len(hits)
     return call.new_event(
@@ -243,8 +275,15 @@ def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Even
             door="prompt",
             basis=basis(asked.question, found, call.embedder, *speaking.fitted()),
             digest=digest(said.text.encode()) if said.text else None,
+            trial=None if teams is None else tried(call.choices, _teams(hits, asked)),
         )
     )
+
+
+def _teams(hits: Iterable[Hit], asked: PromptAnswer) -> str:
+    """Return who brought each of some hits; "-" for one that a rule brought."""
+    by_id = {hit.memory.id: t for hit, t in zip(asked.chosen, asked.teams or "", strict=True)}
+    return "".join(by_id.get(hit.memory.id, "-") for hit in hits)
 
 
 def _surface_events(call: Call, ids: Iterable[str], characters: int | None = None) -> list[Event]:

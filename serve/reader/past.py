@@ -26,7 +26,7 @@ from serve.formatting import parse_time_point
 from serve.reader.reader import Known, Reader
 from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
-from store.home.config import Choices, Profile
+from store.home.config import Choices, Profile, Trial
 from store.home.errors import InvalidInput, NotFound, SourceError
 from store.home.files import temporary_folder
 from store.home.instants import isoformat, micros
@@ -313,7 +313,7 @@ def _settings_at(told: Sequence[Event], choices: Choices) -> tuple[Choices, tupl
     usual = Choices()
     own = sorted(name for name in waiting if getattr(choices, name) != getattr(usual, name))
     said = f"no recall tells {', '.join(own)} as of then: as the settings are now"
-    return msgspec.structs.replace(found, explore=0.0), (said,) if own else ()
+    return msgspec.structs.replace(found, explore=0.0, trial=Trial()), (said,) if own else ()
 
 
 def settings_of(basis: Basis, choices: Choices, names: Set[str] = SETTINGS) -> Choices:

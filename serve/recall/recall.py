@@ -79,7 +79,7 @@ class Answer:
     """What recall says, from the log up to `watermark`, of which `built` is in the manifest's
     snapshots. `below_bar` counts candidates that were not sure enough to return: under
     `bar`. `hint` says why there is no hit and what to do. `route` is what the router chose, if one
-    was asked.
+    was asked; `teams` who brought each hit, where two ways were asked (`team_draft`).
     """
 
     hits: tuple[Hit, ...]
@@ -94,6 +94,7 @@ class Answer:
     hint: str = ""
     route: Route | None = None
     why: dict[str, Any] | None = None
+    teams: str = ""
 
 
 def recall(

@@ -21,6 +21,7 @@ from serve.reader.view import View
 from serve.recall import scoring
 from serve.recall.analysis import Question, default_question
 from serve.recall.recall import Answer, Hit, Timings, recall
+from serve.recall.team_draft import team_draft
 from store.derived.catalog import all_projections
 from store.derived.routing import Router
 from store.embedders.embedder import Embedder
@@ -29,7 +30,7 @@ from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat, micros, new_id
 from store.home.projects import check_project
-from store.log.event_kinds import Basis, Door, Id, Instant, Recalled, Verdict
+from store.log.event_kinds import Basis, Door, Id, Instant, Recalled, Tried, Verdict
 from store.log.event_kinds import Hit as ReceiptHit
 from store.log.events import Event
 from store.memories.memory import ACTIVE
@@ -113,8 +114,41 @@ def answer(
         cold=asked.cold,
         **field_filters(asked),
     )
+    question = _question(asked, those, choices)
+    receipt_id = new_id(now) if asked.touch else None
+    is_tried = receipt_id and asked.as_of is None and not asked.cold
+    other = choices.trial.other_choices(choices, now) if is_tried else None
+
+    timings = Timings()
+
+    def ask(view: View) -> Answer:
+        router = _router(view, asked, choices, those.as_of, receipt_id)
+        found = recall(view, replace(question, router=router), embedder, timings)
+        if other is None:
+            return found
+        changed = replace(_question(asked, those, other), router=router)
+        return join_answers(found, recall(view, changed, embedder), receipt_id or "")
+
+    found = reader.answer(ask, without_log=True)
+    took_us = round((time.perf_counter() - began) * 1e6)
+    payload = _payload(found, took_us, timings, now)
+    if receipt_id is None:
+        return payload, None
+    body = _receipt_body(asked, question, found, choices, embedder, took_us, asker.door)
+    if other is not None:
+        sure = {hit.id for hit in body.hits}
+        teams = zip(found.hits, found.teams, strict=True)
+        kept = "".join(team for hit, team in teams if hit.memory.id in sure)
+        body = msgspec.structs.replace(body, trial=tried(choices, kept))
+    project = asked.project or None
+    receipt = Event(receipt_id, now, body, receipt_id, project, asker.session, asker.agent)
+    return payload | {"recall": receipt_id}, receipt
+
+
+def _question(asked: RecallRequest, those: Filter, choices: Choices) -> Question:
+    """Return what a request asks, where it does not say as the settings say."""
     wanted = default_question(asked.query, those, choices)
-    question = replace(
+    return replace(
         wanted,
         top_k=asked.top_k or wanted.top_k,
         mode=asked.mode,
@@ -125,23 +159,17 @@ def answer(
         min_score=asked.min_score,
         explain=asked.explain,
     )
-    receipt_id = new_id(now) if asked.touch else None
 
-    timings = Timings()
 
-    def ask(view: View) -> Answer:
-        router = _router(view, asked, choices, those.as_of, receipt_id)
-        return recall(view, replace(question, router=router), embedder, timings)
+def join_answers(found: Answer, other: Answer, receipt: str) -> Answer:
+    """Return an answer with the hits of another interleaved, for the receipt of an id."""
+    hits, teams = team_draft(found.hits, other.hits, receipt)
+    return replace(found, hits=hits, teams=teams, hint="" if hits else found.hint)
 
-    found = reader.answer(ask, without_log=True)
-    took_us = round((time.perf_counter() - began) * 1e6)
-    payload = _payload(found, took_us, timings, now)
-    if receipt_id is None:
-        return payload, None
-    body = _receipt_body(asked, question, found, choices, embedder, took_us, asker.door)
-    project = asked.project or None
-    receipt = Event(receipt_id, now, body, receipt_id, project, asker.session, asker.agent)
-    return payload | {"recall": receipt_id}, receipt
+
+def tried(choices: Choices, teams: str) -> Tried:
+    """Return what a receipt keeps of a trial."""
+    return Tried(choices.trial.plan, choices.trial.set, teams)
 
 
 def _router(

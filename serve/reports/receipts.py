@@ -65,6 +65,7 @@ def receipt_fields(view: View, log: EventLog, receipt: Event) -> dict[str, Any]:
         "hits": [_hit(view, hit, rank) for rank, hit in enumerate(body.hits, 1)],
         "dropped": body.dropped,
         "route": msgspec.to_builtins(body.route) if body.route else None,
+        "trial": msgspec.to_builtins(body.trial) if body.trial else None,
         "ratings": [_rating(one) for one in ratings(log, receipt)],
         "judged": _judgement(log, receipt),
         "outcomes": [_outcome(one) for one in outcomes(log, receipt)],

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
@@ -176,6 +177,27 @@ class Neo4j(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"`url` must begin with one of {', '.join(_BOLT)}")
 
 
+class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Two ways to answer that are tried against each other; `[trial]` in config.toml, which
+    `mnemolog plans trial` writes. None without a `plan`.
+
+    `set` are the settings of the other way, as `--set` takes them.
+    """
+
+    plan: str = ""
+    until: datetime | None = None
+    set: tuple[str, ...] = ()
+
+    def other_choices(self, choices: "Choices", now: int) -> "Choices | None":
+        """Return the settings of the other way at a moment, microseconds UTC; None where nothing is
+        tried.
+        """
+        if not self.plan or (self.until and now >= self.until.timestamp() * 1e6):
+            return None
+        changes = (one.partition("=") for one in self.set)
+        return change_choices(choices, {name: value for name, _, value in changes})
+
+
 class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set, each with its default."""
 
@@ -191,6 +213,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     llm: Llm = Llm()
     qdrant: Qdrant = Qdrant()
     neo4j: Neo4j = Neo4j()
+    trial: Trial = Trial()
     # how often a recall that is recorded tries what the router does not hold best; 0: never
     explore: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
@@ -396,7 +419,7 @@ def choices_in(settings: Settings, cwd: Path | None) -> Choices:
 
 
 # what holds from when the user's file says it; other settings need a new process
-_OF_RECALL = ("fusion", "min_confidence", "profile", "profiles", "top_k")
+_OF_RECALL = ("fusion", "min_confidence", "profile", "profiles", "top_k", "trial")
 _AT_ONCE = ("record", "remember_words", "enforce", *_OF_RECALL)
 
 

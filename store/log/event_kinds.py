@@ -550,6 +550,17 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cut: bool = False
 
 
+class Tried(msgspec.Struct, frozen=True):
+    """A recall was answered in two ways, interleaved: as the settings are, A, and with those that a
+    plan would `set`, B. `teams` names the one that brought each hit of the receipt, in order; "-"
+    where neither did.
+    """
+
+    plan: Id
+    set: tuple[str, ...]
+    teams: str
+
+
 class Recalled(Body, frozen=True, kw_only=True):
     """The receipt of one recall: what was asked, from which state, what came back.
 
@@ -570,6 +581,7 @@ class Recalled(Body, frozen=True, kw_only=True):
     door: Door | None = None
     basis: Basis | None = None
     digest: str | None = None
+    trial: Tried | None = None
 
 
 class Rated(Body, frozen=True, kw_only=True):

@@ -187,6 +187,7 @@ def apply(
     except BaseException:  # an interrupt too: the file is not to say what the log does not
         setting_changes.keep_settings(log, _cut(plan.body, wanted), is_undo=True)
         raise
+    setting_changes.end_trial(log, plan.id)
     return find(log, plan.id)
 
 
@@ -280,6 +281,7 @@ def reject(
     if plan.state != "rejected" and (wanted or not plan.body.steps):
         body = Rejected(reason=reason, steps=None if wanted == plan.open else wanted)
         log.append([Event(new_id(now), now, body, plan.id, plan.project)])
+    setting_changes.end_trial(log, plan.id)
     return find(log, plan.id)
 
 

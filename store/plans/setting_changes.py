@@ -7,12 +7,13 @@ so, and undone only while it says what the step made it say: what a person wrote
 """
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from store.home import config
 from store.home.config import PLANNED, Choices, Settings
-from store.home.errors import ConfigError
+from store.home.errors import ConfigError, Conflict, InvalidInput
 from store.log.event_kinds import Planned, Step
 from store.log.event_log import EventLog
 
@@ -88,6 +89,40 @@ def changed_choices(choices: Choices, steps: Iterable[Step]) -> Choices:
     """Return settings with what some steps set."""
     said = {str(one.body["name"]): str(one.body["value"]) for one in _of(steps)}
     return config.change_choices(choices, said)
+
+
+def start_trial(log: EventLog, planned: Planned, plan: str, until: datetime) -> None:
+    """Have recall try what a plan sets beside what is set, until a moment.
+
+    Raise InvalidInput for a plan that changes more than how memories are ranked, Conflict where
+    another is tried, and ConfigError where config.toml cannot be written.
+    """
+    names = [str(one.body["name"]) for one in _of(planned.steps)]
+    if len(names) < len(planned.steps) or "embedder" in names or not names:
+        raise InvalidInput(
+            f"plan {plan} cannot be tried: only one of "
+            f"{', '.join(name for name in PLANNED if name != 'embedder')} can"
+        )
+    if (other := config.kept_value(_home(log), "trial.plan")) not in (None, plan):
+        raise Conflict(f"plan {other} is being tried: `mnemolog plans trial {other} --stop` first")
+    said = [f"{one.body['name']}={one.body['value']}" for one in _of(planned.steps)]
+    config.keep(_home(log), {"trial.plan": plan, "trial.until": until, "trial.set": said})
+
+
+def trial_end(log: EventLog, plan: str) -> datetime | None:
+    """Return until when a plan is tried; None for one that is not."""
+    if config.kept_value(_home(log), "trial.plan") != plan:
+        return None
+    end = config.kept_value(_home(log), "trial.until")
+    return end if isinstance(end, datetime) else None
+
+
+def end_trial(log: EventLog, plan: str) -> bool:
+    """End the trial of a plan; return whether there was one."""
+    if config.kept_value(_home(log), "trial.plan") != plan:
+        return False
+    config.keep(_home(log), dict.fromkeys(("trial.plan", "trial.until", "trial.set")))
+    return True
 
 
 def stale_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> tuple[str, ...]:

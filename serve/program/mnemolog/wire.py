@@ -599,15 +599,17 @@ class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What decided an answer besides its query, its moment and the state of the memory: enough to
     ask the same again.
 
-    `version` is mnemolog's, `embedder` the model that vectors are of, `built` how many events of
-    the log the snapshots held. What is left out was as that version has it by default; `weights`
-    are the profile's, in the order of its fields, `narrowed` what the filter asked of a memory,
-    moments in microseconds UTC; `no_project` asked for memories of none. A `degraded` answer did
-    without an index or the embedder; a query that was `cut` is kept in part.
+    `version` is mnemolog's, `code` a digest of its projections and fitted models, `embedder` the
+    model that vectors are of, `built` how many events of the log the snapshots held. What is left
+    out was as that version has it by default; `weights` are the profile's, in the order of its
+    fields, `narrowed` what the filter asked of a memory, moments in microseconds UTC; `no_project`
+    asked for memories of none. A `degraded` answer did without an index or the embedder; a query
+    that was `cut` is kept in part.
     """
 
     version: str
     embedder: str
+    code: str = ""
     built: int = 0
     top_k: int | None = None
     fusion: str | None = None
@@ -619,6 +621,16 @@ class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     no_project: bool = False
     degraded: bool = False
     cut: bool = False
+
+
+class Trial(Struct, frozen=True):
+    """Two ways to answer, interleaved: as the settings are, A, and as a plan would `set` them, B.
+    `teams` names the one that brought each hit, in order; "-" where neither did.
+    """
+
+    plan: Id
+    set: tuple[str, ...]
+    teams: str
 
 
 class Receipt(Struct, frozen=True, kw_only=True):
@@ -645,6 +657,7 @@ class Receipt(Struct, frozen=True, kw_only=True):
     hits: tuple[HitOfReceipt, ...]
     dropped: dict[str, int]
     route: Route | None
+    trial: Trial | None
     ratings: tuple[Rating, ...]
     judged: Judgment | None
     outcomes: tuple[OutcomeOfTurn, ...]

@@ -1,0 +1,69 @@
+"""
+Trial: what an interleaved comparison of two ways to answer says, from receipts and verdicts alone.
+
+Each recall of a trial is a vote: for the team whose hits were rated or followed better, the mean of
+its verdicts. A sign test over the votes says whether they could be chance; recalls without a
+verdict, and ties, are none.
+"""
+
+import sys
+from math import comb
+
+import msgspec
+
+from serve.evaluation.drift import find_verdicts
+from serve.recall.team_draft import A, B
+from store.log import receipts
+from store.log.event_kinds import Recalled
+from store.log.event_log import EventLog
+from store.plans.plans import Plan
+
+SURE = 0.05  # the probability of chance below which a trial has decided
+LOOKED_AT = 20_000  # receipts
+
+
+class Credits(msgspec.Struct, frozen=True):
+    """How many recalls a trial answered, and how many of them speak for what is set and for the
+    plan; `chance` is how likely so uneven votes are if both were as good.
+    """
+
+    recalls: int
+    present: int
+    planned: int
+    chance: float
+
+    @property
+    def verdict(self) -> str:
+        if self.chance >= SURE:
+            return "too few to tell"
+        return "the plan helps more" if self.planned > self.present else "what is set helps more"
+
+
+def count_credits(log: EventLog, plan: Plan) -> Credits | None:
+    """Return what the newest recalls say of a plan that was tried; None for one that was not."""
+    page = receipts.page(log, receipts.Wanted(since=plan.at), LOOKED_AT, most=sys.maxsize)
+    tried = [
+        one
+        for one in page.receipts
+        if isinstance(one.body, Recalled) and one.body.trial and one.body.trial.plan == plan.id
+    ]
+    if not tried:
+        return None
+    verdicts = find_verdicts(log, tried)
+    votes = {A: 0, B: 0}
+    for one in tried:
+        assert isinstance(one.body, Recalled) and one.body.trial
+        said: dict[str, list[float]] = {A: [], B: []}
+        for hit, team in zip(one.body.hits, one.body.trial.teams, strict=True):
+            if team in said:
+                said[team].append(verdicts.get((one.id, hit.id), 0.0))
+        means = {team: sum(of) / len(of) if of else 0.0 for team, of in said.items()}
+        if means[A] != means[B]:
+            votes[max(means, key=lambda team: means[team])] += 1
+    return Credits(len(tried), votes[A], votes[B], sign_test(votes[A], votes[B]))
+
+
+def sign_test(a: int, b: int) -> float:
+    """Return how likely votes as uneven as these, or more, are by chance; 1 without any."""
+    count, fewer = a + b, min(a, b)
+    return min(1.0, 2.0 * sum(comb(count, k) for k in range(fewer + 1)) / 2.0**count)

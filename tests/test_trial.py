@@ -1,0 +1,177 @@
+"""Two ways to answer, interleaved in one answer and judged by what was used of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from hook_session import NOW, Session, opened, speaks_where_recall_is_sure
+from test_replay import TOPICS, search
+from test_setting_plans import file_of, propose
+
+from serve.cli import main
+from serve.evaluation.bundle import make_bundle, rerun
+from serve.evaluation.replay import replay
+from serve.evaluation.trial import count_credits, sign_test
+from serve.recall.recall import Hit
+from serve.recall.request import Asker, RecallRequest, answer
+from serve.recall.team_draft import team_draft
+from store.embedders.lexical import LexicalEmbedder
+from store.home.config import Choices
+from store.home.errors import Conflict, InvalidInput
+from store.home.instants import moment
+from store.log import commands, receipts
+from store.log.event_kinds import Recalled, Recorded
+from store.log.events import Event
+from store.log.receipts import Wanted
+from store.memories.fold import new_memory
+from store.plans import plans
+from store.plans.plans import Plan
+from store.plans.setting_changes import start_trial, trial_end
+
+EMBEDDER = LexicalEmbedder()
+
+
+def hits(*ids: str, copies: tuple[str, ...] = ()) -> tuple[Hit, ...]:
+    body = Recorded(content="x")
+    memories = (new_memory(Event(one, NOW, body, one), body) for one in ids)
+    return tuple(Hit(one, 1.0, 0.5, copies) for one in memories)
+
+
+def test_teams_pick_in_turn_and_a_draw_decides_who_begins():
+    found = {team_draft(hits("a", "b"), hits("c", "d"), f"r{number}") for number in range(40)}
+    orders = {("".join(hit.memory.id for hit in some), teams) for some, teams in found}
+    assert orders == {("ac", "AB"), ("ca", "BA")}
+    one = team_draft(hits("a", "b"), hits("c", "d"), "r1")
+    assert one == team_draft(hits("a", "b"), hits("c", "d"), "r1")
+
+
+def test_what_both_bring_is_brought_once():
+    for number in range(20):
+        found, teams = team_draft(hits("a", "b", "c"), hits("b", "a", "d"), f"r{number}")
+        ids = [hit.memory.id for hit in found]
+        assert len(ids) == len(set(ids)) == len(teams) == 3 and {"a", "b"} <= set(ids)
+    copied, _ = team_draft(hits("a", copies=("b",)), hits("b"), "r")
+    assert len(copied) == 1
+
+
+def test_a_way_that_finds_nothing_leaves_the_others_hits():
+    found, teams = team_draft(hits("a", "b"), (), "r1")
+    assert [hit.memory.id for hit in found] == ["a", "b"] and teams == "AA"
+    assert team_draft((), (), "r1") == ((), "")
+
+
+@pytest.fixture
+def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    speaks_where_recall_is_sure(monkeypatch)
+    for one in opened(tmp_path):
+        for number, topic in enumerate(TOPICS):
+            for sort in ("owned by", "watched by", "run by"):
+                one.remember(f"The {topic} is {sort} team {number}", importance=0.1 * number)
+        search(one, "who owns the parser")
+        yield one
+
+
+def tried(session: Session, **changes: str) -> Plan:
+    plan = propose(session, **changes)
+    start_trial(session.log, plan.body, plan.id, moment(session.at + 86_400_000_000))
+    session.tenants.refresh_settings()
+    return plan
+
+
+def ask(session: Session, query: str) -> Event:
+    """Ask as a program does, under the settings that the server has."""
+    session.at += 60_000_000
+    served, choices = session.tenants.get("default"), session.tenants.settings.choices
+    request = RecallRequest(query=query)
+    _, receipt = answer(served.reader, EMBEDDER, request, choices, session.at, Asker(door="mcp"))
+    assert receipt is not None
+    served.log.append([receipt])
+    return receipt
+
+
+def test_without_a_trial_nothing_is_tried(session: Session):
+    assert ask(session, "who owns the parser").body.trial is None
+
+
+def test_a_receipt_says_who_brought_what_and_replays_to_the_byte(session: Session):
+    plan, start = tried(session, top_k="3", profile="wal"), session.at + 1
+    for topic in TOPICS:
+        ask(session, f"who owns the {topic}")
+        session.ask(f"which team owns the {topic}?")
+    newest = receipts.page(session.log, Wanted(since=start), 99).receipts
+    bodies = [one.body for one in newest if isinstance(one.body, Recalled)]
+    assert all(one.trial and one.trial.plan == plan.id for one in bodies)
+    assert {len(one.trial.teams) == len(one.hits) for one in bodies if one.trial} == {True}
+    assert {"A", "B"} <= {team for one in bodies if one.trial for team in one.trial.teams}
+    again = list(replay(session.log, EMBEDDER, newest, Choices()))
+    assert {one.body.door for one in newest} == {"mcp", "prompt"}
+    assert [one.verdict for one in again] == ["same"] * len(newest)
+    made = make_bundle(session.log, EMBEDDER, "lexical", newest[0], all_projects=True)
+    assert rerun(made, EMBEDDER).verdict == "same"
+    plans.reject(session.log, plan.id, session.at)  # nor does the end of the trial change that
+    assert {one.verdict for one in replay(session.log, EMBEDDER, newest, Choices())} == {"same"}
+
+
+@pytest.mark.parametrize("end", ["apply", "reject", "time"])
+def test_a_trial_ends_with_its_plan_or_its_time(session: Session, end: str):
+    plan = tried(session, profile="wal")
+    assert ask(session, "who owns the parser").body.trial is not None
+    if end == "apply":
+        plans.apply(session.log, plan.id, session.at, force=True)
+    elif end == "reject":
+        plans.reject(session.log, plan.id, session.at)
+    else:
+        session.at += 2 * 86_400_000_000
+    session.tenants.refresh_settings()
+    assert ask(session, "who owns the parser").body.trial is None
+    if end != "time":
+        assert trial_end(session.log, plan.id) is None
+        assert "[trial]" not in file_of(session).read_text()
+
+
+def test_what_was_used_speaks_for_the_team_that_brought_it(session: Session):
+    plan = tried(session, profile="wal")
+    assert count_credits(session.log, plan) is None
+    for number in range(9):
+        receipt = ask(session, f"who owns the {TOPICS[number % 6]}" + "?" * number)
+        teams = dict(zip(receipt.body.trial.teams, receipt.body.hits, strict=True))
+        commands.rate(session.log, teams["B" if number else "A"].id, 1.0, session.at + 1)
+    found = count_credits(session.log, plan)
+    assert found is not None and found.recalls == 9 and found.present + found.planned > 0
+
+
+def test_the_sign_test_is_the_binomial_one():
+    assert sign_test(0, 0) == sign_test(3, 3) == 1.0
+    assert sign_test(1, 9) == pytest.approx(2 * 11 / 1024)
+    assert sign_test(0, 5) == pytest.approx(0.0625)
+
+
+def test_what_cannot_be_tried_is_said(session: Session):
+    first, second = tried(session, profile="wal"), propose(session, top_k="3")
+    until = moment(NOW)
+    with pytest.raises(Conflict, match=rf"plan {first.id} is being tried: .*--stop"):
+        start_trial(session.log, second.body, second.id, until)
+    step = msgspec.structs.replace(first.body.steps[0], body={"name": "embedder", "value": "x"})
+    with pytest.raises(InvalidInput, match="cannot be tried"):
+        start_trial(session.log, msgspec.structs.replace(first.body, steps=(step,)), "x", until)
+
+
+def test_the_command_starts_shows_and_stops_a_trial(session: Session):
+    def run(*words: str) -> tuple[int, str]:
+        home = str(session.tenants.settings.home)
+        found = CliRunner().invoke(main, ["--home", home, "plans", *words])
+        return found.exit_code, found.output
+
+    plan = propose(session, profile="wal")
+    code, said = run("trial", plan.id, "--days", "3")
+    assert code == 0 and "tried beside what is set, until 20" in said
+    session.tenants.refresh_settings()
+    ask(session, "who owns the parser")
+    code, said = run("show", plan.id)
+    assert "1 recall answered both ways: 0 speak for what is set" in said
+    assert "too few to tell" in said
+    assert msgspec.json.decode(run("show", plan.id, "--json")[1])["trial"]["recalls"] == 1
+    assert run("trial", plan.id, "--stop")[0] == 0 and file_of(session).read_text() == ""
+    assert run("trial", plan.id, "--stop")[0] == 2
