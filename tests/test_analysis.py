@@ -14,6 +14,7 @@ from serve.recall import evidence
 from serve.recall.analysis import Analysis, Question, analyse
 from serve.recall.classification import KINDS
 from serve.recall.recall import recall
+from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
 from store.embedders.model_facts import Calibration
 
@@ -27,7 +28,7 @@ def view(built) -> View:
 
 
 def analysed(view: View, text: str) -> Analysis:
-    return analyse(view, Question(text, Filter(now=NOW), 5), LexicalEmbedder(), [])
+    return analyse(view, Question(text, Filter(now=NOW), 5), [])
 
 
 def test_everything_that_was_read_is_shown(view: View):
@@ -52,7 +53,7 @@ def test_what_was_not_found_is_left_out(view: View):
 
 def test_why_tells_the_analysis_as_json(view: View):
     question = Question("when did we drop Redis?", Filter(now=NOW), 5, explain=True)
-    why = recall(view, question, LexicalEmbedder()).why
+    why = recall(view, question).why
     assert why is not None
     assert msgspec.json.decode(msgspec.json.encode(why))["analysis"]["answer_type"] == "when"
 
@@ -60,7 +61,7 @@ def test_why_tells_the_analysis_as_json(view: View):
 def test_the_askers_clock_decides_and_no_other(view: View):
     later = Question("yesterday", Filter(now=NOW + 86_400_000_000), 5)
     one, two = (
-        analyse(view, asked, LexicalEmbedder(), []).interval
+        analyse(view, asked, []).interval
         for asked in (Question("yesterday", Filter(now=NOW), 5), later)
     )
     assert one is not None
@@ -71,7 +72,7 @@ def test_the_askers_clock_decides_and_no_other(view: View):
 def test_a_profile_hears_what_the_asker_is_at(view: View):
     def fits(text: str) -> set[float]:
         asked = Question(text, Filter(now=NOW), 5, fusion="weighted", profile="match", explain=True)
-        found = recall(view, asked, LexicalEmbedder()).hits
+        found = recall(view, asked).hits
         return {hit.why["signals"]["route_fit"] for hit in found if hit.memory.kind == "fact"}
 
     assert fits("where does the staging cluster run") == {0.5}  # nobody knows
@@ -86,11 +87,7 @@ def test_of_a_long_question_words_that_memories_hold_are_asked_before_all_others
 
 def test_the_first_line_of_a_report_counts_for_more_than_what_it_pastes(view: View):
     def first(text: str) -> str:
-        return (
-            recall(view, Question(text, Filter(now=NOW), 1), LexicalEmbedder())
-            .hits[0]
-            .memory.content
-        )
+        return recall(view, Question(text, Filter(now=NOW), 1)).hits[0].memory.content
 
     title = "The flaky race of two threads, closing"
     pasted = "The recall server listens on 127.0.0.1:7437 and refuses any other Host header."
@@ -147,12 +144,13 @@ def test_an_english_model_counts_for_less_in_other_languages(
     view: View, question: str, is_less: bool
 ):
     vectors = replace(view.snapshots.vectors, calibration=Calibration(0.1, 0.6, knows_meaning=True))
-    knowing = replace(view, snapshots=replace(view.snapshots, vectors=vectors))
     asked = Question(question, Filter(now=NOW), 5)
-    english, any_language = (
-        evidence.evidence_weights(knowing, analyse(knowing, asked, model, []))["vector"]
-        for model in (EnglishModel(), LexicalEmbedder())
-    )
+
+    def weight(model: Embedder) -> float:
+        knowing = replace(view, snapshots=replace(view.snapshots, vectors=vectors, embedder=model))
+        return evidence.evidence_weights(knowing, analyse(knowing, asked, []))["vector"]
+
+    english, any_language = weight(EnglishModel()), weight(LexicalEmbedder())
     assert (english < any_language) is is_less and english > 0.0
 
 

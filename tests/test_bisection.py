@@ -29,7 +29,7 @@ POISON = Draft(
 def search(built, question: str = QUESTION) -> Search:
     asked = default_question(question, Filter(now=NOW), Choices())
     reader = Reader(built.tenant, built.log, built.embedder)
-    return Search(built.log, reader, built.embedder, asked)
+    return Search(built.log, reader, asked)
 
 
 def brings(found: Change) -> tuple[bool, bool]:

@@ -34,7 +34,7 @@ def ask(tenant, log, question: str, drafts: list[Draft], **choices: object) -> d
         asked = Question(
             question, Filter(now=NOW), 9, explain=True, **({"fusion": "weighted"} | choices)
         )
-        return {hit.memory.id: hit for hit in recall(view, asked, EMBEDDER).hits}
+        return {hit.memory.id: hit for hit in recall(view, asked).hits}
 
 
 def drafts(**changed: str) -> list[Draft]:
@@ -71,7 +71,7 @@ def test_a_bridge_does_not_lead_to_what_was_forgotten(tenant, log):
     commands.forget(log, "second", NOW)
     with Reader(tenant, log, EMBEDDER).view() as view:
         asked = Question(ASKED, Filter(now=NOW), 9, fusion="weighted")
-        assert "second" not in {hit.memory.id for hit in recall(view, asked, EMBEDDER).hits}
+        assert "second" not in {hit.memory.id for hit in recall(view, asked).hits}
 
 
 def test_questions_of_two_hops_find_both_memories(tmp_path):

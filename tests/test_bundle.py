@@ -69,7 +69,7 @@ def recalled(session: Session, query: str, **asked: object) -> Event:
     served = session.tenants.get("default")
     request = RecallRequest(query=query, **asked)
     choices = Choices()
-    _, receipt = answer(served.reader, EMBEDDER, request, choices, session.at, Asker(door="mcp"))
+    _, receipt = answer(served.reader, request, choices, session.at, Asker(door="mcp"))
     assert receipt is not None
     return served.log.append([receipt])[0].event
 

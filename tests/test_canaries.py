@@ -33,7 +33,7 @@ def chosen(built, manifest: Manifest | None = None) -> tuple[Canary, ...]:
 
 
 def asked(built, view: View) -> Outcome:
-    return canaries.ask(view, chosen(built), built.embedder, Choices(), NOW)
+    return canaries.ask(view, chosen(built), Choices(), NOW)
 
 
 def test_a_sound_memory_brings_them_all_back(built):

@@ -82,7 +82,7 @@ class Home:
     def recalled(self, query: str) -> list[str]:
         with Reader(self.tenant, self.log, self.embedder).view() as view:
             question = Question(query, Filter(now=self.clock()), 20)
-            return [hit.memory.id for hit in recall(view, question, self.embedder).hits]
+            return [hit.memory.id for hit in recall(view, question).hits]
 
 
 def told(some: tuple[Step, ...]) -> list[tuple[str, str, str | None]]:

@@ -39,7 +39,7 @@ def ask(request: pytest.FixtureRequest, tenant: Tenant, log: EventLog, clock: Cl
         reader = Reader(tenant, log, LexicalEmbedder())
         asked = RecallRequest(query=query, touch=False, min_confidence=0.0)
         hits: list[dict[str, Any]]
-        hits = answer(reader, LexicalEmbedder(), asked, Choices(), clock())[0]["hits"]
+        hits = answer(reader, asked, Choices(), clock())[0]["hits"]
         return hits
 
     return run

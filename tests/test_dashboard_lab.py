@@ -59,7 +59,7 @@ def read(*pairs: tuple[str, str]) -> asking.LabQuestion:
 def lab(tenants: OpenTenants, *pairs: tuple[str, str]) -> list[SideAnswer]:
     asked, reader = read(*pairs), tenants.get("default").reader
     sides = [one for one in (asked.a, asked.b) if one is not None]
-    return [answer_side(reader, tenants.embedder, asked, one, USUAL, NOW) for one in sides]
+    return [answer_side(reader, asked, one, USUAL, NOW) for one in sides]
 
 
 # What is asked
@@ -155,7 +155,7 @@ def test_the_lab_answers_as_recall_does(tenants: OpenTenants):
     (found,) = lab(tenants, ("q", QUESTION))
     asked = asking.request(read(("q", QUESTION)), read(("q", QUESTION)).a, USUAL, NOW)
     reader = tenants.get("default").reader
-    plain, receipt = answer(reader, tenants.embedder, asked, USUAL, NOW)
+    plain, receipt = answer(reader, asked, USUAL, NOW)
     assert receipt is None
     assert [hit["id"] for hit in found.hits] == [hit["id"] for hit in plain["hits"]]
     assert found.hits[0]["id"] == "m10"
@@ -181,9 +181,7 @@ def test_a_bar_that_was_said_holds(tenants: OpenTenants):
 
 
 def said(tenants: OpenTenants, prompt: str, project: str = "") -> HookPreview:
-    return preview_prompt_hook(
-        tenants.get("default"), tenants.embedder, prompt, project, USUAL, NOW
-    )
+    return preview_prompt_hook(tenants.get("default"), prompt, project, USUAL, NOW)
 
 
 def hook_says(tenants: OpenTenants, prompt: str) -> str:

@@ -527,7 +527,7 @@ def recalled(tenants: OpenTenants, query: str) -> str:
     """Ask as an agent does, and return the receipt's id."""
     opened, now = tenants.get("default"), NOW
     asked = RecallRequest(query=query, min_confidence=0.0)
-    _, receipt = answer(opened.reader, tenants.embedder, asked, tenants.settings.choices, now)
+    _, receipt = answer(opened.reader, asked, tenants.settings.choices, now)
     assert receipt is not None
     opened.log.append([receipt])
     return receipt.id

@@ -74,7 +74,7 @@ def found(session: Session, question: str, **asked: object) -> list[str]:
     with reader.view() as view:
         asked_for = Filter(session.at, "", **asked)
         wanted = Question(text=question, filter=asked_for, top_k=5, min_confidence=0.0)
-        return [hit.memory.id for hit in recall(view, wanted, MODEL).hits]
+        return [hit.memory.id for hit in recall(view, wanted).hits]
 
 
 def build(session: Session, *, full: bool = False) -> dict[str, str]:

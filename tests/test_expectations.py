@@ -31,7 +31,7 @@ def ranks(built, **settings: object) -> list[int | None]:
     view = open_view(built.tenant, built.rebuild(), built.embedder)
     asked = list_expectations(built.log)
     choices = msgspec.structs.replace(Choices(), **settings)
-    return [one.rank for one in ask(view, asked, built.embedder, choices, NOW)]
+    return [one.rank for one in ask(view, asked, choices, NOW)]
 
 
 def built_check(home, built) -> CheckResult:

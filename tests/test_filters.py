@@ -221,13 +221,13 @@ def test_since_is_inclusive_and_until_is_not():
 )
 def test_a_crowd_that_is_filtered_out_takes_no_place(crowded: View, only: dict, mode: Mode):
     question = Question("rotate the signing key in src/keys.py", Filter(now=NOW, **only), 1, mode)
-    found = recall(crowded, question, LexicalEmbedder())
+    found = recall(crowded, question)
     assert [hit.memory.id for hit in found.hits] == ["wanted"]
 
 
 def test_without_the_filter_the_crowd_would_have_taken_it(crowded: View):
     question = Question("rotate the signing key", Filter(now=NOW), 50)
-    found = recall(crowded, question, LexicalEmbedder())
+    found = recall(crowded, question)
     assert len(found.hits) == 50
     assert "wanted" not in [hit.memory.id for hit in found.hits]
 

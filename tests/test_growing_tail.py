@@ -37,9 +37,7 @@ def note(number: int) -> Draft:
 
 
 def asked(reader: Reader, word: str, embedder) -> Answer:
-    return reader.answer(
-        lambda view: recall(view, Question(word, Filter(now=NOW), 5, "lexical"), embedder)
-    )
+    return reader.answer(lambda view: recall(view, Question(word, Filter(now=NOW), 5, "lexical")))
 
 
 def found(reader: Reader, word: str, embedder) -> list[str]:

@@ -194,7 +194,7 @@ def test_a_journal_follows_the_log_and_keeps_sessions_apart(tenants: OpenTenants
 def test_what_waits_to_be_written_is_part_of_the_journal(tenants: OpenTenants):
     opened = tenants.get("default")
     told = HookEvent("plain", "prompt", "s1")
-    call = Call(told, opened, tenants.embedder, tenants.settings.choices, "", NOW)
+    call = Call(told, opened, tenants.settings.choices, "", NOW)
     call.write_later(call.new_event(Prompted(prompt="a")))
     assert [type(one.body) for one in call.journal.events] == [Prompted]
     assert len(opened.receipts) == 1  # and no disk was waited for
@@ -203,7 +203,7 @@ def test_what_waits_to_be_written_is_part_of_the_journal(tenants: OpenTenants):
 def test_what_is_written_while_one_looks_is_in_the_journal_once(tenants: OpenTenants):
     opened = tenants.get("default")
     told = HookEvent("plain", "prompt", "s1")
-    call = Call(told, opened, tenants.embedder, tenants.settings.choices, "", NOW)
+    call = Call(told, opened, tenants.settings.choices, "", NOW)
     call.write(event := call.new_event(Prompted(prompt="a")))
     opened.notes.add(event)
     assert [one.id for one in call.journal.events] == [event.id]

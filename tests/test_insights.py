@@ -74,7 +74,7 @@ class Notes:
 
     def ask(self, text: str = ASKED, **choices: object) -> Answer:
         question = replace(Question(text, Filter(now=NOW), 8, fusion="weighted"), **choices)
-        return recall(self.view(), question, EMBEDDER)
+        return recall(self.view(), question)
 
 
 @pytest.fixture(params=["built", "tail"])
@@ -261,6 +261,6 @@ def test_an_answer_as_it_is_sent_names_the_insights(memory: Notes):
     memory.notice()
     memory.view()
     reader = Reader(memory.tenant, memory.log, EMBEDDER)
-    payload, _ = answer(reader, EMBEDDER, RecallRequest(query=ASKED), Choices(), NOW)
+    payload, _ = answer(reader, RecallRequest(query=ASKED), Choices(), NOW)
     assert payload["hits"][0]["insights"] == ["insight"]
     assert "insights" not in payload["hits"][1]

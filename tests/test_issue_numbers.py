@@ -51,5 +51,5 @@ def test_a_number_that_is_asked_for_comes_first(tmp_path: Path, is_built: bool):
         with Reader(home, log, embedder).view() as view:
             for text in ("which commit fixes issue #12?", "which commit fixes issue 12?"):
                 question = Question(text, Filter(NOW), top_k=4, fusion="weighted")
-                hits = recall(view, question, embedder).hits
+                hits = recall(view, question).hits
                 assert hits[0].memory.content == NOTES[1]

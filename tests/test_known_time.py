@@ -15,6 +15,7 @@ from hook_session import NOW, Session, opened
 from serve.app import create_app
 from serve.cli import main
 from serve.reader.past import find_place
+from serve.reader.reader import Reader
 from serve.recall.request import Asker, RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
@@ -54,7 +55,6 @@ def ask(session: Session, query: str, choices: Choices = USUAL, **asked: Any) ->
     watermark = session.log.head()
     payload, receipt = answer(
         served.reader,
-        EMBEDDER,
         RecallRequest(query=query, **asked),
         choices,
         session.at,
@@ -200,12 +200,13 @@ def test_vectors_that_cannot_be_had_are_done_without_and_that_is_said(session: S
     session.remember("The parser is generated")
     served = session.tenants.get("default")
     request = RecallRequest(query="parser")
-    _, receipt = answer(served.reader, Renamed(), request, Choices(), session.at)
+    served = Reader(served.tenant, served.log, Renamed())
+    _, receipt = answer(served, request, Choices(), session.at)
     assert receipt is not None
     session.log.append([receipt])
     found = run(session, "recall", "parser", "--known-at", "@2")
     assert "The parser is generated" in found.stdout
-    assert "note: vectors were another-1's then, the settings name lexical" in found.stderr
+    assert "note: vectors were another-1's then, no build that is kept has them" in found.stderr
 
 
 class Renamed(LexicalEmbedder):

@@ -155,7 +155,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 def test_a_question_about_the_past_finds_the_commit_that_answers_it(
     reader: Reader, question: str
 ) -> None:
-    found, _ = answer(reader, LexicalEmbedder(), RecallRequest(query=question), Choices(), NOW)
+    found, _ = answer(reader, RecallRequest(query=question), Choices(), NOW)
     subjects = [hit["text"].splitlines()[0] for hit in found["hits"][:3]]
     assert WORTH_ASKING[question][0] in subjects
 

@@ -77,7 +77,7 @@ def stored(tenant, manifest, model) -> dict[bytes, bytes]:
 
 def ask(tenant, log, model, query: str = "deploy") -> Answer:
     with Reader(tenant, log, model).view() as view:
-        return recall(view, Question(query, Filter(now=NOW), 5), model)
+        return recall(view, Question(query, Filter(now=NOW), 5))
 
 
 def test_a_build_without_its_model_keeps_what_it_had_and_the_next_completes_it(tenant, log):
@@ -150,7 +150,7 @@ def test_changing_the_model_never_mixes_vectors(tenant, log):
     say(log, "deploy at noon")
     rebuild(tenant, log, Model("one"))
     answer = ask(tenant, log, other := Model("two", turned=-1))
-    assert answer.notices[0].startswith("the vectors were made by one, not by")
+    assert answer.notices[0].startswith("the vectors were made by one, which")
     say(log, "cache is cold")
     changed = rebuild(tenant, log, other)
     assert (changed.embedder, changed.dimension) == ("two", 256)

@@ -11,7 +11,6 @@ from background import until
 from conftest import NOW, Built
 
 import serve.server.open_tenants
-from serve.recall.query_embedder import QueryEmbedder
 from serve.server.open_tenants import PATIENCE_S, OpenTenants
 from store.embedders.embedder import Matrix
 from store.embedders.lexical import LexicalEmbedder
@@ -73,7 +72,9 @@ def builds() -> Iterator[Callable[[float], Builds]]:
         one.end()
 
 
-def test_it_asks_itself_one_recall_before_anybody_asks(begin: Begin, built: Built):
+def test_it_asks_itself_one_recall_before_anybody_asks(
+    begin: Begin, built: Built, monkeypatch: pytest.MonkeyPatch
+):
     asked: list[Sequence[str]] = []
 
     class Counting(LexicalEmbedder):
@@ -82,7 +83,7 @@ def test_it_asks_itself_one_recall_before_anybody_asks(begin: Begin, built: Buil
             return super().embed(texts)
 
     tenants, head = begin(), built.log.head()
-    tenants.embedder = QueryEmbedder(Counting())
+    monkeypatch.setattr(tenants.embedder, "_model", Counting())
     tenants.start()
     until(lambda: asked)
     tenants.close()

@@ -145,7 +145,7 @@ def test_a_damaged_file_that_breaks_an_answer_is_set_aside_at_once(memory: Memor
         tried.append(view.snapshots.manifest.number)
         if len(tried) == 1:
             raise IndexError("an offset out of the file")
-        return recall(view, Question(QUERY, Filter(now=NOW), 5), EMBEDDER)
+        return recall(view, Question(QUERY, Filter(now=NOW), 5))
 
     answer = reader.answer(broken_once)
     assert first(answer) == "wanted"

@@ -57,7 +57,7 @@ class Memory:
         embedder = LexicalEmbedder()
         reader = Reader(self.tenant, self.log, embedder)
         asked = RecallRequest(query=query)
-        _, receipt = answer(reader, embedder, asked, Choices(), self.at, Asker(door="mcp"))
+        _, receipt = answer(reader, asked, Choices(), self.at, Asker(door="mcp"))
         assert receipt is not None
         self.log.append([receipt])
         return receipt.body.hits[0].id

@@ -535,7 +535,7 @@ def test_past_recalls_are_asked_again_and_one_that_changed_is_a_warning(
         reader = Reader(default, log, LexicalEmbedder())
         for at, query in enumerate(("what did we choose for the log", "what do tests run on"), NOW):
             asked = RecallRequest(query=query)
-            receipt = answer(reader, LexicalEmbedder(), asked, Choices(), at, Asker(door="mcp"))[1]
+            receipt = answer(reader, asked, Choices(), at, Asker(door="mcp"))[1]
             assert receipt is not None
             log.append([receipt])
         other = msgspec.structs.replace(receipt.body, digest="0" * 16)

@@ -165,7 +165,7 @@ def test_what_comes_too_late_was_not_said(agent: Agent):
     learn(agent)
     tenant, settings = agent.tenants.get("default"), agent.tenants.settings
     event = HookEvent("codex", "before_tool", "s1", tool=ToolUse("Bash", "run", "npm i"))
-    late = Call(event, tenant, agent.tenants.embedder, settings.choices, "", NOW, answer_by=0.0)
+    late = Call(event, tenant, settings.choices, "", NOW, answer_by=0.0)
     assert tool_use.answer_before_tool(late) == SILENCE and agent.events("surfaced") == []
     assert tool_use.answer_before_tool(replace(late, answer_by=inf)).context
 

@@ -34,7 +34,7 @@ BOILER = "the copper boiler runs at {} bar and 60 degrees"
 
 def ask(view: View, text: str, now: int = NOW, **choices: object) -> Answer:
     question = Question(text, Filter(now=now), 8, fusion="weighted")
-    return recall(view, replace(question, **choices), EMBEDDER)
+    return recall(view, replace(question, **choices))
 
 
 def ids(answer: Answer) -> list[str]:

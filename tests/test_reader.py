@@ -107,7 +107,7 @@ def memory(pattern: Path, tmp_path: Path) -> Iterator[Memory]:
 
 def ask(reader: Reader, query: str = QUERY, embedder: Embedder = EMBEDDER) -> Answer:
     question = Question(query, Filter(now=NOW), 5)
-    return reader.answer(lambda view: recall(view, question, embedder))
+    return reader.answer(lambda view: recall(view, question))
 
 
 def first(answer: Answer) -> str:

@@ -91,7 +91,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> View:
 
 def ask(view: View, text: str, **choices: object) -> Answer:
     question = Question(text, Filter(now=NOW), 8)
-    return recall(view, replace(question, **choices), EMBEDDER)
+    return recall(view, replace(question, **choices))
 
 
 def ids(answer: Answer) -> list[str]:

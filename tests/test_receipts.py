@@ -276,7 +276,7 @@ def ask(
     tenant: Tenant, log: EventLog, asked: RecallRequest, choices: Choices = CHOICES
 ) -> Recalled:
     reader = Reader(tenant, log, EMBEDDER)
-    _, told = answer(reader, EMBEDDER, asked, choices, NOW + DAY)
+    _, told = answer(reader, asked, choices, NOW + DAY)
     assert told is not None
     log.append([told])
     (event,) = log.events_for(told.id)
@@ -314,7 +314,7 @@ def asked_again(tenant: Tenant, log: EventLog, receipt: Recalled) -> str:
         min_score=basis.min_score or 0.0,
     )
     reader = Reader(tenant, log, EMBEDDER)
-    hits = reader.answer(lambda view: recall(view, question, EMBEDDER)).hits
+    hits = reader.answer(lambda view: recall(view, question)).hits
     return digest(msgspec.json.encode(receipt_hits(hits)))
 
 

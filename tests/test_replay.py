@@ -70,7 +70,7 @@ def search(session: Session, query: str, **asked: object) -> None:
     session.at += MINUTE
     served = session.tenants.get("default")
     request = RecallRequest(query=query, **asked)
-    _, receipt = answer(served.reader, EMBEDDER, request, CHOICES, session.at, Asker(door="mcp"))
+    _, receipt = answer(served.reader, request, CHOICES, session.at, Asker(door="mcp"))
     assert receipt is not None
     served.log.append([receipt])
 
@@ -169,7 +169,7 @@ def test_what_was_erased_since_is_not_known_in_the_past_either(session: Session)
     erase(session.log, ["m2", "m3"], session.at)
     with memory_at(session.log, EMBEDDER, 3, 2) as reader:
         request = RecallRequest(query="port", touch=False)
-        found, _ = answer(reader, EMBEDDER, request, CHOICES, session.at)
+        found, _ = answer(reader, request, CHOICES, session.at)
         assert [one["id"] for one in found["hits"]] == ["m1"]
         with reader.view() as view:
             assert [one.id for one in newest(view, Filter(session.at), 9)] == ["m1"]

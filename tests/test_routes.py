@@ -326,7 +326,7 @@ def test_kinds_come_in_the_order_of_the_mode(log, tenant):
 
         def best(query: str) -> str:
             question = replace(default_question(query, Filter(NOW), Choices()), profile="match")
-            return recall(view, question, EMBEDDER).hits[0].memory.id
+            return recall(view, question).hits[0].memory.id
 
         assert best("the sync worker of the billing queue crashes with an error") == "bugfix"
         assert best("plan the sync worker of the billing queue for the next sprint") == "milestone"

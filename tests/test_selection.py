@@ -48,7 +48,7 @@ class Memory:
             rebuild(self.tenant, self.log, EMBEDDER, NOW)
         question = Question(text, Filter(now=NOW + HOUR), 8, fusion="weighted")
         with Reader(self.tenant, self.log, EMBEDDER).view() as view:
-            return recall(view, replace(question, **choices), EMBEDDER)
+            return recall(view, replace(question, **choices))
 
 
 @pytest.fixture(params=["built", "tail"])
@@ -284,7 +284,7 @@ def test_an_answer_carries_its_marks_and_only_those(contradicted: Memory):
     with_marks = ("id", "copies", "conflicts_with", "history")
     reader = Reader(contradicted.tenant, contradicted.log, EMBEDDER)
     asked = RecallRequest(query="billing", min_confidence=0.0)
-    payload, _ = answer(reader, EMBEDDER, asked, Choices(), NOW)
+    payload, _ = answer(reader, asked, Choices(), NOW)
     marks = {
         hit["id"]: {name: hit[name] for name in with_marks[1:] if name in hit}
         for hit in payload["hits"]
@@ -338,7 +338,7 @@ def test_recalls_in_between_change_no_byte_of_an_answer(contradicted: Memory, pr
     def hits(query: str, now: int) -> bytes:
         reader = Reader(contradicted.tenant, contradicted.log, EMBEDDER)
         asked = RecallRequest(query=query, profile=profile, min_confidence=0.0, explain=True)
-        payload, receipt = answer(reader, EMBEDDER, asked, Choices(), now)
+        payload, receipt = answer(reader, asked, Choices(), now)
         contradicted.log.append([receipt])
         del payload["why"]["took_us"]
         return msgspec.json.encode([payload["hits"], payload["why"]])

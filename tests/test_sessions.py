@@ -71,7 +71,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[View, Sess
 
 def ids(view: View, query: str, **choices: object) -> list[str]:
     question = Question(query, Filter(now=NOW), 10, fusion="weighted")
-    return [hit.memory.id for hit in recall(view, replace(question, **choices), EMBEDDER).hits]
+    return [hit.memory.id for hit in recall(view, replace(question, **choices)).hits]
 
 
 def test_neighbours_are_turns_of_another_speaker_in_one_session_of_one_project(place):
@@ -184,7 +184,7 @@ def test_members_are_the_rows_of_each_session_in_the_order_they_were_said(place)
 def test_a_question_about_the_time_prefers_the_turn_that_names_one(place):
     view, _ = place
     question = Question("When did it rain?", Filter(now=NOW), 10, fusion="weighted", explain=True)
-    shown = {hit.memory.id: hit.why["evidence"] for hit in recall(view, question, EMBEDDER).hits}
+    shown = {hit.memory.id: hit.why["evidence"] for hit in recall(view, question).hits}
     assert shown["b"]["dated"] == shown["b"]["statement"] == 1.0
     assert "dated" not in shown.get("a", {})
 
@@ -209,7 +209,7 @@ def test_an_answer_without_a_word_of_the_question_comes_back(place):
 
 def test_why_shows_what_the_conversation_lent(place):
     question = Question("spend holidays", Filter(now=NOW), 10, fusion="weighted", explain=True)
-    answer = recall(place[0], question, EMBEDDER)
+    answer = recall(place[0], question)
     why = {hit.memory.id: hit.why for hit in answer.hits}["a"]
     assert why["evidence"]["question"] == why["evidence"]["before"] == 1.0
     assert why["words"] == {}
@@ -303,7 +303,7 @@ def test_a_common_word_nobody_holds_silences_nothing(tmp_path: Path):
         rebuild(home, log, EMBEDDER, NOW)
         with Reader(home, log, EMBEDDER).view() as view:
             sure = {
-                asked: recall(view, Question(asked, Filter(now=NOW), 1), EMBEDDER).hits[0]
+                asked: recall(view, Question(asked, Filter(now=NOW), 1)).hits[0]
                 for asked in ("how are secrets kept?", "how are secrets watermarked?")
             }
     kept, watermarked = (hit.confidence for hit in sure.values())

@@ -156,5 +156,5 @@ def test_another_form_of_a_word_is_recalled(tmp_path: Path, built: bool):
             ("email", notes[4]),
         ):
             request = RecallRequest(query=question, min_confidence=0.0)
-            found, _ = answer(reader, model, request, Choices(), NOW)
+            found, _ = answer(reader, request, Choices(), NOW)
             assert found["hits"][0]["text"] == wanted

@@ -117,7 +117,7 @@ def view_at(log: list[Event], watermark: int) -> View:
 
 def found(view: View, query: str, now: int, **only: object) -> set[str]:
     question = Question(query, Filter(now=now, **only), 200, "lexical")
-    return {hit.memory.id for hit in recall(view, question, EMBEDDER).hits}
+    return {hit.memory.id for hit in recall(view, question).hits}
 
 
 @given(HISTORIES, st.integers(0, 30), st.integers(0, 60))
@@ -169,7 +169,7 @@ class Memory:
     def ids(self, query: str, **only: object) -> list[str]:
         question = Question(query, Filter(now=self.now, **only), 10, "lexical")
         with self.reader.view() as view:
-            return [hit.memory.id for hit in recall(view, question, EMBEDDER).hits]
+            return [hit.memory.id for hit in recall(view, question).hits]
 
 
 @pytest.fixture(params=["tail", "snapshot"])
@@ -193,7 +193,7 @@ def test_a_fresh_memory_is_found_by_the_file_it_names(memory: Memory):
     memory.add("the retries were a bad idea")
     question = Question("backoff.py", Filter(now=memory.now), 10, "entity")
     with memory.reader.view() as view:
-        found = [hit.memory.id for hit in recall(view, question, EMBEDDER).hits]
+        found = [hit.memory.id for hit in recall(view, question).hits]
     assert found == [id_]
 
 
@@ -296,7 +296,7 @@ def test_without_a_model_a_fresh_memory_is_found_by_its_words(tmp_path: Path):
         for number in range(70):
             commands.record(log, Draft(content=f"falcon number {number} nests"), NOW)
         with reader.view() as view:
-            answer = recall(view, Question("falcon number 7", Filter(now=NOW), 1), Unreachable())
+            answer = recall(view, Question("falcon number 7", Filter(now=NOW), 1))
     assert answer.hits[0].memory.content == "falcon number 7 nests"
     assert answer.is_degraded
     assert "does not answer" in answer.notices[0]

@@ -115,7 +115,7 @@ def reader(
 
 def ask(reader: Reader, query: str, **fields: Any) -> dict[str, Any]:
     request = RecallRequest(query=query, touch=False, **fields)
-    return answer(reader, LexicalEmbedder(), request, Choices(), NOW)[0]
+    return answer(reader, request, Choices(), NOW)[0]
 
 
 @pytest.mark.parametrize("line", [*BUILT_WITH, *SET_ASIDE])

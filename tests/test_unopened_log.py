@@ -114,7 +114,7 @@ def served(closed: Tenant, home: Path) -> Iterator[Callable[[], OpenTenants]]:
 def recalled(tenants: OpenTenants, query: str = ASKED) -> dict[str, Any]:
     opened = tenants.get("default")
     request = RecallRequest(query=query, touch=False)
-    return answer(opened.reader, tenants.embedder, request, tenants.settings.choices, NOW)[0]
+    return answer(opened.reader, request, tenants.settings.choices, NOW)[0]
 
 
 @contextmanager

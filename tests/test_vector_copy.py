@@ -176,7 +176,7 @@ def many(tenant, log) -> None:
 
 def ask(tenant, log, search: QdrantSearch):
     with Reader(tenant, log, PLAIN, qdrant=search).view() as view:
-        return recall(view, Question("is the cache cold", Filter(now=NOW), 5), PLAIN)
+        return recall(view, Question("is the cache cold", Filter(now=NOW), 5))
 
 
 def test_recall_goes_on_and_says_so_while_it_is_down_and_asks_it_again(

@@ -125,7 +125,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
 
 def contents(view: View, query: str) -> list[str]:
     question = Question(query, Filter(now=NOW), 10, "lexical")
-    return [hit.memory.content for hit in recall(view, question, EMBEDDER).hits]
+    return [hit.memory.content for hit in recall(view, question).hits]
 
 
 def test_a_view_keeps_what_was_revised_and_forgotten_since(memory: Memory):

@@ -17,7 +17,6 @@ from serve.server.callers import OWNER, Caller, Scope
 from serve.server.open_tenants import OpenTenant, OpenTenants
 from serve.server.problems import problem
 from serve.server.request_guard import owner_only
-from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import InvalidInput
 
@@ -82,10 +81,6 @@ class Call(Generic[Query, Body]):
     @property
     def choices(self) -> Choices:
         return self.service.choices if self.past is None else self.past.choices
-
-    @property
-    def embedder(self) -> Embedder:
-        return self.service.tenants.embedder if self.past is None else self.past.embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +180,7 @@ def _as_known(call: Call[Any, Any]) -> Iterator[Call[Any, Any]]:
     if asked is None:
         yield call
         return
-    with call.tenant.known_at(asked, call.choices, call.embedder, call.now) as known:
+    with call.tenant.known_at(asked, call.choices, call.now) as known:
         yield replace(call, past=known)
 
 

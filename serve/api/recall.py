@@ -39,7 +39,7 @@ def recall(call: Call[Nothing, RecallRequest]) -> Reply:
     tenant, asked, past = call.tenant, call.body, call.past
     if past is not None:
         asked = structs.replace(asked, touch=False)  # no receipt is of the past
-    payload, receipt = answer(tenant.reader, call.embedder, asked, call.choices, call.now)
+    payload, receipt = answer(tenant.reader, asked, call.choices, call.now)
     if receipt is not None:
         tenant.notes.add(receipt)
     if past is not None:

@@ -181,9 +181,7 @@ class OfLessons(InProjectThen, frozen=True, kw_only=True):
 
 def show_overview(call: Call[AboutTopic, Nothing]) -> Reply:
     question = overviews.overview_question(call.query.topic, _filter(call), call.choices)
-    found = call.tenant.reader.answer(
-        lambda view: overviews.overview(view, question, call.embedder)
-    )
+    found = call.tenant.reader.answer(lambda view: overviews.overview(view, question))
     return Reply(overviews.overview_payload(found))
 
 

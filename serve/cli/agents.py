@@ -320,6 +320,7 @@ def _answer_event(settings: "Settings", host: str, event: bytes) -> dict[str, An
 
 def _open_tenants(settings: "Settings") -> "OpenTenants":
     """Return the tenants without upkeep or builds; a model that takes long to load is not asked."""
+    from serve.reader.snapshots import no_embedder
     from serve.recall.query_embedder import QueryEmbedder
     from serve.server.open_tenants import OpenTenants
     from store.embedders.embedder import SilentEmbedder
@@ -329,6 +330,7 @@ def _open_tenants(settings: "Settings") -> "OpenTenants":
     if not model.is_cheap:
         silent = SilentEmbedder(model.model, model.dimension, "no running server has it loaded")
         tenants.embedder = QueryEmbedder(silent)
+    tenants.find_embedder = no_embedder
     return tenants
 
 

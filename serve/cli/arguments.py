@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from store.log.events import Event
 
 MOST_ITEMS = 40  # that Tab offers
+MOST_ASKED = 1_000  # past recalls that judge a change, unless more are asked for
 _FAR = 8  # letters of an id, from which all are looked for, not only the newest
 _HELP_WIDTH = 60
 

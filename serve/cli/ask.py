@@ -257,10 +257,9 @@ def why(
             with environment.known(settings, log, known_at) as here:
                 request = _request(_request_body(settings, query, here.now, **asked))
                 wanted = resolve(here.log, id_)
-                payload, _ = answer(here.reader, here.embedder, request, here.choices, here.now)
+                payload, _ = answer(here.reader, request, here.choices, here.now)
                 reason = explain_memory(
                     here.reader,
-                    here.embedder,
                     request,
                     here.choices,
                     here.now,
@@ -325,9 +324,7 @@ def _answer(
 
     with environment.known(settings, log, known_at) as here:
         request = _request(_request_body(settings, query, here.now, **asked))
-        payload, receipt = answer(
-            here.reader, here.embedder, request, here.choices, here.now, Asker(door="cli")
-        )
+        payload, receipt = answer(here.reader, request, here.choices, here.now, Asker(door="cli"))
         return payload | here.place, receipt
 
 

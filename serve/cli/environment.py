@@ -27,7 +27,8 @@ from store.log.event_log import EventLog
 
 if TYPE_CHECKING:
     from serve.hosts.host import Install, Machine
-    from serve.reader.reader import Known
+    from serve.reader.reader import Known, Reader
+    from serve.reader.snapshots import FindEmbedder
     from store.home.registry import Server
 
 
@@ -130,28 +131,40 @@ def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
     return EventLog(current_tenant(settings).log, waits=waits)
 
 
+def open_reader(settings: Settings, log: EventLog, tenant: Tenant | None = None) -> "Reader":
+    """Return the chosen tenant's memory, or another's, to ask without a server."""
+    return _open_reader(settings, tenant or current_tenant(settings), log)[0]
+
+
+def _open_reader(
+    settings: Settings, tenant: Tenant, log: EventLog
+) -> "tuple[Reader, FindEmbedder]":
+    from serve.reader.reader import Reader
+    from serve.recall.query_embedder import QueryEmbedders
+
+    embedders = QueryEmbedders(settings.home, lambda: settings.choices.embedder)
+    reader = Reader(tenant, log, embedders.chosen(), find_embedder=embedders.find)
+    return reader, embedders.find
+
+
 @contextmanager
 def known(settings: Settings, log: EventLog, known_at: str | None = None) -> Iterator["Known"]:
     """Give the memory as it is known, or as it was at a place in its log.
 
     Raise InvalidInput where a text names no such place.
     """
-    from serve.reader.reader import Known, Reader
-    from serve.recall.query_embedder import QueryEmbedder
-    from store.embedders.embedder import make_embedder
+    from serve.reader.reader import Known
 
-    choice = settings.choices.embedder
-    model = QueryEmbedder(make_embedder(choice, settings.home, while_asked=True))
+    reader, find_embedder = _open_reader(settings, current_tenant(settings), log)
     if known_at is None:
-        tenant = current_tenant(settings)
-        yield Known(tenant, log, Reader(tenant, log, model), model, settings.choices, now())
+        yield Known(current_tenant(settings), log, reader, settings.choices, now())
         return
     from serve.cli import output
     from serve.reader import past
 
     place = past.find_place(log, known_at, settings.choices, now(), Path.cwd())
     output.note(f"as known after event {place.seq}, at {isoformat(place.now)}")
-    with past.known_at(log, model, place) as found:
+    with past.known_at(log, reader.embedder, place, find_embedder) as found:
         for one in found.notes:
             output.note(f"note: {one}")
         yield found

@@ -59,7 +59,7 @@ def overview(
             output.encodable(" ".join(topic)), asked, here.choices
         )
         with here.reader.view() as view:
-            found = overviews.overview_payload(overviews.overview(view, question, here.embedder))
+            found = overviews.overview_payload(overviews.overview(view, question))
         if as_json:
             output.emit(found)
         else:
@@ -130,7 +130,7 @@ def timeline(
         asked = Filter(here.now, belongs, since=start, until=end)
         words = output.encodable(" ".join(topic))
         with here.reader.view() as view:
-            found = overviews.timeline(view, words, asked, here.choices, here.embedder, limit)
+            found = overviews.timeline(view, words, asked, here.choices, limit)
         told = [overviews.memory_item(one) for one in found]
         if as_json:
             output.emit({"memories": told})

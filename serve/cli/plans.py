@@ -62,9 +62,6 @@ SHOWN = 10  # changed answers of a plan; a report has more
 SHORT = 6  # letters of a plan's id that are shown; two of a thousand begin alike
 
 
-_ASKED = 1_000  # recalls, unless more are asked for
-
-
 @plans.command(
     "propose",
     epilog=output.example(
@@ -79,7 +76,9 @@ _ASKED = 1_000  # recalls, unless more are asked for
     "--upgrade", is_flag=True, help="Compare this version with what another one answered."
 )
 @click.option("--since", help="Ask recalls not older than this: 2026-11-20, or 7d.")
-@click.option("--limit", type=click.IntRange(1), default=_ASKED, help="At most so many recalls.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=arguments.MOST_ASKED, help="At most so many recalls."
+)
 @click.option("--yes", is_flag=True, help="Do not ask before texts go to a model elsewhere.")
 @output.json_option
 @click.pass_obj
@@ -107,7 +106,7 @@ def propose_plan(
     before you install it: run its program from an environment of its own.
     """
     from serve import formatting
-    from serve.cli.embedder import absolute_name, may_send
+    from serve.cli.embedder import absolute_name, embed_ahead, may_send
     from serve.evaluation import drift
     from store.home.instants import micros
     from store.log import receipts
@@ -140,6 +139,8 @@ def propose_plan(
     with environment.open_log(settings) as log:
         asked = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
         tenant = environment.current_tenant(settings)
+        if "embedder" in given:  # beside the vectors that answer: they are not made twice
+            embed_ahead(settings, log, given["embedder"], quiet=as_json)
         planned = drift.settings_plan(settings, tenant, log, steps, asked, now)
         print_plan(log, kept.propose(log, planned, now), as_json=as_json)
 
@@ -221,6 +222,7 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
     def command(
         env: Environment, /, plan: str, dry_run: bool, as_json: bool, force: bool = False
     ) -> None:
+        from serve.cli.embedder import make_true
         from store.plans import plans as kept
         from store.plans import proposals
         from store.plans.setting_changes import planned_version
@@ -237,10 +239,14 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
             if not dry_run:
                 act = partial(proposals.accept, force=force) if verb == "apply" else proposals.undo
                 found = kept.find(log, act(log, found.id, environment.now()).id)
+            code = 0
+            if not dry_run and (name := _embedder_of(found)) is not None:
+                code = make_true(env, log, name, quiet=as_json)
             print_outcome(found, as_json=as_json)
         version = planned_version(found.body)
         if version is not None and found.state == "applied" and not dry_run:
-            _build_with(env, version[1], as_json=as_json)
+            code = _build_with(env, version[1], as_json=as_json)
+        click.get_current_context().exit(code)
 
     if verb == "apply" and job is None:
         flag = click.option("--force", is_flag=True, help="Apply it although its checks failed.")
@@ -358,35 +364,43 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
     _note_when(plan)
 
 
-def _build_with(env: Environment, version: str, *, as_json: bool) -> None:
-    """Build with the version that a plan accepts, where that is the one that runs."""
+def _embedder_of(plan: "Plan") -> str | None:
+    """Return what an applied or undone plan makes the embedder; None where it changes none."""
+    for step in plan.body.steps:
+        if step.event == "configured" and step.body["name"] == "embedder":
+            return str(step.before["value"] if plan.state == "undone" else step.body["value"])
+    return None
+
+
+def _build_with(env: Environment, version: str, *, as_json: bool) -> int:
+    """Build with the version that a plan accepts, where that is the one that runs; return the exit
+    code.
+    """
     from serve.cli import processes
     from serve.evaluation import upgrade
 
-    if upgrade.running() == version:
-        code = processes.build(env.settings(), "--quick", quiet=as_json)
-        if code:
-            sys.exit(code)
+    if upgrade.running() != version:
+        return 0
+    code = processes.build(env.settings(), "--quick", quiet=as_json)
+    if not code:
         output.note("restart the server, if it runs another version: `mnemolog stop`")
+    return code
 
 
 def _note_when(plan: "Plan") -> None:
-    """Say when a plan takes effect, where that is not at once, and what is left to you."""
+    """Say when a new version takes effect, and what is left to you."""
     from store.plans.setting_changes import planned_version
 
-    if (version := planned_version(plan.body)) is not None:
-        before, after = (one.partition("+")[0] for one in version)
-        if plan.state == "waiting":
-            output.note(f"it takes effect once mnemolog {after} is installed and builds")
-        elif plan.state == "undone":
-            output.note(
-                f"mnemolog itself is yours to put back: `pip install mnemolog=={before}`, or as "
-                "you installed it; then `mnemolog build`"
-            )
+    if (version := planned_version(plan.body)) is None:
         return
-    sets = [one.body["name"] for one in plan.body.steps if one.event == "configured"]
-    if "embedder" in sets and plan.state in ("waiting", "applied", "undone"):
-        output.note("its vectors are built by `mnemolog build`; then restart `mnemolog serve`")
+    before, after = (one.partition("+")[0] for one in version)
+    if plan.state == "waiting":
+        output.note(f"it takes effect once mnemolog {after} is installed and builds")
+    elif plan.state == "undone":
+        output.note(
+            f"mnemolog itself is yours to put back: `pip install mnemolog=={before}`, or as "
+            "you installed it; then `mnemolog build`"
+        )
 
 
 def print_outcome(plan: "Plan", *, as_json: bool) -> None:

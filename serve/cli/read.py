@@ -259,17 +259,11 @@ def lineage(env: Environment, /, id_: str, as_json: bool) -> None:
     """
     settings = env.settings()
     with environment.open_log(settings) as log:
-        from serve.reader.reader import Reader
         from serve.reports.lineage import full_lineage
-        from store.embedders.embedder import make_embedder
         from store.log.commands import resolve_event
 
         wanted, _ = resolve_event(log, id_)
-        reader = Reader(
-            environment.current_tenant(settings),
-            log,
-            make_embedder(settings.choices.embedder, settings.home),
-        )
+        reader = environment.open_reader(settings, log)
         found = reader.answer(lambda view: full_lineage(view, log, wanted, sys.maxsize))
         if as_json:
             output.emit(found)

@@ -12,7 +12,6 @@ from serve import formatting
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.group import FAILED
-from store.home.config import Settings
 from store.home.errors import NotFound
 from store.home.instants import isoformat, micros
 from store.log.event_log import EventLog
@@ -20,9 +19,7 @@ from store.log.event_log import EventLog
 if TYPE_CHECKING:
     from serve.evaluation.bisection import Change
     from serve.evaluation.expectations import Outcome
-    from serve.reader.reader import Reader
     from serve.recall.recall import Hit
-    from store.embedders.embedder import Embedder
     from store.log.events import Event
 
 
@@ -78,25 +75,14 @@ def expect(
         if remove:
             _print_removed(log, asked[0].question, asked[0].id, as_json=as_json)
             return
-        reader, model = _open(settings, log)
-        found = reader.answer(
-            lambda view: expectations.ask(view, asked, model, settings.choices, now)
-        )
+        reader = environment.open_reader(settings, log)
+        found = reader.answer(lambda view: expectations.ask(view, asked, settings.choices, now))
         if as_json:
             output.emit({"expected": found})
         else:
             _print_expected(log, found)
     if question is None and any(one.rank is None for one in found):
         context.exit(FAILED)
-
-
-def _open(settings: Settings, log: EventLog) -> "tuple[Reader, Embedder]":
-    from serve.reader.reader import Reader
-    from serve.recall.query_embedder import QueryEmbedder
-    from store.embedders.embedder import make_embedder
-
-    model = QueryEmbedder(make_embedder(settings.choices.embedder, settings.home, while_asked=True))
-    return Reader(environment.current_tenant(settings), log, model), model
 
 
 def _print_removed(log: EventLog, question: str, id_: str, *, as_json: bool) -> None:
@@ -189,11 +175,11 @@ def bisect(
             output.note(f"@{seq}: {'as now' if is_as_now else 'another answer'}")
 
     with environment.open_log(settings) as log:
-        reader, model = _open(settings, log)
+        reader = environment.open_reader(settings, log)
         asked = default_question(
             output.encodable(question), Filter(now=now, project=belongs), settings.choices
         )
-        search = bisection.Search(log, reader, model, asked, report)
+        search = bisection.Search(log, reader, asked, report)
         start = None
         if since:
             start = find_place(log, since, settings.choices, now, Path.cwd()).seq
@@ -369,7 +355,7 @@ def show_receipt(env: Environment, /, id_: str, as_json: bool) -> None:
     settings = env.settings()
     with environment.open_log(settings) as log:
         receipt = _find(log, id_)
-        reader, _ = _open(settings, log)
+        reader = environment.open_reader(settings, log)
         found = reader.answer(lambda view: receipt_fields(view, log, receipt))
         if as_json:
             output.emit(found)
@@ -399,7 +385,7 @@ def bundle_receipt(
     settings = env.settings()
     with environment.open_log(settings) as log:
         receipt = _find(log, id_)
-        _, model = _open(settings, log)
+        model = environment.open_reader(settings, log).embedder
         made = bundle.make_bundle(
             log, model, settings.choices.embedder, receipt, all_projects=all_projects
         )

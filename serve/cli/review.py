@@ -84,12 +84,9 @@ def _waiting(
     """Return the proposals and the conflicts that wait, of one sort or of all."""
     from serve.lessons.lesson_stats import statistics
     from serve.reader.filters import Filter
-    from serve.reader.reader import Reader
     from serve.reports.conflicts import conflict_payload, conflicts
-    from store.embedders.embedder import make_embedder
 
-    model, now = make_embedder(settings.choices.embedder, settings.home), environment.now()
-    reader = Reader(environment.current_tenant(settings), log, model)
+    now, reader = environment.now(), environment.open_reader(settings, log)
     found: list[Proposal] = []
     if only in (None, "lesson"):  # statements wait beside the drafts
         drafts = reader.answer(lambda view: statistics(view, log, Filter(now, project))).drafts

@@ -247,13 +247,10 @@ def stats(env: Environment, /, plot: Path | None, as_json: bool) -> None:
     with environment.open_log(settings) as log:
         from serve.lessons import lesson_stats
         from serve.reader.filters import Filter
-        from serve.reader.reader import Reader
         from serve.reports.statistics_rendering import statistics_payload
         from serve.reports.tenant_statistics import statistics
-        from store.embedders.embedder import make_embedder
 
-        model = make_embedder(settings.choices.embedder, settings.home)
-        with Reader(tenant, log, model).view() as view:
+        with environment.open_reader(settings, log).view() as view:
             found = statistics(settings.home, tenant, log, view, now)
             lessons = lesson_stats.statistics(view, log, Filter(now)) if plot or as_json else None
         if plot is not None and lessons is not None:

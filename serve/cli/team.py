@@ -99,14 +99,12 @@ def create_tenant(env: Environment, /, name: str, as_json: bool) -> None:
 @click.pass_obj
 def show_tenant_stats(env: Environment, /, name: str | None, as_json: bool) -> None:
     """Show a tenant's figures; the default tenant if none is given."""
-    from serve.reader.reader import Reader
     from serve.reports.tenant_statistics import tenant_stats
-    from store.embedders.embedder import make_embedder
 
     settings = env.settings()
     tenant = tenants_.find_tenant(settings.home, name or settings.choices.tenant)
     with EventLog(tenant.log) as log:
-        reader = Reader(tenant, log, make_embedder(settings.choices.embedder, settings.home))
+        reader = environment.open_reader(settings, log, tenant)
         found = reader.answer(lambda view: tenant_stats(tenant, log, view, environment.now()))
     if as_json:
         output.emit(found)

@@ -184,8 +184,8 @@ def _hits(
     site: Site, opened: OpenTenant, asked: ListForm
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the answer to a search and its hits."""
-    choices, embedder, now = site.settings.choices, site.tenants.embedder, site.clock()
-    said, _ = answer(opened.reader, embedder, asked.request(now), choices, now)
+    choices, now = site.settings.choices, site.clock()
+    said, _ = answer(opened.reader, asked.request(now), choices, now)
     return said, [one for one in said["hits"] if not asked.pinned or one.get("pinned")]
 
 

@@ -30,7 +30,6 @@ from serve.reports.listing import Position
 from serve.reports.receipts import receipt_fields, receipt_summary
 from serve.reports.usefulness import CHARACTERS
 from serve.server.open_tenants import OpenTenant
-from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat, micros
@@ -192,14 +191,14 @@ def lab_blueprint(site: Site) -> Blueprint:
         if asked.project not in (asking.ANY, asking.NONE, *projects):
             projects.append(asked.project)
         project = "" if asked.project in (asking.ANY, asking.NONE) else asked.project
-        with _known(opened, site.tenants.embedder, asked, usual, now) as (there, known):
+        with _known(opened, asked, usual, now) as (there, known):
             found = [
-                answer_side(known.reader, known.embedder, asked, side, usual, known.now)
+                answer_side(known.reader, asked, side, usual, known.now)
                 for side in (asked.a, asked.b)
                 if asked.query and side is not None
             ]
             unasked = (
-                preview_prompt_hook(there, known.embedder, asked.query, project, usual, known.now)
+                preview_prompt_hook(there, asked.query, project, usual, known.now)
                 if asked.query
                 else None
             )
@@ -227,18 +226,18 @@ def lab_blueprint(site: Site) -> Blueprint:
 
 @contextmanager
 def _known(
-    opened: OpenTenant, embedder: Embedder, asked: LabQuestion, usual: Choices, now: int
+    opened: OpenTenant, asked: LabQuestion, usual: Choices, now: int
 ) -> Iterator[tuple[OpenTenant, Known]]:
     """Give the memory that is asked: as it was known on a day, or as it is.
 
     On the day of the first event that much was known.
     """
     if not (asked.query and asked.known and asked.as_of):
-        yield opened, Known(opened.tenant, opened.log, opened.reader, embedder, usual, now)
+        yield opened, Known(opened.tenant, opened.log, opened.reader, usual, now)
         return
     day = micros(parse_time(asked.as_of, now))
     is_first = day <= (log_queries.time_of(opened.log, 1) or now)
-    with opened.known_at(1 if is_first else asked.as_of, usual, embedder, now) as then:
+    with opened.known_at(1 if is_first else asked.as_of, usual, now) as then:
         yield OpenTenant(then.tenant, then.log, then.reader), then
 
 

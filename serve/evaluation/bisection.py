@@ -56,7 +56,6 @@ class Search:
 
     log: EventLog
     reader: Reader
-    embedder: Embedder
     question: Question
     report: Progress = lambda seq, is_as_now: None
 
@@ -99,15 +98,13 @@ class Search:
         return self._find(contain, since or 0)
 
     def _now(self) -> Hits:
-        return self.reader.answer(
-            lambda view: ask_as_routed(view, self.question, self.embedder)
-        ).hits
+        return self.reader.answer(lambda view: ask_as_routed(view, self.question)).hits
 
     def _find(self, look_at: Callable[[Hits], object], since: int) -> Change:
         """Return the event since which what is looked at of the answer is as now."""
         head, now = self.log.head(), look_at(self._now())
         with ExitStack() as opened:
-            folds = _Folds(self.log, self.embedder, self.question, opened)
+            folds = _Folds(self.log, self.reader.embedder, self.question, opened)
             low, high = since, head
             before: Hits = ()
             if since:
@@ -160,7 +157,7 @@ class _Folds:
         new = self._kept.fork(folder) if self._kept else Past(self._log, folder, self._embedder)
         self._last = new
         reader = new.advance(seq, seq)
-        return reader.answer(lambda view: ask_as_routed(view, self._question, self._embedder)).hits
+        return reader.answer(lambda view: ask_as_routed(view, self._question)).hits
 
     def keep(self) -> None:
         """Let the next folds grow from the last."""

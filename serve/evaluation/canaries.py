@@ -89,7 +89,7 @@ def over(
     Raise SnapshotDamaged where its snapshots cannot be read.
     """
     view = open_view(tenant, manifest, embedder)
-    return ask(view, choose(view.snapshots, now, most), embedder, choices, now)
+    return ask(view, choose(view.snapshots, now, most), choices, now)
 
 
 def result(found: Outcome, now: int, earlier: Manifest | None, unread: str = "") -> CheckResult:
@@ -160,9 +160,7 @@ def choose(snapshots: Snapshots, now: int, most: int = MOST) -> tuple[Canary, ..
     return tuple(chosen)
 
 
-def ask(
-    view: View, canaries: Sequence[Canary], embedder: Embedder, choices: Choices, now: int
-) -> Outcome:
+def ask(view: View, canaries: Sequence[Canary], choices: Choices, now: int) -> Outcome:
     """Ask for every canary as a user would, but without a bar: no setting can hide one."""
     missed: list[Canary] = []
     mode: Mode = "auto"
@@ -174,7 +172,7 @@ def ask(
             mode=mode,
             fusion=choices.fusion,
         )
-        answer = recall(view, asked, embedder)
+        answer = recall(view, asked)
         if canary.id not in [hit.memory.id for hit in answer.hits]:
             missed.append(canary)
         if answer.is_degraded:

@@ -134,7 +134,7 @@ def _questions(
 
     def ask(of: Reader, way: Way, choices: Choices) -> tuple[int, set[Expectation]]:
         def both(view: View) -> tuple[int, set[Expectation]]:
-            answers = expectations.ask(view, pinned, way.embedder, choices, now, way.policy)
+            answers = expectations.ask(view, pinned, choices, now, way.policy)
             missed = {one.expectation for one in answers if one.rank is None}
             return own_words(view, chosen, way, choices, now), missed
 
@@ -356,7 +356,7 @@ def own_words(view: View, chosen: Sequence[Canary], way: Way, choices: Choices, 
     router = Router(way.policy) if way.policy else None
     for one in chosen:
         question = default_question(one.question, Filter(now=now), choices)
-        answer = recall(view, replace(question, router=router), way.embedder)
+        answer = recall(view, replace(question, router=router))
         first = answer.hits[: canaries.WITHIN]
         found += any(hit.memory.id == one.id and not hit.is_unsure for hit in first)
     return found

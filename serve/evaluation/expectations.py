@@ -84,7 +84,6 @@ def _expectation(event: Event) -> Expectation:
 def ask(
     view: View,
     asked: Sequence[Expectation],
-    embedder: Embedder,
     choices: Choices,
     now: int,
     policy: Policy | None = None,
@@ -96,18 +95,16 @@ def ask(
     found = []
     for one in asked:
         question = default_question(one.question, Filter(now=now, project=one.project), choices)
-        answer = ask_as_routed(view, question, embedder, policy)
+        answer = ask_as_routed(view, question, policy)
         found.append(Outcome(one, rank_of(answer.hits, one.id)))
     return found
 
 
-def ask_as_routed(
-    view: View, question: Question, embedder: Embedder, policy: Policy | None = None
-) -> Answer:
+def ask_as_routed(view: View, question: Question, policy: Policy | None = None) -> Answer:
     """Return the answer under a policy, else the one that the view's router serves; nothing is
     tried.
     """
-    return recall(view, replace(question, router=Router(policy or view.policy())), embedder)
+    return recall(view, replace(question, router=Router(policy or view.policy())))
 
 
 def rank_of(hits: Sequence[Hit], id_: str) -> int | None:
@@ -135,9 +132,7 @@ def check(
     if not (asked := list_expectations(log)):
         return []
     view = open_view(tenant, manifest, embedder)
-    missed = [
-        one.expectation for one in ask(view, asked, embedder, choices, now) if one.rank is None
-    ]
+    missed = [one.expectation for one in ask(view, asked, choices, now) if one.rank is None]
     detail = f"{len(asked) - len(missed)} of {len(asked)} pinned questions bring back their memory"
     if missed:
         detail += "; missing: " + ", ".join(f'"{one.question}" {one.id}' for one in missed[:_NAMED])

@@ -92,7 +92,7 @@ def run_queries(
             for asked in workspace.asked:
                 request = _request(asked, mode)
                 at = _question_time(workspace, asked)
-                payload, _ = answer(tenant.reader, model, request, choices, at)
+                payload, _ = answer(tenant.reader, request, choices, at)
                 hits = payload["hits"]
                 # what a job made takes a place and is relevant to nothing
                 ranked = tuple(ids.get(hit["id"], hit["id"]) for hit in hits)
@@ -131,7 +131,7 @@ def _block(
     """Return what the prompt hook puts before the model, in a session that begins with this."""
     event = HookEvent("eval", "prompt", asked.id, prompt=asked.query)
     unrecorded = replace(choices, record=())  # a measurement leaves the memory as it is
-    return prompt.answer_prompt(Call(event, tenant, model, unrecorded, "", at)).context
+    return prompt.answer_prompt(Call(event, tenant, unrecorded, "", at)).context
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_classifier import read_intent
 from store.agents.prompt_statements import PromptStatement, find_statements
-from store.embedders.embedder import Embedder
 from store.home.config import Choices, Profile, change_choices
 from store.home.errors import ConfigError, InvalidInput
 from store.log.event_kinds import MEMORY_KINDS, TIERS, Intent
@@ -253,10 +252,10 @@ class SideAnswer:
 
 
 def answer_side(
-    reader: Reader, embedder: Embedder, asked: LabQuestion, side: Side, usual: Choices, now: int
+    reader: Reader, asked: LabQuestion, side: Side, usual: Choices, now: int
 ) -> SideAnswer:
     """Return the answer under one setting; raise InvalidInput, as recall does."""
-    payload, _ = answer(reader, embedder, request(asked, side, usual, now), side.choices, now)
+    payload, _ = answer(reader, request(asked, side, usual, now), side.choices, now)
     with reader.view() as view:
         made = _block(view, payload["hits"], asked.project or None)
     return SideAnswer(side, payload, tuple(_stages(payload)), made)
@@ -328,11 +327,11 @@ class HookPreview:
 
 
 def preview_prompt_hook(
-    opened: OpenTenant, embedder: Embedder, prompt: str, project: str, choices: Choices, now: int
+    opened: OpenTenant, prompt: str, project: str, choices: Choices, now: int
 ) -> HookPreview:
     """Return what the hook would say in a project; "" is outside any repository."""
     event = HookEvent("lab", "prompt", "", prompt=prompt)
-    call = Call(event, opened, embedder, choices, project, now)
+    call = Call(event, opened, choices, project, now)
     reading = read_intent(prompt)
     keeps = choices.remember_words and "prompts" in choices.record
     kept = tuple(find_statements(prompt)) if keeps else ()

@@ -22,7 +22,6 @@ from serve.reader.filters import Filter
 from serve.reader.reader import open_view
 from serve.reader.view import View
 from serve.recall.recall import Hit, Question, recall
-from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.log import receipts
 from store.log.event_kinds import Basis, Recalled
@@ -101,7 +100,7 @@ def check(
     asked = list(_questions(made, most))
     others = [
         *check_model(made, candidate),
-        *check_visible(view, made.embedder, candidate.at),
+        *check_visible(view, candidate.at),
         upgrade.check(made, choices),
     ]
     if not asked:
@@ -111,7 +110,7 @@ def check(
     found = [
         answered
         for receipt, basis in asked
-        if (answered := _ask(view, receipt, basis, served, made.embedder, choices)) is not None
+        if (answered := _ask(view, receipt, basis, served, choices)) is not None
     ]
     return [
         *others,
@@ -147,7 +146,7 @@ def check_model(made: Build, candidate: Manifest) -> list[CheckResult]:
     return [CheckResult(SAME_MODEL, is_same, detail, CANARIES, cure="" if is_same else cure)]
 
 
-def check_visible(view: View, embedder: Embedder, now: int) -> list[CheckResult]:
+def check_visible(view: View, now: int) -> list[CheckResult]:
     """Return the check that memories which were put away or have expired stay so, and those of one
     project out of another; none where there are no such memories.
 
@@ -165,7 +164,7 @@ def check_visible(view: View, embedder: Embedder, now: int) -> list[CheckResult]
     for memory, project in asked:
         those = Filter(now=now, project=project)
         question = Question(text=memory.text[:_OWN_WORDS], filter=those, top_k=10, mode="lexical")
-        for hit in recall(view, question, embedder).hits:
+        for hit in recall(view, question).hits:
             one = hit.memory
             is_over = one.expires_at is not None and one.expires_at <= now
             is_elsewhere = project is not None and one.project not in (None, project)
@@ -215,7 +214,6 @@ def _ask(
     receipt: Event,
     basis: Basis,
     served: int | None,
-    embedder: Embedder,
     choices: Choices,
 ) -> Answered | None:
     """Return how a question is answered now; None where nothing of then is as it was.
@@ -234,7 +232,7 @@ def _ask(
         return None
     question = question_of(receipt, basis, choices)
     wide = replace(question, top_k=min(_WIDER * question.top_k, 200))
-    hits = recall(view, wide, embedder).hits
+    hits = recall(view, wide).hits
     if body.door != "prompt" and not question.min_confidence:
         hits = tuple(hit for hit in hits if not hit.is_unsure)  # as the receipt was written
     old = [hit for hit in hits if hit.memory.updated_at <= receipt.at or same & _named([hit])]

@@ -153,13 +153,13 @@ def _ask_again(
     basis: Basis,
     settings: Choices,
 ) -> Replayed:
-    body, embedder = receipt.body, way.embedder
+    body = receipt.body
     assert isinstance(body, Recalled)
     choices = way.change(settings) if way.change else settings
     began = time.perf_counter()
     router = _router(body, way.policy)
     if body.door == "prompt":
-        call = _call(log, opened, embedder, receipt, choices)
+        call = _call(log, opened, receipt, choices)
         prompt = call.event.prompt
         reading = read_intent(prompt, last_reply(call.journal))
         own = own_turns(call.journal)
@@ -174,11 +174,11 @@ def _ask_again(
         other = _other_choices(receipt, basis, choices)
 
         def ask(view: View) -> Answer:
-            given = recall(view, question, embedder)
+            given = recall(view, question)
             if other is None:
                 return given
             changed = replace(_question(receipt, basis, other), router=router)
-            return join_answers(given, recall(view, changed, embedder), receipt.id)
+            return join_answers(given, recall(view, changed), receipt.id)
 
         answer = opened.reader.answer(ask)
         answered = msgspec.json.encode(receipt_hits(answer.hits))
@@ -237,15 +237,13 @@ def _router(body: Recalled, policy: Policy | None) -> Router | None:
     return Router(policy or dict.fromkeys(STATES, actions), tuple(actions))
 
 
-def _call(
-    log: EventLog, opened: OpenTenant, embedder: Embedder, receipt: Event, choices: Choices
-) -> Call:
+def _call(log: EventLog, opened: OpenTenant, receipt: Event, choices: Choices) -> Call:
     """Return the prompt of a receipt as the hook had it, after what its session had done."""
     assert isinstance(receipt.body, Recalled)
     before = [one for one in log.session_events(receipt.session or "") if one.seq < receipt.seq]
     event = HookEvent(
         receipt.agent or "", "prompt", receipt.session or "", prompt=receipt.body.query
     )
-    call = Call(event, opened, embedder, choices, receipt.project or "", receipt.at)
+    call = Call(event, opened, choices, receipt.project or "", receipt.at)
     vars(call)["journal"] = SessionEvents(before)  # what waited to be written was known, too
     return call

@@ -173,7 +173,7 @@ def _round_trip(
         asked = Question(
             text=_ASKED, filter=Filter(now=now), top_k=choices.top_k, fusion=choices.fusion
         )
-        return id_ in [hit.memory.id for hit in recall(view, asked, embedder).hits]
+        return id_ in [hit.memory.id for hit in recall(view, asked).hits]
 
     if not comes_back(written):
         return Probe("round trip", False, "a memory that was just written is not recalled")
@@ -192,7 +192,7 @@ def _silence(
     broken = []
     for number, prompt in enumerate(said):
         event = HookEvent("selftest", "prompt", f"selftest-{now}-{number}", prompt=prompt)
-        if answer_prompt(Call(event, one, embedder, choices, "", now)).context:
+        if answer_prompt(Call(event, one, choices, "", now)).context:
             broken.append(prompt)
     if broken:
         return Probe("silence", False, f"small talk returns memories: {broken[0]!r}")

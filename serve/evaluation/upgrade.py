@@ -186,6 +186,6 @@ def _check_pinned(
     said = next((one.metadata["missed"] for one in checks if one.name == EXPECTED), ())
     before = msgspec.convert(said, set[Expectation])
     with memory_at(log, embedder, log.head()) as reader:
-        answers = reader.answer(lambda view: expectations.ask(view, pinned, embedder, choices, now))
+        answers = reader.answer(lambda view: expectations.ask(view, pinned, choices, now))
     after = {one.expectation for one in answers if one.rank is None}
     yield drift.check_pinned(pinned, before, after)

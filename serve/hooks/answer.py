@@ -117,7 +117,6 @@ class Hooks:
         return Call(
             event,
             self._tenants.get(tenant),
-            self._tenants.embedder,
             place.choices,
             place.project,
             now,

@@ -15,7 +15,6 @@ from serve.reader.session_events import SessionEvents
 from serve.reader.view import View
 from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_statements import recordable
-from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.instants import new_id
 from store.log.event_kinds import Body, Trust
@@ -30,7 +29,6 @@ class Call:
 
     event: HookEvent
     tenant: OpenTenant
-    embedder: Embedder
     choices: Choices
     project: str
     now: int  # microseconds UTC

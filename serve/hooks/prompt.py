@@ -178,7 +178,7 @@ def _look_up(
         min_confidence=0.0,
         top_k=LOOKED_AT,
     )
-    answer = recall(view, question, call.embedder)
+    answer = recall(view, question)
     chosen = answer.route.actions if answer.route else {}
     known = context_times(call.journal)
     told = [hit for hit in answer.hits if hit.memory.updated_at <= known.get(hit.memory.id, -1)]
@@ -273,7 +273,7 @@ def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Even
             route=found.route,
             characters=len(said.text) or None,
             door="prompt",
-            basis=basis(asked.question, found, call.embedder, *speaking.fitted()),
+            basis=basis(asked.question, found, *speaking.fitted()),
             digest=digest(said.text.encode()) if said.text else None,
             trial=None if teams is None else tried(call.choices, _teams(hits, asked)),
         )
@@ -346,7 +346,7 @@ def _on_topic(view: View, call: Call, prompt: str) -> list[Memory]:
         min_confidence=RECAP_CONFIDENCE,
         top_k=MOST,
     )
-    return [hit.memory for hit in recall(view, question, call.embedder).hits]
+    return [hit.memory for hit in recall(view, question).hits]
 
 
 def keep_statements(call: Call, prompt: str, before: str, prompted: Event) -> list[Event]:

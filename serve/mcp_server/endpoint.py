@@ -189,7 +189,6 @@ def mnemolog_registry(
         off = OFF_HERE if call.is_off else places.off(place, session or "", call.cwd, now)
         return ToolContext(
             tenant=tenants.get(call.tenant or settings.choices.tenant),
-            embedder=tenants.embedder,
             choices=place.choices,
             project=place.project,
             now=now,

@@ -85,9 +85,7 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
     with _as_known(here, asked.known_at) as (then, known):
         request = _request(then, asked)
         asker = Asker(here.session, here.agent, "mcp")
-        payload, receipt = answer(
-            then.tenant.reader, then.embedder, request, then.choices, then.now, asker
-        )
+        payload, receipt = answer(then.tenant.reader, request, then.choices, then.now, asker)
     if receipt is not None:
         here.tenant.notes.add(receipt)
     notes = [recall_note(hit) for hit in payload["hits"]]
@@ -109,11 +107,10 @@ def _as_known(
     if known_at is None:
         yield here, ()
         return
-    with here.tenant.known_at(known_at, here.choices, here.embedder, here.now) as known:
+    with here.tenant.known_at(known_at, here.choices, here.now) as known:
         then = replace(
             here,
             tenant=OpenTenant(known.tenant, known.log, known.reader),
-            embedder=known.embedder,
             choices=known.choices,
             now=known.now,
             off=here.off or "the past is asked",
@@ -151,8 +148,7 @@ def why(here: ToolContext, asked: Why) -> ToolResult:
     with _as_known(here, asked.known_at) as (then, known):
         id_ = commands.resolve(then.tenant.log, asked.id)
         request = msgspec.structs.replace(_request(then, asked), touch=False, explain=True)
-        reader, embedder = then.tenant.reader, then.embedder
-        said = explain_memory(reader, embedder, request, then.choices, then.now, id_, _REMEDIES)
+        said = explain_memory(then.tenant.reader, request, then.choices, then.now, id_, _REMEDIES)
     return ToolResult(" ".join([f"{said[0].upper()}{said[1:]}.", *known]), {"id": id_})
 
 
@@ -238,7 +234,7 @@ def timeline(here: ToolContext, asked: Timeline) -> ToolResult:
     topic, limit = (asked.topic or "").strip(), asked.limit or 20
     found = _answer(
         here,
-        lambda view: overviews.timeline(view, topic, wanted, here.choices, here.embedder, limit),
+        lambda view: overviews.timeline(view, topic, wanted, here.choices, limit),
     )
     said = _with_damage(here, f"{plural(len(found), 'memory')}, the oldest first.")
     return ToolResult(said, groups={"memories": _notes(found)})
@@ -266,7 +262,7 @@ def project_overview(here: ToolContext, asked: ProjectOverview) -> ToolResult:
 def _of_topic(here: ToolContext, asked: ProjectOverview) -> dict[str, Sequence[Memory]]:
     wanted = here.filter(asked.project)
     question = overviews.overview_question(asked.topic or "", wanted, here.choices)
-    found = _answer(here, lambda view: overviews.overview(view, question, here.embedder))
+    found = _answer(here, lambda view: overviews.overview(view, question))
     names = ("rules", "now", "goals", "background", "replaced")
     return {name: getattr(found, name) for name in names}
 

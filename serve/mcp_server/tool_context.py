@@ -11,7 +11,6 @@ from serve.reader.filters import Filter
 from serve.reader.memory_json import role, short_json
 from serve.recall.context_block import clean_text, plain_json
 from serve.server.open_tenants import OpenTenant
-from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import InvalidInput
 from store.home.projects import check_project
@@ -115,7 +114,6 @@ class ToolContext:
     """`project` is "" outside any repository: only memories without a project are meant then."""
 
     tenant: OpenTenant
-    embedder: Embedder
     choices: Choices
     project: str
     now: int  # microseconds UTC

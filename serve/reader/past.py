@@ -24,6 +24,7 @@ import msgspec
 
 from serve.formatting import parse_time_point
 from serve.reader.reader import Known, Reader
+from serve.reader.snapshots import FindEmbedder, no_embedder
 from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Profile, Trial
@@ -128,17 +129,27 @@ class Place:
 
 
 @contextmanager
-def known_at(log: EventLog, embedder: Embedder, place: Place) -> Iterator[Known]:
-    """Give the memory as it was known at a place in its log."""
+def known_at(
+    log: EventLog,
+    embedder: Embedder,
+    place: Place,
+    find_embedder: FindEmbedder = no_embedder,
+) -> Iterator[Known]:
+    """Give the memory as it was known at a place in its log.
+
+    It is answered with the embedder of then where that is the one given, or is found and a kept
+    build has its vectors: to make them again takes too long.
+    """
     notes = list(place.notes)
     lexical = LexicalEmbedder()
     if place.embedder not in (None, embedder.model):
-        if place.embedder != lexical.model:
+        of_then = find_embedder(place.embedder) if place.embedder in _kept_models(log) else None
+        if of_then is None and place.embedder != lexical.model:
             notes.append(
-                f"vectors were {place.embedder}'s then, the settings name {embedder.model}: "
+                f"vectors were {place.embedder}'s then, no build that is kept has them: "
                 "this was found by words alone"
             )
-        embedder = lexical
+        embedder = of_then or lexical
     with past_at(log, embedder, place.seq, place.built) as past:
         if many := len(past.log.later_erasures()):
             were = "memory known then was" if many == 1 else "memories known then were"
@@ -147,11 +158,15 @@ def known_at(log: EventLog, embedder: Embedder, place: Place) -> Iterator[Known]
             past.tenant,
             past.log,
             past.reader,
-            embedder,
             place.choices,
             place.now,
             tuple(notes),
         )
+
+
+def _kept_models(log: EventLog) -> set[str]:
+    kept = manifests.list_manifests(Tenant("owner", log.path.parent))
+    return {one.embedder for one in kept}
 
 
 _NUMBER = re.compile(r"@?([1-9][0-9]{0,17})", re.ASCII)

@@ -19,7 +19,14 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
-from serve.reader.snapshots import OpenedFiles, Snapshots, open_manifest, open_snapshots
+from serve.reader.snapshots import (
+    FindEmbedder,
+    OpenedFiles,
+    Snapshots,
+    no_embedder,
+    open_manifest,
+    open_snapshots,
+)
 from serve.reader.tail import LiveTail
 from serve.reader.view import View
 from store.embedders.embedder import Embedder
@@ -74,14 +81,17 @@ class Reader:
         *,
         polled: bool = False,
         qdrant: QdrantSearch | None = None,
+        find_embedder: FindEmbedder = no_embedder,
     ) -> None:
         """Of one that is `polled` new texts are indexed in steps by who does so; of any other,
-        before it answers. `qdrant` searches a copy of the vectors.
+        before it answers. `qdrant` searches a copy of the vectors. What another model
+        than the `embedder` of the settings made is answered with that one, where it is found.
 
         Raise LogError where the log cannot be read, and nothing was published to answer from.
         """
         self._polled, self._qdrant = polled, qdrant
-        self._tenant, self._log, self._embedder = tenant, log, embedder
+        self._tenant, self._log = tenant, log
+        self._embedder, self._find_embedder = embedder, find_embedder
         self._growing = threading.Lock()
         self._swapping = threading.Lock()
         self._files = OpenedFiles(tenant)
@@ -112,6 +122,11 @@ class Reader:
             except _BROKEN:
                 if not self._is_mended(snapshots):
                     raise
+
+    @property
+    def embedder(self) -> Embedder:
+        """The model that answers: of what is open, else of the settings."""
+        return self._snapshots.embedder if hasattr(self, "_snapshots") else self._embedder
 
     def time_of(self, seq: int) -> int:
         """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
@@ -228,7 +243,7 @@ class Reader:
 
     def _stamp(self) -> tuple[object, int]:
         """Return what changes with HEAD, or when a model's dimension becomes known."""
-        return _stamp(self._tenant), self._embedder.dimension
+        return _stamp(self._tenant), self.embedder.dimension
 
     def _open(self) -> tuple[Snapshots, LiveTail, _Gone, dict[str, None]]:
         """Return what can be served, what of the log is gone, and what is wrong, in words."""
@@ -238,10 +253,10 @@ class Reader:
         except LogClosed:
             raise
         except LogError as error:
-            snapshots = open_snapshots(self._tenant, self._embedder, self._files)
+            snapshots = self._open_snapshots(None)
             if snapshots.manifest is None:
                 raise
-            return snapshots, _live_tail(snapshots, self._embedder, self._log), error, {}
+            return snapshots, _live_tail(snapshots, self._log), error, {}
 
     def _open_with_log(self) -> tuple[Snapshots, LiveTail, Gap | OtherLog | None, dict[str, None]]:
         gone, wrong = None, []
@@ -252,12 +267,15 @@ class Reader:
             wrong.append(str(error))
         # a log that has lost events may well be behind what was built from it
         check = None if wrong else self._check
-        snapshots = open_snapshots(self._tenant, self._embedder, self._files, check)
-        live = _live_tail(snapshots, self._embedder, self._log)
+        snapshots = self._open_snapshots(check)
+        live = _live_tail(snapshots, self._log)
         if not isinstance(gone, OtherLog):  # which may be another tenant's
             events, damage = integrity.readable_events(self._log, live.watermark)
             wrong += damage + live.extend(events)
         return snapshots, live, gone, dict.fromkeys(wrong)
+
+    def _open_snapshots(self, check: Callable[[Snapshots], None] | None) -> Snapshots:
+        return open_snapshots(self._tenant, self._embedder, self._files, check, self._find_embedder)
 
     def _check(self, found: Snapshots) -> None:
         """Raise SnapshotDamaged where snapshots are not of this log, which lost nothing."""
@@ -312,7 +330,6 @@ class Known:
     tenant: Tenant
     log: EventLog
     reader: Reader
-    embedder: Embedder
     choices: Choices
     now: int  # microseconds UTC
     notes: tuple[str, ...] = ()
@@ -333,16 +350,16 @@ def open_view(
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
     snapshots = open_manifest(tenant, manifest, embedder, [], OpenedFiles(tenant, are_trusted=True))
-    live = _live_tail(snapshots, embedder)
+    live = _live_tail(snapshots)
     live.extend(events)
     while live.grow():
         pass
     return View(snapshots, live.now())
 
 
-def _live_tail(snapshots: Snapshots, embedder: Embedder, log: EventLog | None = None) -> LiveTail:
+def _live_tail(snapshots: Snapshots, log: EventLog | None = None) -> LiveTail:
     rows, postings, vectors = snapshots.rows, snapshots.postings, snapshots.vectors
-    return LiveTail(rows, postings, embedder, vectors, snapshots.watermark, log)
+    return LiveTail(rows, postings, snapshots.embedder, vectors, snapshots.watermark, log)
 
 
 def _number(found: Snapshots) -> int:

@@ -151,6 +151,7 @@ class Snapshots:
     """The snapshots of one manifest, opened; None where one could not be used."""
 
     manifest: Manifest | None
+    embedder: Embedder  # of the vectors, and so of what is laid over them and of questions
     rows: MemoryRows
     postings: PostingsIndex
     vectors: VectorRows | None
@@ -199,20 +200,32 @@ class Snapshots:
         return made
 
 
+FindEmbedder = Callable[[str], Embedder | None]  # by its model; None where there is none here
+
+
+def no_embedder(model: str) -> None:
+    """Find none."""
+
+
 def open_snapshots(
     tenant: Tenant,
     embedder: Embedder,
     files: OpenedFiles,
     check: Callable[[Snapshots], None] | None = None,
+    find_embedder: FindEmbedder = no_embedder,
 ) -> Snapshots:
     """Return the newest manifest that can be served, with a notice for all that was set aside.
 
-    One is not served where a `check` raises SnapshotDamaged of it.
+    One is not served where a `check` raises SnapshotDamaged of it. Its embedder is the one that
+    made its vectors, where that is found; else the `embedder` of the settings.
     """
     notices: list[str] = []
     for manifest in _candidates(tenant, notices):
         try:
-            found = open_manifest(tenant, manifest, embedder, notices, files)
+            its = embedder
+            if manifest.embedder != embedder.model:
+                its = find_embedder(manifest.embedder) or embedder
+            found = open_manifest(tenant, manifest, its, notices, files)
             if check is not None:
                 check(found)
         except SnapshotDamaged as error:
@@ -221,6 +234,7 @@ def open_snapshots(
             return found
     return Snapshots(
         manifest=None,
+        embedder=embedder,
         rows=MemoryRows.empty(),
         postings=PostingsIndex.open(postings.index([])),
         vectors=None,
@@ -282,6 +296,7 @@ def open_manifest(
         )
     return Snapshots(
         manifest=manifest,
+        embedder=embedder,
         rows=MemoryRows.open(tables("memories")),
         postings=PostingsIndex.open(tables("postings")),
         vectors=vectors,
@@ -304,8 +319,8 @@ def _tables(
     ref = manifest.projections.get(projection.name)
     if projection.name == "vectors" and ref is not None and ref.version != projection.version:
         raise SnapshotDamaged(
-            f"the vectors were made by {manifest.embedder}, not by the embedder of the settings: "
-            "recall uses words alone until `mnemolog build`"
+            f"the vectors were made by {manifest.embedder}, which is not the embedder of the "
+            "settings, nor found here: recall uses words alone until `mnemolog build`"
         )
     if ref is None or ref.version != projection.version:
         made = "nothing" if ref is None else ref.version

@@ -17,6 +17,7 @@ from serve.reader.filters import Filter, Masks
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import Tail
 from store.derived.routing import Policy
+from store.embedders.embedder import Embedder
 from store.index.qdrant import QdrantSearch
 from store.log.event_kinds import EPISODE
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
@@ -85,6 +86,11 @@ class View:
     tail: Tail
     damage: tuple[str, ...] = ()  # what of the log could not be read
     qdrant: QdrantSearch | None = None  # who searches a copy of the vectors, where one is asked
+
+    @property
+    def embedder(self) -> Embedder:
+        """The model that made the vectors there are, and makes those of questions."""
+        return self.snapshots.embedder
 
     @property
     def notices(self) -> tuple[str, ...]:

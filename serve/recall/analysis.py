@@ -182,7 +182,7 @@ class Analysis:
         return {name: value for name, value in found.items() if value}
 
 
-def analyse(view: View, question: Question, embedder: Embedder, notices: list[str]) -> Analysis:
+def analyse(view: View, question: Question, notices: list[str]) -> Analysis:
     """Analyse a question, up to `MAX_QUERY` characters; add failures to `notices`."""
     asked = question.text[:MAX_QUERY]
     spoken = language(asked)
@@ -229,8 +229,8 @@ def analyse(view: View, question: Question, embedder: Embedder, notices: list[st
         people=who,
         mentions=found,
         entities=index.lookup(found) if index else [],
-        vector=None if lists_time else _embed(about, question, embedder, notices),
-        is_foreign=spoken not in (None, "en") and not embedder.knows(_CYRILLIC),
+        vector=None if lists_time else _embed(about, question, view.embedder, notices),
+        is_foreign=spoken not in (None, "en") and not view.embedder.knows(_CYRILLIC),
         language=spoken,
         identifiers=identifiers(asked, found),
         issues=() if title else issue_numbers(asked),

@@ -15,12 +15,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from store.embedders.embedder import Embedder, Matrix
-from store.home.errors import EmbedderError
+from store.embedders.embedder import Embedder, Matrix, make_embedder
+from store.embedders.model_facts import KnownModels
+from store.home.errors import ConfigError, EmbedderError
 
 Vector = npt.NDArray[np.float32]
 _Key = tuple[str, bool]  # a text, and whether it is a query
@@ -47,7 +49,7 @@ class QueryEmbedder:
         self._asking: dict[_Key, Future[Vector]] = {}
         self._failure: str | None = None
         self._again_at = 0.0
-        self._is_loading = False
+        self._is_loading = self._is_loaded = False
 
     @property
     def model(self) -> str:
@@ -67,7 +69,7 @@ class QueryEmbedder:
 
     def load(self) -> threading.Thread | None:
         """Begin to load a heavy model; return the thread that does, None where there is no need."""
-        if self._model.is_cheap:
+        if self._model.is_cheap or self._is_loaded:
             return None
         self._is_loading = True
         thread = threading.Thread(target=self._load, name="mnemolog-embedder", daemon=True)
@@ -162,5 +164,52 @@ class QueryEmbedder:
         try:
             with suppress(EmbedderError):  # kept, and said by the recalls that follow
                 self._ask_model((_FIRST, True))
+                self._is_loaded = True
         finally:
             self._is_loading = False
+
+
+class QueryEmbedders:
+    """The models that one process asks, each made once. Threads may share it.
+
+    What lies in a manifest answers only to the model that made its vectors, which need not be the
+    one of the settings: a switch becomes true when its vectors are published, and not before.
+    """
+
+    def __init__(
+        self, home: Path, setting: Callable[[], str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`setting` gives what the settings say by now; `clock` seconds that never go back."""
+        self._home, self._setting, self._clock = home, setting, clock
+        self._made: dict[str, QueryEmbedder] = {}
+        self._making = threading.Lock()
+
+    def chosen(self) -> QueryEmbedder:
+        """Return the model of the settings; raise ConfigError for a name of no known form."""
+        return self._get(self._setting())
+
+    def _get(self, name: str) -> QueryEmbedder:
+        with self._making:
+            if name not in self._made:
+                model = make_embedder(name, self._home, while_asked=True)
+                self._made[name] = QueryEmbedder(model, self._clock)
+            return self._made[name]
+
+    def find(self, model: str) -> QueryEmbedder | None:
+        """Return a model that was used in this home, loaded; None where it is gone.
+
+        One elsewhere is sent questions only while the settings name it.
+        """
+        setting = self._setting()
+        for name in dict.fromkeys((setting, "lexical", *KnownModels(self._home).names(model))):
+            if name != setting and name.startswith("litellm:"):
+                continue
+            try:
+                found = self._get(name)
+            except ConfigError:
+                continue  # what the settings name is no model: `mnemolog doctor` says so
+            if found.model == model:
+                if loading := found.load():
+                    loading.join()
+                return found
+        return None

@@ -29,7 +29,6 @@ from serve.recall.explanation import (
 )
 from serve.recall.ranking import SURE, Ranked, rank
 from serve.recall.selection import Selection, round_scores, select
-from store.embedders.embedder import Embedder
 from store.log.event_kinds import Route
 from store.memories.memory import Memory
 
@@ -91,21 +90,20 @@ class Answer:
     built: int
     watermark: int
     bar: float
+    embedder: str  # the model of the question's vector
     hint: str = ""
     route: Route | None = None
     why: dict[str, Any] | None = None
     teams: str = ""
 
 
-def recall(
-    view: View, question: Question, embedder: Embedder, timings: Timings | None = None
-) -> Answer:
+def recall(view: View, question: Question, timings: Timings | None = None) -> Answer:
     """Answer a question from one state of the memory.
 
     The same question gets the same answer: how long it took is no part of it.
     """
     timings, notices = timings or Timings(), list(view.notices)
-    analysis = analyse(view, question, embedder, notices)
+    analysis = analyse(view, question, notices)
     timings.end("analysis")
     route = question.router.route(analysis.task_mode) if question.router else None
     question = _apply_route(question, route)
@@ -137,6 +135,7 @@ def recall(
         built=view.snapshots.watermark,
         watermark=view.tail.watermark,
         bar=question.min_confidence,
+        embedder=view.embedder.model,
         hint="" if selection.chosen else explain_empty(view, question, ranked, selection),
         route=route,
         why=why,

@@ -24,7 +24,6 @@ from serve.recall.recall import Answer, Hit, Timings, recall
 from serve.recall.team_draft import team_draft
 from store.derived.catalog import all_projections
 from store.derived.routing import Router
-from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput
@@ -87,7 +86,6 @@ class Asker:
 
 def answer(
     reader: Reader,
-    embedder: Embedder,
     asked: RecallRequest,
     choices: Choices,
     now: int,
@@ -245,7 +243,6 @@ def _receipt_body(
     question: Question,
     found: Answer,
     choices: Choices,
-    embedder: Embedder,
     took_us: int,
     door: Door,
 ) -> Recalled:
@@ -267,7 +264,7 @@ def _receipt_body(
         route=found.route if asked.as_of is None else None,
         door=door,
         basis=msgspec.structs.replace(
-            basis(question, found, embedder),
+            basis(question, found),
             requested=tuple(name for name in _SETTINGS if getattr(asked, name) is not None),
         ),
         digest=digest(msgspec.json.encode(receipt_hits(found.hits))),
@@ -298,14 +295,14 @@ def code(*fitted: object) -> str:
     return digest(repr((made, scoring.MEANING, scoring.LETTERS, *fitted)).encode())[:8]
 
 
-def basis(question: Question, found: Answer, embedder: Embedder, *fitted: object) -> Basis:
+def basis(question: Question, found: Answer, *fitted: object) -> Basis:
     """Return what decided an answer, where it is not as it is by default; `fitted` as `code`."""
     those, usual = question.filter, _DEFAULTS
     weights = msgspec.structs.astuple(getattr(question.profiles, question.profile))
     usual_weights = msgspec.structs.astuple(getattr(usual.profiles, question.profile))
     return Basis(
         version=version(),
-        embedder=embedder.model,
+        embedder=found.embedder,
         code=code(*fitted),
         built=found.built,
         top_k=question.top_k if question.top_k != usual.top_k else None,

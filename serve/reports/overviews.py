@@ -22,7 +22,6 @@ from serve.reader.view import View, newest
 from serve.recall.analysis import Question
 from serve.recall.recall import recall
 from store.agents.work import Work, work
-from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat, moment
@@ -74,13 +73,13 @@ def overview_question(topic: str, asked: Filter, choices: Choices, found: int = 
     return Question(topic, asked, found, fusion=choices.fusion, min_confidence=bar)
 
 
-def overview(view: View, question: Question, embedder: Embedder) -> Overview:
+def overview(view: View, question: Question) -> Overview:
     """Return what is known of the topic a question names; all groups may be empty."""
-    answer = recall(view, question, embedder)
+    answer = recall(view, question)
     living = [hit.memory for hit in answer.hits]
     whole = replace(question.filter, active_only=False)
     every = replace(question, top_k=2 * question.top_k, filter=whole)
-    ended = [hit.memory for hit in recall(view, every, embedder).hits]
+    ended = [hit.memory for hit in recall(view, every).hits]
     return Overview(
         topic=question.text,
         found=len(living),
@@ -96,13 +95,13 @@ def overview(view: View, question: Question, embedder: Embedder) -> Overview:
 
 
 def timeline(
-    view: View, topic: str, asked: Filter, choices: Choices, embedder: Embedder, limit: int
+    view: View, topic: str, asked: Filter, choices: Choices, limit: int
 ) -> tuple[Memory, ...]:
     """Return the memories about a topic, without one the newest: at most `limit`, oldest first."""
     if not topic:
         return oldest_first(newest(view, asked, limit))
     question = overview_question(topic, asked, choices, limit)
-    return oldest_first(hit.memory for hit in recall(view, question, embedder).hits)
+    return oldest_first(hit.memory for hit in recall(view, question).hits)
 
 
 def _of(memories: Sequence[Memory], group: OverviewGroup) -> tuple[Memory, ...]:

@@ -13,7 +13,6 @@ import msgspec
 from serve.formatting import hit_reason
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer, moment_of
-from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.instants import isoformat, micros
 from store.memories.memory import ACTIVE, ARCHIVED, FILTERS, FORGOTTEN, Memory
@@ -40,7 +39,6 @@ class Remedies:
 
 def explain_memory(
     reader: Reader,
-    embedder: Embedder,
     asked: RecallRequest,
     choices: Choices,
     now: int,
@@ -56,12 +54,12 @@ def explain_memory(
     as_of = moment_of(reader, asked.as_of)
     if lost := list(_explain_filter(memory, asked, now, as_of, remedies)):
         return f"not returned: {'; '.join(lost)}"
-    payload, _ = answer(reader, embedder, asked, choices, now)
+    payload, _ = answer(reader, asked, choices, now)
     for rank, one in enumerate(payload["hits"], 1):
         if one["id"] == id_:
             return f"returned as number {rank}: {hit_reason(one['why'])}"
     wide = msgspec.structs.replace(asked, top_k=_MOST_HITS, min_confidence=0.0, min_score=0.0)
-    every, _ = answer(reader, embedder, wide, choices, now)
+    every, _ = answer(reader, wide, choices, now)
     return "not returned: " + _explain_loss(memory, asked, payload, every, remedies)
 
 

@@ -20,12 +20,12 @@ from pathlib import Path
 
 from serve.reader.reader import Known, Reader
 from serve.reader.session_events import SessionEventCache
-from serve.recall.query_embedder import QueryEmbedder
+from serve.reader.snapshots import FindEmbedder, no_embedder
+from serve.recall.query_embedder import QueryEmbedders
 from serve.recall.request import RecallRequest, answer
 from serve.server import processes
 from serve.server.deferred_events import DeferredEvents, RecallCounts
 from serve.server.ingest_worker import FactReader, IngestWorker
-from store.embedders.embedder import Embedder, make_embedder
 from store.home import config
 from store.home import tenant as tenants
 from store.home.config import Choices, Settings
@@ -54,6 +54,7 @@ class OpenTenant:
     tenant: Tenant
     log: EventLog
     reader: Reader
+    find_embedder: FindEmbedder = no_embedder
     recalls: RecallCounts = field(default_factory=RecallCounts)
     notes: DeferredEvents = field(init=False)
     _in_past: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
@@ -72,9 +73,7 @@ class OpenTenant:
         return SessionEventCache(self.log)
 
     @contextmanager
-    def known_at(
-        self, asked: str | int, choices: Choices, embedder: Embedder, now: int
-    ) -> Iterator[Known]:
+    def known_at(self, asked: str | int, choices: Choices, now: int) -> Iterator[Known]:
         """Give the memory as it was known at a time, an event or an imported commit.
 
         `choices` and `now` are those of who asks. Raise as `find_place`, and NotReady where another
@@ -87,7 +86,7 @@ class OpenTenant:
         try:
             self.notes.write_if_possible()  # the receipts of what was just answered
             place = past.find_place(self.log, asked, choices, now)
-            with past.known_at(self.log, embedder, place) as known:
+            with past.known_at(self.log, self.reader.embedder, place, self.find_embedder) as known:
                 yield known
         finally:
             self._in_past.release()
@@ -114,8 +113,10 @@ class OpenTenants:
         self.settings, self._began_with = settings, settings
         self._settings_mark = _mark(settings)
         self._clock = clock
-        choice = settings.choices.embedder
-        self.embedder = QueryEmbedder(make_embedder(choice, settings.home, while_asked=True), clock)
+        self._embedders = QueryEmbedders(settings.home, self._embedder_setting, clock)
+        self.embedder = self._embedders.chosen()
+        self.find_embedder: FindEmbedder = self._embedders.find
+        self._looked_for: dict[str, str] = {}  # the embedder that settings named, by tenant
         self._open: dict[str, OpenTenant] = {}
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}  # by tenant
@@ -182,11 +183,18 @@ class OpenTenants:
             if chosen.url and chosen.recall:
                 search = QdrantSearch(chosen, tenant)
                 search.connect()
-            reader = Reader(tenant, events, self.embedder, polled=True, qdrant=search)
+            reader = Reader(
+                tenant,
+                events,
+                self.embedder,
+                polled=True,
+                qdrant=search,
+                find_embedder=self.find_embedder,
+            )
             for damage in reader.answer(lambda view: view.damage, without_log=True):
                 log.error("tenant %s: %s", tenant.name, damage)
             opened.pop_all()
-        return OpenTenant(tenant, events, reader)
+        return OpenTenant(tenant, events, reader, self.find_embedder)
 
     def make(self, name: str) -> bool:
         """Make a tenant where there is none of the name; return whether it did.
@@ -260,6 +268,10 @@ class OpenTenants:
             except ConfigError as error:
                 log.error("%s", error)  # what it said before holds
 
+    def _embedder_setting(self) -> str:
+        self.refresh_settings()  # it may have changed with what was just published
+        return self.settings.choices.embedder
+
     def _for_each(self, act: Callable[[OpenTenant], None]) -> None:
         for one in list(self._open.values()):
             with self._keeping_up:
@@ -270,6 +282,7 @@ class OpenTenants:
         try:
             with suppress(LogError):  # it was said; what can be read is read all the same
                 one.notes.write()
+            self._serve_kept(one)
             one.reader.poll()
             for _ in range(_STEPS):  # while nobody waits for an answer
                 if self.requests.is_any or not one.reader.grow():
@@ -280,11 +293,27 @@ class OpenTenants:
             # upkeep must never end the server; the next tick tries again
             log.exception("upkeep of tenant %s failed", one.tenant.name)
 
+    def _serve_kept(self, one: OpenTenant) -> None:
+        """Where the settings turned to another embedder, serve at once what is kept of it."""
+        name, named = one.tenant.name, self._embedder_setting()
+        if self._looked_for.setdefault(name, named) == named or not one.log.is_open:
+            return
+        from store.maintenance import build  # few servers ever do: it costs their start
+
+        try:
+            wanted = self._embedders.chosen()
+            build.serve_again(one.tenant, one.log, wanted, time.time_ns() // 1000)
+        except BuildBusy:
+            return  # the next tick tries again
+        except ConfigError as error:
+            log.error("%s", error)  # what it said before serves on
+        self._looked_for[name] = named
+
     def _warm_up(self, one: OpenTenant) -> None:
         """Ask what nobody asked: a first recall reads and loads what the next ones find there."""
         asked = RecallRequest(query=_FIRST, touch=False)
         try:
-            answer(one.reader, self.embedder, asked, self.settings.choices, time.time_ns() // 1000)
+            answer(one.reader, asked, self.settings.choices, time.time_ns() // 1000)
         except MnemologError:
             log.exception("tenant %s could not be warmed up", one.tenant.name)
 

@@ -33,6 +33,10 @@ class KnownModels:
         """Return what is known of the model a setting names."""
         return self._all().get(name)
 
+    def names(self, model: str) -> list[str]:
+        """Return the settings that named a model when it was last made."""
+        return [name for name, one in self._all().items() if one.model == model]
+
     def keep(self, name: str, model: str, dimension: int) -> None:
         """Remember; a file that says so already is left alone."""
         learned = KnownModel(model, dimension)

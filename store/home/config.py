@@ -419,7 +419,7 @@ def choices_in(settings: Settings, cwd: Path | None) -> Choices:
 
 
 # what holds from when the user's file says it; other settings need a new process
-_OF_RECALL = ("fusion", "min_confidence", "profile", "profiles", "top_k", "trial")
+_OF_RECALL = (*PLANNED, "trial")
 _AT_ONCE = ("record", "remember_words", "enforce", *_OF_RECALL)
 
 

@@ -12,7 +12,7 @@ A model that does not answer loses nothing: the texts it owes a vector are liste
 the next build asks for them again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -125,6 +125,25 @@ def distinct_texts(tables: Tables) -> list[str]:
     is_first = text_hashes.first_places(wanted) == np.arange(len(wanted))
     chosen = np.flatnonzero(is_first & text_hashes.has_text(wanted))
     return list(indexed_texts(tables["memories"].take(pa.array(chosen))))
+
+
+def embed_missing(
+    embedder: Embedder, of_memories: Tables, before: Iterable[pa.Table], inputs: Inputs
+) -> Iterator[tuple[int, int]]:
+    """Embed into the journal what the tables of memories lack among the `before` rows, for the
+    build that will need it; yield after each batch how many texts are done, and of how many.
+
+    Raise EmbedderError where the model does not answer.
+    """
+    known = vector_cache(inputs, before)
+    plan = _plan(text_hashes_of(of_memories["columns"]), known, 0)
+    total = int(np.count_nonzero(plan.first == np.arange(len(plan.first))))
+    done = 0
+    for documents, vectors in _fresh(embedder, of_memories["memories"], plan, inputs):
+        if vectors is None:
+            raise EmbedderError(f"{embedder.model} did not answer: {total - done:,} texts wait")
+        done += len(documents)
+        yield done, total
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 import filelock
 import msgspec
+import pyarrow as pa
 
 from store.derived import catalog, constraints
 from store.derived.constraints import Constraints
@@ -32,6 +33,7 @@ from store.home.errors import (
 )
 from store.home.files import make_folder, sweep, translate_disk_errors, without_syncs
 from store.home.tenant import Tenant
+from store.index.vectors import embed_missing, vectors_projection
 from store.log import integrity, log_queries
 from store.log.event_kinds import Archived, Erased, Forgotten, Quarantined, Superseded, Undone
 from store.log.event_log import EventLog
@@ -41,6 +43,7 @@ from store.maintenance.audits import run_audits
 from store.maintenance.build_state import StepJournal
 from store.maintenance.memory_audits import AuditInput
 from store.maintenance.quarantine import Held
+from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.parts import MemoryParts
 from store.snapshots import manifest as manifests
 from store.snapshots import parallel, snapshot
@@ -75,6 +78,7 @@ class Build:
         return [projection.name for projection in self.projections]
 
 
+_JOURNAL_S = 7 * 86_400.0  # what waits for a build of another embedder: a week
 _FEW_ROWS = 10  # of a table: fewer may well go at once
 MOST_ROUNDS = 3  # of building without what was quarantined in the round before
 
@@ -147,7 +151,7 @@ def step(
     began = time.perf_counter()
     refs = candidates.load_refs(build.tenant, build.names)
     inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
-    old = None if build.full else _current_ref(build.tenant, projection)
+    old = None if build.full else _earlier(build.tenant, projection)
     if reused := _reuse(build, projection, old, inputs):
         ref, tables = reused
     else:
@@ -158,13 +162,13 @@ def step(
                 {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
                 partial(snapshot.keep, build.tenant.snapshots, projection),
                 workers.map,
-                StepJournal(build.tenant.journals, f"{build.embedder.model}/{projection.name}"),
+                _journal(build.tenant, build.embedder, projection),
                 ProgressEstimate("embedded", on_progress),
             )
             tables = build_checked(projection, given, _previous(build, projection, old))
             if build.full and "missing" in tables and tables["missing"].num_rows:
                 # what made them does not answer now: better the ones there are than none
-                old = _current_ref(build.tenant, projection)
+                old = _earlier(build.tenant, projection)
                 tables = build_checked(projection, given, _previous(build, projection, old))
         seconds = time.perf_counter() - began
         ref, tables = snapshot.write(  # from here on in files, not in memory
@@ -187,7 +191,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
         return results
     served, unread = last_published(build.tenant)
     before = served.projections.get(projection.name) if served else None
-    compared = None if before is None else _tables_being_served(build, before)
+    compared = _tables_being_served(build, served, before) if served and before else None
     if before is not None and compared is None:
         unread = f"the files of {projection.name} are damaged, or of another version of mnemolog"
     memories = (
@@ -217,10 +221,10 @@ CONSTRAINTS = "constraints"  # the check that tables fit together
 def _broken_constraint(build: Build, projection: Projection, tables: Built) -> str:
     """Return the first constraint that a built projection breaks; empty where there is none.
 
-    What is served already was looked at when it was built.
+    What was published already was looked at when it was built.
     """
-    served = _current_ref(build.tenant, projection)
-    known = {file.path for file in served.files} if served else set()
+    earlier = _earlier(build.tenant, projection)
+    known = {file.path for file in earlier.ref.files} if earlier else set()
     rules = Constraints(candidate_manifest(build, (), 0))
     try:
         rules.check_tables(projection)
@@ -234,12 +238,14 @@ def _broken_constraint(build: Build, projection: Projection, tables: Built) -> s
     return ""
 
 
-def _tables_being_served(build: Build, ref: SnapshotRef) -> Built | None:
+def _tables_being_served(build: Build, served: Manifest, ref: SnapshotRef) -> Built | None:
     """Return what is served of a projection, for the audits; whole only where its rows are read.
 
     None where it is damaged or of another version.
     """
-    return _load_previous(build, ref) if ref.projection == "memories" else load(build, ref)
+    if ref.projection != "memories":
+        return load(build, ref)
+    return _load_earlier(build, _Earlier(served, ref))
 
 
 def load_checks(build: Build) -> list[CheckResult]:
@@ -284,11 +290,13 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
     served = current_manifest(build.tenant)
     manifest = manifests.publish(build.tenant, candidate_manifest(build, checks, now))
-    build_state.drop_journal(build.tenant.journals)
-    if served and log_queries.erased_ids(build.log, build.watermark, served.watermark):
-        manifests.expire(build.tenant, keep=1)  # what was served before still says it
-    else:
-        manifests.expire(build.tenant)
+    for projection in build.projections:
+        _journal(build.tenant, build.embedder, projection).drop()
+    erased = served and log_queries.erased_ids(build.log, build.watermark, served.watermark)
+    # what another embedder made of a text that was erased is not for the next build
+    build_state.sweep_journals(build.tenant.journals, older_than_s=0 if erased else _JOURNAL_S)
+    # nor what was served before: it still says it
+    manifests.expire(build.tenant, keep=1 if erased else manifests.KEEP)
     return manifest
 
 
@@ -352,16 +360,66 @@ def rebuild_past(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) ->
 
 
 def lend_vectors(owner: Tenant, borrower: Tenant, embedder: Embedder) -> None:
-    """Let the builds of a tenant find the vectors that another serves, as if one had made them."""
-    vectors = next(one for one in catalog.all_projections(embedder) if one.name == "vectors")
-    ref = _current_ref(owner, vectors)
-    if ref is not None and ref.version == vectors.version:
-        with suppress(SnapshotDamaged, OSError):  # else they are made anew
-            snapshot.verify(owner.snapshots, ref)
-            tables = snapshot.read(owner.snapshots, ref, vectors, check=False, validate=False)
-            journal = StepJournal(borrower.journals, f"{embedder.model}/{vectors.name}")
-            with without_syncs():
-                journal.add(tables["rows"])
+    """Let the builds of a tenant find the vectors that another has, as if one had made them."""
+    vectors = vectors_projection(embedder)
+    journal, waiting = (_journal(one, embedder, vectors) for one in (borrower, owner))
+    with without_syncs(), suppress(OSError):  # a build of the owner's took it up: made anew
+        for table in (*_published_vectors(owner, vectors), *waiting.read()):
+            journal.add(table)
+
+
+def embed_ahead(tenant: Tenant, log: EventLog, embedder: Embedder) -> Iterator[tuple[int, int]]:
+    """Embed the texts of a memory with another embedder than the one that serves it, for the build
+    that will need the vectors; yield after each batch how many texts are done, and of how many.
+
+    Nothing else waits for it: what is done is kept for a week, and taken up by the next call. Raise
+    EmbedderError where the model does not answer.
+    """
+    head, vectors = log.head(), vectors_projection(embedder)
+    inputs = Inputs(head, lambda after: log.effective_events(after, head))
+    memories = build_checked(MEMORIES_PROJECTION, inputs, None)
+    inputs = replace(inputs, journal=_journal(tenant, embedder, vectors))
+    yield from embed_missing(embedder, memories, _published_vectors(tenant, vectors), inputs)
+
+
+def serve_again(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> Manifest | None:
+    """Serve the newest manifest that was made with an embedder, at once; return it.
+
+    What happened since lies over it, as over any, until the next build. None where the embedder is
+    the one that serves, where no such manifest is kept, and where something was erased since. Raise
+    BuildBusy.
+    """
+    versions = {one.name: one.version for one in catalog.all_projections(embedder)}
+    with lock(tenant):
+        served = current_manifest(tenant)
+        if served is None or served.embedder == embedder.model:
+            return None
+        for one in manifests.list_manifests(tenant):
+            if {name: ref.version for name, ref in one.projections.items()} != versions:
+                continue
+            if log_queries.erased_ids(log, log.head(), one.watermark):
+                return None
+            with suppress(SnapshotDamaged):
+                for ref in one.projections.values():
+                    snapshot.glance(tenant.snapshots, ref)
+                return manifests.publish(tenant, msgspec.structs.replace(one, at=now))
+        return None
+
+
+def _published_vectors(tenant: Tenant, vectors: Projection) -> list[pa.Table]:
+    """Return the rows of a model's vectors that are kept; none where there are none, or damaged."""
+    found = _earlier(tenant, vectors)
+    if found is None or found.ref.version != vectors.version:
+        return []
+    with suppress(SnapshotDamaged, OSError):  # else they are made anew
+        snapshot.verify(tenant.snapshots, found.ref)
+        tables = snapshot.read(tenant.snapshots, found.ref, vectors, check=False, validate=False)
+        return [tables["rows"]]
+    return []
+
+
+def _journal(tenant: Tenant, embedder: Embedder, projection: Projection) -> StepJournal:
+    return StepJournal(tenant.journals, f"{embedder.model}/{projection.name}")
 
 
 def _quarantine_failing(build: Build, on_progress: Progress, now: int) -> list[Held]:
@@ -441,11 +499,19 @@ def load(build: Build, ref: SnapshotRef) -> Built:
     return snapshot.read(root, ref, projection, check=False, validate=False)
 
 
-def _load_previous(build: Build, ref: SnapshotRef) -> Built | None:
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """A published snapshot, and the manifest whose other snapshots it fits."""
+
+    manifest: Manifest
+    ref: SnapshotRef
+
+
+def _load_earlier(build: Build, earlier: _Earlier) -> Built | None:
     """Return a published snapshot's tables, or None where it is damaged or of another version."""
+    served, ref, root = earlier.manifest, earlier.ref, build.tenant.snapshots
     projection = next(one for one in build.projections if one.name == ref.projection)
-    served, root = current_manifest(build.tenant), build.tenant.snapshots
-    if projection.version != ref.version or served is None:
+    if projection.version != ref.version:
         return None
     try:
         look = snapshot.verify if build.thorough else snapshot.glance
@@ -459,9 +525,16 @@ def _load_previous(build: Build, ref: SnapshotRef) -> Built | None:
     return load(build, ref)
 
 
-def _current_ref(tenant: Tenant, projection: Projection) -> SnapshotRef | None:
+def _earlier(tenant: Tenant, projection: Projection) -> _Earlier | None:
+    """Return what is served of a projection; where that is of another version, the newest that is
+    kept of this one, as of the embedder that served before.
+    """
     served = current_manifest(tenant)
-    return served.projections.get(projection.name) if served else None
+    for one in (served, *manifests.list_manifests(tenant)) if served else ():
+        ref = one.projections.get(projection.name) if one else None
+        if one and ref and ref.version == projection.version:
+            return _Earlier(one, ref)
+    return None
 
 
 def _input_mark(build: Build, refs: Mapping[str, SnapshotRef], name: str) -> str:
@@ -469,24 +542,22 @@ def _input_mark(build: Build, refs: Mapping[str, SnapshotRef], name: str) -> str
 
 
 def _reuse(
-    build: Build, projection: Projection, old: SnapshotRef | None, inputs: Mapping[str, str]
+    build: Build, projection: Projection, earlier: _Earlier | None, inputs: Mapping[str, str]
 ) -> tuple[SnapshotRef, Built] | None:
     """Return the published snapshot where its inputs are what they were and its files are whole.
 
     One that something is missing of is made again: this time it may be there.
     """
-    if old is None or old.version != projection.version or dict(old.inputs) != dict(inputs):
+    if earlier is None or dict((old := earlier.ref).inputs) != dict(inputs) or old.missing:
         return None
-    if old.missing:
-        return None
-    tables = _load_previous(build, old)
+    tables = _load_earlier(build, earlier)
     if tables is None:
         return None
     return msgspec.structs.replace(old, watermark=build.watermark, seconds=0.0), tables
 
 
-def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> Previous | None:
-    if old is None or old.version != projection.version or old.watermark > build.watermark:
+def _previous(build: Build, projection: Projection, earlier: _Earlier | None) -> Previous | None:
+    if earlier is None or (old := earlier.ref).watermark > build.watermark:
         return None
     if integrity.gaps(build.log, old.watermark, build.watermark):
         return None  # it may hold what the log does not
@@ -497,7 +568,7 @@ def _previous(build: Build, projection: Projection, old: SnapshotRef | None) -> 
         or log_queries.erased_ids(build.log, build.watermark, old.watermark)
     ):
         return None
-    tables = _load_previous(build, old)
+    tables = _load_earlier(build, earlier)
     return None if tables is None else Previous(old.watermark, tables)
 
 

@@ -3,7 +3,9 @@ Build state: the files a build keeps: its candidate, the journal of a slow step,
 """
 
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -117,13 +119,21 @@ class StepJournal:
         number = max((int(path.stem) for path in self._paths()), default=0) + 1
         replace_file(self._folder / f"{number:08d}.arrow", sink.getvalue())
 
+    def drop(self) -> None:
+        """Forget the tables; on Windows those that are mapped go the next time."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
     def _paths(self) -> list[Path]:
         return sorted(self._folder.glob("[0-9]*.arrow"))
 
 
-def drop_journal(folder: Path) -> None:
-    """Remove every journal of a folder; on Windows those that are mapped go the next time."""
-    shutil.rmtree(folder, ignore_errors=True)
+def sweep_journals(folder: Path, *, older_than_s: float = 0.0) -> None:
+    """Remove the journals of a folder that nobody added to for so long."""
+    for one in folder.glob("*"):
+        if time.time() - one.stat().st_mtime >= older_than_s:
+            shutil.rmtree(one, ignore_errors=True)
+    with suppress(OSError):  # some are kept, or there are none
+        folder.rmdir()
 
 
 # When a tenant is due a build: enough waits, in changes or bytes, or something has waited for a

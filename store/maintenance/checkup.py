@@ -370,7 +370,7 @@ def _tail(settings: Settings, manifest: Manifest, log: EventLog) -> Iterator[Fin
 def _versions(manifest: Manifest, chosen: Embedder) -> Iterator[Finding]:
     if manifest.embedder != chosen.model:
         what = f"the vectors were made by {manifest.embedder}, the settings name {chosen.model}"
-        yield Finding("warn", f"{what}: recall goes without vectors", _BUILD)
+        yield Finding("warn", f"{what}: the first answers while it is here", _BUILD)
     elif missing := manifest.missing_vectors:
         what = f"{plural(missing, 'text')} without a vector yet"
         what += f": {chosen.model} did not answer the last build"

@@ -3,7 +3,8 @@ Manifest: which snapshots belong together, were checked, and are served.
 
 Publishing writes `manifests/<n>.json` and then replaces `HEAD`, which names it and its hash.
 Readers start here and nowhere else. A few older manifests are kept, so that a reader whose newest
-snapshot is damaged has something checked to fall back to.
+snapshot is damaged has something checked to fall back to; for a week also the last one of another
+embedder, so that a switch can be undone at once.
 """
 
 import shutil
@@ -24,6 +25,7 @@ from store.snapshots.projection import Count
 from store.snapshots.snapshot import SnapshotRef
 
 KEEP = 3  # manifests, the current one included
+KEEP_OTHER_US = 7 * 86_400_000_000  # the last one of another embedder: a week
 CANARIES = "canaries"  # the check that asks recall itself
 # the checks that ask what was recalled before
 PAST_ANSWERS, NEWCOMERS = "past_answers", "newcomers"
@@ -167,14 +169,18 @@ def last_refusal(tenant: Tenant) -> Refusal | None:
 
 
 def expire(tenant: Tenant, *, keep: int = KEEP) -> list[str]:
-    """Drop all but the newest `keep` manifests and every file that none of them names.
+    """Drop all but the newest `keep` manifests, and every file that none of them names.
 
-    Return the paths of the files dropped. On Windows a mapped file cannot be deleted: it is left
-    for the next time. Call it only while holding the tenant's build lock.
+    Where more than one is kept, so is the newest of another embedder, for a week. Return the paths
+    of the files dropped. On Windows a mapped file cannot be deleted: it is left for the next time.
+    Call it only while holding the tenant's build lock.
     """
     sweep(tenant.manifests, older_than_s=0.0)
     # nothing is fsynced: what comes back with a power cut goes with the next build
-    for number in _numbers(tenant)[keep:]:
+    kept = _numbers(tenant)[:keep]
+    if keep > 1 and (other := _of_another_embedder(tenant)) is not None:
+        kept.append(other.number)
+    for number in set(_numbers(tenant)).difference(kept):
         _path(tenant, number).unlink(missing_ok=True)
     refs = (ref for manifest in list_manifests(tenant) for ref in manifest.projections.values())
     wanted = {file.path for ref in refs for file in ref.files}
@@ -189,6 +195,15 @@ def expire(tenant: Tenant, *, keep: int = KEEP) -> list[str]:
                     found.unlink(missing_ok=True)
             dropped.append(path)
     return dropped
+
+
+def _of_another_embedder(tenant: Tenant) -> Manifest | None:
+    newest = None
+    for one in list_manifests(tenant):
+        newest = newest or one
+        if one.embedder != newest.embedder:
+            return one if newest.at - one.at <= KEEP_OTHER_US else None
+    return None
 
 
 def _head(tenant: Tenant) -> _Head:

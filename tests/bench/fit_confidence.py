@@ -94,7 +94,7 @@ def ask(
             for asked in workspace.asked:
                 request = replace(harness._request(asked, "auto"), explain=True, top_k=HITS)
                 at = harness._question_time(workspace, asked)
-                payload, _ = answer(tenant.reader, model, request, choices, at)
+                payload, _ = answer(tenant.reader, request, choices, at)
                 is_query = isinstance(asked, Query)
                 relevant = set(asked.relevant) if isinstance(asked, Query) else set[str]()
                 for rank, hit in enumerate(payload["hits"]):

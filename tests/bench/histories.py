@@ -146,7 +146,7 @@ def _search(
 ) -> list[tuple[str, str, float]]:
     opened, now = tenants.get("default"), micros(datetime.now(UTC))
     asked = RecallRequest(query=query, project=project, touch=False, **settings)
-    found, _ = answer(opened.reader, tenants.embedder, asked, tenants.settings.choices, now)
+    found, _ = answer(opened.reader, asked, tenants.settings.choices, now)
     return [
         (commits.get(one["id"], ""), one["text"], one["confidence"]) for one in found["hits"][:TOP]
     ]

@@ -69,7 +69,7 @@ class Home:
         embedder, now = LexicalEmbedder(), self.tick()
         reader = Reader(tenants.tenant(self.settings.home), self.log, embedder)
         asked = RecallRequest(query=query)
-        payload, receipt = answer(reader, embedder, asked, Choices(), now, Asker(door="mcp"))
+        payload, receipt = answer(reader, asked, Choices(), now, Asker(door="mcp"))
         assert receipt is not None
         self.log.append([receipt])
         return [hit["id"] for hit in payload["hits"]]

@@ -178,7 +178,7 @@ class _Server:
         try:
             with self._reader.view() as view:
                 question = default_question(QUERY, Filter(now=NOW), Choices())
-                answer = recall(view, question, LexicalEmbedder())
+                answer = recall(view, question)
             list(self._log.read())
         except MnemologError:
             return [f"no answer meanwhile: {traceback.format_exc()}"]

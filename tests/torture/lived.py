@@ -370,7 +370,7 @@ class Life(RuleBasedStateMachine):
     def _found(self, query: str, **only: Any) -> set[str]:
         question = Question(query, Filter(now=self.now, **only), 200, "lexical", min_confidence=0.0)
         with self.reader.view() as view:
-            return {hit.memory.id for hit in recall(view, question, EMBEDDER).hits}
+            return {hit.memory.id for hit in recall(view, question).hits}
 
 
 def _apart(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:

@@ -195,7 +195,7 @@ def _answered(memory: Memory, request: RecallRequest, number: int) -> tuple[dict
     best = float("inf")
     for _ in range(TRIES):
         began = time.thread_time()
-        said, _ = answer(memory.reader, memory.embedder, request, Choices(), NOW + 2 * DAY)
+        said, _ = answer(memory.reader, request, Choices(), NOW + 2 * DAY)
         best = min(best, time.thread_time() - began)
         if best <= LONGEST_S:
             break

@@ -163,7 +163,7 @@ def _asked(tenant: Tenant, log: EventLog) -> tuple[tuple[Any, ...], list[str], f
     for question in QUESTIONS:
         asked = RecallRequest(query=question, touch=False, min_confidence=0.0, top_k=50)
         began = time.monotonic()
-        told, _ = answer(reader, EMBEDDER, asked, Choices(), NOW + 100)
+        told, _ = answer(reader, asked, Choices(), NOW + 100)
         slowest = max(slowest, time.monotonic() - began)
         notices += told.get("notices", ())
         answers.append(told["hits"])

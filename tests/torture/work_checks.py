@@ -91,7 +91,7 @@ def recalled(home: Path, query: str, wanted: str) -> list[str]:
     tenant = tenants.tenant(home)
     embedder = LexicalEmbedder()
     with EventLog(tenant.log) as log, Reader(tenant, log, embedder).view() as view:
-        answer = recall(view, default_question(query, Filter(now=NOW), Choices()), embedder)
+        answer = recall(view, default_question(query, Filter(now=NOW), Choices()))
     ids = [hit.memory.id for hit in answer.hits]
     wrong = [] if wanted in ids else [f"recall brought {ids}, not {wanted}"]
     return [*wrong, *(f"recall said: {one}" for one in answer.notices)]

@@ -1,0 +1,317 @@
+"""Another embedder: its vectors are made beside those that answer, swapped at once, and back."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from background import until
+from click.testing import CliRunner, Result
+from conftest import NOW, Built
+from embedding_server import EmbeddingServer
+from test_token_table import write
+from tiny_model import write_bert
+
+import serve.server.open_tenants
+from serve.cli import main
+from serve.cli import processes as cli_processes
+from serve.reader.filters import Filter
+from serve.reader.reader import Reader
+from serve.recall.query_embedder import QueryEmbedders
+from serve.recall.recall import Answer, Question, recall
+from serve.recall.request import RecallRequest, answer
+from serve.server.open_tenants import OpenTenants
+from serve.server.processes import start_job
+from store.embedders.embedder import Embedder, make_embedder
+from store.embedders.lexical import LexicalEmbedder
+from store.embedders.model_facts import PAIRS
+from store.home import config
+from store.home.config import Choices, Settings
+from store.index import vector_cache
+from store.log import commands
+from store.log.commands import Draft
+from store.log.erasing import erase
+from store.maintenance import build
+from store.snapshots import manifest as manifests
+
+DAY = 86_400_000_000
+CALIBRATING = {text for pair in PAIRS for text in pair}
+
+
+@dataclass
+class Model:
+    """A model that takes its time; its vectors are as wide as those of `lexical`, and others."""
+
+    model: str = "other-1"
+    asked: list[str] = field(default_factory=list)
+    dimension: int = 256
+    is_cheap = False
+    is_local = True
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray:
+        self.asked += [text for text in texts if text not in CALIBRATING]
+        return -LexicalEmbedder().embed(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> np.ndarray:
+        return -LexicalEmbedder().embed(texts)
+
+    def knows(self, text: str) -> bool:
+        return True
+
+
+def bert(folder: Path) -> Path:
+    write_bert(folder / "bert")
+    return folder / "bert"
+
+
+def rebuild(built: Built, model: Embedder, now: int = NOW) -> manifests.Manifest:
+    return build.rebuild(built.tenant, built.log, model, now)
+
+
+def ask(reader: Reader, query: str = "which port does the recall server listen on") -> Answer:
+    return reader.answer(lambda view: recall(view, Question(query, Filter(now=NOW), 5)))
+
+
+def test_what_an_embedder_made_is_answered_with_it_whatever_the_settings_name(built: Built):
+    other = Model()
+    rebuild(built, other)
+    reader = Reader(built.tenant, built.log, built.embedder, find_embedder={"other-1": other}.get)
+    found = ask(reader)
+    assert found.embedder == "other-1" and not found.is_degraded
+    gone = ask(Reader(built.tenant, built.log, built.embedder))
+    assert gone.embedder == built.embedder.model and gone.is_degraded
+    assert "the vectors were made by other-1" in gone.notices[0]
+
+
+def test_a_switch_under_load_is_answered_by_one_model_or_the_other_and_never_by_less(
+    built: Built,
+):
+    other = Model()
+    models: dict[str, Embedder] = {one.model: one for one in (built.embedder, other)}
+    reader = Reader(built.tenant, built.log, built.embedder, polled=True, find_embedder=models.get)
+    of_manifest = {built.manifest.number: built.embedder.model}
+    stop, answers = threading.Event(), list[Answer]()
+
+    def keep_asking() -> None:
+        while not stop.is_set():
+            answers.append(ask(reader))
+
+    threads = [threading.Thread(target=keep_asking) for _ in range(3)]
+    for one in threads:
+        one.start()
+    try:
+        for model in (other, built.embedder, other):
+            made = rebuild(built, model)
+            of_manifest[made.number] = model.model
+            reader.poll()
+            seen = len(answers)
+            until(lambda seen=seen: len(answers) > seen + 5)
+    finally:
+        stop.set()
+        for one in threads:
+            one.join()
+    assert {found.manifest for found in answers} == set(of_manifest)
+    assert not [found.notices for found in answers if found.is_degraded]
+    assert all(found.embedder == of_manifest[found.manifest] for found in answers)
+    assert all(found.hits[0].memory.content.startswith("The recall") for found in answers)
+
+
+def test_vectors_made_ahead_are_kept_where_they_were_left_and_not_made_twice(
+    built: Built, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(vector_cache, "_BATCH", 8)
+    other = Model()
+    done, total = next(build.embed_ahead(built.tenant, built.log, other))
+    assert done == 8 < total
+    commands.record(built.log, Draft(content="a day later"), NOW)
+    rebuild(built, built.embedder)  # the one that serves goes on, and keeps what waits
+    assert list(build.embed_ahead(built.tenant, built.log, other))[-1] == (total - 7, total - 7)
+    assert len(other.asked) == len(set(other.asked)) == total + 1
+    rebuild(built, other)
+    assert len(other.asked) == total + 1
+    assert not built.tenant.journals.exists()
+
+
+def test_what_an_embedder_served_is_served_again_at_once(built: Built):
+    other = Model()
+    rebuild(built, other)
+    commands.record(built.log, Draft(content="The tide comes at noon"), NOW)
+    other.asked.clear()
+    rebuild(built, built.embedder)
+    back = build.serve_again(built.tenant, built.log, other, NOW + 1)
+    assert back is not None and (back.number, back.at) == (4, NOW + 1)
+    assert not other.asked
+    models = {"other-1": other}
+    found = ask(
+        Reader(built.tenant, built.log, built.embedder, find_embedder=models.get), "tide at noon"
+    )
+    assert found.embedder == "other-1" and not found.is_degraded
+    assert found.hits[0].memory.content == "The tide comes at noon"
+    assert build.serve_again(built.tenant, built.log, other, NOW) is None  # it serves
+    other.asked.clear()
+    rebuild(built, other)
+    assert other.asked == ["The tide comes at noon"]
+
+
+def test_it_is_kept_through_the_builds_of_a_week(built: Built):
+    def kept() -> set[str]:
+        return {one.embedder for one in manifests.list_manifests(built.tenant)}
+
+    rebuild(built, other := Model(), NOW)
+    for day in range(8):
+        commands.record(built.log, Draft(content=f"day {day}"), NOW)
+        rebuild(built, built.embedder, NOW + day * DAY)
+        assert kept() == {built.embedder.model, "other-1"}
+    rebuild(built, built.embedder, NOW + 8 * DAY)
+    assert kept() == {built.embedder.model}
+    assert build.serve_again(built.tenant, built.log, other, NOW) is None
+
+
+def test_what_was_erased_is_in_nothing_that_waits_to_be_served(built: Built):
+    other, third = Model(), Model("third-1")
+    rebuild(built, other)
+    rebuild(built, built.embedder)
+    list(build.embed_ahead(built.tenant, built.log, third))
+    erase(built.log, ["m27"], NOW)
+    assert build.serve_again(built.tenant, built.log, other, NOW) is None
+    rebuild(built, built.embedder)
+    assert len(list(manifests.list_manifests(built.tenant))) == 1
+    assert not built.tenant.journals.exists()
+
+
+def test_the_past_is_answered_with_the_embedder_of_then_where_its_vectors_are_kept(built: Built):
+    from serve.reader import past
+
+    other = Model()
+    rebuild(built, other)
+    reader = Reader(built.tenant, built.log, other)
+    asked = RecallRequest(query="which port")
+    then, receipt = answer(reader, asked, Choices(), NOW)
+    assert receipt is not None
+    head = built.log.head()
+    built.log.append([receipt])
+    rebuild(built, built.embedder)
+    other.asked.clear()
+    place = past.find_place(built.log, head, Choices(), NOW)
+    find = {"other-1": other}.get
+    with past.known_at(built.log, built.embedder, place, find) as known:
+        payload, _ = answer(known.reader, asked, known.choices, known.now)
+    assert payload["hits"] == then["hits"] and payload["hits"]
+    assert not known.notes and not other.asked
+
+
+# The models of a home
+
+
+def test_a_model_elsewhere_is_asked_only_while_the_settings_name_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    server, setting = EmbeddingServer(), "lexical"
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef0123")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    try:
+        remote = make_embedder("litellm:openai/tiny", home)
+        remote.embed(["a text"])
+        local = make_embedder(f"onnx:{bert(tmp_path)}", home)
+        embedders = QueryEmbedders(home, lambda: setting)
+        assert embedders.find(remote.model) is None
+        found = embedders.find(local.model)
+        assert found is not None and found.embed(["deploy"]).shape == (1, local.dimension)
+        assert embedders.find(LexicalEmbedder.model) is not None
+        assert embedders.find("never-seen") is None
+        setting = "litellm:openai/tiny"
+        there = embedders.find(remote.model)
+        assert there is not None and there.model == remote.model
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def serving(built: Built, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenTenants]:
+    monkeypatch.setattr(serve.server.open_tenants, "TICK_S", 0.01)
+    tenants = OpenTenants(Settings(built.tenant.root.parents[1]))
+    tenants.get("default")
+    yield tenants
+    tenants.close()
+
+
+def test_a_server_turns_to_a_new_embedder_and_back_without_a_restart(
+    serving: OpenTenants, built: Built, tmp_path: Path
+):
+    def served() -> str:
+        return serving.get("default").reader.embedder.model
+
+    home = serving.settings.home
+    name = f"table:{write(tmp_path / 'tiny')}"
+    tiny = make_embedder(name, home)
+    serving.start()
+    config.keep(home, {"embedder": name})  # by hand: nothing changes until it is built
+    until(lambda: serving.settings.choices.embedder == name)
+    assert served() == built.embedder.model
+    rebuild(built, tiny)
+    until(lambda: served() == tiny.model)
+    config.keep(home, {"embedder": "lexical"})  # is kept, so it answers at once
+    until(lambda: served() == built.embedder.model)
+    assert build.current_manifest(built.tenant).embedder == built.embedder.model
+    assert not ask(serving.get("default").reader).is_degraded
+
+
+# The command
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Build as an idle server does: seconds faster, and the same."""
+
+    def build_quickly(settings: Settings, *words: str, quiet: bool = False) -> int:
+        said = "--tenant", "default", "--quick", *words
+        return start_job(settings, "build", *said, stdout=subprocess.DEVNULL).wait()
+
+    monkeypatch.setattr(cli_processes, "build", build_quickly)
+
+
+def status() -> tuple[str, str]:
+    """Return what the settings name, and whose vectors are served."""
+    found = json.loads(run("status", "--json").stdout)
+    return found["embedder"], found["manifest"]["embedder"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_command_switches_and_goes_back(built: Built, home: Path, tmp_path: Path):
+    name = f"table:{write(tmp_path / 'tiny')}"
+    done = run("embedder", "switch", name, "--yes")
+    assert done.exit_code == 0, done.output
+    assert f"answers use {name}. For a week `mnemolog embedder switch lexical`" in done.stdout
+    assert status()[0] == name and status()[1].startswith("table-1/tiny")
+    (plan,) = json.loads(run("plans", "--json").stdout)["plans"]
+    assert plan["state"] == "applied"
+    head = built.log.head()
+    back = run("embedder", "switch", "lexical", "--yes")
+    assert back.exit_code == 0 and "answers use lexical again" in back.stdout
+    assert status() == ("lexical", built.embedder.model) and built.log.head() == head
+    assert run("embedder", "switch", name, "--yes").exit_code == 0
+    undone = run("plans", "undo", plan["plan"])  # the file says what the plan made it say
+    assert undone.exit_code == 0, undone.output
+    assert status() == ("lexical", built.embedder.model)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_budget_ends_the_embedding_and_the_same_command_goes_on(
+    built: Built, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(vector_cache, "_BATCH", 20)
+    name = f"onnx:{bert(tmp_path)}"
+    for left in (19, 0):
+        done = run("embedder", "switch", name, "--yes", "--budget", "1e-9", "--json")
+        assert done.exit_code == 0, done.output
+        said = json.loads(done.stdout)
+        assert (said["switched"], said["left"]) == (not left, left)
+        assert status()[0] == (name if not left else "lexical")
