@@ -191,7 +191,7 @@ def test_a_model_that_tells_no_meanings_apart_holds_a_plan_back(
         ({"silenced": 6}, {"silence"}),
         ({"gone": 76}, {"drift"}),
         ({"awoken": 6}, {"noise"}),
-        ({"led": 6}, {"order"}),
+        ({"led": 16}, {"order"}),
         ({"characters": (100, 151)}, {"noise"}),
         ({"helpful": 20, "helpful_gone": 3}, {"ratings"}),
         ({"spoke": 3, "hits": 3, "silenced": 1, "gone": 1}, set()),  # too few to judge
