@@ -85,7 +85,7 @@ def ask(session: Session, query: str) -> Event:
     session.at += 60_000_000
     served, choices = session.tenants.get("default"), session.tenants.settings.choices
     request = RecallRequest(query=query)
-    _, receipt = answer(served.reader, EMBEDDER, request, choices, session.at, Asker(door="mcp"))
+    _, receipt = answer(served.reader, request, choices, session.at, Asker(door="mcp"))
     assert receipt is not None
     served.log.append([receipt])
     return receipt

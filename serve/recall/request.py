@@ -121,18 +121,18 @@ def answer(
 
     def ask(view: View) -> Answer:
         router = _router(view, asked, choices, those.as_of, receipt_id)
-        found = recall(view, replace(question, router=router), embedder, timings)
+        found = recall(view, replace(question, router=router), timings)
         if other is None:
             return found
         changed = replace(_question(asked, those, other), router=router)
-        return join_answers(found, recall(view, changed, embedder), receipt_id or "")
+        return join_answers(found, recall(view, changed), receipt_id or "")
 
     found = reader.answer(ask, without_log=True)
     took_us = round((time.perf_counter() - began) * 1e6)
     payload = _payload(found, took_us, timings, now)
     if receipt_id is None:
         return payload, None
-    body = _receipt_body(asked, question, found, choices, embedder, took_us, asker.door)
+    body = _receipt_body(asked, question, found, choices, took_us, asker.door)
     if other is not None:
         sure = {hit.id for hit in body.hits}
         teams = zip(found.hits, found.teams, strict=True)
