@@ -91,8 +91,9 @@ $(ADAPTERS)/.ready: tests/adapters/requirements.txt tests/adapters/crewai.txt
 	$(ADAPTERS)/crewai/bin/python -m pip install --quiet --disable-pip-version-check --requirement tests/adapters/crewai.txt
 	touch $(ADAPTERS)/.ready
 
-# a server that speaks Bolt and Cypher, for tests of the copy in Neo4j: without it they are skipped
-bolt: $(BOLT)/.ready
+# the copy in Neo4j, before a server that speaks Bolt and Cypher; from then on the suite runs these, too
+bolt: setup $(BOLT)/.ready
+	$(BIN)/python -m pytest tests/test_graph_copy.py
 
 $(BOLT)/.ready:
 	$(PYTHON) -m venv $(BOLT)
