@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hosts.agents import CLAUDE_CODE, Agent
+from hosts.agents import CLAUDE_CODE, CODEX, Agent
 from hosts.desk import Desk, blocks
 from hosts.mock_models import JSON, Script
 
@@ -37,6 +37,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.parametrize("settled", [CLAUDE_CODE, CODEX], indirect=True, ids=lambda one: one.host)
 @pytest.mark.parametrize(
     ("name", "probe"), [("quarry", "quarry-x17"), ("halyard", "halyard-x04")], ids=str
 )
