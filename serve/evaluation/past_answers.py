@@ -51,7 +51,7 @@ REFUSED_BELOW = 0.7  # the share of questions that bring back what they did
 DOUBTED_BELOW = 0.9  # refused too, where it fell that low since the builds before
 # Where a memory has grown so many times since the last build, words weigh otherwise than they did:
 # fewer past answers are then a warning.
-_GREW = 2.5
+_GREW = 4.0
 _EMBEDDED, _SAME = 5, 0.9  # texts embedded again, and the least cosine with what is there
 _HIDDEN, _OWN_WORDS = 10, 300  # memories of a sort, and the characters each is asked for by
 _WIDER = 3  # times the hits of then: what is newer stands among them
