@@ -162,7 +162,8 @@ def test_a_projection_that_lost_its_rows_is_refused(
         def made(*given: Any) -> Any:
             tables = dict(one.build(*given))
             return tables | {
-                name: tables[name].slice(0, 0) for name in ("entities", "mentions", "edges")
+                name: tables[name].slice(0, 0)
+                for name in ("entities", "mentions", "edges", "aliases")
             }
 
         return replace(one, build=made) if one.name == "entities" else one
@@ -225,6 +226,8 @@ def test_what_nobody_may_see_is_asked_for(
 def test_tables_that_do_not_fit_are_refused_by_name_and_with_the_cure(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ):
+    draft = Draft(content="The intern starts in May", session="one")  # sessions read postings
+    commands.record(memory.log, draft, memory.at)
     real = catalog.all_projections
 
     def spoil(one: Any) -> Any:

@@ -21,6 +21,7 @@ from serve.evaluation.replay import question_of, skip_reason
 from serve.reader.filters import Filter
 from serve.reader.reader import open_view
 from serve.reader.view import View
+from serve.recall.ranking import SURE
 from serve.recall.recall import Hit, Question, recall
 from store.home.config import Choices
 from store.log import receipts
@@ -233,8 +234,9 @@ def _ask(
     question = question_of(receipt, basis, choices)
     wide = replace(question, top_k=min(_WIDER * question.top_k, 200))
     hits = recall(view, wide).hits
-    if body.door != "prompt" and not question.min_confidence:
-        hits = tuple(hit for hit in hits if not hit.is_unsure)  # as the receipt was written
+    if not question.min_confidence:  # as the receipt was written: a prompt's may hold unsure ones
+        unsure = {hit.id for hit in body.hits if hit.confidence < SURE}
+        hits = tuple(hit for hit in hits if not hit.is_unsure or hit.memory.id in unsure)
     old = [hit for hit in hits if hit.memory.updated_at <= receipt.at or same & _named([hit])]
     back = same & _named(old[: question.top_k])
     first = hits[: question.top_k]

@@ -238,6 +238,10 @@ def _broken_constraint(build: Build, projection: Projection, tables: Built) -> s
     return ""
 
 
+def _is_broken(results: Sequence[CheckResult]) -> bool:
+    return any(one.name == CONSTRAINTS and one.stops for one in results)
+
+
 def _tables_being_served(build: Build, served: Manifest, ref: SnapshotRef) -> Built | None:
     """Return what is served of a projection, for the audits; whole only where its rows are read.
 
@@ -282,7 +286,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
     Raise BuildRefused otherwise: the reason is kept beside the last good manifest.
     """
     refs = candidates.load_refs(build.tenant, build.names)
-    complete = [_completeness(build, refs), _shrinkage(build, refs)]
+    complete = [] if _is_broken(checks) else [_completeness(build, refs), _shrinkage(build, refs)]
     results = (*checks, *(one for one in complete if not one.passed))
     if failed := [result for result in results if result.stops]:
         manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
@@ -424,13 +428,16 @@ def _journal(tenant: Tenant, embedder: Embedder, projection: Projection) -> Step
 
 def _quarantine_failing(build: Build, on_progress: Progress, now: int) -> list[Held]:
     """Build and check every projection; return what was taken out for failing alone, if anything
-    was: then the rest is not built.
+    was: then the rest is not built. Nor is it where tables break a constraint.
     """
     for projection in build.projections:
         on_progress(projection.name)
         _, tables = step(build, projection, on_progress)
-        if taken := _take_out(build, check(build, projection, tables), on_progress, now):
+        results = check(build, projection, tables)
+        if taken := _take_out(build, results, on_progress, now):
             return taken
+        if _is_broken(results):
+            break  # what is made of it would be, too, or break over it
     return []
 
 
