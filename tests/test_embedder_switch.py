@@ -35,7 +35,7 @@ from store.index import vector_cache
 from store.log import commands
 from store.log.commands import Draft
 from store.log.erasing import erase
-from store.maintenance import build
+from store.maintenance import build, embedder_switch
 from store.snapshots import manifest as manifests
 
 DAY = 86_400_000_000
@@ -125,11 +125,14 @@ def test_vectors_made_ahead_are_kept_where_they_were_left_and_not_made_twice(
 ):
     monkeypatch.setattr(vector_cache, "_BATCH", 8)
     other = Model()
-    done, total = next(build.embed_ahead(built.tenant, built.log, other))
+    done, total = next(embedder_switch.embed_ahead(built.tenant, built.log, other))
     assert done == 8 < total
     commands.record(built.log, Draft(content="a day later"), NOW)
     rebuild(built, built.embedder)  # the one that serves goes on, and keeps what waits
-    assert list(build.embed_ahead(built.tenant, built.log, other))[-1] == (total - 7, total - 7)
+    assert list(embedder_switch.embed_ahead(built.tenant, built.log, other))[-1] == (
+        total - 7,
+        total - 7,
+    )
     assert len(other.asked) == len(set(other.asked)) == total + 1
     rebuild(built, other)
     assert len(other.asked) == total + 1
@@ -142,7 +145,7 @@ def test_what_an_embedder_served_is_served_again_at_once(built: Built):
     commands.record(built.log, Draft(content="The tide comes at noon"), NOW)
     other.asked.clear()
     rebuild(built, built.embedder)
-    back = build.serve_again(built.tenant, built.log, other, NOW + 1)
+    back = embedder_switch.serve_again(built.tenant, built.log, other, NOW + 1)
     assert back is not None and (back.number, back.at) == (4, NOW + 1)
     assert not other.asked
     models = {"other-1": other}
@@ -151,7 +154,7 @@ def test_what_an_embedder_served_is_served_again_at_once(built: Built):
     )
     assert found.embedder == "other-1" and not found.is_degraded
     assert found.hits[0].memory.content == "The tide comes at noon"
-    assert build.serve_again(built.tenant, built.log, other, NOW) is None  # it serves
+    assert embedder_switch.serve_again(built.tenant, built.log, other, NOW) is None  # it serves
     other.asked.clear()
     rebuild(built, other)
     assert other.asked == ["The tide comes at noon"]
@@ -168,16 +171,16 @@ def test_it_is_kept_through_the_builds_of_a_week(built: Built):
         assert kept() == {built.embedder.model, "other-1"}
     rebuild(built, built.embedder, NOW + 8 * DAY)
     assert kept() == {built.embedder.model}
-    assert build.serve_again(built.tenant, built.log, other, NOW) is None
+    assert embedder_switch.serve_again(built.tenant, built.log, other, NOW) is None
 
 
 def test_what_was_erased_is_in_nothing_that_waits_to_be_served(built: Built):
     other, third = Model(), Model("third-1")
     rebuild(built, other)
     rebuild(built, built.embedder)
-    list(build.embed_ahead(built.tenant, built.log, third))
+    list(embedder_switch.embed_ahead(built.tenant, built.log, third))
     erase(built.log, ["m27"], NOW)
-    assert build.serve_again(built.tenant, built.log, other, NOW) is None
+    assert embedder_switch.serve_again(built.tenant, built.log, other, NOW) is None
     rebuild(built, built.embedder)
     assert len(list(manifests.list_manifests(built.tenant))) == 1
     assert not built.tenant.journals.exists()

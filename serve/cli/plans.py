@@ -106,7 +106,7 @@ def propose_plan(
     before you install it: run its program from an environment of its own.
     """
     from serve import formatting
-    from serve.cli.embedder import absolute_name, embed_ahead, may_send
+    from serve.cli.embedder_switch import absolute_name, embed_ahead, may_send
     from serve.evaluation import drift
     from store.home.instants import micros
     from store.log import receipts
@@ -222,7 +222,7 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
     def command(
         env: Environment, /, plan: str, dry_run: bool, as_json: bool, force: bool = False
     ) -> None:
-        from serve.cli.embedder import make_true
+        from serve.cli.embedder_switch import make_true
         from store.plans import plans as kept
         from store.plans import proposals
         from store.plans.setting_changes import planned_version

@@ -97,6 +97,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             "memories": manifest.projections["memories"].rows["memories"],
             "bytes": manifest.bytes,
             "embedder": manifest.embedder,
+            "is_chosen": _is_of(manifest.embedder, settings),
             "dimension": manifest.dimension,
             "missing_vectors": manifest.missing_vectors,
         },
@@ -145,6 +146,16 @@ def _server_status(server: "Server") -> dict[str, Any]:
     }
 
 
+def _is_of(model: str, settings: Settings) -> bool:
+    """Return whether a model is the one that the settings name, as far as this home ever saw it."""
+    from store.embedders.lexical import LexicalEmbedder
+    from store.embedders.model_facts import KnownModels
+
+    if settings.choices.embedder == "lexical":
+        return model == LexicalEmbedder.model
+    return settings.choices.embedder in KnownModels(settings.home).names(model)
+
+
 def _print_status(found: dict[str, Any]) -> None:
     manifest, server = found["manifest"], found["server"]
     output.say(f"tenant    {found['tenant']} in {found['home']}")
@@ -165,7 +176,9 @@ def _print_status(found: dict[str, Any]) -> None:
     if found["episodes"]:
         for line in _episode_lines(found["episodes"]):
             output.say(line)
-    output.say(f"embedder  {found['embedder']}")
+    waits = manifest and not manifest["is_chosen"]
+    said = f", not built yet: {manifest['embedder']} answers while it is here" if waits else ""
+    output.say(f"embedder  {found['embedder']}{said}")
     output.say(f"server    {_server_line(server) if server else '-'}")
     for line in _record_lines(found["recording"]):
         output.say(line)

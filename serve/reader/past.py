@@ -36,7 +36,8 @@ from store.log import log_queries, receipts
 from store.log.event_kinds import Basis, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.maintenance.build import lend_vectors, rebuild_past
+from store.maintenance.build import rebuild_past
+from store.maintenance.embedder_switch import lend_vectors
 from store.snapshots import manifest as manifests
 
 

@@ -298,11 +298,11 @@ class OpenTenants:
         name, named = one.tenant.name, self._embedder_setting()
         if self._looked_for.setdefault(name, named) == named or not one.log.is_open:
             return
-        from store.maintenance import build  # few servers ever do: it costs their start
+        from store.maintenance import embedder_switch  # few servers ever do: it costs their start
 
         try:
             wanted = self._embedders.chosen()
-            build.serve_again(one.tenant, one.log, wanted, time.time_ns() // 1000)
+            embedder_switch.serve_again(one.tenant, one.log, wanted, time.time_ns() // 1000)
         except BuildBusy:
             return  # the next tick tries again
         except ConfigError as error:

@@ -18,7 +18,6 @@ from types import MappingProxyType
 
 import filelock
 import msgspec
-import pyarrow as pa
 
 from store.derived import catalog, constraints
 from store.derived.constraints import Constraints
@@ -33,7 +32,6 @@ from store.home.errors import (
 )
 from store.home.files import make_folder, sweep, translate_disk_errors, without_syncs
 from store.home.tenant import Tenant
-from store.index.vectors import embed_missing, vectors_projection
 from store.log import integrity, log_queries
 from store.log.event_kinds import Archived, Erased, Forgotten, Quarantined, Superseded, Undone
 from store.log.event_log import EventLog
@@ -43,7 +41,6 @@ from store.maintenance.audits import run_audits
 from store.maintenance.build_state import StepJournal
 from store.maintenance.memory_audits import AuditInput
 from store.maintenance.quarantine import Held
-from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.memories.parts import MemoryParts
 from store.snapshots import manifest as manifests
 from store.snapshots import parallel, snapshot
@@ -151,7 +148,7 @@ def step(
     began = time.perf_counter()
     refs = candidates.load_refs(build.tenant, build.names)
     inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
-    old = None if build.full else _earlier(build.tenant, projection)
+    old = None if build.full else newest_published(build.tenant, projection)
     if reused := _reuse(build, projection, old, inputs):
         ref, tables = reused
     else:
@@ -162,13 +159,13 @@ def step(
                 {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
                 partial(snapshot.keep, build.tenant.snapshots, projection),
                 workers.map,
-                _journal(build.tenant, build.embedder, projection),
+                journal_of(build.tenant, build.embedder, projection),
                 ProgressEstimate("embedded", on_progress),
             )
             tables = build_checked(projection, given, _previous(build, projection, old))
             if build.full and "missing" in tables and tables["missing"].num_rows:
                 # what made them does not answer now: better the ones there are than none
-                old = _earlier(build.tenant, projection)
+                old = newest_published(build.tenant, projection)
                 tables = build_checked(projection, given, _previous(build, projection, old))
         seconds = time.perf_counter() - began
         ref, tables = snapshot.write(  # from here on in files, not in memory
@@ -223,7 +220,7 @@ def _broken_constraint(build: Build, projection: Projection, tables: Built) -> s
 
     What was published already was looked at when it was built.
     """
-    earlier = _earlier(build.tenant, projection)
+    earlier = newest_published(build.tenant, projection)
     known = {file.path for file in earlier.ref.files} if earlier else set()
     rules = Constraints(candidate_manifest(build, (), 0))
     try:
@@ -249,7 +246,7 @@ def _tables_being_served(build: Build, served: Manifest, ref: SnapshotRef) -> Bu
     """
     if ref.projection != "memories":
         return load(build, ref)
-    return _load_earlier(build, _Earlier(served, ref))
+    return _load_earlier(build, Published(served, ref))
 
 
 def load_checks(build: Build) -> list[CheckResult]:
@@ -295,7 +292,7 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
     served = current_manifest(build.tenant)
     manifest = manifests.publish(build.tenant, candidate_manifest(build, checks, now))
     for projection in build.projections:
-        _journal(build.tenant, build.embedder, projection).drop()
+        journal_of(build.tenant, build.embedder, projection).drop()
     erased = served and log_queries.erased_ids(build.log, build.watermark, served.watermark)
     # what another embedder made of a text that was erased is not for the next build
     build_state.sweep_journals(build.tenant.journals, older_than_s=0 if erased else _JOURNAL_S)
@@ -363,66 +360,8 @@ def rebuild_past(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) ->
         return manifests.publish(tenant, candidate_manifest(build, (), now))
 
 
-def lend_vectors(owner: Tenant, borrower: Tenant, embedder: Embedder) -> None:
-    """Let the builds of a tenant find the vectors that another has, as if one had made them."""
-    vectors = vectors_projection(embedder)
-    journal, waiting = (_journal(one, embedder, vectors) for one in (borrower, owner))
-    with without_syncs(), suppress(OSError):  # a build of the owner's took it up: made anew
-        for table in (*_published_vectors(owner, vectors), *waiting.read()):
-            journal.add(table)
-
-
-def embed_ahead(tenant: Tenant, log: EventLog, embedder: Embedder) -> Iterator[tuple[int, int]]:
-    """Embed the texts of a memory with another embedder than the one that serves it, for the build
-    that will need the vectors; yield after each batch how many texts are done, and of how many.
-
-    Nothing else waits for it: what is done is kept for a week, and taken up by the next call. Raise
-    EmbedderError where the model does not answer.
-    """
-    head, vectors = log.head(), vectors_projection(embedder)
-    inputs = Inputs(head, lambda after: log.effective_events(after, head))
-    memories = build_checked(MEMORIES_PROJECTION, inputs, None)
-    inputs = replace(inputs, journal=_journal(tenant, embedder, vectors))
-    yield from embed_missing(embedder, memories, _published_vectors(tenant, vectors), inputs)
-
-
-def serve_again(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> Manifest | None:
-    """Serve the newest manifest that was made with an embedder, at once; return it.
-
-    What happened since lies over it, as over any, until the next build. None where the embedder is
-    the one that serves, where no such manifest is kept, and where something was erased since. Raise
-    BuildBusy.
-    """
-    versions = {one.name: one.version for one in catalog.all_projections(embedder)}
-    with lock(tenant):
-        served = current_manifest(tenant)
-        if served is None or served.embedder == embedder.model:
-            return None
-        for one in manifests.list_manifests(tenant):
-            if {name: ref.version for name, ref in one.projections.items()} != versions:
-                continue
-            if log_queries.erased_ids(log, log.head(), one.watermark):
-                return None
-            with suppress(SnapshotDamaged):
-                for ref in one.projections.values():
-                    snapshot.glance(tenant.snapshots, ref)
-                return manifests.publish(tenant, msgspec.structs.replace(one, at=now))
-        return None
-
-
-def _published_vectors(tenant: Tenant, vectors: Projection) -> list[pa.Table]:
-    """Return the rows of a model's vectors that are kept; none where there are none, or damaged."""
-    found = _earlier(tenant, vectors)
-    if found is None or found.ref.version != vectors.version:
-        return []
-    with suppress(SnapshotDamaged, OSError):  # else they are made anew
-        snapshot.verify(tenant.snapshots, found.ref)
-        tables = snapshot.read(tenant.snapshots, found.ref, vectors, check=False, validate=False)
-        return [tables["rows"]]
-    return []
-
-
-def _journal(tenant: Tenant, embedder: Embedder, projection: Projection) -> StepJournal:
+def journal_of(tenant: Tenant, embedder: Embedder, projection: Projection) -> StepJournal:
+    """Return what a step of an embedder's builds keeps for the build that goes on with it."""
     return StepJournal(tenant.journals, f"{embedder.model}/{projection.name}")
 
 
@@ -507,14 +446,14 @@ def load(build: Build, ref: SnapshotRef) -> Built:
 
 
 @dataclass(frozen=True, slots=True)
-class _Earlier:
+class Published:
     """A published snapshot, and the manifest whose other snapshots it fits."""
 
     manifest: Manifest
     ref: SnapshotRef
 
 
-def _load_earlier(build: Build, earlier: _Earlier) -> Built | None:
+def _load_earlier(build: Build, earlier: Published) -> Built | None:
     """Return a published snapshot's tables, or None where it is damaged or of another version."""
     served, ref, root = earlier.manifest, earlier.ref, build.tenant.snapshots
     projection = next(one for one in build.projections if one.name == ref.projection)
@@ -532,7 +471,7 @@ def _load_earlier(build: Build, earlier: _Earlier) -> Built | None:
     return load(build, ref)
 
 
-def _earlier(tenant: Tenant, projection: Projection) -> _Earlier | None:
+def newest_published(tenant: Tenant, projection: Projection) -> Published | None:
     """Return what is served of a projection; where that is of another version, the newest that is
     kept of this one, as of the embedder that served before.
     """
@@ -540,7 +479,7 @@ def _earlier(tenant: Tenant, projection: Projection) -> _Earlier | None:
     for one in (served, *manifests.list_manifests(tenant)) if served else ():
         ref = one.projections.get(projection.name) if one else None
         if one and ref and ref.version == projection.version:
-            return _Earlier(one, ref)
+            return Published(one, ref)
     return None
 
 
@@ -549,7 +488,7 @@ def _input_mark(build: Build, refs: Mapping[str, SnapshotRef], name: str) -> str
 
 
 def _reuse(
-    build: Build, projection: Projection, earlier: _Earlier | None, inputs: Mapping[str, str]
+    build: Build, projection: Projection, earlier: Published | None, inputs: Mapping[str, str]
 ) -> tuple[SnapshotRef, Built] | None:
     """Return the published snapshot where its inputs are what they were and its files are whole.
 
@@ -563,7 +502,7 @@ def _reuse(
     return msgspec.structs.replace(old, watermark=build.watermark, seconds=0.0), tables
 
 
-def _previous(build: Build, projection: Projection, earlier: _Earlier | None) -> Previous | None:
+def _previous(build: Build, projection: Projection, earlier: Published | None) -> Previous | None:
     if earlier is None or (old := earlier.ref).watermark > build.watermark:
         return None
     if integrity.gaps(build.log, old.watermark, build.watermark):

@@ -1,0 +1,321 @@
+"""`mnemolog embedder switch`: another model, embedded, judged and swapped; and what that costs."""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from serve.cli import arguments, environment, output, processes
+from serve.cli.environment import Environment
+from serve.cli.group import FAILED
+from store.home.config import Settings
+from store.home.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from store.embedders.embedder import Embedder
+    from store.embedders.installed_models import Trial
+    from store.log.event_kinds import Step
+    from store.log.event_log import EventLog
+    from store.plans.plans import Plan
+
+
+@click.command(
+    epilog=output.example(
+        "mnemolog embedder switch onnx:~/models/all-MiniLM-L6-v2",
+        "mnemolog embedder switch multilingual-e5-small --budget 30",
+    )
+)
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MINUTES",
+    help="Embed for so long at most; the same command goes on from there.",
+)
+@click.option("--force", is_flag=True, help="Switch although past answers get worse.")
+@click.option("--no-build", is_flag=True, help="Change only the setting; build later.")
+@output.json_option
+@click.pass_context
+def switch(
+    context: click.Context,
+    name: str,
+    yes: bool,
+    budget: float | None,
+    force: bool,
+    no_build: bool,
+    as_json: bool,
+) -> None:
+    """Switch to another embedder once its vectors are there and past answers do not get worse.
+
+    The cost is shown first, and you are asked. The vectors are made beside the present ones, which
+    answer meanwhile; what was made is kept if you stop. Then past recalls are asked again with
+    both, as by `mnemolog plans propose`, and the build that publishes the new vectors is the
+    switch. For a week you can switch back at once.
+    """
+    from store.embedders import model_facts
+    from store.home import config
+
+    settings = context.obj.settings()
+    if as_json and not yes:
+        raise InvalidInput("--json cannot ask: add --yes")
+    name = absolute_name(settings, name)
+    told = _cost(settings, name)
+    if not as_json:
+        _tell(settings, told)
+    if not yes and not _confirm():
+        output.say("nothing was changed")
+        return
+    model_facts.KnownModels(settings.home).forget(name)
+    if no_build or not told["memories"]:
+        path = config.keep(settings.home, {"embedder": name})
+        if settings.origin.get("embedder") == "environment":
+            output.note("note: MNEMOLOG_EMBEDDER is set and overrides the file")
+        if as_json:
+            output.emit({"set": str(path), "exit_code": 0, "switched": True, **told})
+        else:
+            output.say(f"embedder = {name} in {path}")
+            output.say("next: `mnemolog build`, until then recall uses the vectors there are")
+        return
+    done = _switch(context.obj, name, budget, force=force, quiet=as_json)
+    if as_json:
+        output.emit({"set": str(settings.user_file) if done.is_set else None, **done.json, **told})
+    else:
+        output.say(done.said)
+    context.exit(done.code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What became of a switch, and the exit code. `plan` is the one that judged it."""
+
+    said: str
+    code: int = 0
+    is_set: bool = False
+    embedded: int = 0
+    left: int = 0
+    plan: str | None = None
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return {
+            "exit_code": self.code,
+            "switched": self.is_set,
+            "embedded": self.embedded,
+            "left": self.left,
+            "plan": self.plan,
+        }
+
+
+def _switch(
+    env: Environment, name: str, budget: float | None, *, force: bool, quiet: bool
+) -> _Done:
+    """Embed, judge, build and so publish; or serve what was served with the embedder before."""
+    from store.embedders.embedder import make_embedder
+    from store.home import config
+    from store.plans import proposals
+    from store.plans.setting_changes import configure_steps
+    from store.snapshots import manifest as manifests
+
+    settings = env.settings()
+    tenant, embedder = environment.current_tenant(settings), make_embedder(name, settings.home)
+    steps = configure_steps(settings, {"embedder": name})
+    with environment.open_log(settings) as log:
+        if any(one.embedder == embedder.model for one in manifests.list_manifests(tenant)):
+            config.keep(settings.home, {"embedder": name})
+            code = make_true(env, log, name, quiet=quiet)
+            return _Done(f"answers use {name} again", code, is_set=True)
+        done, total = embed_ahead(settings, log, name, budget, quiet=quiet)
+        if done < total:
+            said = f"embedded {done:,} of {total:,} texts: run it again to go on. Answers use "
+            said += f"{settings.choices.embedder} as before"
+            return _Done(said, embedded=done, left=total - done)
+        plan = None
+        if steps:
+            plan = _judge(settings, log, steps, quiet=quiet)
+            if not force and any(one.name in _REFUSING for one in plan.failed):
+                said = (
+                    f"nothing was changed. `mnemolog plans show {plan.id[:6]}` lists the answers; "
+                )
+                said += "--force switches all the same"
+                return _Done(said, FAILED, embedded=done, plan=plan.id)
+            proposals.accept(log, plan.id, environment.now(), force=True)
+        code = processes.build(env.settings(), quiet=quiet)
+        if code and plan is not None:
+            proposals.undo(log, plan.id, environment.now())
+            said = f"the build failed, so nothing was changed: answers use {name} once it passes"
+            return _Done(said, code, embedded=done, plan=plan.id)
+    said = f"answers use {name}. For a week `mnemolog embedder switch {settings.choices.embedder}` "
+    return _Done(said + "goes back at once", code, True, done, plan=plan.id if plan else None)
+
+
+# Another model brings other memories, and that is why one switches: the checks of a plan that count
+# those are told, and these refuse. How well it knows meanings was told before it was confirmed.
+_REFUSING = frozenset({"ratings", "canaries", "expected"})
+
+
+def _judge(settings: Settings, log: "EventLog", steps: "Sequence[Step]", *, quiet: bool) -> "Plan":
+    """Return the plan of a switch, with what it does to past recalls; say that."""
+    from serve.evaluation import drift
+    from store.log import receipts
+    from store.plans import plans
+
+    asked = receipts.page(log, receipts.Wanted(), arguments.MOST_ASKED, most=sys.maxsize).receipts
+    tenant, now = environment.current_tenant(settings), environment.now()
+    if not quiet:
+        output.note(f"asking past recalls again, {len(asked):,} of them, with both")
+    planned = drift.settings_plan(settings, tenant, log, steps, asked, now)
+    for one in planned.checks if not quiet else ():
+        said = "ok" if one.passed else "FAILED" if one.name in _REFUSING else "differs"
+        output.say(f"{said:8}{one.name}: {one.detail}")
+    return plans.propose(log, planned, now)
+
+
+def embed_ahead(
+    settings: Settings, log: "EventLog", name: str, budget: float | None = None, *, quiet: bool
+) -> tuple[int, int]:
+    """Embed what has no vector by a model yet, for some minutes at most; return how many texts are
+    done, and of how many. What is done is kept for the build.
+
+    Raise EmbedderError where the model does not answer.
+    """
+    from store.embedders.embedder import make_embedder
+    from store.maintenance import build, embedder_switch
+
+    began, done, total = time.monotonic(), 0, 0
+    embedder, tenant = make_embedder(name, settings.home), environment.current_tenant(settings)
+    if embedder.is_cheap:
+        return 0, 0  # a build does it by the way
+    tell = build.ProgressEstimate("embedded", output.note)
+    for done, total in embedder_switch.embed_ahead(tenant, log, embedder):
+        if not quiet:
+            tell(done, total)
+        if budget is not None and time.monotonic() - began >= 60 * budget:
+            break
+    return done, total
+
+
+def make_true(env: Environment, log: "EventLog", name: str, *, quiet: bool) -> int:
+    """Answer with the embedder that was just set: at once with what is kept of it, where nothing
+    was erased since; else build. Return the exit code.
+    """
+    from store.embedders.embedder import make_embedder
+    from store.maintenance import build, embedder_switch
+
+    settings = env.settings()
+    tenant, embedder = environment.current_tenant(settings), make_embedder(name, settings.home)
+    embedder_switch.serve_again(tenant, log, embedder, environment.now())
+    served = build.current_manifest(tenant)
+    if served is not None and served.embedder == embedder.model:
+        return 0  # perhaps a server was first; what happened since lies over it until a build
+    embed_ahead(settings, log, name, quiet=quiet)
+    return processes.build(settings, quiet=quiet)
+
+
+def absolute_name(settings: Settings, name: str) -> str:
+    """Return what the setting takes: of a folder its whole path, of a model how it is installed."""
+    from store.embedders import model_catalog
+
+    kind, _, rest = name.partition(":")
+    if kind in ("onnx", "table") and (path := Path(rest).expanduser()).is_dir():
+        return f"{kind}:{path.absolute()}"
+    for model in model_catalog.CATALOG:
+        if model.name.lower() == name.lower():
+            if found := model_catalog.installed_as(model, settings.home):
+                return found
+            raise NotFound(
+                f"{model.name} is not installed: run `mnemolog embedder install {model.name}`"
+            )
+    return name
+
+
+def trial_fields(tried: "Trial") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {"ok": tried.ok, **asdict(tried)}
+
+
+def may_send(settings: Settings, name: str, *, is_agreed: bool, can_ask: bool) -> bool:
+    """Return whether memories may be embedded with a model, to try it: one that runs elsewhere is
+    sent their texts, so what that costs is shown and asked first.
+
+    Raise InvalidInput where nobody can be asked.
+    """
+    from store.embedders.embedder import make_embedder
+
+    if is_agreed or make_embedder(name).is_local:
+        return True
+    if not can_ask:
+        raise InvalidInput("--json cannot ask whether texts may be sent to the model: add --yes")
+    _tell(settings, _cost(settings, name))
+    return _confirm()
+
+
+def _confirm() -> bool:
+    try:
+        return click.confirm("go on?")
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise  # somebody was there, and left
+        raise click.UsageError("no terminal to ask on: add --yes") from None
+
+
+def _cost(settings: Settings, name: str) -> dict[str, Any]:
+    """Return what a switch would take: texts, seconds and dollars (None: not known).
+
+    Raise ConfigError for a wrong name, EmbedderError where the model does not answer: then nothing
+    is changed.
+    """
+    from store.embedders.embedder import make_embedder
+    from store.embedders.installed_models import estimate_seconds, try_model
+
+    model = make_embedder(name)  # without a home: nothing is taken from what was known of it
+    texts = _texts(settings, model)
+    dollars: float | None = 0.0
+    if not model.is_local:
+        from store.embedders.remote import dollars as price
+
+        dollars = price(name.partition(":")[2], sum(map(len, texts)))
+    return {
+        "name": name,
+        "trial": trial_fields(try_model(model)),
+        "sent_away": not model.is_local,
+        "memories": len(texts),
+        "seconds": round(estimate_seconds(model, texts), 1),
+        "dollars": dollars,
+    }
+
+
+def _texts(settings: Settings, model: "Embedder") -> list[str]:
+    """Return the different texts a model embeds of the chosen tenant, as its log has them now."""
+    from store.index.vectors import distinct_texts
+    from store.log.event_log import EventLog
+    from store.memories.memories_projection import MEMORIES_PROJECTION
+    from store.snapshots.projection import Inputs, build_checked
+
+    try:
+        tenant = environment.current_tenant(settings)
+    except NotFound:
+        return []
+    with EventLog(tenant.log) as log:
+        head = log.head()
+        inputs = Inputs(head, lambda after: log.effective_events(after, head))
+        tables = build_checked(MEMORIES_PROJECTION, inputs, None)
+    return distinct_texts(tables)
+
+
+def _tell(settings: Settings, told: dict[str, Any]) -> None:
+    tried, dollars = told["trial"], told["dollars"]
+    cost = "unknown" if dollars is None else f"${dollars:.4f}" if dollars else "nothing"
+    output.say(f"{settings.choices.embedder} -> {told['name']} ({tried['dimension']} dimensions)")
+    output.say(f"texts to embed  {told['memories']}")
+    output.say(f"time            about {told['seconds']:g} s, estimated from a sample")
+    output.say(f"cost            {cost}")
+    if not tried["ok"]:
+        output.say("note            it does not distinguish meaning: see `mnemolog embedder test`")
+    if told["sent_away"]:
+        output.say("note            the texts of your memories are sent to where that model runs")

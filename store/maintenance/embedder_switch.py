@@ -1,0 +1,86 @@
+"""
+Another embedder: its vectors are made beside those that serve, and what served is served again.
+
+The build that publishes the new vectors is the switch; until then nothing changes for recall.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import msgspec
+import pyarrow as pa
+
+from store.derived import catalog
+from store.embedders.embedder import Embedder
+from store.home.errors import SnapshotDamaged
+from store.home.files import without_syncs
+from store.home.tenant import Tenant
+from store.index.vectors import embed_missing, vectors_projection
+from store.log import log_queries
+from store.log.event_log import EventLog
+from store.maintenance.build import current_manifest, journal_of, lock, newest_published
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.snapshots import manifest as manifests
+from store.snapshots import snapshot
+from store.snapshots.manifest import Manifest
+from store.snapshots.projection import Inputs, Projection, build_checked
+
+
+def lend_vectors(owner: Tenant, borrower: Tenant, embedder: Embedder) -> None:
+    """Let the builds of a tenant find the vectors that another has, as if one had made them."""
+    vectors = vectors_projection(embedder)
+    journal, waiting = (journal_of(one, embedder, vectors) for one in (borrower, owner))
+    with without_syncs(), suppress(OSError):  # a build of the owner's took it up: made anew
+        for table in (*_published_vectors(owner, vectors), *waiting.read()):
+            journal.add(table)
+
+
+def embed_ahead(tenant: Tenant, log: EventLog, embedder: Embedder) -> Iterator[tuple[int, int]]:
+    """Embed the texts of a memory with another embedder than the one that serves it, for the build
+    that will need the vectors; yield after each batch how many texts are done, and of how many.
+
+    Nothing else waits for it: what is done is kept for a week, and taken up by the next call. Raise
+    EmbedderError where the model does not answer.
+    """
+    head, vectors = log.head(), vectors_projection(embedder)
+    inputs = Inputs(head, lambda after: log.effective_events(after, head))
+    memories = build_checked(MEMORIES_PROJECTION, inputs, None)
+    inputs = replace(inputs, journal=journal_of(tenant, embedder, vectors))
+    yield from embed_missing(embedder, memories, _published_vectors(tenant, vectors), inputs)
+
+
+def serve_again(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> Manifest | None:
+    """Serve the newest manifest that was made with an embedder, at once; return it.
+
+    What happened since lies over it, as over any, until the next build. None where the embedder is
+    the one that serves, where no such manifest is kept, and where something was erased since. Raise
+    BuildBusy.
+    """
+    versions = {one.name: one.version for one in catalog.all_projections(embedder)}
+    with lock(tenant):
+        served = current_manifest(tenant)
+        if served is None or served.embedder == embedder.model:
+            return None
+        for one in manifests.list_manifests(tenant):
+            if {name: ref.version for name, ref in one.projections.items()} != versions:
+                continue
+            if log_queries.erased_ids(log, log.head(), one.watermark):
+                return None
+            with suppress(SnapshotDamaged):
+                for ref in one.projections.values():
+                    snapshot.glance(tenant.snapshots, ref)
+                return manifests.publish(tenant, msgspec.structs.replace(one, at=now))
+        return None
+
+
+def _published_vectors(tenant: Tenant, vectors: Projection) -> list[pa.Table]:
+    """Return the rows of a model's vectors that are kept; none where there are none, or damaged."""
+    found = newest_published(tenant, vectors)
+    if found is None or found.ref.version != vectors.version:
+        return []
+    with suppress(SnapshotDamaged, OSError):  # else they are made anew
+        snapshot.verify(tenant.snapshots, found.ref)
+        tables = snapshot.read(tenant.snapshots, found.ref, vectors, check=False, validate=False)
+        return [tables["rows"]]
+    return []
