@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -9,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from api_client import OURS, TOKEN
 from background import until
 from click.testing import CliRunner, Result
 from conftest import NOW, Built
+from dashboard_page import browser
 from embedding_server import EmbeddingServer
 from test_token_table import write
 from tiny_model import write_bert
 
 import serve.server.open_tenants
+from serve.app import create_app
 from serve.cli import main
 from serve.cli import processes as cli_processes
 from serve.reader.filters import Filter
@@ -31,11 +35,15 @@ from store.embedders.lexical import LexicalEmbedder
 from store.embedders.model_facts import PAIRS
 from store.home import config
 from store.home.config import Choices, Settings
+from store.home.tenant import Tenant
 from store.index import vector_cache
 from store.log import commands
 from store.log.commands import Draft
 from store.log.erasing import erase
+from store.log.event_kinds import Planned
 from store.maintenance import build, embedder_switch
+from store.plans import plans
+from store.plans.setting_changes import configure_steps
 from store.snapshots import manifest as manifests
 
 DAY = 86_400_000_000
@@ -318,3 +326,33 @@ def test_a_budget_ends_the_embedding_and_the_same_command_goes_on(
         said = json.loads(done.stdout)
         assert (said["switched"], said["left"]) == (not left, left)
         assert status()[0] == (name if not left else "lexical")
+
+
+@pytest.mark.parametrize("door", ["rest", "dashboard"])
+def test_a_yes_from_a_page_or_over_http_begins_the_build_that_makes_it_true(
+    built: Built, tmp_path: Path, door: str
+):
+    begun: list[str] = []
+
+    def begin(of: Tenant) -> "subprocess.Popen[bytes]":
+        begun.append(of.name)
+        process = subprocess.Popen([sys.executable, "-c", ""])
+        process.wait()
+        return process
+
+    settings = Settings(built.tenant.root.parents[1])
+    tenants = OpenTenants(settings, begin)
+    try:
+        steps = configure_steps(settings, {"embedder": f"table:{write(tmp_path / 'tiny')}"})
+        plan = plans.propose(
+            built.log, Planned(job="settings", watermark=built.log.head(), steps=steps), NOW
+        )
+        app = create_app(tenants, TOKEN)
+        if door == "rest":
+            done = app.test_client().post(f"/v1/proposals/{plan.id}/accept", headers=OURS, json={})
+            assert done.status_code == 200, done.json
+        else:
+            browser(app).post(f"/t/default/proposals/{plan.id}", answer="accept")
+        assert begun == ["default"]
+    finally:
+        tenants.close()

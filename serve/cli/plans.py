@@ -225,7 +225,7 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
         from serve.cli.embedder_switch import make_true
         from store.plans import plans as kept
         from store.plans import proposals
-        from store.plans.setting_changes import planned_version
+        from store.plans.setting_changes import planned_embedder, planned_version
 
         with environment.open_log(env.settings()) as log:
             found = kept.find(log, plan)
@@ -240,7 +240,8 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
                 act = partial(proposals.accept, force=force) if verb == "apply" else proposals.undo
                 found = kept.find(log, act(log, found.id, environment.now()).id)
             code = 0
-            if not dry_run and (name := _embedder_of(found)) is not None:
+            name = planned_embedder(found.body.steps, is_undo=verb == "undo")
+            if not dry_run and name is not None:
                 code = make_true(env, log, name, quiet=as_json)
             print_outcome(found, as_json=as_json)
         version = planned_version(found.body)
@@ -362,14 +363,6 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
     elif plan.state == "applied":
         output.note(f"to undo it: `mnemolog plans undo {plan.id[:SHORT]}`")
     _note_when(plan)
-
-
-def _embedder_of(plan: "Plan") -> str | None:
-    """Return what an applied or undone plan makes the embedder; None where it changes none."""
-    for step in plan.body.steps:
-        if step.event == "configured" and step.body["name"] == "embedder":
-            return str(step.before["value"] if plan.state == "undone" else step.body["value"])
-    return None
 
 
 def _build_with(env: Environment, version: str, *, as_json: bool) -> int:

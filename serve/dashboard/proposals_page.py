@@ -21,6 +21,7 @@ from store.log.event_log import EventLog
 from store.memories.memory import Memory
 from store.plans import proposals
 from store.plans.proposals import Changed, Proposal, State
+from store.plans.setting_changes import planned_embedder
 from store.plans.staleness import step_memory_ids
 
 LISTED = 40  # proposals of a page
@@ -157,8 +158,11 @@ def proposals_blueprint(site: Site) -> Blueprint:
             chosen = request.form.getlist("step", int)
         here = tenant_url("proposals.show", id_=id_)
         if chosen is None:
-            _ANSWERS[word](opened.log, id_, site.clock())
+            answered = _ANSWERS[word](opened.log, id_, site.clock())
             said = _SAID[word]
+            if word == "accept" and planned_embedder(answered.made) is not None:
+                site.tenants.build_now(opened)
+                said = "Accepted: it answers once its vectors are built."
         elif word == "undo":
             raise InvalidInput("what was accepted of a plan is undone as a whole")
         else:

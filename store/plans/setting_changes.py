@@ -137,6 +137,14 @@ def stale_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) ->
     return tuple(found)
 
 
+def planned_embedder(steps: Iterable[Step], *, is_undo: bool = False) -> str | None:
+    """Return what some steps make the embedder, or made it from; None where they change none."""
+    for one in _of(steps):
+        if one.body["name"] == "embedder":
+            return str(one.before["value"] if is_undo else one.body["value"])
+    return None
+
+
 def keep_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> None:
     """Write what a plan sets into config.toml, or what was there before.
 
