@@ -373,6 +373,7 @@ def _build_with(env: Environment, version: str, *, as_json: bool) -> int:
     from serve.evaluation import upgrade
 
     if upgrade.running() != version:
+        output.note(f"it takes effect once mnemolog {version} is installed and builds")
         return 0
     code = processes.build(env.settings(), "--quick", quiet=as_json)
     if not code:
