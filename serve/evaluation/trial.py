@@ -6,20 +6,18 @@ its verdicts. A sign test over the votes says whether they could be chance; reca
 verdict, and ties, are none.
 """
 
-import sys
 from math import comb
 
 import msgspec
 
 from serve.evaluation.drift import find_verdicts
 from serve.recall.team_draft import A, B
-from store.log import receipts
+from store.log import log_queries
 from store.log.event_kinds import Recalled
 from store.log.event_log import EventLog
 from store.plans.plans import Plan
 
 SURE = 0.05  # the probability of chance below which a trial has decided
-LOOKED_AT = 20_000  # receipts
 
 
 class Credits(msgspec.Struct, frozen=True):
@@ -40,14 +38,8 @@ class Credits(msgspec.Struct, frozen=True):
 
 
 def count_credits(log: EventLog, plan: Plan) -> Credits | None:
-    """Return what the newest recalls say of a plan that was tried; None for one that was not."""
-    page = receipts.page(log, receipts.Wanted(since=plan.at), LOOKED_AT, most=sys.maxsize)
-    tried = [
-        one
-        for one in page.receipts
-        if isinstance(one.body, Recalled) and one.body.trial and one.body.trial.plan == plan.id
-    ]
-    if not tried:
+    """Return what recalls say of a plan that was tried; None for one that was not."""
+    if not (tried := log_queries.tried_recalls(log, plan.id, plan.at)):
         return None
     verdicts = find_verdicts(log, tried)
     votes = {A: 0, B: 0}

@@ -284,6 +284,18 @@ def newest_plan_ids(log: EventLog) -> list[str]:
     return [row[0] for row in found]
 
 
+def tried_recalls(log: EventLog, plan: str, since: int) -> list[Event]:
+    """Return the receipts since a moment that a plan's trial was part of, in order; not those that
+    were put away.
+    """
+    rows = log.sql(
+        f"SELECT {COLUMNS} FROM events WHERE kind = 'recalled' AND at >= ? "
+        "AND body != ? AND json_extract(body, '$.trial.plan') = ? ORDER BY seq",
+        (since, PUT_AWAY, plan),
+    )
+    return [decode_row(row) for row in rows]
+
+
 def changes_of(log: EventLog, subjects: Sequence[str], kinds: Sequence[str]) -> list[EventLine]:
     """Return the events of some kinds about some memories, in order, without bodies."""
     # the plus keeps SQLite to the index of subjects: https://www.sqlite.org/optoverview.html
