@@ -16,7 +16,7 @@ from serve.reports import proposal_rendering
 from store.home.projects import optional_project
 from store.plans import proposals
 from store.plans.proposals import Sort, State
-from store.plans.setting_changes import planned_embedder
+from store.plans.setting_changes import needs_build
 
 
 class OfProposals(InProject, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ def show_proposal(call: Call[InTenant, Nothing]) -> Reply:
 def accept(call: Call[Nothing, Acceptance]) -> Reply:
     log, id_, chosen = call.tenant.log, call.path["id"], call.body.steps
     accepted = proposals.accept(log, id_, call.now, chosen)
-    if planned_embedder(accepted.made) is not None:
+    if needs_build(accepted.made):
         call.service.tenants.build_now(call.tenant)  # that is when it answers
     return Reply(proposal_rendering.proposal_fields(accepted))
 

@@ -21,7 +21,7 @@ from store.log.event_log import EventLog
 from store.memories.memory import Memory
 from store.plans import proposals
 from store.plans.proposals import Changed, Proposal, State
-from store.plans.setting_changes import planned_embedder
+from store.plans.setting_changes import needs_build
 from store.plans.staleness import step_memory_ids
 
 LISTED = 40  # proposals of a page
@@ -160,9 +160,9 @@ def proposals_blueprint(site: Site) -> Blueprint:
         if chosen is None:
             answered = _ANSWERS[word](opened.log, id_, site.clock())
             said = _SAID[word]
-            if word == "accept" and planned_embedder(answered.made) is not None:
+            if word == "accept" and needs_build(answered.made):
                 site.tenants.build_now(opened)
-                said = "Accepted: it answers once its vectors are built."
+                said = "Accepted: it takes effect once it is built."
         elif word == "undo":
             raise InvalidInput("what was accepted of a plan is undone as a whole")
         else:

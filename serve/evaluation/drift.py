@@ -116,7 +116,7 @@ def judge_policy(
 
 def notes_on(diff: ReplayDiff) -> tuple[str, ...]:
     """Return what a person should know of how a change was judged."""
-    notes = [f"{count:,} not asked, because {why}" for why, count in diff.skipped.items()]
+    notes = [f"{count:,} not asked, each because {why}" for why, count in diff.skipped.items()]
     if diff.spoke < FEWEST:
         notes.append(f"fewer than {FEWEST} recalls brought anything, so shares are not judged")
     return tuple(notes)

@@ -62,6 +62,12 @@ def planned_version(planned: Planned) -> tuple[str, str] | None:
     return next(found, None)
 
 
+def needs_build(steps: Iterable[Step]) -> bool:
+    """Return whether what some steps set is true only once it is built."""
+    built = "embedder", VERSION
+    return any(one.event == "configured" and one.body["name"] in built for one in steps)
+
+
 def _is_version(step: Step) -> bool:
     return step.event == "configured" and step.body["name"] == VERSION
 

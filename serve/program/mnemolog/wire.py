@@ -603,8 +603,9 @@ class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     model that vectors are of, `built` how many events of the log the snapshots held. What is left
     out was as that version has it by default; `weights` are the profile's, in the order of its
     fields, `narrowed` what the filter asked of a memory, moments in microseconds UTC; `no_project`
-    asked for memories of none. A `degraded` answer did without an index or the embedder; a query
-    that was `cut` is kept in part.
+    asked for memories of none. `requested` names what of it was asked for in place of the setting.
+    A `degraded` answer did without an index or the embedder; a query that was `cut` is kept in
+    part.
     """
 
     version: str
@@ -619,6 +620,7 @@ class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_score: float | None = None
     narrowed: dict[str, Any] = {}
     no_project: bool = False
+    requested: tuple[str, ...] = ()
     degraded: bool = False
     cut: bool = False
 
