@@ -1,5 +1,6 @@
 """Past recalls asked again: the memory as it was known answers as it did."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,14 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
-from hook_session import MINUTE, SURE, Session, opened, speaks_where_recall_is_sure
+from conftest import ROOT
+from hook_session import MINUTE, Session, opened, speaks_where_recall_is_sure
 
 from serve.cli import main
 from serve.evaluation.replay import Replayed, replay
-from serve.hooks import speaking
 from serve.reader.filters import Filter
 from serve.reader.past import memory_at
 from serve.reader.view import newest
+from serve.recall import request
 from serve.recall.request import Asker, RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
@@ -123,17 +125,20 @@ def test_what_cannot_be_asked_again_says_why(session: Session):
     assert [(one.verdict, one.why) for one in found] == [("skipped", why) for why in gone]
 
 
-def test_a_refit_shows_in_the_receipts_of_prompts_alone(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-):
-    session.remember("The parser is owned by team 5")
-    for bias in (-2.5, -2.6):
-        monkeypatch.setattr(speaking, "LETTERS", replace(SURE, bias=bias))
-        session.ask("who owns the parser?")
-        search(session, "who owns the parser")
-    bodies = [one.body for one in receipts.page(session.log, Wanted(), 4).receipts]
-    codes = {(one.door, one.basis.code) for one in bodies}
-    assert sorted(door for door, _ in codes) == ["mcp", "prompt", "prompt"]
+def test_a_changed_file_that_decides_answers_is_other_code(tmp_path: Path):
+    for name in ("serve", "store"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    here = request.digest_files(tmp_path)
+    assert here == request.code()
+    with (tmp_path / "serve/cli/output.py").open("a") as other:
+        other.write("# says the same\n")
+    assert request.digest_files(tmp_path) == here
+    with (tmp_path / "store/agents/weights.npz").open("ab") as weights:
+        weights.write(b"-")
+    refitted = request.digest_files(tmp_path)
+    with (tmp_path / "serve/recall/ranking.py").open("a") as ranking:
+        ranking.write("# ranks otherwise\n")
+    assert len({here, refitted, request.digest_files(tmp_path)}) == 3
 
 
 def test_a_replay_leaves_the_memory_as_it_is(session: Session):

@@ -16,6 +16,7 @@ from serve.cli import main, processes
 from serve.evaluation import upgrade
 from serve.evaluation.expectations import expect
 from serve.hooks import speaking
+from serve.recall import request
 from store.home.errors import BuildRefused, PlanRefused
 from store.log import log_file, receipts
 from store.log.erasing import erase
@@ -80,6 +81,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
 def refit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Upgrade to a version whose hooks say nothing."""
     monkeypatch.setattr(speaking, "LETTERS", MUTE)
+    under_code(monkeypatch, "muted")
+
+
+def under_code(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Run files of such a digest."""
+    for of in (request, upgrade):
+        monkeypatch.setattr(of, "code", lambda: code)
 
 
 def test_a_version_that_answers_as_the_one_before_builds_and_says_so(home: Home):
@@ -135,7 +143,7 @@ def test_what_was_accepted_and_undone_is_accepted_no_more(
 def test_a_plan_of_one_version_lets_no_other_build(home: Home, monkeypatch: pytest.MonkeyPatch):
     refit(monkeypatch)
     plans.apply(home.session.log, home.plan().id, home.session.at, force=True)
-    monkeypatch.setattr(speaking, "LETTERS", replace(MUTE, bias=-29.0))
+    under_code(monkeypatch, "third")
     with pytest.raises(BuildRefused, match="upgrade"):
         home.build()
 
@@ -157,7 +165,7 @@ def test_a_pinned_question_that_a_version_no_longer_answers_holds_it_back(
         return [msgspec.structs.replace(one, rank=None) for one in real(*given)]
 
     monkeypatch.setattr(upgrade.expectations, "ask", ask)
-    monkeypatch.setattr(speaking, "LETTERS", replace(SURE, bias=-2.4))
+    under_code(monkeypatch, "other")
     (check,) = [one for one in home.plan().body.checks if one.name == "expected"]
     assert not check.passed and "which team owns the parser" in check.detail
 

@@ -15,7 +15,6 @@ from serve import version
 from serve.evaluation import drift, expectations
 from serve.evaluation.expectations import Expectation
 from serve.evaluation.replay import Replayed, replay
-from serve.hooks import speaking
 from serve.reader.past import memory_at
 from serve.recall.request import code
 from store.embedders.embedder import Embedder, make_embedder
@@ -37,7 +36,7 @@ LOOKED_AT = 1_000  # receipts among which those are looked for
 
 def running() -> str:
     """Return the version that runs and a digest of what of it decides answers, "0.1.0+5d41402a"."""
-    return f"{version()}+{code(*speaking.fitted())}"
+    return f"{version()}+{code()}"
 
 
 def list_earlier(
@@ -51,8 +50,7 @@ def list_earlier(
 def _is_of_other_code(receipt: Event) -> bool:
     body = receipt.body
     assert isinstance(body, Recalled)
-    fitted = speaking.fitted() if body.door == "prompt" else ()
-    return body.basis is None or (body.basis.version, body.basis.code) != (version(), code(*fitted))
+    return body.basis is None or (body.basis.version, body.basis.code) != (version(), code())
 
 
 def compare_given(

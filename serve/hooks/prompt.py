@@ -273,7 +273,7 @@ def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Even
             route=found.route,
             characters=len(said.text) or None,
             door="prompt",
-            basis=basis(asked.question, found, *speaking.fitted()),
+            basis=basis(asked.question, found),
             digest=digest(said.text.encode()) if said.text else None,
             trial=None if teams is None else tried(call.choices, _teams(hits, asked)),
         )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from serve.reader.view import View
 from serve.recall.analysis import LEAST_IDF
 from serve.recall.recall import Hit
-from store.agents.prompt_classifier import Reading, weights_digest
+from store.agents.prompt_classifier import Reading
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.memory import Memory
 from store.text import tokenizer
@@ -67,11 +67,6 @@ LETTERS = Model(
 MEANING = Model(
     (0.377, 4.124, 3.847, -0.208, 0.119, -0.054, 0.061, 1.462, 0.679, 0.81), -5.452, 0.3
 )
-
-
-def fitted() -> tuple[object, ...]:
-    """Return what was fitted to decide what a prompt is told: a receipt keeps a digest of it."""
-    return LETTERS, MEANING, MOST, SHARE, PASSIVE, WORTH, FEWEST, weights_digest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,13 +19,10 @@ from serve.reader.memory_json import metadata_json, role, short_json
 from serve.reader.reader import Reader
 from serve.reader.request_fields import KnownAt, ProjectName, Query, Reason, TenantName
 from serve.reader.view import View
-from serve.recall import scoring
 from serve.recall.analysis import Question, default_question
 from serve.recall.recall import Answer, Hit, Timings, recall
 from serve.recall.team_draft import team_draft
-from store.derived.catalog import all_projections
 from store.derived.routing import Router
-from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Profile
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat, micros, new_id
@@ -286,24 +284,39 @@ _NARROWING = tuple(one.name for one in fields(Filter) if one.name not in ("now",
 _DEFAULTS = default_question("", Filter(now=0), Choices())
 
 
+# the folders whose files decide what is answered, fitted coefficients and weights among them
+_DECIDING = (
+    *("serve/hooks", "serve/reader", "serve/recall", "store/agents", "store/derived"),
+    *("store/embedders", "store/index", "store/memories", "store/text"),
+)
+
+
 @cache
-def code(*fitted: object) -> str:
-    """Return a digest, 8 hex digits, of what decides answers besides the version: those of the
-    projections, the coefficients of confidence, and what else was `fitted`.
+def code() -> str:
+    """Return a digest, 8 hex digits, of the files that decide answers: where one has changed, the
+    same version may answer in another way. It takes some ten milliseconds, once.
     """
-    made = [(one.name, one.version) for one in all_projections(LexicalEmbedder())]
-    return digest(repr((made, scoring.MEANING, scoring.LETTERS, *fitted)).encode())[:8]
+    return digest_files(Path(__file__).parents[2])
 
 
-def basis(question: Question, found: Answer, *fitted: object) -> Basis:
-    """Return what decided an answer, where it is not as it is by default; `fitted` as `code`."""
+def digest_files(root: Path) -> str:
+    """Return the `code` of the files below a folder that holds `serve` and `store`."""
+    found = sha256()
+    for folder in _DECIDING:
+        for path in sorted(one for one in (root / folder).iterdir() if one.is_file()):
+            found.update(path.read_bytes())
+    return found.hexdigest()[:8]
+
+
+def basis(question: Question, found: Answer) -> Basis:
+    """Return what decided an answer, where it is not as it is by default."""
     those, usual = question.filter, _DEFAULTS
     weights = msgspec.structs.astuple(getattr(question.profiles, question.profile))
     usual_weights = msgspec.structs.astuple(getattr(usual.profiles, question.profile))
     return Basis(
         version=version(),
         embedder=found.embedder,
-        code=code(*fitted),
+        code=code(),
         built=found.built,
         top_k=question.top_k if question.top_k != usual.top_k else None,
         fusion=question.fusion if question.fusion != usual.fusion else None,

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -233,11 +232,6 @@ class _Model:
 
 
 @cache
-def weights_digest() -> str:
-    """Return the SHA-256 of the weights, in hex."""
-    return sha256(WEIGHTS.read_bytes()).hexdigest()
-
-
 @cache
 def _model() -> _Model:
     return _Model(WEIGHTS)

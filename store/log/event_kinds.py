@@ -523,9 +523,8 @@ class Basis(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What decided an answer besides its query, its moment and the state of the memory: enough to
     ask the same again.
 
-    `version` is mnemolog's, `code` a digest of what it comes with that decides answers: projections
-    and fitted models, in the receipt of a prompt also those that let a hook speak. `embedder` is
-    the model that vectors are of, `built` how many events of the log the snapshots held. What is
+    `version` is mnemolog's, `code` a digest of its files that decide answers. `embedder` is the
+    model that vectors are of, `built` how many events of the log the snapshots held. What is
     left out was as that version has it by default; `weights` are the profile's, in the order of its
     fields, `narrowed` what the filter asked of a memory, moments in microseconds UTC; `no_project`
     asked for memories of none. `requested` names what of it was asked for in place of the setting.

@@ -599,7 +599,7 @@ class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What decided an answer besides its query, its moment and the state of the memory: enough to
     ask the same again.
 
-    `version` is mnemolog's, `code` a digest of its projections and fitted models, `embedder` the
+    `version` is mnemolog's, `code` a digest of the files that decide answers, `embedder` the
     model that vectors are of, `built` how many events of the log the snapshots held. What is left
     out was as that version has it by default; `weights` are the profile's, in the order of its
     fields, `narrowed` what the filter asked of a memory, moments in microseconds UTC; `no_project`
