@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from api_client import OURS, TOKEN
 from background import until
 from click.testing import CliRunner, Result
-from conftest import NOW, Built
+from conftest import NOW, TEXTS, Built
 from dashboard_page import browser
 from embedding_server import EmbeddingServer
 from test_token_table import write
@@ -218,27 +219,29 @@ def test_the_past_is_answered_with_the_embedder_of_then_where_its_vectors_are_ke
 # The models of a home
 
 
-def test_a_model_elsewhere_is_asked_only_while_the_settings_name_it(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    server, setting = EmbeddingServer(), "lexical"
+@pytest.fixture
+def remote(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
+    made = EmbeddingServer()
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef0123")
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    try:
-        remote = make_embedder("litellm:openai/tiny", home)
-        remote.embed(["a text"])
-        local = make_embedder(f"onnx:{bert(tmp_path)}", home)
-        embedders = QueryEmbedders(home, lambda: setting)
-        assert embedders.find(remote.model) is None
-        found = embedders.find(local.model)
-        assert found is not None and found.embed(["deploy"]).shape == (1, local.dimension)
-        assert embedders.find(LexicalEmbedder.model) is not None
-        assert embedders.find("never-seen") is None
-        setting = "litellm:openai/tiny"
-        there = embedders.find(remote.model)
-        assert there is not None and there.model == remote.model
-    finally:
-        server.stop()
+    monkeypatch.setenv("OPENAI_BASE_URL", made.url)
+    yield made
+    made.stop()
+
+
+@pytest.mark.usefixtures("remote")
+def test_a_model_elsewhere_is_asked_only_while_the_settings_name_it(home: Path, tmp_path: Path):
+    setting, there = "lexical", make_embedder("litellm:openai/tiny", home)
+    there.embed(["a text"])
+    local = make_embedder(f"onnx:{bert(tmp_path)}", home)
+    embedders = QueryEmbedders(home, lambda: setting)
+    assert embedders.find(there.model) is None
+    found = embedders.find(local.model)
+    assert found is not None and found.embed(["deploy"]).shape == (1, local.dimension)
+    assert embedders.find(LexicalEmbedder.model) is not None
+    assert embedders.find("never-seen") is None
+    setting = "litellm:openai/tiny"
+    asked = embedders.find(there.model)
+    assert asked is not None and asked.model == there.model
 
 
 @pytest.fixture
@@ -312,6 +315,18 @@ def test_the_command_switches_and_goes_back(built: Built, home: Path, tmp_path: 
     undone = run("plans", "undo", plan["plan"])  # the file says what the plan made it say
     assert undone.exit_code == 0, undone.output
     assert status() == ("lexical", built.embedder.model)
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_command_switches_to_a_model_elsewhere_that_never_answered(
+    built: Built, home: Path, remote: EmbeddingServer
+):
+    done = run("embedder", "switch", "litellm:openai/tiny", "--yes")
+    assert done.exit_code == 0, done.output
+    assert status() == ("litellm:openai/tiny", "litellm-1/openai/tiny")
+    asked = Counter(text for sent in remote.asked for text in sent)
+    embedded = [count for text, count in asked.items() if text.partition("\n")[0] in TEXTS]
+    assert embedded and max(embedded) <= 2  # perhaps once to estimate the time, once for the build
 
 
 @pytest.mark.usefixtures("quick")

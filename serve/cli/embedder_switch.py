@@ -138,16 +138,14 @@ def _switch(
         if steps:
             plan = _judge(settings, log, steps, quiet=quiet)
             if not force and any(one.name in _REFUSING for one in plan.failed):
-                said = (
-                    f"nothing was changed. `mnemolog plans show {plan.id[:6]}` lists the answers; "
-                )
-                said += "--force switches all the same"
+                said = f"nothing was changed. `mnemolog plans show {plan.id[:6]}` lists the "
+                said += "answers; --force switches all the same"
                 return _Done(said, FAILED, embedded=done, plan=plan.id)
             proposals.accept(log, plan.id, environment.now(), force=True)
         code = processes.build(env.settings(), quiet=quiet)
         if code and plan is not None:
             proposals.undo(log, plan.id, environment.now())
-            said = f"the build failed, so nothing was changed: answers use {name} once it passes"
+            said = "the build failed, so nothing was changed. What was embedded is kept for a week"
             return _Done(said, code, embedded=done, plan=plan.id)
     said = f"answers use {name}. For a week `mnemolog embedder switch {settings.choices.embedder}` "
     return _Done(said + "goes back at once", code, True, done, plan=plan.id if plan else None)

@@ -43,6 +43,8 @@ def embed_ahead(tenant: Tenant, log: EventLog, embedder: Embedder) -> Iterator[t
     Nothing else waits for it: what is done is kept for a week, and taken up by the next call. Raise
     EmbedderError where the model does not answer.
     """
+    if not embedder.dimension:
+        embedder.embed(["mnemolog"])  # who never answered is asked how wide its vectors are
     head, vectors = log.head(), vectors_projection(embedder)
     inputs = Inputs(head, lambda after: log.effective_events(after, head))
     memories = build_checked(MEMORIES_PROJECTION, inputs, None)
@@ -77,7 +79,7 @@ def serve_again(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> 
 def _published_vectors(tenant: Tenant, vectors: Projection) -> list[pa.Table]:
     """Return the rows of a model's vectors that are kept; none where there are none, or damaged."""
     found = newest_published(tenant, vectors)
-    if found is None or found.ref.version != vectors.version:
+    if found is None:
         return []
     with suppress(SnapshotDamaged, OSError):  # else they are made anew
         snapshot.verify(tenant.snapshots, found.ref)
