@@ -110,7 +110,22 @@ def view_at(log: list[Event], watermark: int) -> View:
     live = LiveTail(rows, index, EMBEDDER)
     live.extend(log[watermark:])
     return View(
-        Snapshots(None, rows, index, None, None, None, None, sessions, None, None, None, None, ()),
+        Snapshots(
+            manifest=None,
+            embedder=EMBEDDER,
+            rows=rows,
+            postings=index,
+            vectors=None,
+            entities=None,
+            duplicates=None,
+            facts=None,
+            sessions=sessions,
+            usage=None,
+            lessons=None,
+            insights=None,
+            routes=None,
+            notices=(),
+        ),
         live.now(),
     )
 

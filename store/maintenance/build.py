@@ -550,7 +550,9 @@ _MUCH_PUT_AWAY = 0.1  # of the memories that are served: that may explain what i
 
 
 def _shrinkage(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
-    """Return whether what is made of the memories is still there, unless these were put away."""
+    """Return whether what is made of the memories is still there, unless these were put away, or
+    lost with a damaged log, which says so.
+    """
     lost = []
     served = None if build.accepts else current_manifest(build.tenant)
     for name, table in _LASTING.items() if served else ():
@@ -560,8 +562,9 @@ def _shrinkage(build: Build, refs: Mapping[str, SnapshotRef]) -> CheckResult:
         were, are = before.rows.get(table, 0), now.rows.get(table, 0)
         if were >= _FEW_ROWS and 2 * are < were:
             lost.append(f"{name} has {are or 'no'} {table}, {were:,} are served")
-    if served and lost and _has_put_away(build, served):
-        lost = []
+    if served and lost:
+        said = integrity.gaps(build.log, served.watermark, build.watermark)
+        lost = [] if said or _has_put_away(build, served) else lost
     cure = "`mnemolog build --full` builds it anew, `mnemolog build --accept` publishes it as it is"
     detail = "; ".join(lost) or "nothing that is served is lost"
     return CheckResult("no_projection_emptied", not lost, detail, cure=cure if lost else "")
