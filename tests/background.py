@@ -5,10 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import waitress
+from flask import Flask
+from waitress import wasyncore
 
 from serve.server import processes
 from store.home.config import Settings
@@ -44,6 +50,19 @@ def end(home: Path) -> None:
     processes.stop_server(settings)
     if server is not None and is_held(settings):
         os.kill(server.pid, signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+
+
+@contextmanager
+def served(app: Flask) -> Iterator[int]:
+    """Serve an app over loopback in a thread of ours; give the port."""
+    server = waitress.create_server(app, host="127.0.0.1", port=0)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    yield int(server.effective_port)
+    # in the server's own thread: it may be waiting for the very sockets that are closed
+    server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
+    thread.join(5)
+    server.task_dispatcher.shutdown()
 
 
 def until(is_so: Callable[[], object], timeout_s: float = 30) -> None:

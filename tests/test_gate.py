@@ -5,15 +5,13 @@ every combination.
 
 import http.client
 import socket
-import threading
 from collections.abc import Iterator
 
 import gate_door
 import pytest
-import waitress
+from background import served
 from flask import Flask
 from gate_door import COOKIE, FORM, OWNERS, Door, Login
-from waitress import wasyncore
 
 from serve.server import request_guard
 
@@ -90,14 +88,8 @@ def test_what_is_no_bearer_token_is_a_401(door: Door, sent: str):
 
 @pytest.fixture(scope="module")
 def port(door: Door) -> Iterator[int]:
-    server = waitress.create_server(door.app, host="127.0.0.1", port=0)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    yield int(server.effective_port)
-    # in the server's own thread: it may be waiting for the very sockets that are closed
-    server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
-    thread.join(5)
-    server.task_dispatcher.shutdown()
+    with served(door.app) as found:
+        yield found
 
 
 @pytest.mark.parametrize(

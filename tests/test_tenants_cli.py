@@ -2,13 +2,12 @@
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import waitress
+from background import served
 from click.testing import CliRunner, Result
 
 from serve.app import create_app
@@ -46,14 +45,8 @@ def server(home: Path) -> Iterator[OpenTenants]:
     settings = Settings(home)
     opened = OpenTenants(settings)
     app = create_app(opened, owner_token(settings))
-    listening = waitress.create_server(app, host="127.0.0.1", port=0)
-    thread = threading.Thread(target=listening.run, daemon=True)
-    thread.start()
-    with register(settings, Server(os.getpid(), int(listening.effective_port), 0, "instance")):
+    with served(app) as port, register(settings, Server(os.getpid(), port, 0, "instance")):
         yield opened
-    listening.close()
-    listening.task_dispatcher.shutdown()
-    thread.join(5)
     opened.close()
 
 
