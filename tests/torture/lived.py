@@ -210,7 +210,7 @@ class Life(RuleBasedStateMachine):
             id_,
             to,
         ):
-            self.told += 1
+            self._set(id_)  # a link is told of the one that it leads from
             self.links.add((id_, to))
 
     @rule(id_=ids)
