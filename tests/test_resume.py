@@ -13,8 +13,8 @@ from store.index import vector_cache
 from store.log import commands
 from store.log.commands import Draft
 from store.maintenance import build
-from store.maintenance.build import ProgressEstimate, format_duration
 from store.maintenance.build_state import StepJournal
+from store.maintenance.progress import ProgressEstimate, format_duration
 from store.snapshots.projection import digest
 
 NOW = 1_790_000_000_000_000

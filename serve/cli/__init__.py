@@ -31,7 +31,7 @@ _ADMIN: Sections = {
     },
     "Learn": {
         "plans": "plans.plans",
-        "recommendations": "plans.recommendations",
+        "recommendations": "recommendations.recommendations",
         "rate": "ask.rate",
         "pending": "ask.pending",
         "jobs": "schedule.jobs",

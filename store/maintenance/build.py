@@ -40,6 +40,7 @@ from store.maintenance import build_state as candidates
 from store.maintenance.audits import run_audits
 from store.maintenance.build_state import StepJournal
 from store.maintenance.memory_audits import AuditInput
+from store.maintenance.progress import ProgressEstimate
 from store.maintenance.quarantine import Held
 from store.memories.parts import MemoryParts
 from store.snapshots import manifest as manifests
@@ -581,41 +582,3 @@ def _has_put_away(build: Build, served: Manifest) -> bool:
         if isinstance(body, kinds)
     )
     return gone > 0 and gone >= _MUCH_PUT_AWAY * memories
-
-
-# Pace: how far a long step is, how fast it goes, and how long it takes yet.
-
-_PAUSE_S = 1.0  # between two lines
-
-
-class ProgressEstimate:
-    """Turns counts into lines: `embedded 3,200 of 11,000, 85/s, 1 min 32 s left`."""
-
-    def __init__(
-        self, what: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._what, self._say, self._clock = what, say, clock
-        self._began = self._said = clock()
-
-    def __call__(self, done: int, total: int) -> None:
-        """Say that `done` of `total` are done; at most once a second, but for the last."""
-        now = self._clock()
-        if done and (now - self._said >= _PAUSE_S or done == total):
-            self._said = now
-            rate = done / max(now - self._began, 1e-9)
-            left = f", {format_duration((total - done) / rate)} left" if done < total else ""
-            self._say(f"{self._what} {done:,} of {total:,}, {_format_rate(rate)}/s{left}")
-
-
-def format_duration(seconds: float) -> str:
-    """Return seconds as people say them: 8 s, 1 min 32 s, 2 h 5 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3_600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3_600} h {whole % 3_600 // 60} min"
-
-
-def _format_rate(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"

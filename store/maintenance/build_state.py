@@ -93,11 +93,10 @@ def _whole(tenant: Tenant) -> Path:
 
 
 # Journal: what a slow step made, batch by batch, so that a build that was ended goes on where it
-# was.
+# was, and so that another embedder's vectors are made before the build that needs them.
 #
-# A table a file, each written whole or not at all. It is read by the next build and dropped when
-# what
-# it helped to build is published.
+# A table a file, each written whole or not at all. It is dropped when what it helped to build is
+# published.
 
 
 class StepJournal:

@@ -1,0 +1,216 @@
+"""`mnemolog recommendations`: changes of single memories that wait for a decision."""
+
+import subprocess
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from serve.cli import arguments, environment, output
+from serve.cli.environment import Environment
+from serve.cli.plans import SHORT
+from store.home.instants import isoformat
+from store.home.projects import check_project
+from store.log.event_log import EventLog
+from store.plans.recommendations import Recommendation
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example(
+        "mnemolog recommendations --refresh", "mnemolog recommendations accept 7HQ2"
+    ),
+)
+@click.option("--refresh", is_flag=True, help="Search for new ones first.")
+@click.option("--dry-run", is_flag=True, help="With --refresh: only show new ones.")
+@click.option(
+    "--project",
+    type=arguments.PROJECT,
+    help="Only this project's and those without one; default: all.",
+)
+@click.option("--all", "is_all", is_flag=True, help="Include answered and outdated ones.")
+@output.json_option
+@click.pass_context
+def recommendations(
+    context: click.Context,
+    /,
+    refresh: bool,
+    dry_run: bool,
+    project: str | None,
+    is_all: bool,
+    as_json: bool,
+) -> None:
+    """List suggested changes that wait for your decision. A suggestion archives, merges, promotes
+    or rephrases memories.
+
+    Nothing changes without your decision, and what you reject is never proposed again.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if dry_run and not refresh:
+        raise click.UsageError("--dry-run requires --refresh")
+    if project is not None:
+        check_project(project)
+    new = _refresh(context.obj, project, dry_run=dry_run) if refresh else []
+    if dry_run:
+        _print_new(new, as_json=as_json)
+        return
+    from store.plans import recommendations as kept
+
+    with environment.open_log(context.obj.settings()) as log:
+        found = [
+            recommendation_fields(one)
+            for one in kept.every(log)
+            if (is_all or one.state == "pending") and project in (None, one.project or project)
+        ]
+        if as_json:
+            output.emit({"recommendations": found, "new": [one["id"] for one in new]})
+        else:
+            _print_recommendations(log, found)
+
+
+@recommendations.command("show", epilog=output.example("mnemolog recommendations show 7HQ2"))
+@click.argument("id_", metavar="ID", type=arguments.PROPOSAL)
+@output.json_option
+@click.pass_obj
+def show_recommendation(env: Environment, /, id_: str, as_json: bool) -> None:
+    """Show what a recommendation would do, as a diff. You can shorten its id."""
+    from serve.reports.proposal_rendering import step_lines
+    from store.plans import recommendations as kept
+
+    with environment.open_log(env.settings()) as log:
+        one = kept.find(log, id_)
+    if as_json:
+        output.emit(recommendation_fields(one))
+        return
+    output.say(f"{one.id}  {one.what}  {one.state}: {output.one_line(one.because, 160)}")
+    for line in step_lines(one.change.steps):
+        output.say(output.clean(line))
+
+
+@recommendations.command("accept", epilog=output.example("mnemolog recommendations accept 7HQ2"))
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", type=arguments.PROPOSAL)
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
+@output.json_option
+@click.pass_obj
+def accept_recommendations(
+    env: Environment, /, ids: tuple[str, ...], dry_run: bool, as_json: bool
+) -> None:
+    """Accept: the change is applied as a plan, which `mnemolog plans undo` reverts."""
+    from store.plans import proposals
+    from store.plans import recommendations as kept
+
+    with environment.open_log(env.settings()) as log:
+        wanted = [kept.find(log, id_) for id_ in ids]
+        if dry_run:
+            _print_recommendations(
+                log, [recommendation_fields(one) for one in wanted], as_json=as_json
+            )
+            return
+        done = [proposals.accept(log, one.id, environment.now()) for one in wanted]
+    if as_json:
+        output.emit({"accepted": [{"id": one.id, "plan": one.plan} for one in done]})
+        return
+    for one, accepted in zip(wanted, done, strict=True):
+        output.say(f"accepted {one.id[:SHORT]}: {one.what}, {len(accepted.made)} steps")
+        output.note(f"to undo it: `mnemolog plans undo {str(accepted.plan)[:SHORT]}`")
+
+
+@recommendations.command(
+    "reject", epilog=output.example('mnemolog recommendations reject 7HQ2 --reason "rare"')
+)
+@click.argument("ids", nargs=-1, required=True, metavar="ID...", type=arguments.PROPOSAL)
+@click.option("--reason", help="The reason, kept in the log.")
+@output.json_option
+@click.pass_obj
+def reject_recommendations(
+    env: Environment, /, ids: tuple[str, ...], reason: str | None, as_json: bool
+) -> None:
+    """Reject: the same is not proposed again."""
+    from store.plans import proposals
+    from store.plans import recommendations as kept
+
+    with environment.open_log(env.settings()) as log:
+        wanted = [kept.find(log, id_).id for id_ in ids]
+        for id_ in wanted:
+            proposals.reject(log, id_, environment.now(), reason)
+    if as_json:
+        output.emit({"rejected": wanted})
+    else:
+        output.say(f"rejected {', '.join(id_[:SHORT] for id_ in wanted)}")
+
+
+def _refresh(env: Environment, project: str | None, *, dry_run: bool) -> list[dict[str, Any]]:
+    """Look for new ones, in a process of its own; return them."""
+    from serve.server import processes
+
+    settings = env.settings()
+    words = ["--tenant", environment.current_tenant(settings).name]
+    words += ["--project", project] if project else []
+    words += ["--dry-run"] if dry_run else []
+    child = processes.start_job(settings, "recommend", *words, stdout=subprocess.PIPE)
+    said, _ = child.communicate()
+    if child.returncode:
+        sys.exit(child.returncode)
+    found: list[dict[str, Any]] = msgspec.json.decode(said)["recommendations"]
+    return found
+
+
+def _print_new(new: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        output.emit({"new": new})
+        return
+    for one in new:
+        why = output.one_line(one["because"], 120)
+        output.say(f"{one['what']}  {', '.join(one['source_ids'])}: {why}")
+    if not new:
+        output.say("no new recommendations")
+
+
+def _print_recommendations(
+    log: EventLog, found: list[dict[str, Any]], *, as_json: bool = False
+) -> None:
+    if as_json:
+        output.emit({"recommendations": found})
+        return
+    if not found:
+        output.say("no recommendations: `mnemolog recommendations --refresh` searches for them")
+        return
+    columns = ["id", "change", "memory", "because", "text"]
+    if any(one["state"] != "pending" for one in found):
+        columns.insert(2, "state")
+    rows = [
+        {
+            "id": one["id"][:SHORT],
+            "change": one["what"],
+            "state": one["state"],
+            "memory": output.short_id(log, one["source_ids"][0]),
+            "because": output.one_line(one["because"], 80),
+            "text": output.one_line(_subject_text(one), 200),
+        }
+        for one in found
+    ]
+    output.table(columns, [[row[name] for name in columns] for row in rows])
+    output.note("next: `mnemolog recommendations show ID`, then `accept ID` or `reject ID`")
+
+
+def _subject_text(one: dict[str, Any]) -> str:
+    """Return the words a change is about: those of the memory that goes, or is changed."""
+    said = (step.get("before", {}).get("content") for step in one["steps"])
+    return next((words for words in said if words), "")
+
+
+def recommendation_fields(one: Recommendation) -> dict[str, Any]:
+    """Return a recommendation as JSON has it; `plan` is null unless it was accepted."""
+    return {
+        "id": one.id,
+        "what": one.what,
+        "state": one.state,
+        "at": isoformat(one.at),
+        "project": one.project,
+        "because": one.because,
+        "source_ids": list(one.source_ids),
+        "steps": msgspec.to_builtins(one.change.steps),
+        "plan": one.plan,
+    }
