@@ -20,7 +20,6 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import cycle
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 from msgspec import structs
@@ -31,7 +30,7 @@ from serve.reader.filters import Filter
 from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import Conflict, InvalidInput
-from store.home.files import replace_file
+from store.home.files import replace_file, temporary_folder
 from store.home.instants import moment
 from store.log.erasing import strip_texts
 from store.log.event_kinds import (
@@ -186,8 +185,8 @@ def make_bundle(
 
 def rerun_events(events: Sequence[Event], embedder: Embedder) -> Replayed:
     """Return the recall of the last event asked again of a memory that the others make up."""
-    with TemporaryDirectory(prefix="mnemolog-bundle-", ignore_cleanup_errors=True) as folder:
-        with EventLog(Path(folder) / "log.sqlite", create=True) as log:
+    with temporary_folder("bundle") as folder:
+        with EventLog(folder / "log.sqlite", create=True) as log:
             written = log.append(events)
             (found,) = replay(log, embedder, [written[-1].event], Choices())
     return found

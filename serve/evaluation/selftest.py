@@ -5,7 +5,6 @@ Each probe goes the way that users and agents go, and leaves no trace: what it w
 of its own that is deleted after.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +29,7 @@ from store.embedders.embedder import Embedder
 from store.home import tenant as tenants
 from store.home.config import DEFAULT_TENANT, Choices
 from store.home.errors import EmbedderError, LogError
+from store.home.files import temporary_folder
 from store.home.tenant import Tenant
 from store.log import commands, integrity
 from store.log.commands import Draft
@@ -101,10 +101,8 @@ def selftest_apart(embedder: Embedder, choices: Choices, now: int) -> Selftest:
     """Return what was found of a small memory that is built for the test and deleted after it: for
     a home where nothing is built yet.
     """
-    with tempfile.TemporaryDirectory(
-        prefix="mnemolog-selftest-", ignore_cleanup_errors=True
-    ) as folder:
-        apart = tenants.tenant(Path(folder), DEFAULT_TENANT)
+    with temporary_folder("selftest") as folder:
+        apart = tenants.tenant(folder, DEFAULT_TENANT)
         with EventLog(apart.log, create=True) as log:
             for text in _OTHERS:
                 commands.record(log, Draft(content=text), now)
@@ -161,8 +159,8 @@ def _round_trip(
 
     It is written to a log of its own: what is laid over the snapshots is read back from that.
     """
-    with tempfile.TemporaryDirectory(prefix="mnemolog-selftest-") as folder:
-        with EventLog(Path(folder) / "log.sqlite", create=True) as log:
+    with temporary_folder("selftest") as folder:
+        with EventLog(folder / "log.sqlite", create=True) as log:
             id_ = commands.record(log, Draft(content=_PROBE), now).event.subject
             written = list(log.read())
             commands.forget(log, id_, now)

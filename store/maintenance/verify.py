@@ -8,8 +8,6 @@ built again lies in a passing folder of the system's, which needs as much room a
 
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +16,7 @@ from store.derived import catalog
 from store.derived.constraints import Constraints
 from store.embedders.embedder import Embedder, SilentEmbedder
 from store.home.errors import NoManifest, SnapshotDamaged
+from store.home.files import temporary_folder
 from store.home.tenant import Tenant
 from store.log import integrity
 from store.log.event_log import EventLog
@@ -106,11 +105,8 @@ def _verdicts(
 ) -> tuple[Verdict, ...]:
     on_progress("rebuild")
     prover, kept = _proof(tenant, embedder, manifest)
-    # on Windows a mapped file cannot be deleted: the system does it later
-    with TemporaryDirectory(prefix="mnemolog-", ignore_cleanup_errors=True) as folder:
-        rebuilt = build.digests(
-            log, prover, manifest.watermark, taken_over=kept, folder=Path(folder)
-        )
+    with temporary_folder("verify") as folder:
+        rebuilt = build.digests(log, prover, manifest.watermark, taken_over=kept, folder=folder)
         verdicts = []
         for projection in catalog.all_projections(embedder):
             on_progress(projection.name)
