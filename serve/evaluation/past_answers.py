@@ -100,7 +100,7 @@ def check(
     view = open_view(made.tenant, candidate, made.embedder)
     asked = list(_questions(made, most))
     others = [
-        *check_model(made, candidate),
+        *check_model(view),
         *check_visible(view, candidate.at),
         upgrade.check(made, choices),
     ]
@@ -125,25 +125,24 @@ def check(
     ]
 
 
-def check_model(made: Build, candidate: Manifest) -> list[CheckResult]:
+def check_model(view: View) -> list[CheckResult]:
     """Return the check that the model still makes the vectors that are there; none where the model
     is elsewhere and every text has its price, or has no vectors yet.
 
     A file that was exchanged under the same name changes the vectors of queries, not those of
     memories.
     """
-    view = open_view(made.tenant, candidate, made.embedder)
-    vectors, rows = view.snapshots.vectors, view.snapshots.rows
-    if not made.embedder.is_local or vectors is None or not len(vectors):
+    model, vectors, rows = view.embedder, view.snapshots.vectors, view.snapshots.rows
+    if not model.is_local or vectors is None or not len(vectors):
         return []
     docs = sorted({len(rows) * place // _EMBEDDED for place in range(_EMBEDDED)})
     there = [(doc, kept) for doc in docs if (kept := vectors.floats(doc)).any()]
-    again = made.embedder.embed([rows.take([doc])[0].text for doc, _ in there])
+    again = model.embed([rows.take([doc])[0].text for doc, _ in there])
     cosines = [float(np.dot(kept, one)) for (_, kept), one in zip(there, again, strict=True)]
     least = min(cosines, default=1.0)
     is_same = least >= _SAME
     detail = f"{len(cosines)} texts embedded again, cosine with their vectors at least {least:.2f}"
-    cure = f"{made.embedder.model} has changed: `mnemolog build --full` embeds all texts with it"
+    cure = f"{model.model} has changed: `mnemolog build --full` embeds all texts with it"
     return [CheckResult(SAME_MODEL, is_same, detail, CANARIES, cure="" if is_same else cure)]
 
 
