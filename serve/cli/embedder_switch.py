@@ -128,7 +128,8 @@ def _switch(
         if any(one.embedder == embedder.model for one in manifests.list_manifests(tenant)):
             config.keep(settings.home, {"embedder": name})
             code = make_true(env, log, name, quiet=quiet)
-            return _Done(f"answers use {name} again", code, is_set=True)
+            said = f"the build failed: answers use {name} once it passes"
+            return _Done(said if code else f"answers use {name} again", code, is_set=True)
         done, total = embed_ahead(settings, log, name, budget, quiet=quiet)
         if done < total:
             said = f"embedded {done:,} of {total:,} texts: run it again to go on. Answers use "
@@ -141,6 +142,7 @@ def _switch(
                 said = f"nothing was changed. `mnemolog plans show {plan.id[:6]}` lists the "
                 said += "answers; --force switches all the same"
                 return _Done(said, FAILED, embedded=done, plan=plan.id)
+            # what differs was shown: the log keeps which checks that overrides
             proposals.accept(log, plan.id, environment.now(), force=True)
         code = processes.build(env.settings(), quiet=quiet)
         if code and plan is not None:
@@ -182,13 +184,14 @@ def embed_ahead(
     Raise EmbedderError where the model does not answer.
     """
     from store.embedders.embedder import make_embedder
-    from store.maintenance import build, embedder_switch
+    from store.maintenance import embedder_switch
+    from store.maintenance.progress import ProgressEstimate
 
     began, done, total = time.monotonic(), 0, 0
     embedder, tenant = make_embedder(name, settings.home), environment.current_tenant(settings)
     if embedder.is_cheap:
         return 0, 0  # a build does it by the way
-    tell = build.ProgressEstimate("embedded", output.note)
+    tell = ProgressEstimate("embedded", output.note)
     for done, total in embedder_switch.embed_ahead(tenant, log, embedder):
         if not quiet:
             tell(done, total)
