@@ -129,6 +129,15 @@ def test_a_switch_under_load_is_answered_by_one_model_or_the_other_and_never_by_
     assert all(found.hits[0].memory.content.startswith("The recall") for found in answers)
 
 
+def test_what_a_model_of_another_width_made_is_opened_once(built: Built, tmp_path: Path):
+    tiny = make_embedder(f"table:{write(tmp_path / 'tiny')}")
+    reader = Reader(
+        built.tenant, built.log, built.embedder, polled=True, find_embedder={tiny.model: tiny}.get
+    )
+    rebuild(built, tiny)
+    assert reader.poll() and reader.embedder is tiny and not reader.poll()
+
+
 def test_vectors_made_ahead_are_kept_where_they_were_left_and_not_made_twice(
     built: Built, monkeypatch: pytest.MonkeyPatch
 ):
@@ -210,7 +219,8 @@ def test_the_past_is_answered_with_the_embedder_of_then_where_its_vectors_are_ke
     other.asked.clear()
     place = past.find_place(built.log, head, Choices(), NOW)
     find = {"other-1": other}.get
-    with past.known_at(built.log, built.embedder, place, find) as known:
+    now = Reader(built.tenant, built.log, built.embedder, find_embedder=find)
+    with past.known_at(built.log, now, place) as known:
         payload, _ = answer(known.reader, asked, known.choices, known.now)
     assert payload["hits"] == then["hits"] and payload["hits"]
     assert not known.notes and not other.asked

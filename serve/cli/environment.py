@@ -28,7 +28,6 @@ from store.log.event_log import EventLog
 if TYPE_CHECKING:
     from serve.hosts.host import Install, Machine
     from serve.reader.reader import Known, Reader
-    from serve.reader.snapshots import FindEmbedder
     from store.home.registry import Server
 
 
@@ -133,18 +132,12 @@ def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
 
 def open_reader(settings: Settings, log: EventLog, tenant: Tenant | None = None) -> "Reader":
     """Return the chosen tenant's memory, or another's, to ask without a server."""
-    return _open_reader(settings, tenant or current_tenant(settings), log)[0]
-
-
-def _open_reader(
-    settings: Settings, tenant: Tenant, log: EventLog
-) -> "tuple[Reader, FindEmbedder]":
     from serve.reader.reader import Reader
     from serve.recall.query_embedder import QueryEmbedders
 
     embedders = QueryEmbedders(settings.home, lambda: settings.choices.embedder)
-    reader = Reader(tenant, log, embedders.chosen(), find_embedder=embedders.find)
-    return reader, embedders.find
+    of = tenant or current_tenant(settings)
+    return Reader(of, log, embedders.chosen(), find_embedder=embedders.find)
 
 
 @contextmanager
@@ -155,7 +148,7 @@ def known(settings: Settings, log: EventLog, known_at: str | None = None) -> Ite
     """
     from serve.reader.reader import Known
 
-    reader, find_embedder = _open_reader(settings, current_tenant(settings), log)
+    reader = open_reader(settings, log)
     if known_at is None:
         yield Known(current_tenant(settings), log, reader, settings.choices, now())
         return
@@ -164,7 +157,7 @@ def known(settings: Settings, log: EventLog, known_at: str | None = None) -> Ite
 
     place = past.find_place(log, known_at, settings.choices, now(), Path.cwd())
     output.note(f"as known after event {place.seq}, at {isoformat(place.now)}")
-    with past.known_at(log, reader.embedder, place, find_embedder) as found:
+    with past.known_at(log, reader, place) as found:
         for one in found.notes:
             output.note(f"note: {one}")
         yield found

@@ -24,7 +24,6 @@ import msgspec
 
 from serve.formatting import parse_time_point
 from serve.reader.reader import Known, Reader
-from serve.reader.snapshots import FindEmbedder, no_embedder
 from store.embedders.embedder import Embedder
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Profile, Trial
@@ -130,21 +129,18 @@ class Place:
 
 
 @contextmanager
-def known_at(
-    log: EventLog,
-    embedder: Embedder,
-    place: Place,
-    find_embedder: FindEmbedder = no_embedder,
-) -> Iterator[Known]:
-    """Give the memory as it was known at a place in its log.
+def known_at(log: EventLog, reader: Reader, place: Place) -> Iterator[Known]:
+    """Give the memory as it was known at a place in its log; `reader` reads it as it is.
 
-    It is answered with the embedder of then where that is the one given, or is found and a kept
-    build has its vectors: to make them again takes too long.
+    It is answered with the embedder of then where that is still the one that answers, or is found
+    and a kept build has its vectors: to make them again takes too long.
     """
     notes = list(place.notes)
+    embedder: Embedder = reader.embedder
     lexical = LexicalEmbedder()
     if place.embedder not in (None, embedder.model):
-        of_then = find_embedder(place.embedder) if place.embedder in _kept_models(log) else None
+        is_kept = place.embedder in _kept_models(log)
+        of_then = reader.find_embedder(place.embedder) if is_kept else None
         if of_then is None and place.embedder != lexical.model:
             notes.append(
                 f"vectors were {place.embedder}'s then, no build that is kept has them: "

@@ -84,14 +84,14 @@ class Reader:
         find_embedder: FindEmbedder = no_embedder,
     ) -> None:
         """Of one that is `polled` new texts are indexed in steps by who does so; of any other,
-        before it answers. `qdrant` searches a copy of the vectors. What another model
-        than the `embedder` of the settings made is answered with that one, where it is found.
+        before it answers. `qdrant` searches a copy of the vectors. Vectors that another model than
+        the `embedder` of the settings made are searched with that one, where it is found.
 
         Raise LogError where the log cannot be read, and nothing was published to answer from.
         """
         self._polled, self._qdrant = polled, qdrant
         self._tenant, self._log = tenant, log
-        self._embedder, self._find_embedder = embedder, find_embedder
+        self._chosen, self.find_embedder = embedder, find_embedder
         self._growing = threading.Lock()
         self._swapping = threading.Lock()
         self._files = OpenedFiles(tenant)
@@ -125,8 +125,8 @@ class Reader:
 
     @property
     def embedder(self) -> Embedder:
-        """The model that answers: of what is open, else of the settings."""
-        return self._snapshots.embedder if hasattr(self, "_snapshots") else self._embedder
+        """The model that answers."""
+        return self._snapshots.embedder
 
     def time_of(self, seq: int) -> int:
         """Return when the event of a seq happened, in microseconds UTC; raise InvalidInput."""
@@ -221,7 +221,7 @@ class Reader:
 
         A tail that is `grown` has indexed what it may, so that nothing is lost by the change.
         """
-        head = self._stamp()
+        head = _stamp(self._tenant)
         while True:
             self._files.begin()
             try:
@@ -239,7 +239,7 @@ class Reader:
             else:
                 break
         self._files.settle()
-        self._head = head  # only now: what failed to open is tried again
+        self._head = head, self._live.width  # only now: what failed to open is tried again
 
     def _stamp(self) -> tuple[object, int]:
         """Return what changes with HEAD, or when a model's dimension becomes known."""
@@ -275,7 +275,7 @@ class Reader:
         return snapshots, live, gone, dict.fromkeys(wrong)
 
     def _open_snapshots(self, check: Callable[[Snapshots], None] | None) -> Snapshots:
-        return open_snapshots(self._tenant, self._embedder, self._files, check, self._find_embedder)
+        return open_snapshots(self._tenant, self._chosen, self._files, check, self.find_embedder)
 
     def _check(self, found: Snapshots) -> None:
         """Raise SnapshotDamaged where snapshots are not of this log, which lost nothing."""

@@ -312,6 +312,11 @@ class LiveTail:
         self._adopted: tuple[Event, ...] = ()
         self._undone: frozenset[str] = frozenset()
 
+    @property
+    def width(self) -> int:
+        """Of the vectors; 0 where their model had not answered when this tail was begun."""
+        return self._vectors.width
+
     def extend(self, events: Iterable[Event]) -> list[str]:
         """Apply events in order, indexing one step's texts; return what could not be, in words."""
         changed: dict[str, None] = {}

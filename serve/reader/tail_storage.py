@@ -323,6 +323,10 @@ class TailVectors:
         self._waiting: list[int] = []  # slots
         self._embedding = threading.Lock()  # who asks meanwhile waits for the same vectors
 
+    @property
+    def width(self) -> int:
+        return self._whole.width
+
     def add(self, slot: int, memory: Memory, row: int | None) -> None:
         """Take in the slot of a memory that lies in the snapshot's `row`."""
         if self._embedder.is_cheap:

@@ -125,13 +125,6 @@ class View:
         """Return what the router serves, or served at a moment in microseconds: what was adopted
         last, built or not, and not undone.
         """
-        return self._policy if at is None else self._policy_at(at)
-
-    @cached_property
-    def _policy(self) -> Policy:
-        return self._policy_at(None)
-
-    def _policy_at(self, at: int | None) -> Policy:
         return self.snapshots.policy(at, self.tail.adopted, self.tail.undone)
 
     def select(self, mask: Mask, accepts: Callable[[Memory], bool]) -> list[Memory]:

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from serve.reader.reader import Known, Reader
 from serve.reader.session_events import SessionEventCache
-from serve.reader.snapshots import FindEmbedder, no_embedder
+from serve.reader.snapshots import FindEmbedder
 from serve.recall.query_embedder import QueryEmbedders
-from serve.recall.request import RecallRequest, answer
+from serve.recall.request import RecallRequest, answer, code
 from serve.server import processes
 from serve.server.deferred_events import DeferredEvents, RecallCounts
 from serve.server.ingest_worker import FactReader, IngestWorker
@@ -54,7 +54,6 @@ class OpenTenant:
     tenant: Tenant
     log: EventLog
     reader: Reader
-    find_embedder: FindEmbedder = no_embedder
     recalls: RecallCounts = field(default_factory=RecallCounts)
     notes: DeferredEvents = field(init=False)
     _in_past: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
@@ -86,7 +85,7 @@ class OpenTenant:
         try:
             self.notes.write_if_possible()  # the receipts of what was just answered
             place = past.find_place(self.log, asked, choices, now)
-            with past.known_at(self.log, self.reader.embedder, place, self.find_embedder) as known:
+            with past.known_at(self.log, self.reader, place) as known:
                 yield known
         finally:
             self._in_past.release()
@@ -194,7 +193,7 @@ class OpenTenants:
             for damage in reader.answer(lambda view: view.damage, without_log=True):
                 log.error("tenant %s: %s", tenant.name, damage)
             opened.pop_all()
-        return OpenTenant(tenant, events, reader, self.find_embedder)
+        return OpenTenant(tenant, events, reader)
 
     def make(self, name: str) -> bool:
         """Make a tenant where there is none of the name; return whether it did.
@@ -253,6 +252,7 @@ class OpenTenants:
             one.close()
 
     def _run(self) -> None:
+        code()  # before the first receipt asks for it, and while the files are those that run
         self._for_each(self._warm_up)
         while not self._closing.wait(TICK_S):
             self.refresh_settings()
@@ -295,7 +295,7 @@ class OpenTenants:
 
     def _serve_kept(self, one: OpenTenant) -> None:
         """Where the settings turned to another embedder, serve at once what is kept of it."""
-        name, named = one.tenant.name, self._embedder_setting()
+        name, named = one.tenant.name, self.settings.choices.embedder
         if self._looked_for.setdefault(name, named) == named or not one.log.is_open:
             return
         from store.maintenance import embedder_switch  # few servers ever do: it costs their start
