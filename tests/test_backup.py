@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from conftest import NOW, Built, raw
+from older_logs import make_older
 
 from serve.cli import main, processes
 from store.home import tenant as tenants
@@ -407,6 +408,7 @@ def test_a_log_that_mnemolog_would_not_have_made_is_refused(forged, home: Path, 
 def test_a_log_of_an_earlier_mnemolog_is_restored_and_brought_up_to_date(
     forged: Tenant, home: Path
 ):
+    make_older(forged.log)
     path = forge(
         forged, "DROP INDEX events_by_kind", "DROP TABLE segments", "PRAGMA user_version = 3"
     )

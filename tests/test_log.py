@@ -14,6 +14,7 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from older_logs import make_older
 
 from store.home.errors import (
     ChangedSince,
@@ -351,6 +352,7 @@ def test_a_session_named_by_a_secret_is_found_by_its_name(log: EventLog):
 
 def test_a_log_of_the_first_version_is_brought_up_to_date_and_keeps_its_events(log: EventLog):
     log.append([replace(memory("a"), session="s1")])
+    make_older(log.path)
     older = apsw.Connection(str(log.path))
     older.execute("DROP INDEX events_by_session; DROP INDEX events_of_jobs; DROP TABLE segments")
     older.execute("DROP INDEX events_by_kind")

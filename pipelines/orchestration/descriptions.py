@@ -109,6 +109,7 @@ _COLUMNS: Mapping[str, str] = {
     "session": "The agent's session that it was recorded in.",
     "agent": "The agent that recorded it.",
     "trust": "Whose word it is: user, agent, tool or web. Only a user's may instruct.",
+    "author": "Who wrote the text: typed, quoted, program, agent, tool, web or repository.",
     "source": "Where it came from: an importer, a file, an address.",
     "created_by": "The person who said it.",
     "importance": "How much it matters, 0 to 1, before anything fades.",

@@ -362,6 +362,9 @@ MemoryKind = Literal[
 ]
 Tier = Literal["auto", "working", "episodic", "semantic"]
 Trust = Literal["user", "agent", "tool", "web"]
+# who wrote the text, the one whose word it is first: `typed` by a person, `quoted` by one from
+# elsewhere, a `program` nobody types into, ...
+Author = Literal["typed", "quoted", "program", "agent", "tool", "web", "repository"]
 Relation = Literal["cause", "support", "conflict", "derived"]
 GoalStatus = Literal["open", "done", "dropped", "blocked"]
 State = Literal["active", "archived", "superseded", "forgotten", "stale", "open"]  # of a memory
@@ -372,6 +375,7 @@ RECORDED_KINDS: tuple[str, ...] = get_args(MemoryKind)
 MEMORY_KINDS: tuple[str, ...] = (*RECORDED_KINDS, EPISODE)
 TIERS: tuple[str, ...] = get_args(Tier)
 TRUSTS: tuple[str, ...] = get_args(Trust)
+AUTHORS: tuple[str, ...] = get_args(Author)
 RELATIONS: tuple[str, ...] = get_args(Relation)
 GOAL_STATUSES: tuple[str, ...] = get_args(GoalStatus)
 

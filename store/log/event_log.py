@@ -9,7 +9,7 @@ whatever the timeout (https://www.sqlite.org/lang_transaction.html).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,7 +17,9 @@ from typing import Self
 import apsw
 import msgspec
 
-from store.log import log_file, log_head, segments
+from store.home.errors import ConfigError
+from store.home.origin import home_of, read_or_make_origin
+from store.log import event_clock, log_file, log_head, segments
 from store.log import rows as log_rows
 from store.log.checks import Check, refuse_erased
 from store.log.connections import Connections
@@ -41,7 +43,13 @@ class EventLog:
     """
 
     def __init__(
-        self, path: Path, *, create: bool = False, waits: bool = False, until: int | None = None
+        self,
+        path: Path,
+        *,
+        create: bool = False,
+        waits: bool = False,
+        until: int | None = None,
+        wall: Callable[[], int] = event_clock.wall_clock,
     ) -> None:
         """Open the log at `path`, made first if `create`.
 
@@ -51,9 +59,11 @@ class EventLog:
         write or `try_again` finds that it can be opened.
 
         With `until` it is the log as it was when that event was its newest, but for what was erased
-        since: it cannot be written.
+        since: it cannot be written. `wall` tells the time that new events are stamped with.
         """
         self.path = path
+        self._wall = wall
+        self._origin: str | None = None
         self._writes = 0
         self._head_file = HeadFile(path)
         self._bodies = segments.Bodies(segments.folder_of(path), self.segments)
@@ -337,7 +347,8 @@ class EventLog:
                 prepare(connection)
                 if gap is not None:
                     log_head.state_gap(connection, gap, rows[0][0].at)
-                appended = [log_rows.insert_row(connection, *row) for row in rows]
+                stamped = log_rows.stamp_rows(connection, rows, self._origin, self._wall())
+                appended = [log_rows.insert_row(connection, *row) for row in stamped]
                 new = [one.event for one in appended if one.is_new]
                 refuse_erased(connection, new)
                 self._head_file.check(connection, new)
@@ -345,6 +356,9 @@ class EventLog:
             return appended
 
         with self.writer() as connection:
+            if self._origin is None and (home := home_of(self.path)) is not None:
+                with suppress(ConfigError, OSError):  # a home that takes no file takes events still
+                    self._origin = read_or_make_origin(home, self._wall())
             try:
                 return insert(connection, None)
             except log_head.Gone as found:

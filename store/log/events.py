@@ -6,7 +6,7 @@ written by a later version can still be read.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -16,6 +16,7 @@ from store.log.event_kinds import (
     Adopted,
     Applied,
     Archived,
+    Author,
     Body,
     Called,
     Configured,
@@ -98,7 +99,13 @@ _decoders = {kind: msgspec.json.Decoder(body) for kind, body in KINDS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened. `at` is microseconds UTC; `seq` is 0 until the log gave it one."""
+    """One thing that happened. `at` is microseconds UTC; `seq` is 0 until the log gave it one.
+
+    `trust` decides what may instruct, `author` who wrote the text; None: written before authors
+    were kept, or by nobody in particular. `origin` is the home that it was first written in,
+    `clock` its place among the events of all homes (`store.log.event_clock`): the log fills in
+    both where they are missing.
+    """
 
     id: str
     at: int
@@ -109,6 +116,9 @@ class Event:
     agent: str | None = None
     trust: Trust = "user"
     seq: int = 0
+    author: Author | None = None
+    origin: str | None = field(default=None, compare=False)
+    clock: int = field(default=0, compare=False)
 
     @property
     def kind(self) -> str:

@@ -25,7 +25,7 @@ from store.home.errors import (
 from store.home.files import make_folder, sync_file, sync_path
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 # the condition of the index: a query that repeats it word for word may use it
 OF_JOBS = "kind IN ('planned', 'applied', 'undone', 'judged', 'adopted', 'called')"
 # what makes a log of an earlier version one of the next
@@ -36,6 +36,9 @@ MIGRATIONS = {
     "last INTEGER NOT NULL, events INTEGER NOT NULL, bytes INTEGER NOT NULL, "
     "sha256 TEXT NOT NULL) STRICT",
     4: "CREATE INDEX events_by_kind ON events (kind, at)",
+    5: "ALTER TABLE events ADD COLUMN author TEXT; ALTER TABLE events ADD COLUMN origin TEXT; "
+    "ALTER TABLE events ADD COLUMN clock INTEGER; "
+    "CREATE TABLE vocabulary (kind TEXT PRIMARY KEY, version INTEGER NOT NULL) STRICT",
 }
 # how many events of each kind there are in each step of time
 TALLY = """

@@ -26,7 +26,7 @@ from store.home.instants import new_id
 from store.log.event_kinds import Lost
 from store.log.events import Event, decode
 from store.log.log_file import MOST_SEQ, Ask, Row
-from store.log.rows import encode_row
+from store.log.rows import encode_row, insert_numbered, row_hash
 
 _LONGEST = 1024  # bytes: two ids and a number
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would change line ends
@@ -169,10 +169,7 @@ def state_gap(connection: apsw.Connection, gap: Gap, at: int) -> None:
     newest = int(rows[0][0] or 0)
     if newest < gap.last:
         _, row = encode_row(gap_event([(newest + 1, gap.last)], at))
-        connection.execute(
-            "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (gap.last + 1, *row),
-        )
+        insert_numbered(connection, [(gap.last + 1, *row, row_hash(row))])
 
 
 class HeadFile:

@@ -5,7 +5,7 @@ The body of a row that was archived is empty: it lies in a segment (`store.log.s
 row's own hash says what it must be.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TypeVar, cast
@@ -14,20 +14,26 @@ import apsw
 import msgspec
 
 from store.home.errors import IdConflict, InvalidInput, LogBusy, LogCorrupt
+from store.log import event_clock
 from store.log.events import Event, decode, encode, is_erased
 from store.log.log_file import Row
 from store.log.segments import Segment
 from store.redaction import redact
 
-COLUMNS = "seq, id, at, kind, subject, project, session, agent, trust, body, sha256"
+COLUMNS = (
+    "seq, id, at, kind, subject, project, session, agent, trust, body, author, origin, clock, "
+    "sha256"
+)
 BODY = 9  # the place of the body among the columns
 PUT_AWAY = ""  # no body is written so: an empty one is {}
 MAX_NAME = 1_024  # bytes of an id, and of the name of a project, session or agent
 
 
 def encode_row(event: Event) -> tuple[Event, Row]:
-    """Return the event as it is kept, and its row; raise InvalidInput for what cannot be kept."""
-    for name in ("id", "subject", "project", "session", "agent"):
+    """Return the event as it is kept, and its columns from its id to its clock; raise InvalidInput
+    for what cannot be kept.
+    """
+    for name in ("id", "subject", "project", "session", "agent", "origin"):
         size = len((getattr(event, name) or "").encode(errors="replace"))
         if size > MAX_NAME:
             raise InvalidInput(f"{name} may have {MAX_NAME} bytes, not {size}: send a shorter one")
@@ -39,8 +45,8 @@ def encode_row(event: Event) -> tuple[Event, Row]:
 
 
 def row_columns(event: Event) -> Row:
-    """Return the columns of an event but its seq, its hash last."""
-    row = (
+    """Return the columns of an event from its id to its clock."""
+    return (
         event.id,
         event.at,
         event.kind,
@@ -50,25 +56,35 @@ def row_columns(event: Event) -> Row:
         event.agent,
         event.trust,
         encode(event.body),
+        event.author,
+        event.origin,
+        event.clock or None,
     )
-    return (*row, row_hash(row))
 
 
 def row_hash(row: Row) -> bytes:
-    """Return the hash of a row's columns from its id to its body."""
+    """Return the hash of a row's columns from its id to its clock.
+
+    A row without author, origin and clock has the hash it had before there were such columns.
+    """
+    if row[-1] is None and row[-2] is None and row[-3] is None:
+        row = row[:BODY]
     return sha256(msgspec.json.encode(row)).digest()
 
 
 def decode_row(row: Row) -> Event:
     """Return the event of a whole row; raise LogCorrupt where its hash is not that of it."""
-    seq, id_, at, kind, subject, project, session, agent, trust, body, digest = row
+    seq, id_, at, kind, subject, project, session, agent, trust, body = row[: BODY + 1]
+    author, origin, clock, digest = row[BODY + 1 :]
     if row_hash(row[1:-1]) != digest:
         raise LogCorrupt(f"event {seq} does not match its hash: restore a backup")
     try:
         value = decode(kind, body)
     except msgspec.MsgspecError as error:
         raise LogCorrupt(f"event {seq} ({kind}) cannot be read: {error}") from error
-    return Event(id_, at, value, subject, project, session, agent, trust, seq)
+    return Event(
+        id_, at, value, subject, project, session, agent, trust, seq, author, origin, clock or 0
+    )
 
 
 def _redact_stored(event: Event) -> Event:
@@ -83,6 +99,46 @@ def _redact_stored(event: Event) -> Event:
     )
 
 
+def stamp_rows(
+    connection: apsw.Connection,
+    rows: Sequence[tuple[Event, Row]],
+    origin: str | None,
+    wall: int,
+) -> Sequence[tuple[Event, Row]]:
+    """Return events and their columns with origin and clock, where they have none; the caller holds
+    the log.
+    """
+    if all(event.clock for event, _ in rows):
+        return rows
+    last, heard = _newest_clocks(connection, origin, wall + event_clock.MAX_SKEW)
+    stamped = []
+    for event, row in rows:
+        if event.clock:
+            heard = max(heard, event.clock if event.clock <= wall + event_clock.MAX_SKEW else 0)
+        else:
+            last = event_clock.next_clock(wall, last, heard)
+            event = replace(event, origin=event.origin or origin, clock=last)
+            row = (*row[:-2], event.origin, event.clock)
+        stamped.append((event, row))
+    return stamped
+
+
+def _newest_clocks(connection: apsw.Connection, origin: str | None, most: int) -> tuple[int, int]:
+    """Return this home's newest clock, and the greatest up to `most` of the events that came in
+    since: those before it are less, for they were heard then.
+    """
+    own: list[Row] = connection.execute(
+        "SELECT seq, clock FROM events WHERE origin IS ? AND clock IS NOT NULL "
+        "ORDER BY seq DESC LIMIT 1",
+        (origin,),
+    ).fetchall()
+    seq, last = own[0] if own else (0, 0)
+    since: list[Row] = connection.execute(
+        "SELECT max(clock) FROM events WHERE seq > ? AND clock <= ?", (seq, most)
+    ).fetchall()
+    return last, since[0][0] or 0
+
+
 # Rows change for two reasons only: an old receipt's body was archived in a segment, or a memory
 # was erased. Both within `log_file.rewrite_transaction`.
 
@@ -95,16 +151,24 @@ class Appended:
     is_new: bool
 
 
+_INSERT = f"INSERT INTO events ({COLUMNS}) VALUES ({', '.join('?' * len(COLUMNS.split()))})"
+
+
+def insert_numbered(connection: apsw.Connection, rows: Iterable[Row]) -> None:
+    """Write whole rows under their own numbers."""
+    connection.executemany(_INSERT, rows)
+
+
 def insert_row(connection: apsw.Connection, event: Event, row: Row) -> Appended:
-    """Write one event's row; one of its id that says the same is not written again.
+    """Write an event, whose columns `encode_row` gave; one of its id that says the same is not
+    written again.
 
     What was put away or erased counts as the same, and so does what an earlier version redacted
     less of. Raise IdConflict where it is something else.
     """
     inserted: list[Row] = connection.execute(
-        "INSERT INTO events (id, at, kind, subject, project, session, agent, trust, body, sha256) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING seq",
-        row,
+        f"{_INSERT} ON CONFLICT (id) DO NOTHING RETURNING seq",
+        (None, *row, row_hash(row)),
     ).fetchall()
     if inserted:
         return Appended(event.with_seq(inserted[0][0]), is_new=True)
@@ -141,7 +205,8 @@ def rewrite_rows(
     Raise LogBusy where a row is not any more what the caller read.
     """
     for row, body in bodies:
-        mark = row[-1] if body == PUT_AWAY else row_hash((*row[1:BODY], body))
+        said = (*row[1:BODY], body, *row[BODY + 1 : -1])
+        mark = row[-1] if body == PUT_AWAY else row_hash(said)
         changed = connection.execute(
             "UPDATE events SET body = ?, sha256 = ? WHERE seq = ? AND sha256 = ? AND body = ? "
             "RETURNING seq",

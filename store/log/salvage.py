@@ -27,7 +27,7 @@ from store.log.event_kinds import Lost
 from store.log.events import decode
 from store.log.log_file import Ask, Row
 from store.log.log_head import Gap
-from store.log.rows import BODY, COLUMNS, PUT_AWAY, encode_row, row_hash
+from store.log.rows import BODY, PUT_AWAY, encode_row, insert_numbered, row_hash
 from store.log.segments import Segment
 
 REPAIRING = "log.repairing"  # the new log's name while it is written
@@ -166,16 +166,13 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
     try:
         log_file.prepare(connection, new, create=True)
         with log_file.immediate(connection):
-            marks = ", ".join("?" * 11)
-            connection.executemany(f"INSERT INTO events ({COLUMNS}) VALUES ({marks})", found.rows)
+            insert_numbered(connection, found.rows)
             for one in found.segments:
                 values = msgspec.structs.astuple(one)
                 connection.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?)", values)
             if found.gaps:
                 _, row = encode_row(log_head.gap_event(found.gaps, at, found.ids))
-                connection.execute(
-                    f"INSERT INTO events ({COLUMNS}) VALUES ({marks})", (found.newest + 1, *row)
-                )
+                insert_numbered(connection, [(found.newest + 1, *row, row_hash(row))])
         log_file.settle(connection)
     finally:
         connection.close()
@@ -184,7 +181,7 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
 
 
 def _without_body(row: Row) -> Row:
-    return (*row[:BODY], PUT_AWAY, row[-1])
+    return (*row[:BODY], PUT_AWAY, *row[BODY + 1 :])
 
 
 def _is_valid(row: Row) -> bool:
@@ -298,7 +295,7 @@ def _stamps(log: Path) -> tuple[object, ...]:
 _PAGE = 4096  # SQLite's default, which every log has
 _LEAF = 0x0D
 _WAL_HEADER, _FRAME_HEADER = 32, 24
-_COLUMNS = 11
+_COLUMNS, _ADDED = 11, 3  # as in the file: a row from before version 6 ends with its hash
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes, by serial type
 _MOST_LOCAL = _PAGE - 35  # bytes of a payload that stay on the page
 _LEAST_LOCAL = (_PAGE - 12) * 32 // 255 - 23
@@ -374,7 +371,10 @@ def _row(page: bytes, at: int, fetch: Fetch) -> Row | None:
         values = _record(_payload(page, at, size, fetch))
     except (IndexError, ValueError, UnicodeDecodeError):
         return None
-    return (seq, *values[1:]) if len(values) == _COLUMNS and values[0] is None else None
+    if values[0] is not None:
+        return None
+    added = [*values[_COLUMNS:], *[None] * _ADDED][:_ADDED]
+    return (seq, *values[1 : _COLUMNS - 1], *added, values[_COLUMNS - 1])
 
 
 def _payload(page: bytes, at: int, size: int, fetch: Fetch) -> bytes:
@@ -400,7 +400,7 @@ def _record(payload: bytes) -> list[Any]:
     while at < end:
         kind, at = _varint(payload, at)
         types.append(kind)
-    if len(types) != _COLUMNS:
+    if not _COLUMNS <= len(types) <= _COLUMNS + _ADDED:
         raise ValueError("not a row of the log")
     values: list[Any] = []
     at = end

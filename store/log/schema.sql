@@ -10,7 +10,11 @@ CREATE TABLE events (
     agent   TEXT,
     trust   TEXT NOT NULL,
     body    TEXT NOT NULL,                -- JSON; empty where it lies in a segment
-    sha256  BLOB NOT NULL                 -- of all of the above but seq
+    sha256  BLOB NOT NULL,                -- of all columns but seq; without the three below
+                                          -- where they are null, as before version 6
+    author  TEXT,                         -- who wrote it
+    origin  TEXT,                         -- the home that it was first written in
+    clock   INTEGER                       -- hybrid logical clock, microseconds
 ) STRICT;
 
 CREATE INDEX events_by_subject ON events (subject, seq);
@@ -27,6 +31,12 @@ CREATE TABLE segments (
     events  INTEGER NOT NULL,
     bytes   INTEGER NOT NULL,
     sha256  TEXT NOT NULL                 -- of the file, hex
+) STRICT;
+
+-- The kinds of event in the log, with the newest version of their bodies that it may hold.
+CREATE TABLE vocabulary (
+    kind    TEXT PRIMARY KEY,
+    version INTEGER NOT NULL
 ) STRICT;
 
 CREATE TRIGGER events_keep_update BEFORE UPDATE ON events

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -204,33 +204,45 @@ def _hash_mismatch(folder: Path, segment: Segment) -> str:
 
 def _groups(folder: Path, segment: Segment) -> Iterator[list[Row]]:
     file = _open(folder, segment)
+    schema = _schema()
     for group in range(file.metadata.num_row_groups):
-        columns = [column.to_pylist() for column in _columns_as_int(file.read_row_group(group))]
+        table = file.read_row_group(group)
+        columns = [_values(table, name) for name in schema.names]
         yield list(zip(*columns, strict=True))
 
 
-def _columns_as_int(table: "pa.Table") -> "list[pa.ChunkedArray]":
+def _values(table: "pa.Table", name: str) -> list[Any]:
+    """Return a column's values; None for one that the version which wrote the file did not have."""
     import pyarrow as pa
 
-    place = table.column_names.index("at")
-    columns: list[pa.ChunkedArray] = table.columns
-    columns[place] = columns[place].cast(pa.int64())
-    return columns
+    if name not in table.column_names:
+        return [None] * table.num_rows
+    column = table.column(name)
+    values: list[Any] = (column.cast(pa.int64()) if name == "at" else column).to_pylist()
+    return values
 
 
-def _table(rows: Sequence[Row]) -> "pa.Table":
+def _schema() -> "pa.Schema":
+    """Return the columns of a segment: those of the log, in the order of `rows.COLUMNS`."""
     import pyarrow as pa
 
-    texts = "kind subject project session agent trust body".split()
-    schema = pa.schema(
+    texts = "kind subject project session agent trust body author origin".split()
+    return pa.schema(
         [
             ("seq", pa.int64()),
             ("id", pa.string()),
             ("at", pa.timestamp("us", tz="UTC")),
             *((name, pa.string()) for name in texts),
+            ("clock", pa.int64()),
             ("sha256", pa.binary()),
         ]
     )
+
+
+def _table(rows: Sequence[Row]) -> "pa.Table":
+    import pyarrow as pa
+
+    schema = _schema()
     values = zip(*rows, strict=True)
     columns = [pa.array(one, field.type) for one, field in zip(values, schema, strict=True)]
     return pa.table(columns, schema=schema)

@@ -274,6 +274,7 @@ def _differing(memory: Memory, events: Sequence[Event]) -> str:
         "kind": memory.kind != body.kind,
         "time": memory.created_at != (micros(body.created_at) if body.created_at else recorded.at),
         "trust": not is_revised and memory.trust != recorded.trust,
+        "author": not is_revised and memory.author != recorded.author,
         "pin": bool(pins) and memory.pinned != pins[-1],
         "importance": not is_revised
         and body.importance is not None

@@ -9,7 +9,8 @@ of a key held, and a value that became true after the one written over it never 
 What a tool or the web said takes no place of what a user or an agent said: as a value of a key it
 comes in as superseded, and a person may restore it. Nor does it come in as pinned.
 
-What a revision says is trusted as far as the least of who wrote the memory and who changed it.
+What a revision says is trusted as far as the least of who wrote the memory and who changed it, and
+has the lower author of the two.
 
 Where nobody said how much a memory matters or what it is kept as, `default_importance` and
 `default_tier` do.
@@ -35,6 +36,7 @@ from msgspec.structs import force_setattr, replace
 
 from store.home.instants import micros
 from store.log.event_kinds import (
+    AUTHORS,
     EPISODE,
     TRUSTS,
     Acted,
@@ -179,7 +181,8 @@ class Fold:
         after = with_tier(before, replace(before, updated_at=event.at, **changes))
         if "text_hash" not in changes and not changes.keys().isdisjoint(TEXT_FIELDS):
             trust = max(before.trust, event.trust, key=TRUSTS.index)
-            after = replace(after, text_hash=text_hash(after.text), trust=trust)
+            author = max(before.author, event.author, key=_AUTHORS.index)
+            after = replace(after, text_hash=text_hash(after.text), trust=trust, author=author)
         # what jobs made of it holds
         if isinstance(body, Quarantined) or (isinstance(body, Erased) and body.aged):
             return self._store_value(after, event.at)
@@ -369,14 +372,19 @@ def new_memory(event: Event, body: Recorded) -> Memory:
         ended_at=None,
         metadata=msgspec.json.encode(body.metadata).decode(),
         text_hash=text_hash(text),
+        author=event.author,
     )
     for name in _AS_RECORDED:
         force_setattr(memory, name, getattr(body, name))
     return memory
 
 
-# the fields with a default: those that came later and are as `Recorded` says
-_AS_RECORDED = Memory.__struct_fields__[::-1][: len(Memory.__struct_defaults__)]
+# the fields with a default: those that came later and are as `Recorded` says, if it does
+_LATER = Memory.__struct_fields__[::-1][: len(Memory.__struct_defaults__)]
+_AS_RECORDED = [name for name in _LATER if name in Recorded.__struct_fields__]
+
+# a text that two wrote is the lower one's; one of an unknown author is nobody's typed word
+_AUTHORS: tuple[str | None, ...] = ("typed", None, *AUTHORS[1:])
 
 
 # what is left of an erased memory is told by its place, its ids and its time alone, so that it is

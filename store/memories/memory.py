@@ -70,6 +70,7 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
     metadata: str
     text_hash: bytes
     # what comes later stands here, with a default
+    author: str | None = None  # who wrote the text; None: not known
 
     def holds_at(self, at: int) -> bool:
         """Return whether the memory held at a moment; one that nobody finds never did."""
@@ -102,7 +103,7 @@ class Memory(msgspec.Struct, frozen=True, gc=False):
         return searched_text(self.text, self.created_by, self.created_at)
 
 
-VERSION = 8  # of the table: raise it when the same log is to give other rows
+VERSION = 9  # of the table: raise it when the same log is to give other rows
 
 KEPT: Any = object()  # an erased memory keeps it
 Shown = Literal["hit", "list", "whole", "never"]
@@ -146,6 +147,7 @@ FIELDS = (
     Field("agent", "hit", KEPT, archived=True),
     Field("session", "hit", KEPT, filter="sessions", archived=True),
     Field("trust", "hit", KEPT, code_bits=8, filter="trusts", archived=True),
+    Field("author", "hit", KEPT, code_bits=8, archived=True),
     Field("pinned", "hit", False, archived=True),
     Field("state", "hit", FORGOTTEN, code_bits=8, archived=True),
     Field("superseded_by", "hit", archived=True),

@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 import apsw
+from older_logs import make_older
 from torture import work_checks as checks
 from torture.work_checks import NOW
 from torture.work_memory import (
@@ -117,6 +118,7 @@ def _check_made(home: Path, acknowledged: Collection[str]) -> list[str]:
 
 def _prepare_older(home: Path) -> None:
     record_before(home)
+    make_older(tenants.tenant(home).log)
     older = apsw.Connection(str(tenants.tenant(home).log))
     for name in ("events_by_session", "events_of_jobs", "events_by_kind"):
         older.execute(f"DROP INDEX {name}")

@@ -31,6 +31,7 @@ Kind = Literal[
 ]
 Tier = Literal["auto", "working", "episodic", "semantic"]
 Trust = Literal["user", "agent", "tool", "web"]
+Author = Literal["typed", "quoted", "program", "agent", "tool", "web", "repository"]
 Relation = Literal["cause", "support", "conflict", "derived"]
 GoalStatus = Literal["open", "done", "dropped", "blocked"]
 Scope = Literal["read", "write", "admin"]
@@ -213,6 +214,7 @@ Verdict = Annotated[float, Meta(extra_json_schema={"minimum": -1.0, "maximum": 1
 OneKind = Annotated[str, _words(Kind)]
 OneTier = Annotated[str, _words(Tier)]
 OneTrust = Annotated[str, _words(Trust)]
+OneAuthor = Annotated[str, _words(Author)]
 OneRelation = Annotated[str, _words(Relation)]
 OneStatus = Annotated[str, _words(GoalStatus)]
 OneScope = Annotated[str, _words(Scope)]
@@ -266,6 +268,7 @@ class ShownMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent: str | None = None
     session: str | None = None
     trust: OneTrust = "user"
+    author: OneAuthor | None = None
     pinned: bool = False
     state: ShownState = "active"
     superseded_by: str | None = None
