@@ -17,9 +17,9 @@ from typing import Self
 import apsw
 import msgspec
 
-from store.home.errors import ConfigError
+from store.home.errors import ConfigError, LogCorrupt
 from store.home.origin import home_of, read_or_make_origin
-from store.log import event_clock, log_file, log_head, segments
+from store.log import event_clock, log_file, log_head, segments, vocabulary
 from store.log import rows as log_rows
 from store.log.checks import Check, refuse_erased
 from store.log.connections import Connections
@@ -141,9 +141,11 @@ class EventLog:
         """Yield the events with `after` < seq <= `until` (None: to the head), in order.
 
         Without `cold`, the receipts that were put away are left out and no segment is read.
-        Raise LogCorrupt at the first event whose hash does not match what it says, or whose segment
-        is missing.
+        Raise LogVersion where a later mnemolog wrote a kind that this one does not read, and
+        LogCorrupt at the first event whose hash does not match what it says, or whose segment is
+        missing.
         """
+        self._require_known()
         last = self.head() if until is None else until
         some = "" if cold else f"AND body != '{PUT_AWAY}' "
         while after < last:
@@ -328,7 +330,15 @@ class EventLog:
             return log_file.settle(connection, shrink=shrink)
 
     def _events(self, rows: Sequence[Row]) -> list[Event]:
-        return [decode_row(row) for row in self.whole(rows)]
+        try:
+            return [decode_row(row) for row in self.whole(rows)]
+        except LogCorrupt:
+            self._require_known()  # what another program wrote since may be newer, and sound
+            raise
+
+    def _require_known(self) -> None:
+        """Raise LogVersion where another program wrote what this one does not read."""
+        log_file.read_vocabulary(self.sql, self.path)
 
     def _redact_rows(self, rows: Sequence[Row]) -> list[Event]:
         """Return what may be shown; who folds all events (`read`) redacts what it takes of them."""
@@ -351,6 +361,7 @@ class EventLog:
                 appended = [log_rows.insert_row(connection, *row) for row in stamped]
                 new = [one.event for one in appended if one.is_new]
                 refuse_erased(connection, new)
+                log_file.note_vocabulary(connection, self.path, vocabulary.needed(new))
                 self._head_file.check(connection, new)
             self._head_file.move(new)
             return appended

@@ -1,8 +1,8 @@
 """
 Event: one thing that happened, its envelope and its body, to and from JSON.
 
-A kind this version does not know is read as `Unknown` and left out of every projection, so a log
-written by a later version can still be read.
+A kind this version does not know is read as `Unknown` and left out of every projection; a log that
+notes one (`store.log.vocabulary`) is not opened at all.
 """
 
 from collections.abc import Mapping

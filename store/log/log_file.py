@@ -4,7 +4,7 @@ The SQLite file behind the log: how it is made and opened, whose it is, and what
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from store.home.errors import (
     LogVersion,
 )
 from store.home.files import make_folder, sync_file, sync_path
+from store.log import vocabulary
 
 APPLICATION_ID = 0x6D6E6D6F  # "mnmo": tells our file from anybody else's
 SCHEMA_VERSION = 6
@@ -220,10 +221,35 @@ def prepare(connection: apsw.Connection, path: Path, *, create: bool) -> None:
             f"{path} has schema version {version}, this mnemolog reads {SCHEMA_VERSION}: "
             "upgrade mnemolog"
         )
+    if version == SCHEMA_VERSION:  # before that no log notes any
+        read_vocabulary(connection.execute, path)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {AHEAD_BYTES}")
     if version < SCHEMA_VERSION:
         _migrate(connection)
+
+
+def read_vocabulary(
+    ask: Callable[[str, tuple[object, ...]], Iterable[Row]], path: Path
+) -> dict[str, int]:
+    """Return the versions of the bodies that a log notes, by kind; raise LogVersion where one is
+    not known here. It costs microseconds.
+    """
+    noted: dict[str, int] = dict(ask("SELECT kind, version FROM vocabulary", ()))
+    if unknown := vocabulary.first_unknown(noted.items()):
+        kind, version = unknown
+        raise LogVersion(
+            f"{path} holds events of the kind {kind!r}, version {version}, which this mnemolog "
+            "does not read: upgrade mnemolog"
+        )
+    return noted
+
+
+def note_vocabulary(connection: apsw.Connection, path: Path, needs: Mapping[str, int]) -> None:
+    """Note the versions that new events need; the caller holds the log."""
+    noted = read_vocabulary(connection.execute, path)
+    new = [(kind, version) for kind, version in needs.items() if version > noted.get(kind, 0)]
+    connection.executemany("INSERT OR REPLACE INTO vocabulary VALUES (?, ?)", new)
 
 
 def is_older(path: Path) -> bool:

@@ -22,7 +22,7 @@ import msgspec
 
 from store.home.errors import LogBusy, LogCorrupt, LogError
 from store.home.files import replace_file, sync_folder
-from store.log import log_file, log_head, segments
+from store.log import log_file, log_head, segments, vocabulary
 from store.log.event_kinds import Lost
 from store.log.events import decode
 from store.log.log_file import Ask, Row
@@ -167,6 +167,9 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
         log_file.prepare(connection, new, create=True)
         with log_file.immediate(connection):
             insert_numbered(connection, found.rows)
+            kinds = {row[3] for row in found.rows}
+            needs = {kind: one for kind, one in vocabulary.versions().items() if kind in kinds}
+            log_file.note_vocabulary(connection, new, needs)
             for one in found.segments:
                 values = msgspec.structs.astuple(one)
                 connection.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?)", values)

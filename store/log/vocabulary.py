@@ -1,0 +1,55 @@
+"""
+Vocabulary: which versions of the bodies of events a log holds, and which this mnemolog reads.
+
+A version of a kind is raised whenever its body can say something new: a field, or a word of one.
+`tests/test_vocabulary.py` fails where a body changed and its version did not. The log notes the
+version with the first event that needs it, in the same transaction, so a program that would take a
+sound event for a damaged one, or leave it out, refuses the log by name instead.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from store.log.event_kinds import Body, Planned, Unknown
+from store.log.events import KINDS, Event, decode
+
+# By kind, whether a body says what version 2, 3, ... added: the rest is read by older programs too.
+# An example, for a word that memories' kinds would gain:
+#     "recorded": (lambda body: body.kind == "hunch",),
+ADDED: Mapping[str, Sequence[Callable[[Any], bool]]] = {}
+
+
+def versions() -> dict[str, int]:
+    """Return the newest version of each kind that this mnemolog reads."""
+    return {kind: 1 + len(ADDED.get(kind, ())) for kind in KINDS}
+
+
+def first_unknown(noted: Iterable[tuple[str, int]]) -> tuple[str, int] | None:
+    """Return the first of some kinds, with its version, that this mnemolog does not read."""
+    known = versions()
+    return next((one for one in sorted(noted) if one[1] > known.get(one[0], 0)), None)
+
+
+def needed(events: Iterable[Event]) -> dict[str, int]:
+    """Return the least version of each kind with which some events can be read; a kind that only a
+    later mnemolog knows has none here.
+    """
+    found: dict[str, int] = {}
+    for event in events:
+        for kind, version in _needs(event.kind, event.body):
+            found[kind] = max(version, found.get(kind, 0))
+    return found
+
+
+def _needs(kind: str, body: Body) -> Iterator[tuple[str, int]]:
+    if isinstance(body, Unknown):
+        return
+    tests = ADDED.get(kind, ())
+    yield kind, max((2 + place for place, test in enumerate(tests) if test(body)), default=1)
+    if isinstance(body, Planned):  # its steps are events to be
+        for step in body.steps:
+            yield from _needs(
+                step.event, decode(step.event, msgspec.json.encode(step.body).decode())
+            )
