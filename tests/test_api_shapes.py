@@ -22,7 +22,16 @@ from store.home.config import Settings
 from store.home.instants import moment
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Applied, Made, Planned, Recorded, Revised, Staled
+from store.log.event_kinds import (
+    Applied,
+    Made,
+    Planned,
+    Prompted,
+    Recorded,
+    Revised,
+    SessionTold,
+    Staled,
+)
 from store.log.events import Event
 
 LATER = NOW + 100_000_000
@@ -88,6 +97,8 @@ def rich(built: Built) -> Built:
             Event("plan1", NOW, Planned(job="reflect", watermark=1, steps=()), "plan1"),
             Event("done1", NOW, Applied(events=("i1",)), "plan1"),
             Event("stale1", NOW, Staled(reason="it was wrong"), "i3"),
+            Event("ep1", NOW, Prompted(prompt="resize the staging cluster"), "ep1", session="s-1"),
+            Event("ss1", NOW, SessionTold(stage="stopped", said="Done."), "ss1", session="s-1"),
         ]
     )
     built.rebuild()
@@ -135,7 +146,7 @@ def checked(method: str, path: str, answer: TestResponse) -> tuple[str, int]:
 def test_every_answer_is_of_its_declared_shape(api: Api, rich: Built):
     note = {"content": "the deploy runs at noon"}
     recalled = api.ok("POST", "/v1/recall", {"query": "billing"})["recall"]
-    ids = [one.subject for one in rich.log.read() if one.kind == "recorded"]
+    ids = [one.subject for one in rich.log.read() if one.kind in ("recorded", "prompted")]
     asked: list[tuple[str, str, object]] = [
         *(("GET", f"/v1/memories/{id_}", None) for id_ in ids),
         *(("GET", f"/v1/memories/{id_}/history", None) for id_ in ids),
@@ -152,6 +163,7 @@ def test_every_answer_is_of_its_declared_shape(api: Api, rich: Built):
         ("POST", "/v1/recall", SEARCHES[0] | {"known_at": 40}),
         ("GET", "/v1/memories?state=any&known_at=40", None),
         ("POST", "/v1/recall", {"query": "hello"}),
+        ("POST", "/v1/recall", {"query": "resize the cluster", "kinds": ["episode"]}),
         ("POST", "/v1/recall", {"query": "insight of tests and races", "kinds": ["insight"]}),
         ("POST", "/v1/rate", {"id": recalled, "verdict": 1}),
         ("GET", "/v1/export?all_states=true", None),

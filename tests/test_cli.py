@@ -16,7 +16,9 @@ from serve.cli.group import Commands
 from store.embedders.lexical import LexicalEmbedder
 from store.home.tenant import Tenant, tenant
 from store.log import integrity, log_queries
+from store.log.event_kinds import Prompted, SessionTold
 from store.log.event_log import EventLog
+from store.log.events import Event
 from store.log.log_head import Gap
 from store.maintenance import build
 
@@ -320,6 +322,20 @@ def test_recall_filters():
     assert [hit["id"] for hit in answer("recall", "deploys", "--tag", "ops")["hits"]] == ["d"]
     assert answer("recall", "deploys", "--until", "1d")["hits"] == []
     assert len(answer("recall", "deploys", "--since", "1d", "--top-k", "1")["hits"]) == 1
+
+
+def test_episodes_are_recalled_and_listed_by_kind(home: Path):
+    run("record", "The deploy is green again", "--id", "f")
+    with EventLog(tenant(home).log) as log:
+        asked = Prompted(prompt="why does the deploy fail", intent="question")
+        log.append([Event("e", 1, asked, "e", session="s")])
+        log.append([Event("o", 2, SessionTold(stage="stopped", said="Done."), "o", session="s")])
+    hits = answer("recall", "why the deploy fails", "--kind", "episode")["hits"]
+    assert [hit["id"] for hit in hits] == ["e"]
+    listed = answer("list", "--kind", "episode")["memories"]
+    assert [memory["id"] for memory in listed] == ["e"]
+    refused = run("record", "A turn", "--kind", "episode")
+    assert refused.exit_code == 2 and "episode" in refused.output
 
 
 def test_why_shows_the_stages():

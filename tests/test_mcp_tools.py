@@ -80,6 +80,12 @@ def listed(client: FlaskClient) -> dict[str, dict]:
 # What is listed
 
 
+def test_episodes_are_recalled_by_kind(client: FlaskClient):
+    kinds = listed(client)["recall"]["inputSchema"]["properties"]["kinds"]
+    assert "episode" in kinds["items"]["enum"]
+    assert not called(client, "recall", query="deploys", kinds=["episode"]).get("isError")
+
+
 def characters(tools: Iterable[dict]) -> int:
     """Return how many characters of tools a host puts before its model."""
     shown = ("name", "description", "inputSchema")

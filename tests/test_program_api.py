@@ -330,7 +330,8 @@ def test_what_may_be_filtered_is_what_the_lists_take():
 
 
 def test_the_words_a_field_may_hold_are_the_logs():
-    assert get_args(wire.Kind) == get_args(event_kinds.MemoryKind)
+    assert get_args(wire.Kind) == event_kinds.MEMORY_KINDS
+    assert get_args(wire.RecordedKind) == event_kinds.RECORDED_KINDS
     for name in ("Tier", "Trust", "Relation", "GoalStatus"):
         assert get_args(getattr(wire, name)) == get_args(getattr(event_kinds, name))
 

@@ -24,7 +24,7 @@ from store.importers.git import SOURCE as COMMIT
 from store.index.vector_scan import VectorRows
 from store.log import event_kinds
 from store.log.commands import Draft, limit_tags
-from store.log.event_kinds import Made, MemoryKind, Revised, Step, What
+from store.log.event_kinds import Made, RecordedKind, Revised, Step, What
 from store.log.events import Event
 from store.memories.memory import Memory
 from store.plans import recommendations, steps
@@ -292,7 +292,7 @@ def _part_step(context: Context, memory: Memory, point: str, lead: str) -> Step:
         id=steps.result_id("recommend", point, [memory.id], memory.created_at),
         content=point,
         context=" ".join(filter(None, (lead, memory.context))) or None,
-        kind=msgspec.convert(memory.kind, MemoryKind),
+        kind=msgspec.convert(memory.kind, RecordedKind),
         tags=limit_tags(memory.tags),
         source="recommend",
         source_ids=(memory.id,),

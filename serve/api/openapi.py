@@ -29,7 +29,9 @@ _EVERYWHERE = (
 _BEHIND_A_TOKEN = ("no_token", "out_of_scope", "too_many_requests")
 _WITH_A_BODY = ("too_large", "not_json")
 _AFTER_A_BODY = ("log_full", "log_read_only")
-_SPACES = r"\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # Python's
+# Python's white space as ECMAScript has it, but for U+FEFF. Generators of clients decode \u2028,
+# which ends a line, so it cannot be spelled out.
+_SPACES = r"\s\x1c-\x1f\x85"
 _REF = "#/components/schemas/{name}"
 
 Json = dict[str, Any]
@@ -276,14 +278,20 @@ def _with(headers: Iterable[str]) -> Json:
 
 
 def _ecma(value: Any) -> Any:
-    r"""Return a schema with its patterns as ECMAScript has them.
+    r"""Return a schema with its patterns as ECMAScript has them, and tuples as arrays of a length.
 
-    It knows no \A and no \Z, and its \s are other characters than Python's.
+    It knows no \A and no \Z, and its \s are other characters than Python's. Generators of clients
+    take no `"items": false`.
     """
     if isinstance(value, list | tuple):
         return [_ecma(one) for one in value]
     if not isinstance(value, dict):
         return value
+    if value.get("items") is False:
+        places = value["prefixItems"]
+        items = places[0] if all(place == places[0] for place in places) else {"anyOf": places}
+        value = {name: of for name, of in value.items() if name != "prefixItems"}
+        value["items"] = items
     choices = (value, *value.get("anyOf", ()))
     is_word = value.get("type") == "string" and any("enum" in one for one in choices)
     return {

@@ -20,7 +20,14 @@ from serve.cli.environment import Environment
 from store.home import config
 from store.home.errors import InvalidInput, MnemologError, closest, did_you_mean
 from store.home.projects import check_project
-from store.log.event_kinds import MEMORY_KINDS, Planned, Proposed, Recalled, Recorded
+from store.log.event_kinds import (
+    MEMORY_KINDS,
+    RECORDED_KINDS,
+    Planned,
+    Proposed,
+    Recalled,
+    Recorded,
+)
 
 if TYPE_CHECKING:
     from store.log.events import Event
@@ -47,6 +54,7 @@ class Choice(click.Choice[str]):
 
 
 KIND = Choice(MEMORY_KINDS)
+RECORDED_KIND = Choice(RECORDED_KINDS)
 
 
 def parse_settings(changes: Iterable[str], profile: str | None) -> dict[str, str]:

@@ -17,7 +17,7 @@ from store.log import commands
 from store.log.commands import change_goal
 from store.log.event_kinds import (
     GOAL_STATUSES,
-    MEMORY_KINDS,
+    RECORDED_KINDS,
     RELATIONS,
     TRUSTS,
     Recorded,
@@ -42,9 +42,9 @@ _EPILOG = output.example(
 @click.argument("text", required=False)
 @click.option(
     "--kind",
-    type=arguments.KIND,
+    type=arguments.RECORDED_KIND,
     metavar="KIND",
-    help=f"The kind; default: fact. One of: {', '.join(MEMORY_KINDS)}.",
+    help=f"The kind; default: fact. One of: {', '.join(RECORDED_KINDS)}.",
 )
 @click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
 @click.option(

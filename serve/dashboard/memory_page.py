@@ -25,7 +25,7 @@ from store.log import commands, log_queries
 from store.log.checks import require_unchanged
 from store.log.event_kinds import (
     GOAL_STATUSES,
-    MEMORY_KINDS,
+    RECORDED_KINDS,
     RELATIONS,
     TIERS,
     Expected,
@@ -43,7 +43,7 @@ from store.memories.memory import FIELDS, FORGOTTEN, Memory
 MOST_STEPS = 40  # of a history: the newest
 MOST_RECALLS = 8  # that brought it: the newest
 _CHOICES = {
-    "kinds": MEMORY_KINDS,
+    "kinds": RECORDED_KINDS,
     "tiers": TIERS,
     "statuses": ("", *GOAL_STATUSES),
     "relations": RELATIONS,

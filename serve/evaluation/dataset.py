@@ -23,7 +23,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from store.home.errors import InvalidInput, SourceError
-from store.log.event_kinds import MemoryKind
+from store.log.event_kinds import RecordedKind
 
 # The check set: memories of a made-up project, and notes in thirteen languages, with queries. It
 # is small enough to be run by night and in the tests, and says whether recall
@@ -48,7 +48,7 @@ class Memory(msgspec.Struct, frozen=True):
     ts: datetime
     session: str | None = None
     speaker: str | None = None
-    kind: MemoryKind | None = None
+    kind: RecordedKind | None = None
     key: Text | None = None
     value: str | None = None
     context: str | None = None

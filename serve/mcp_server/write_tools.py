@@ -26,8 +26,8 @@ from store.log.event_kinds import (
     Forgotten,
     GoalStatus,
     Key,
-    MemoryKind,
     Name,
+    RecordedKind,
     Relation,
     Restored,
     Revised,
@@ -36,7 +36,7 @@ from store.log.event_kinds import (
 from store.log.event_log import Appended
 from store.memories.memory import Memory
 
-Kind = Annotated[MemoryKind, Meta(description="The kind; a fact if omitted.")]
+Kind = Annotated[RecordedKind, Meta(description="The kind; a fact if omitted.")]
 Tags = Annotated[tuple[Tag, ...], Meta(max_length=50)]
 Verdict = Literal["helped", "not_helped", "wrong"]
 

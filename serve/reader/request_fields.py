@@ -31,9 +31,7 @@ Query = Annotated[
     str, Meta(description="What you want to know, in words.", min_length=1, max_length=100_000)
 ]
 Topic = Annotated[str, Meta(description="Only this topic.", max_length=10_000)]
-Kinds = Annotated[
-    tuple[MemoryKind, ...], Meta(description="Only memories of these kinds.", max_length=50)
-]
+Kinds = Annotated[tuple[MemoryKind, ...], Meta(description="Only these kinds.", max_length=50)]
 When = Annotated[
     str, Meta(description="A date like 2026-11-20, or 7d for a week ago.", max_length=64)
 ]

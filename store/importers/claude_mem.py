@@ -23,11 +23,11 @@ from store.importers.memory_store import (
 from store.importers.source_files import Row, table_rows
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
-from store.log.event_kinds import MemoryKind
+from store.log.event_kinds import RecordedKind
 
 NAME = "claude-mem"
 FILE = "claude-mem.db"
-_KINDS: dict[str, MemoryKind] = {
+_KINDS: dict[str, RecordedKind] = {
     "decision": "decision",
     "bugfix": "bugfix",
     "feature": "activity",

@@ -37,10 +37,10 @@ from store.importers.memory_store import (
 from store.importers.source_files import is_source_file, printable_name, read_lines
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
-from store.log.event_kinds import MemoryKind
+from store.log.event_kinds import RecordedKind
 
 NAME = "claude-memory"
-_KINDS: dict[str, MemoryKind] = {"feedback": "preference", "user": "fact"}
+_KINDS: dict[str, RecordedKind] = {"feedback": "preference", "user": "fact"}
 _POINTER = re.compile(r"^\s*[-*]\s+\[[^\]]*\]\([^)]*\.md\)")  # a line of the index
 _IMPORT = re.compile(r"(?:^|\s)@((?:~/|\.{0,2}/)?[\w./-]+\.md)\b", re.MULTILINE)
 _CWD = re.compile(rb'"cwd"\s*:\s*"((?:[^"\\]|\\.)+)"')

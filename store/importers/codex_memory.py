@@ -27,7 +27,7 @@ from store.importers.memory_store import (
 from store.importers.source_files import is_source_file, printable_name
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
-from store.log.event_kinds import MemoryKind
+from store.log.event_kinds import RecordedKind
 
 NAME = "codex-memory"
 _CWD = re.compile(r"\bcwd\s*[=:]\s*([^\s,;)]+)")
@@ -93,7 +93,7 @@ def _whole(
     file: Path,
     place: str,
     text: str,
-    kind: MemoryKind,
+    kind: RecordedKind,
     context: str,
     cwd: str | None = None,
     updated: str | None = None,
@@ -135,7 +135,7 @@ def _handbook(file: Path, place: str, text: str) -> Iterator[Exported]:
 
 def _entries(file: Path, place: str, text: str, title: str, about: str) -> Iterator[Exported]:
     cwd, updated = _CWD.search(about), _UPDATED.search(about)
-    kind: MemoryKind = "fact"
+    kind: RecordedKind = "fact"
     if _PREFERENCES.search(title):
         kind = "preference"
     elif _FAILURES.search(title):

@@ -9,7 +9,7 @@ commit they match makes no memory, because nobody will ever ask for it.
 import re
 from dataclasses import dataclass
 
-from store.log.event_kinds import MemoryKind
+from store.log.event_kinds import RecordedKind
 from store.text.excerpt import excerpt
 
 MAX_WHY = 1_200  # characters of the body that are kept
@@ -134,7 +134,7 @@ def is_noise(message: Message, author: str) -> bool:
     return has_one_word or is_quiet or bool(NOISE_WITHOUT_WHY.search(message.topic))
 
 
-def kind_of_message(message: Message) -> MemoryKind:
+def kind_of_message(message: Message) -> RecordedKind:
     """Return bugfix, decision, context (it says why) or activity, the first that fits."""
     if message.type == "fix" or message.is_revert:
         return "bugfix"

@@ -28,7 +28,7 @@ from store.importers.source_files import (
     printable_name,
 )
 from store.log.commands import Draft
-from store.log.event_kinds import MemoryKind
+from store.log.event_kinds import RecordedKind
 from store.text.dates import interval
 from store.text.excerpt import one_line
 
@@ -387,7 +387,7 @@ def _file(
 
 def _kind_of_sections(
     place: str, sections: Sequence[Section]
-) -> Callable[[Section], MemoryKind | None]:
+) -> Callable[[Section], RecordedKind | None]:
     """Return what tells the kind of a section by its headings: in decision records and changelogs.
 
     A decision record is known by its folder or by its headings.
@@ -401,13 +401,13 @@ def _kind_of_sections(
     return _change_kind if _is_changelog(place) else lambda section: None
 
 
-def _record_kind(section: Section) -> MemoryKind:
+def _record_kind(section: Section) -> RecordedKind:
     title = section.path[-1] if len(section.path) > 1 else ""
     is_context = _CONTEXT_HEADING.search(title) and not _DECISION_HEADING.search(title)
     return "context" if is_context else "decision"
 
 
-def _change_kind(section: Section) -> MemoryKind:
+def _change_kind(section: Section) -> RecordedKind:
     title = section.path[-1] if section.path else ""
     if _DECIDED.search(title):
         return "decision"
@@ -444,7 +444,7 @@ def _is_sentence(entry: str) -> bool:
     return len(first.split()) >= MIN_WORDS and (ends or bool(IMPERATIVE.match(first)))
 
 
-def _kind(content: str, place: str, *, is_rule: bool, is_quoted: bool) -> MemoryKind:
+def _kind(content: str, place: str, *, is_rule: bool, is_quoted: bool) -> RecordedKind:
     is_order = bool(IMPERATIVE.match(content)) or bool(re.search(r"\b(?:never|always)\b", content))
     binds = is_order and not is_quoted and (is_rule or _is_rules_file(place))
     return "preference" if binds else "fact"

@@ -37,11 +37,11 @@ from store.importers.memory_store import (
 from store.importers.source_files import Row, is_database, table_rows
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
-from store.log.event_kinds import MemoryKind
+from store.log.event_kinds import RecordedKind
 
 NAME = "mem0"
 FILE = "history.db"
-_KINDS: dict[str, MemoryKind] = {
+_KINDS: dict[str, RecordedKind] = {
     "decision": "decision",
     "task_learnings": "lesson",
     "anti_pattern": "antipattern",

@@ -28,7 +28,7 @@ from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip, parse_instant
 from store.log import commands, log_queries
 from store.log.commands import Draft, memory_event
-from store.log.event_kinds import Linked, MemoryKind, Recorded, Revised
+from store.log.event_kinds import Linked, Recorded, RecordedKind, Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.redaction.redact import redact
@@ -228,7 +228,7 @@ def instant(said: object) -> int:
     return parse_instant(said)
 
 
-def kind_of(said: object, table: dict[str, MemoryKind], default: MemoryKind) -> MemoryKind:
+def kind_of(said: object, table: dict[str, RecordedKind], default: RecordedKind) -> RecordedKind:
     """Return our kind for another program's word."""
     return table.get(str(said or "").strip().lower().replace("-", "_"), default)
 

@@ -40,10 +40,10 @@ from store.importers.memory_store import (
 from store.importers.source_files import is_source_file, printable_name
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
-from store.log.event_kinds import MemoryKind, Relation
+from store.log.event_kinds import RecordedKind, Relation
 
 BASIC_MEMORY, OBSIDIAN = "basic-memory", "obsidian"
-_KINDS: dict[str, MemoryKind] = {
+_KINDS: dict[str, RecordedKind] = {
     "decision": "decision",
     "preference": "preference",
     "goal": "goal",

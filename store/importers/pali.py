@@ -21,11 +21,11 @@ from store.importers.memory_store import (
 from store.importers.source_files import table_rows
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
-from store.log.event_kinds import MemoryKind
+from store.log.event_kinds import RecordedKind
 
 NAME = "pali"
 FILE = "pali.db"
-_KINDS: dict[str, MemoryKind] = {
+_KINDS: dict[str, RecordedKind] = {
     "raw_turn": "raw_turn",
     "observation": "observation",
     "summary": "summary",

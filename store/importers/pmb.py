@@ -30,11 +30,11 @@ from store.importers.memory_store import (
 from store.importers.source_files import Row, table_rows
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
-from store.log.event_kinds import GoalStatus, MemoryKind, Relation
+from store.log.event_kinds import GoalStatus, RecordedKind, Relation
 
 NAME = "pmb"
 FILE = "events.sqlite"
-_KINDS: dict[str, MemoryKind] = {
+_KINDS: dict[str, RecordedKind] = {
     "fact": "fact",
     "fact_atom": "fact",
     "lesson": "lesson",

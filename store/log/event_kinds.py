@@ -342,7 +342,7 @@ class Called(Body, frozen=True, kw_only=True):
 
 # What happens to memories, and the receipts of recalls.
 
-MemoryKind = Literal[
+RecordedKind = Literal[
     "fact",
     "decision",
     "lesson",
@@ -360,6 +360,7 @@ MemoryKind = Literal[
     "summary",
     "statement",
 ]
+MemoryKind = Literal[RecordedKind, "episode"]
 Tier = Literal["auto", "working", "episodic", "semantic"]
 Trust = Literal["user", "agent", "tool", "web"]
 # who wrote the text, the one whose word it is first: `typed` by a person, `quoted` by one from
@@ -371,8 +372,8 @@ State = Literal["active", "archived", "superseded", "forgotten", "stale", "open"
 
 STATEMENT = "statement"  # the user's own words, quoted, until somebody makes a rule of them
 EPISODE = "episode"  # one turn of an agent: folded from what its hooks told, never recorded
-RECORDED_KINDS: tuple[str, ...] = get_args(MemoryKind)
-MEMORY_KINDS: tuple[str, ...] = (*RECORDED_KINDS, EPISODE)
+RECORDED_KINDS: tuple[str, ...] = get_args(RecordedKind)
+MEMORY_KINDS: tuple[str, ...] = get_args(MemoryKind)
 TIERS: tuple[str, ...] = get_args(Tier)
 TRUSTS: tuple[str, ...] = get_args(Trust)
 AUTHORS: tuple[str, ...] = get_args(Author)
@@ -390,7 +391,7 @@ class Recorded(Body, frozen=True, kw_only=True):
     """
 
     content: str
-    kind: MemoryKind = "fact"
+    kind: RecordedKind = "fact"
     context: str | None = None
     action: str | None = None
     result: str | None = None

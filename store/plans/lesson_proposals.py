@@ -19,9 +19,9 @@ from store.log.event_kinds import (
     STATEMENT,
     Accepted,
     Forgotten,
-    MemoryKind,
     Proposed,
     Recorded,
+    RecordedKind,
     Rejected,
     Superseded,
 )
@@ -141,7 +141,7 @@ def rule_id(first: Event) -> str:
     return derived_id(first.at, "accepted", first.id)
 
 
-def rule_kind(said: str | None) -> MemoryKind:
+def rule_kind(said: str | None) -> RecordedKind:
     """Return the kind of memory that a statement is once it is accepted, by what it says."""
     return _KINDS.get(said or "", "lesson")
 
@@ -159,7 +159,7 @@ def _find(log: EventLog, id_: str) -> tuple[Event, list[Event]]:
 
 
 # what a statement is once it binds
-_KINDS: Mapping[str, MemoryKind] = {
+_KINDS: Mapping[str, RecordedKind] = {
     "rule": "lesson",
     "preference": "preference",
     "decision": "decision",

@@ -35,7 +35,7 @@ from pipelines.llm.prompt import make_prompt
 from store.derived.duplicates import HAPPENED, scope, statement_text
 from store.home.errors import BudgetSpent, InvalidInput, ModelError
 from store.log.commands import Draft, limit_tags
-from store.log.event_kinds import Called, MemoryKind, Planned, Step, Tier
+from store.log.event_kinds import Called, Planned, RecordedKind, Step, Tier
 from store.memories.memory import Memory
 from store.plans import steps as plan_steps
 from store.text import tokenizer
@@ -182,7 +182,7 @@ def _merge_steps(
     draft = Draft(
         id=id_,
         content=text,
-        kind=msgspec.convert(older.kind, MemoryKind),
+        kind=msgspec.convert(older.kind, RecordedKind),
         tags=limit_tags((*older.tags, *newer.tags)),
         importance=max(older.importance, newer.importance),
         tier=msgspec.convert(older.tier if older.tier == newer.tier else "auto", Tier),

@@ -30,7 +30,7 @@ from store.home.instants import moment
 from store.home.projects import project_of
 from store.importers import markdown
 from store.log.commands import Draft
-from store.log.event_kinds import EPISODE, STATEMENT, TRUSTS, Made, MemoryKind, Step, Trust
+from store.log.event_kinds import EPISODE, STATEMENT, TRUSTS, Made, RecordedKind, Step, Trust
 from store.memories.memory import ACTIVE, STALE, Memory, default_importance
 from store.plans import steps
 from store.text.text_features import RULE_KINDS
@@ -232,7 +232,7 @@ def _lesson_text(newest: Candidate, sessions: int, *, is_rule: bool) -> str:
     return f"{said if said[-1:] in '.!?' else f'{said}.'} Seen in {sessions} sessions."
 
 
-def _importance(kind: MemoryKind, trust: Trust, sessions: int) -> float | None:
+def _importance(kind: RecordedKind, trust: Trust, sessions: int) -> float | None:
     """Return how important a lesson is that was found more than once; None: as any of its kind."""
     if sessions == 1:
         return None

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.jobs import Context
-from store.log.event_kinds import EPISODE, Acted, Made, MemoryKind, Prompted, SessionTold, Trust
+from store.log.event_kinds import EPISODE, Acted, Made, Prompted, RecordedKind, SessionTold, Trust
 from store.log.events import Event
 from store.memories.memory import Memory
 
@@ -135,7 +135,7 @@ class Candidate:
     """
 
     key: str
-    kind: MemoryKind
+    kind: RecordedKind
     content: str
     trust: Trust
     session: str

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Required, TypedDict, get_args
 
 from msgspec import Meta, Struct, field
 
-Kind = Literal[
+RecordedKind = Literal[
     "fact",
     "decision",
     "lesson",
@@ -29,6 +29,7 @@ Kind = Literal[
     "summary",
     "statement",
 ]
+Kind = Literal[RecordedKind, "episode"]  # an episode is folded from hooks, never recorded
 Tier = Literal["auto", "working", "episodic", "semantic"]
 Trust = Literal["user", "agent", "tool", "web"]
 Author = Literal["typed", "quoted", "program", "agent", "tool", "web", "repository"]
@@ -73,7 +74,7 @@ class Fields(TypedDict, total=False):
     """What a memory may have beside its text."""
 
     id: str
-    kind: Kind
+    kind: RecordedKind
     project: str
     session: str
     agent: str
@@ -708,7 +709,7 @@ class Change(Struct, frozen=True, kw_only=True):
     after: Any
 
 
-class Changed(Struct, frozen=True, kw_only=True):
+class ProposedChange(Struct, frozen=True, kw_only=True):
     """What a yes does to one memory. `text` are its words where they stay as they are; `other` is
     the memory that takes its place, or that it is linked to. `answer` is of this step alone.
     """
@@ -778,7 +779,7 @@ class Proposal(ProposalInShort, frozen=True, kw_only=True):
     and `forced` names what had failed.
     """
 
-    steps: tuple[Changed, ...]
+    steps: tuple[ProposedChange, ...]
     replay: ReplayDiff | None = None
     checks: tuple[PlanCheck, ...] = ()
     forced: tuple[str, ...] = ()
