@@ -98,6 +98,7 @@ def test_a_pinned_or_lasting_memory_keeps_more_also_before_it_is_built(log, ask,
         text = f"which pump it is was noted as {name}"
         draft = Draft(id=name, kind=kind, content=text, importance=0.9, pinned=pinned)
         commands.record(log, draft, NOW - 360 * DAY)
+    commands.record(log, Draft(content="The kettle in the kitchen was descaled"), NOW)
     built = {id_: why["signals"]["importance"] for id_, (why, _) in ask().items()}
     assert built["fact-False"] < built["decision-False"] < built["fact-True"] == 0.9
     commands.pin(log, "fact-False", NOW)

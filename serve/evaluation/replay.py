@@ -34,9 +34,11 @@ from store.derived.routing import STATES, Policy, Router
 from store.embedders.embedder import Embedder
 from store.home.config import Choices, Trial
 from store.home.files import temporary_folder
+from store.home.tenant import Tenant
 from store.log.event_kinds import Basis, Hit, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.snapshots import manifest as manifests
 
 Change = Callable[[Choices], Choices]
 Verdict = Literal["same", "changed", "skipped"]
@@ -111,6 +113,7 @@ def replay_ways(
         elif body.basis is not None:
             asked.append((body.basis.built, body.watermark, receipt.seq, receipt, body.basis))
     asked.sort(key=lambda one: one[:3])
+    moments = _moments_of_publication(log)
     with temporary_folder("replay") as folder, ExitStack() as opened:
         pasts: dict[str, Past] = {}
         for one in ways:
@@ -124,9 +127,20 @@ def replay_ways(
             found = []
             for one in ways:
                 past = pasts[one.embedder.model]
-                memory = OpenTenant(past.tenant, past.log, past.advance(built, watermark))
+                published = (cast(Recalled, receipt.body).manifest, built)
+                moment = basis.moment or moments.get(published)
+                reader = past.advance(built, watermark, moment)
+                memory = OpenTenant(past.tenant, past.log, reader)
                 found.append(_ask_again(log, memory, one, receipt, basis, settings))
             yield tuple(found)
+
+
+def _moments_of_publication(log: EventLog) -> dict[tuple[int | None, int], int]:
+    """Return to when an earlier version counted ages, whose receipts do not tell: by a manifest
+    that is still there, and how many events it holds.
+    """
+    kept = manifests.list_manifests(Tenant("owner", log.path.parent))
+    return {(one.number, one.watermark): one.age_reference for one in kept if not one.moment}
 
 
 def skip_reason(body: Recalled, embedder: Embedder) -> str:

@@ -67,13 +67,17 @@ class Past:
         self._to_build.close()
         self.log.close()
 
-    def advance(self, built: int, watermark: int) -> Reader:
-        """Return the memory with snapshots of `built` events and a tail up to `watermark`."""
+    def advance(self, built: int, watermark: int, moment: int | None = None) -> Reader:
+        """Return the memory with snapshots of `built` events and a tail up to `watermark`.
+
+        Ages are counted to a `moment` that a receipt has, else to that of the log there.
+        """
         self.log.show_until(watermark)
         if built > (self._to_build.until or 0):
             self._to_build.show_until(built)
             at = log_queries.time_of(self._to_build, self._to_build.head()) or 0
             rebuild_past(self.tenant, self._to_build, self._embedder, at)
+        self.reader.count_ages_to(moment)
         self.reader.poll()
         return self.reader
 
@@ -87,15 +91,19 @@ def _link_or_copy(source: str, target: str) -> None:
 
 @contextmanager
 def past_at(
-    log: EventLog, embedder: Embedder, watermark: int, built: int | None = None
+    log: EventLog,
+    embedder: Embedder,
+    watermark: int,
+    built: int | None = None,
+    moment: int | None = None,
 ) -> Iterator[Past]:
     """Give the past at the event `watermark` of a log; its snapshots hold the first `built` events,
-    all of them unless that is given.
+    all of them unless that is given. The `moment` is that of `Past.advance`.
     """
     with temporary_folder("past") as folder:
         past = Past(log, folder / "memory", embedder)
         try:
-            past.advance(watermark if built is None else built, watermark)
+            past.advance(watermark if built is None else built, watermark, moment)
             yield past
         finally:
             past.close()
@@ -117,7 +125,8 @@ def memory_at(
 class Place:
     """A place in a log, the last event known there, and how a recall was answered from it.
 
-    `embedder` names the model; None where no receipt tells.
+    `embedder` names the model, and `moment` is that to which the recall counted ages; None where no
+    receipt tells.
     """
 
     seq: int
@@ -126,6 +135,7 @@ class Place:
     embedder: str | None
     choices: Choices
     notes: tuple[str, ...] = ()
+    moment: int | None = None
 
 
 @contextmanager
@@ -147,7 +157,7 @@ def known_at(log: EventLog, reader: Reader, place: Place) -> Iterator[Known]:
                 "this was found by words alone"
             )
         embedder = of_then or lexical
-    with past_at(log, embedder, place.seq, place.built) as past:
+    with past_at(log, embedder, place.seq, place.built, place.moment) as past:
         if many := len(past.log.later_erasures()):
             were = "memory known then was" if many == 1 else "memories known then were"
             notes.append(f"{many} {were} erased since")
@@ -259,7 +269,9 @@ def _place(log: EventLog, seq: int, at: int | None, choices: Choices) -> Place:
         at = log_queries.time_of(log, seq) if at is None else at
     settings, notes = _settings_at(told, choices)
     embedder = basis.embedder if basis else None
-    return Place(seq, at or 0, min(built or 0, seq), embedder, settings, notes)
+    of_own = _basis(own) if own is not None else None
+    moment = of_own.moment or None if of_own else None
+    return Place(seq, at or 0, min(built or 0, seq), embedder, settings, notes, moment)
 
 
 _LOOKED_AT = 200  # receipts that may tell the settings of then

@@ -90,6 +90,7 @@ class Reader:
         Raise LogError where the log cannot be read, and nothing was published to answer from.
         """
         self._polled, self._qdrant = polled, qdrant
+        self._past_moment: int | None = None
         self._tenant, self._log = tenant, log
         self._chosen, self.find_embedder = embedder, find_embedder
         self._growing = threading.Lock()
@@ -134,6 +135,12 @@ class Reader:
         if found is None:
             raise InvalidInput(f"the log has no event {seq}: its newest is {self._log.head()}")
         return found
+
+    def count_ages_to(self, moment: int | None) -> None:
+        """Answer as a recall did whose receipt has this moment; None: as of the view's own."""
+        with self._growing:
+            self._past_moment = moment
+            self._view = replace(self._view, past_moment=moment)
 
     def poll(self) -> bool:
         """Open a newly published manifest, or the old one without what was found to be damaged.
@@ -317,7 +324,13 @@ class Reader:
             self._damage |= dict.fromkeys(damage + self._live.extend(events))
         while not self._polled and self._live.grow():
             pass
-        self._view = View(self._snapshots, self._live.now(), tuple(self._damage), self._qdrant)
+        self._view = View(
+            self._snapshots,
+            self._live.now(),
+            tuple(self._damage),
+            self._qdrant,
+            self._past_moment,
+        )
 
 
 @dataclass(frozen=True, slots=True)

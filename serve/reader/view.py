@@ -86,6 +86,19 @@ class View:
     tail: Tail
     damage: tuple[str, ...] = ()  # what of the log could not be read
     qdrant: QdrantSearch | None = None  # who searches a copy of the vectors, where one is asked
+    past_moment: int | None = None  # of a receipt whose recall is asked again
+
+    @property
+    def moment(self) -> int:
+        """When it is for the ages of memories, microseconds UTC: no clock decides that.
+
+        The time of what was built last; before the first build, of the tail's newest change.
+        """
+        if self.past_moment is not None:
+            return self.past_moment
+        if (manifest := self.snapshots.manifest) is not None:
+            return manifest.age_reference
+        return int(self.tail.columns["updated_at"].max(initial=0))
 
     @property
     def embedder(self) -> Embedder:

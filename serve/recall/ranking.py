@@ -1,10 +1,10 @@
 """
 Ranking: how sure each candidate is, and the order in which a profile puts them.
 
-Nothing here depends on the hour of the question or on what was recalled since the build: age is
-counted to the moment the manifest was published, and uses and ratings are those of the snapshot. So
-the same manifest gives the same order on every run. What was written after the build counts as
-just written.
+Nothing here depends on the hour of the question, on when the manifest was published, or on what was
+recalled since: ages are counted to the view's moment, which the log gives and each receipt keeps,
+and uses and ratings are those of the snapshot. So the same place in the log gives the same order,
+built today or next week. What was written after the build counts as just written.
 """
 
 from collections.abc import Callable, Mapping
@@ -104,7 +104,7 @@ def _weigh(
     weights = question.profiles.weights(question.profile)
     stated = _importance(view, found)
     made: Mapping[str, Callable[[], Values]] = {
-        "recency": lambda: scoring.recency(_last_used(view, found), _moment(view)),
+        "recency": lambda: scoring.recency(_last_used(view, found), view.moment),
         "relevance": lambda: scoring.relevance(found.scores, view.insights.among(found.docs)),
         "importance": lambda: _fade(view, found, stated),
         "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
@@ -175,21 +175,13 @@ def _ids(view: View, docs: Docs) -> tuple[str, ...]:
     )
 
 
-def _moment(view: View) -> int:
-    """Return when the manifest was published; without one, the tail's newest change."""
-    manifest = view.snapshots.manifest
-    if manifest is not None:
-        return manifest.at
-    return int(view.tail.columns["updated_at"].max(initial=0))
-
-
 def _importance(view: View, found: Evidence) -> Values:
     values = _column(view, found, view.snapshots.rows.importance, "importance")
     return np.clip(values.astype(np.float64), 0.0, 1.0)
 
 
 def _fade(view: View, found: Evidence, stated: Values) -> Values:
-    """The stated importances after decay, as of the manifest's moment."""
+    """The stated importances after decay, as of the view's moment."""
     faded = stated.copy()
     places = np.flatnonzero(stated > USUAL)  # what is usual does not fade
     if len(places):
@@ -197,7 +189,7 @@ def _fade(view: View, found: Evidence, stated: Values) -> Values:
         if (usage := view.snapshots.usage) is not None:
             uses = usage.counts("recalled", _rows(view, found))
         changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at")
-        idle = _moment(view) - np.maximum(_last_used(view, found), changed)
+        idle = view.moment - np.maximum(_last_used(view, found), changed)
         lasting, pinned = _permanence(view, found.docs[places])
         faded[places] = decay(stated[places], idle[places], uses[places], lasting, pinned)
     return faded

@@ -91,6 +91,7 @@ class Answer:
     watermark: int
     bar: float
     embedder: str  # the model of the question's vector
+    moment: int  # to which ages were counted, microseconds UTC
     hint: str = ""
     route: Route | None = None
     why: dict[str, Any] | None = None
@@ -136,6 +137,7 @@ def recall(view: View, question: Question, timings: Timings | None = None) -> An
         watermark=view.tail.watermark,
         bar=question.min_confidence,
         embedder=view.embedder.model,
+        moment=view.moment,
         hint="" if selection.chosen else explain_empty(view, question, ranked, selection),
         route=route,
         why=why,

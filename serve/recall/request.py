@@ -333,4 +333,5 @@ def basis(question: Question, found: Answer) -> Basis:
         no_project=those.project == "",
         degraded=found.is_degraded,
         cut=len(question.text) > KEPT,
+        moment=found.moment,
     )

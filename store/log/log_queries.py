@@ -86,6 +86,21 @@ def time_of(log: EventLog, seq: int) -> int | None:
     return int(found[0][0]) if found else None
 
 
+_RECENT = 100  # events: an import of old ones is soon over, and so is a clock that was ahead
+
+
+def moment_at(log: EventLog, seq: int) -> int:
+    """Return what time it was at a place in the log, microseconds UTC; 0 before the first event.
+
+    The latest time among the last events up to there: the same whenever it is asked for.
+    """
+    found = log.sql(
+        "SELECT max(at) FROM (SELECT at FROM events WHERE seq <= ? ORDER BY seq DESC LIMIT ?)",
+        (seq, _RECENT),
+    )
+    return int(found[0][0] or 0)
+
+
 def newest_until(log: EventLog, at: int) -> int | None:
     """Return the seq of the last event that happened at a moment or before, microseconds UTC; None
     if there is none.

@@ -273,6 +273,7 @@ def candidate_manifest(build: Build, checks: Sequence[CheckResult], now: int) ->
         watermark=build.watermark,
         embedder=build.embedder.model,
         dimension=build.embedder.dimension,
+        moment=log_queries.moment_at(build.log, build.watermark),
         projections=candidates.load_refs(build.tenant, build.names),
         checks=tuple(checks),
     )

@@ -68,7 +68,10 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """A published set of snapshots. `at` is microseconds UTC, `watermark` that of the memories."""
+    """A published set of snapshots. `at` is microseconds UTC, `watermark` that of the memories.
+
+    `moment` is the time of the log there; 0 in one of an earlier version.
+    """
 
     number: Count
     at: Moment
@@ -77,6 +80,12 @@ class Manifest(msgspec.Struct, frozen=True):
     projections: Mapping[str, SnapshotRef]
     checks: tuple[CheckResult, ...] = ()
     dimension: Count = 0  # of the embedder's vectors; 0: it never answered
+    moment: int = 0
+
+    @property
+    def age_reference(self) -> int:
+        """The time to which recall counts ages: an earlier version took that of publication."""
+        return self.moment or self.at
 
     @property
     def bytes(self) -> int:

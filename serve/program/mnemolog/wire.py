@@ -608,8 +608,9 @@ class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     out was as that version has it by default; `weights` are the profile's, in the order of its
     fields, `narrowed` what the filter asked of a memory, moments in microseconds UTC; `no_project`
     asked for memories of none. `requested` names what of it was asked for in place of the setting.
-    A `degraded` answer did without an index or the embedder; a query that was `cut` is kept in
-    part.
+    `moment` is the time to which ages were counted, microseconds UTC; 0 in a receipt of an earlier
+    version. A `degraded` answer did without an index or the embedder; a query that was `cut` is
+    kept in part.
     """
 
     version: str
@@ -627,6 +628,7 @@ class Basis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     requested: tuple[str, ...] = ()
     degraded: bool = False
     cut: bool = False
+    moment: int = 0
 
 
 class Trial(Struct, frozen=True):

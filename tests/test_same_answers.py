@@ -1,0 +1,92 @@
+"""The same question gets the same answer: every recall of a long life asked again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hook_session import speaks_where_recall_is_sure
+from same_answers import DAY, PROFILES, Life, live, profile_of, replayed, without_moments
+
+from serve.recall.request import RecallRequest, answer
+from store.home import tenant as tenants
+from store.log import log_queries
+from store.snapshots import manifest as manifests
+
+Hits = list[dict[str, object]]
+
+
+@pytest.fixture
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
+    speaks_where_recall_is_sure(monkeypatch)
+    life = Life(tmp_path / "home")
+    for _ in range(30):
+        life.change()
+    yield life
+    life.close()
+
+
+def hits(life: Life, profile: str) -> Hits:
+    """Return what a question brings without leaving a receipt."""
+    served = life.session.tenants.get("default")
+    request = RecallRequest(query="everything on the parser", profile=profile, touch=False)
+    found, _ = answer(served.reader, request, life.session.tenants.settings.choices, life.at)
+    return found["hits"]
+
+
+def test_months_of_recalls_with_restarts_restores_and_full_builds_are_answered_again_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    speaks_where_recall_is_sure(monkeypatch)
+    life = live(tmp_path / "home", 300)
+    found = replayed(life)
+    assert len(found) > 270 and {profile_of(one) for one in found} == set(PROFILES)
+    assert {one.before.door for one in found} == {"prompt", "mcp", "cli", "rest"}
+    assert {*life.stages.values()} == {"tail only", "built", "built in full", "restored"}
+    assert sum(bool(one.before.hits) for one in found) > 100
+    assert [one.receipt.id for one in found if one.verdict != "same"] == []
+    life.close()
+
+
+def test_ages_counted_to_the_publication_of_a_build_would_change_past_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(log_queries, "moment_at", lambda log, seq: 0)  # as before
+    life = live(tmp_path / "home", 100)
+    monkeypatch.undo()
+    manifests.expire(tenants.tenant(life.home), keep=0)
+    found = replayed(life, without_moments(life.receipts()))
+    assert sum(one.verdict == "changed" for one in found) >= 5
+    kept = replayed(life)  # with the moments that their receipts keep, they come back
+    assert {one.verdict for one in kept} == {"same"}
+    life.close()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_build_published_days_later_answers_as_one_published_at_once(life: Life, profile: str):
+    life.gap = 1
+    life.build()
+    before = hits(life, profile)
+    life.at += 9 * DAY
+    life.build(full=True)
+    assert before and hits(life, profile) == before
+
+
+def test_the_moment_is_the_latest_of_the_newest_events(life: Life):
+    log = life.log
+    times = [event.at for event in log.read()]
+    for seq in (1, 10, len(times)):
+        assert log_queries.moment_at(log, seq) == max(times[:seq][-100:])
+    assert log_queries.moment_at(log, 0) == 0
+
+
+def test_a_receipt_of_an_earlier_version_takes_the_time_of_the_build_that_is_still_kept(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(log_queries, "moment_at", lambda log, seq: 0)  # what builds did not keep
+        life.restart("wal")
+        life.build()
+        for _ in range(20):
+            life.ask()
+    asked = without_moments(life.receipts())
+    assert {one.verdict for one in replayed(life, asked)} == {"same"}
