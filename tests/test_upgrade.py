@@ -217,3 +217,21 @@ def test_recalls_of_a_version_without_a_basis_are_counted(home: Home):
         home.session.log.append([replace(event, id=f"x{event.id}", subject="x", body=old)])
     plan = home.plan()
     assert any("2 not asked" in note for note in plan.body.notes)
+
+
+@pytest.mark.parametrize("newest_alone", [False, True])
+def test_prompts_that_a_version_silences_are_seen_behind_a_hundred_newer_questions(
+    home: Home, monkeypatch: pytest.MonkeyPatch, newest_alone: bool
+):
+    with monkeypatch.context() as before:
+        before.setattr(upgrade, "version", lambda: "0.0.9")
+        before.setattr("serve.recall.request.version", lambda: "0.0.9")
+        for number in range(upgrade.ASKED):
+            search(home.session, f"who owns the {TOPICS[number % 6]}, and who did on day {number}")
+    refit(monkeypatch)
+    if newest_alone:  # as it was done before
+        monkeypatch.setattr(upgrade, "choose_recalls", lambda log, earlier, most: earlier[:most])
+        assert home.build().passed
+    else:
+        with pytest.raises(BuildRefused, match=r"upgrade: .*silence"):
+            home.build()

@@ -60,6 +60,7 @@ LEAST_CLOSER = 0.1  # by how much a model's cosine with a paraphrase is over tha
 MOST_CANARIES_GONE = 0.1  # of those that came back before
 
 Verdicts = Mapping[tuple[str, str], float]  # by recall and memory, -1 to 1
+Regret = tuple[int, int, int, int]
 
 
 def settings_plan(
@@ -188,26 +189,44 @@ def count_changes(
     verdicts = find_verdicts(log, asked)
     skipped = Counter[str]()
     counts = Counter[str]()
-    answers: list[ChangedAnswer] = []
+    regrets: dict[tuple[object, ...], tuple[Regret, ChangedAnswer]] = {}
     sizes, times = [0, 0], [0, 0]
     for before, after in pairs:
         if before.verdict == "skipped":
             skipped[before.why] += 1
             continue
         then, now = _ids(before), _ids(after)
-        counts.update(_count(before.receipt.id, then, now, verdicts))
+        count = _count(before.receipt.id, then, now, verdicts)
+        counts.update(count)
         for place, one in enumerate((before, after)):
             sizes[place] += one.characters
             times[place] += one.took_us
-        if then != now and len(answers) < KEPT_ANSWERS:
-            answers.append(ChangedAnswer(before.receipt.id, then, now))
+        if then != now:
+            # the same question of the same project, answered alike, is one change
+            change = (before.before.query, before.receipt.project, then, now)
+            answer = ChangedAnswer(before.receipt.id, then, now)
+            regrets.setdefault(change, (_regret(count), answer))
     return ReplayDiff(
         **counts,
         characters=(sizes[0], sizes[1]),
         took_us=(times[0], times[1]),
         skipped=dict(skipped),
-        answers=tuple(answers),
+        answers=tuple(answer for _, answer in sorted(regrets.values(), key=_by_regret))[
+            :KEPT_ANSWERS
+        ],
     )
+
+
+def _regret(count: Mapping[str, int]) -> Regret:
+    """How much somebody would miss what a change takes from one recall, greatest first: memories
+    that helped, any answer at all, the first memory, other memories.
+    """
+    return count["helpful_gone"], count["silenced"], count["led"], count["gone"]
+
+
+def _by_regret(changed: tuple[Regret, ChangedAnswer]) -> Regret:
+    helpful, silenced, led, gone = changed[0]
+    return -helpful, -silenced, -led, -gone
 
 
 def _ids(one: Replayed) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ import msgspec
 from serve import version
 from serve.evaluation import drift, expectations
 from serve.evaluation.expectations import Expectation
-from serve.evaluation.replay import Replayed, replay
+from serve.evaluation.replay import Replayed, replay, skip_reason
+from serve.evaluation.sample import choose_recalls
 from serve.reader.past import memory_at
 from serve.recall.request import code
 from store.embedders.embedder import Embedder, make_embedder
@@ -32,6 +33,7 @@ from store.snapshots.manifest import CANARIES, EXPECTED, UPGRADE, CheckResult, M
 
 ASKED = 100  # recalls of other code that the first build asks again
 LOOKED_AT = 1_000  # receipts among which those are looked for
+_CHOSEN_FROM = 4_000  # by the first build
 
 
 def running() -> str:
@@ -103,7 +105,7 @@ def check(made: Build, choices: Choices) -> CheckResult:
     """
     here = running()
     said = f"built by mnemolog {here}"
-    asked = list_earlier(made.log, ASKED) if is_first_build(made) else []
+    asked = _choose_earlier(made) if is_first_build(made) else []
     failed: list[PlanCheck] = []
     if asked:
         pairs = compare_given(made.log, made.embedder, asked, choices)
@@ -123,6 +125,17 @@ def check(made: Build, choices: Choices) -> CheckResult:
         cure=_CURE if failed and not made.accepts else "",
         warns=bool(failed) and made.accepts,
     )
+
+
+def _choose_earlier(made: Build) -> list[Event]:
+    """Return a sample of what other code than this answered and can be asked again."""
+    earlier = list_earlier(made.log, _CHOSEN_FROM, looked_at=_CHOSEN_FROM)
+    can_be_asked = [
+        one
+        for one in earlier
+        if isinstance(one.body, Recalled) and not skip_reason(one.body, made.embedder)
+    ]
+    return choose_recalls(made.log, can_be_asked, ASKED)
 
 
 _CURE = (

@@ -1,0 +1,72 @@
+"""
+Sample: which past recalls a change is judged by, where there are too many to ask all of them.
+
+The newest alone are those of one day, one project and one door; a fault of another goes unseen. So
+a sample takes first those that helped somebody and those that were asked again, then goes round the
+doors and projects, and takes of each what brought something and what did not in turns, the newest
+first. A question that came again and again counts once.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from serve.evaluation.drift import find_verdicts
+from store.log.event_kinds import Recalled
+from store.log.event_log import EventLog
+from store.log.events import Event
+
+_FIRST = 0.5  # the share of a sample that those which helped, or were asked again, may take
+
+
+def choose_recalls(log: EventLog, receipts: Sequence[Event], most: int) -> list[Event]:
+    """Return up to `most` of some receipts, newest first; the same ones give the same sample."""
+    if len(receipts) <= most:
+        return list(receipts)
+    times = Counter(map(_question, receipts))
+    different = list({_question(one): one for one in reversed(receipts)}.values())[::-1]
+    helped = {
+        recall for (recall, _), verdict in find_verdicts(log, receipts).items() if verdict > 0
+    }
+    telling = [one for one in different if one.id in helped]
+    telling += [one for one in different if one.id not in helped and times[_question(one)] > 1]
+    first = list(islice(_take_turns(telling), int(_FIRST * most)))
+    known = {one.id for one in first}
+    others = (one for one in _take_turns(different) if one.id not in known)
+    chosen = {one.id for one in (*first, *islice(others, most - len(first)))}
+    return [one for one in receipts if one.id in chosen]
+
+
+def _take_turns(receipts: Iterable[Event]) -> Iterator[Event]:
+    """Yield receipts, one of each door, project and outcome in turns, each the newest first."""
+    groups: dict[tuple[str | None, bool, str | None], list[Event]] = {}
+    for one in receipts:
+        body = _body(one)
+        groups.setdefault((body.door, bool(body.hits), one.project), []).append(one)
+    # the projects of a door and outcome share its turn, so that many of them outnumber nobody
+    queues: dict[tuple[str | None, bool], Iterator[Event]] = {}
+    for door, spoke in dict.fromkeys(key[:2] for key in groups):
+        of = [group for key, group in groups.items() if key[:2] == (door, spoke)]
+        queues[door, spoke] = _round_robin([iter(group) for group in of])
+    yield from _round_robin(list(queues.values()))
+
+
+def _round_robin(queues: Sequence[Iterator[Event]]) -> Iterator[Event]:
+    waiting = list(queues)
+    while waiting:
+        left = []
+        for queue in waiting:
+            if (one := next(queue, None)) is not None:
+                yield one
+                left.append(queue)
+        waiting = left
+
+
+def _question(receipt: Event) -> tuple[str, str | None, str | None]:
+    body = _body(receipt)
+    return body.query.strip(), receipt.project, body.door
+
+
+def _body(receipt: Event) -> Recalled:
+    assert isinstance(receipt.body, Recalled)
+    return receipt.body

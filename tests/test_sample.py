@@ -1,0 +1,100 @@
+"""A sample of past recalls: every door, project and outcome, and what helped."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from hook_session import Session, opened
+from test_replay import TOPICS, search
+
+from serve.evaluation import drift
+from serve.evaluation.replay import Replayed
+from serve.evaluation.sample import choose_recalls
+from store.home.instants import new_id
+from store.log import commands, receipts
+from store.log.event_kinds import Hit, Recalled
+from store.log.events import Event
+from store.log.receipts import Wanted
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    for one in opened(tmp_path):
+        for number, topic in enumerate(TOPICS):
+            one.remember(f"The {topic} is owned by team {number}", id=f"m{number}")
+        yield one
+
+
+def told(session: Session, query: str, **fields: object) -> Event:
+    """Append a receipt of a question that some door asked in a project."""
+    search(session, "who owns the parser")
+    (newest,) = receipts.page(session.log, Wanted(), 1).receipts
+    project = fields.pop("project", None)
+    id_ = new_id(session.at + 1)
+    body = msgspec.structs.replace(newest.body, query=query, **fields)
+    event = replace(newest, id=id_, subject=id_, body=body, project=project, at=session.at + 1)
+    session.log.append([event])
+    return event
+
+
+def asked(session: Session) -> list[Event]:
+    return list(receipts.page(session.log, Wanted(), 1_000).receipts)
+
+
+def test_rare_doors_and_projects_are_in_the_sample_whoever_asked_last(session: Session):
+    for number in range(6):
+        told(session, f"prompt {number}", door="prompt", project="shop")
+        told(session, f"silent {number}", door="prompt", project="shop", hits=())
+    for number in range(80):
+        told(session, f"question {number}", door="mcp", project="site")
+    everything = asked(session)
+    newest = everything[:20]
+    assert {one.body.door for one in newest} == {"mcp"}  # what was asked before
+    chosen = choose_recalls(session.log, everything, 20)
+    doors = Counter((one.body.door, bool(one.body.hits)) for one in chosen)
+    assert len(chosen) == 20 and doors["prompt", True] >= 5 and doors["prompt", False] >= 5
+    assert chosen == choose_recalls(session.log, everything, 20)
+    assert chosen == [one for one in everything if one in chosen]
+
+
+def test_what_helped_and_what_came_again_is_asked_first_and_once(session: Session):
+    helpful = told(session, "who owns the mail queue", hits=(Hit("m4", 1.0, 0.9),))
+    commands.rate(session.log, helpful.id, 1.0, session.at + 2)
+    for _ in range(4):
+        told(session, "again and again")
+    for number in range(60):
+        told(session, f"question {number}")
+    chosen = choose_recalls(session.log, asked(session), 10)
+    assert helpful.id in {one.id for one in chosen}
+    assert [one.body.query for one in chosen].count("again and again") == 1
+
+
+def test_fewer_recalls_than_a_sample_are_all_asked(session: Session):
+    for number in range(3):
+        told(session, f"question {number}")
+    everything = asked(session)
+    assert choose_recalls(session.log, everything, 50) == everything
+
+
+def test_a_report_begins_with_what_somebody_would_miss_and_folds_repeats(session: Session):
+    brought = (Hit("m1", 1.0, 0.9), Hit("m2", 0.9, 0.9))
+    reordered = told(session, "reordered", hits=brought)
+    silenced = told(session, "silenced", hits=brought)
+    helpful = told(session, "helpful", hits=brought)
+    repeats = [told(session, "one left", hits=brought) for _ in range(3)]
+    commands.rate(session.log, helpful.id, 1.0, session.at + 2)
+    after = {reordered.id: brought[::-1], silenced.id: (), helpful.id: brought[1:]}
+    everything = [reordered, silenced, *repeats, helpful]
+    pairs = []
+    for one in everything:
+        assert isinstance(one.body, Recalled)
+        then = Replayed(one, "same", one.body.hits)
+        pairs.append((then, Replayed(one, "changed", after.get(one.id, brought[:1]))))
+    diff = drift.count_changes(session.log, everything, pairs)
+    assert diff.changed == 6
+    assert [one.recall for one in diff.answers] == [
+        helpful.id, silenced.id, reordered.id, repeats[0].id,
+    ]  # fmt: skip
