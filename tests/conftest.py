@@ -17,6 +17,8 @@ import apsw
 import msgspec
 import pytest
 
+from serve.cli import environment
+from serve.cli.presence import PERSON, VARIABLES
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant as tenants
 from store.home.tenant import Tenant
@@ -92,6 +94,10 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("MNEMOLOG_", "XDG_", "GIT_")):
             monkeypatch.delenv(name)
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    # commands run in this process are the test's person's; test_presence.py looks for itself
+    monkeypatch.setattr(environment, "presence", lambda: PERSON)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "home"))
 

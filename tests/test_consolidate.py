@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from as_person import AS_PERSON
 from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 from model_server import Asked, ModelServer
 
@@ -424,7 +425,7 @@ def drafts_of(*texts: str) -> list[Draft]:
 @pytest.fixture
 def run(home: Home, tmp_path: Path) -> Callable[..., Any]:
     def invoke(*words: str, code: int = 0) -> Any:
-        command = [sys.executable, "-P", "-m", "serve.cli", "consolidate", *words]
+        command = [*AS_PERSON, "consolidate", *words]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == code, done.stderr
         return (
@@ -464,7 +465,7 @@ def test_on_a_terminal_review_asks_and_does_what_is_answered(home: Home, tmp_pat
     home.record(*drafts("Use uv, never pip", "use uv, never pip"))
     assert home.plan() is not None
     outer, inner = os.openpty()
-    command = [sys.executable, "-P", "-m", "serve.cli", "consolidate", "review"]
+    command = [*AS_PERSON, "consolidate", "review"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=inner, stdout=inner, stderr=inner) as child:
         os.write(outer, b"what?\ndetails\napply\n")
         assert child.wait(30) == 0

@@ -124,13 +124,13 @@ def test_a_rule_turned_into_its_opposite_is_dropped(agent: Agent, model: ModelSe
     assert distilled(agent, model) is None
 
 
-def test_a_rule_of_what_a_person_asked_is_a_rule(agent: Agent, model: ModelServer):
+def test_a_rule_of_what_a_person_asked_is_a_lesson_that_waits(agent: Agent, model: ModelServer):
     works(agent, "Tell the ferry timetables apart by harbour")
     text = "Tell the ferry timetables apart by harbour."
     model.answers = learns("lesson", text, "Tell the ferry")
     distilled(agent, model)
     (lesson,) = lessons(agent)
-    assert (role(lesson), lesson.trust) == ("rule", "agent")
+    assert (role(lesson), lesson.trust) == ("fact", "agent")
 
 
 def test_a_rule_with_a_word_that_nobody_said_is_a_fact(agent: Agent, model: ModelServer):

@@ -5,12 +5,12 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from as_person import AS_PERSON
 from click.testing import CliRunner
 
 from serve.cli import main
@@ -47,7 +47,7 @@ def test_the_readme_session_prints_what_the_readme_says(repository: Path, tmp_pa
     for command, expected in session(SESSION[1]):
         arguments = shlex.split(command)[1:]
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "serve.cli", *arguments],
+            [*AS_PERSON, *arguments],
             cwd=repository,
             env=environment,
             capture_output=True,

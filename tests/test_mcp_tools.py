@@ -19,6 +19,7 @@ from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
 from store.log import commands
+from store.log.commands import Draft
 from store.log.event_kinds import Prompted, Rated, Recalled, Recorded, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -365,8 +366,11 @@ def test_what_is_no_goal_is_not_updated_as_one(client: FlaskClient):
 LABELS = {"id", "kind", "role", "date", "project", "source", "trust", "text"}
 
 
-def test_every_item_bears_its_provenance_in_both_forms(client: FlaskClient):
-    kept(client, RULE, kind="preference", project="acme/web")
+def test_every_item_bears_its_provenance_in_both_forms(client: FlaskClient, log: EventLog):
+    said = Draft(
+        content=RULE, kind="preference", project="acme/web", source="typed", agent="claude"
+    )
+    commands.record(log, said, NOW)
     kept(client, "pnpm came with the move to workspaces", project="acme/web")
     result = called(client, "recall", query="pnpm", project="acme/web")
     items = result["structuredContent"]["memories"]
@@ -590,16 +594,17 @@ def test_recent_lists_the_newest_first_and_since_when(client: FlaskClient):
     assert len(told(client, "recent", kinds="fact")["memories"]) == 1
 
 
-def test_an_overview_has_rules_what_holds_goals_and_background(client: FlaskClient):
-    rule = kept(client, RULE, kind="lesson")
+def test_an_overview_has_rules_what_holds_goals_and_background(client: FlaskClient, log: EventLog):
+    rule = commands.record(log, Draft(content=RULE, kind="lesson"), NOW).event.id
+    advice = kept(client, "Run pnpm dedupe after an upgrade", kind="lesson")
     decision = kept(client, "We deploy to eu-west-1", kind="decision")
     fact = kept(client, "pnpm is faster here")
     goal = told(client, "goals", content="Ship with pnpm only")["id"]
     found = told(client, "project_overview")
     groups = {name: [one["id"] for one in found[name]] for name in ("rules", "now", "goals")}
     assert groups == {"rules": [rule], "now": [decision], "goals": [goal]}
-    assert fact in [one["id"] for one in found["background"]]
-    assert ids(told(client, "project_overview", topic="pnpm")) == {rule, fact, goal}
+    assert {fact, advice} <= {one["id"] for one in found["background"]}
+    assert ids(told(client, "project_overview", topic="pnpm")) == {rule, advice, fact, goal}
 
 
 # Resources, the prompt and completion

@@ -199,7 +199,7 @@ def test_drafts_of_lessons_and_recommendations_do_not_mix(log: EventLog, say, lo
     draft = drafts.draft("Always drain the queue first", "preference", NOW)
     log.append([draft])
     assert [one.id for one in recommendations.every(log)] == [found.id]
-    with pytest.raises(NotFound, match="no statement or draft"):
+    with pytest.raises(NotFound, match="no statement, lesson of an agent or draft"):
         lesson_proposals.accept(log, found.id, LATER)
     with pytest.raises(NotFound, match="no recommendation"):
         recommendations.accept(log, draft.id, LATER)

@@ -57,7 +57,7 @@ def lines(path: Path) -> dict[str, dict[str, object]]:
 
 
 def test_an_export_that_was_imported_exports_the_same(file: Path, other: EventLog, tmp_path: Path):
-    jsonl.import_file(other, file, LATER, project=None)
+    jsonl.import_lines(other, jsonl.exported_lines(file), LATER, project=None)
     again = lines(written(other, tmp_path / "again.jsonl"))
     expected = lines(file)
     assert expected["m02"]["ratings"] and expected["m04"]["links"] and expected["m21"]["ended_at"]
@@ -65,9 +65,9 @@ def test_an_export_that_was_imported_exports_the_same(file: Path, other: EventLo
 
 
 def test_a_second_import_adds_nothing(file: Path, other: EventLog):
-    jsonl.import_file(other, file, LATER, project=None)
+    jsonl.import_lines(other, jsonl.exported_lines(file), LATER, project=None)
     head = other.head()
-    counts = jsonl.import_file(other, file, LATER + DAY, project=None)
+    counts = jsonl.import_lines(other, jsonl.exported_lines(file), LATER + DAY, project=None)
     assert (counts.added, other.head()) == (0, head)
 
 
@@ -75,15 +75,15 @@ def test_an_import_that_was_killed_before_the_links_is_ended_by_the_next(
     file: Path, other: EventLog, tmp_path: Path
 ):
     commands.import_drafts(other, jsonl.drafts(file, project=None), LATER)
-    jsonl.import_file(other, file, LATER, project=None)
+    jsonl.import_lines(other, jsonl.exported_lines(file), LATER, project=None)
     assert lines(written(other, tmp_path / "again.jsonl")) == lines(file)
 
 
 def test_what_is_said_of_a_memory_here_is_left_alone(file: Path, other: EventLog):
-    jsonl.import_file(other, file, LATER, project=None)
+    jsonl.import_lines(other, jsonl.exported_lines(file), LATER, project=None)
     commands.restore(other, "m21", LATER)
     head = other.head()
-    jsonl.import_file(other, file, LATER, project=None)
+    jsonl.import_lines(other, jsonl.exported_lines(file), LATER, project=None)
     assert other.head() == head
 
 
@@ -91,7 +91,7 @@ def test_a_memory_that_only_has_the_same_id_is_left_alone(other: EventLog, tmp_p
     commands.record(other, Draft(id="m1", content="The tides come at noon"), NOW)
     path = tmp_path / "hand.jsonl"
     path.write_text('{"id": "m1", "content": "We deploy at noon", "state": "archived"}\n')
-    jsonl.import_file(other, path, LATER, project=None)
+    jsonl.import_lines(other, jsonl.exported_lines(path), LATER, project=None)
     assert [one.kind for one in other.events_for("m1")] == ["recorded"]
 
 
@@ -100,7 +100,7 @@ def test_a_link_to_a_memory_that_is_not_there_is_left_out(other: EventLog, tmp_p
     link = {"target": "gone", "relation": "support"}
     line = {"id": "m1", "content": "We deploy at noon", "links": [link]}
     path.write_text(json.dumps(line) + "\n")
-    jsonl.import_file(other, path, LATER, project=None)
+    jsonl.import_lines(other, jsonl.exported_lines(path), LATER, project=None)
     assert [one.kind for one in other.events_for("m1")] == ["recorded"]
 
 
@@ -133,7 +133,7 @@ def test_what_turns_a_line_around_is_escaped_and_comes_back(
     shown = CliRunner().invoke(main, ["show", "b1", "--json"])
     for written_ in (path.read_text(), shown.output):
         assert "\\u202e" in written_ and not set(written_) & set("\u202e\u202c\x9b\u2066\u200b")
-    jsonl.import_file(other, path, LATER, project=None)
+    jsonl.import_lines(other, jsonl.exported_lines(path), LATER, project=None)
     [recorded] = other.events_for("b1")
     assert isinstance(recorded.body, Recorded) and recorded.body.content == text
 

@@ -1,4 +1,4 @@
-"""Rules come back apart from background facts, and only a user or an agent makes one."""
+"""Rules come back apart from background facts, and only the user makes one."""
 
 import json
 from pathlib import Path
@@ -30,9 +30,9 @@ def test_lessons_antipatterns_and_preferences_are_rules():
 
 
 @pytest.mark.parametrize("kind", ["lesson", "antipattern", "preference"])
-def test_text_of_a_tool_or_the_web_is_never_a_rule(kind: str):
+def test_only_the_users_lessons_are_rules(kind: str):
     made = {trust: role(memory(kind, trust)) for trust in TRUSTS}
-    assert made == {"user": "rule", "agent": "rule", "tool": "fact", "web": "fact"}
+    assert made == {"user": "rule", "agent": "fact", "tool": "fact", "web": "fact"}
 
 
 def test_an_insight_is_a_rule_where_its_type_is():

@@ -381,7 +381,11 @@ def lessons(
 @output.json_option
 @click.pass_obj
 def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> None:
-    """Make statements and drafts rules, recorded as your words. You can shorten an ID."""
+    """Make statements and drafts rules, recorded as your words. You can shorten an ID.
+
+    It needs a person: in an agent's shell or without a terminal it is refused.
+    """
+    environment.presence().require_person("accepting a lesson")
     from store.plans import lesson_proposals
 
     settings = env.settings()

@@ -401,7 +401,8 @@ def rate(
     with environment.open_log(env.settings()) as log:
         wanted = commands.resolve_rated(log, id_)
         is_recall = log.events_for(wanted)[0].kind == "recalled"
-        seq = None if dry_run else commands.rate(log, wanted, value, environment.now(), reason).seq
+        at, trust = environment.now(), environment.presence().trust
+        seq = None if dry_run else commands.rate(log, wanted, value, at, reason, trust).seq
     if as_json:
         output.emit({"id": wanted, "verdict": value, "recall": is_recall, "seq": seq})
     else:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from serve.cli.presence import Presence, find_presence, list_ancestors
 from store.home import config
 from store.home import tenant as tenants
 from store.home.config import Settings
@@ -88,6 +89,21 @@ def install(settings: Settings, *, makes_token: bool = False) -> "Install":
         token=owner_token(settings) if has_token else "",
         platform=sys.platform,
     )
+
+
+def presence() -> Presence:
+    """Return who runs this command: a person at a terminal, an agent, or a program."""
+    # none of the three is there under `pythonw`
+    streams = [stream for stream in (sys.stdin, sys.stdout, sys.stderr) if stream is not None]
+    has_terminal = any(not stream.closed and stream.isatty() for stream in streams)
+    return find_presence(
+        os.environ, has_terminal, lambda: list_ancestors(os.getpid(), sys.platform)
+    )
+
+
+def can_ask() -> bool:
+    """Return whether a person is there to read a question and to answer it."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and presence().is_person
 
 
 def now() -> int:

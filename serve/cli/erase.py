@@ -307,6 +307,8 @@ def quarantine_command(
         raise click.UsageError("choose what to do with them: --release or --forget")
     if does is not None and bool(ids) == are_all:
         raise click.UsageError("give the memories' ids, or --all")
+    if does == "release":
+        environment.presence().require_person("a release from quarantine")
     with environment.open_log(env.settings()) as log:
         held = quarantine.entries(log)
         if does is None:

@@ -72,11 +72,12 @@ def add(env: Environment, /, file: Path, project: str | None, as_json: bool) -> 
     settings = env.settings()
     belongs = check_project(project) if project is not None else None
     source = standard_input() if str(file) == "-" else file
+    present = environment.presence()
     with environment.open_or_make(settings) as log:
         queue = _queue(settings)
         jobs = [
             _accept(queue, log, some)
-            for some in _parts(drafts(source, project=belongs, alone=True))
+            for some in _parts(map(present.limit, drafts(source, project=belongs, alone=True)))
         ]
         _work_off(queue, log, jobs)
         _tell(queue, jobs, as_json=as_json)

@@ -350,7 +350,7 @@ def review(env: Environment, /, as_json: bool) -> None:
         if not waiting:
             output.say("no plan is waiting: `mnemolog consolidate` makes one")
         for plan in waiting:
-            if plan.state == "waiting" and sys.stdin.isatty() and sys.stdout.isatty():
+            if plan.state == "waiting" and environment.can_ask():
                 _ask_about(log, plan)
             else:
                 print_plan(log, plan, as_json=False)

@@ -196,7 +196,8 @@ def show_plan(env: Environment, /, plan: str, report: Path | None, as_json: bool
 
 _PLAN_HELP = {
     "apply": (
-        "Apply all of a plan or none; a plan whose memories have changed is refused.",
+        "Apply all of a plan or none; a plan whose memories have changed is refused. It needs a "
+        "person.",
         "Only check whether it can still be applied.",
     ),
     "undo": (
@@ -221,6 +222,9 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
         from serve.cli.embedder_switch import make_true
         from store.plans import plans as kept
         from store.plans import proposals
+
+        if verb == "apply" and not dry_run:
+            environment.presence().require_person("applying a plan")
         from store.plans.setting_changes import planned_embedder, planned_version
 
         with environment.open_log(env.settings()) as log:

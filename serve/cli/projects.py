@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from serve import formatting
-from serve.cli import arguments, output
+from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment, now
 from store.home import config, pauses, projects
 from store.home.config import Settings
@@ -44,6 +44,7 @@ def allow(env: Environment, /, yes: bool, as_json: bool) -> None:
     Agents in it then see that project's notes, and write to it. This applies to this copy of the
     repository; your consent is stored in the home, not in the repository.
     """
+    environment.presence().require_person("consent to a project's name")
     settings, name = _nearest_project(env)
     if not yes:
         asked = f"Show notes of {name} in this repository, and write to {name}?"

@@ -97,10 +97,14 @@ def show_recommendation(env: Environment, /, id_: str, as_json: bool) -> None:
 def accept_recommendations(
     env: Environment, /, ids: tuple[str, ...], dry_run: bool, as_json: bool
 ) -> None:
-    """Accept: the change is applied as a plan, which `mnemolog plans undo` reverts."""
+    """Accept: the change is applied as a plan, which `mnemolog plans undo` reverts. It needs a
+    person.
+    """
     from store.plans import proposals
     from store.plans import recommendations as kept
 
+    if not dry_run:
+        environment.presence().require_person("accepting a recommendation")
     with environment.open_log(env.settings()) as log:
         wanted = [kept.find(log, id_) for id_ in ids]
         if dry_run:

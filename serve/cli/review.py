@@ -9,7 +9,6 @@ commands that act on it.
 import difflib
 import re
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -72,7 +71,7 @@ def review(env: Environment, /, only: str | None, project: str | None, as_json: 
             output.emit({"proposals": list(map(proposal_fields, waiting)), "conflicts": found})
         elif not waiting and not found:
             output.say("nothing waits for your decision")
-        elif sys.stdin.isatty() and sys.stdout.isatty():
+        elif environment.can_ask():
             _ask_all(log, waiting, found)
         else:
             _print_all(waiting, found)

@@ -127,12 +127,12 @@ def read_store(
     from store.importers.memory_store import import_memories, survey_memories
 
     skipped, refused = Sentences(), Sentences()
-    now = environment.now()
+    now, present = environment.now(), environment.presence()
 
     def read(on_progress: "Progress") -> "Iterator[Exported]":
         for done, place in enumerate(places, 1):
             on_progress(done, len(places))
-            yield from store.read(place, skipped.add)
+            yield from map(present.limit, store.read(place, skipped.add))
 
     lines = show_progress(read, "places", quiet=quiet)
     if not dry_run:

@@ -115,10 +115,11 @@ def jsonl(
 ) -> None:
     """Import JSON Lines as written by `mnemolog export`; `-` is standard input.
 
-    A new memory gets the state, links and ratings of its line.
+    A new memory gets the state, links and ratings of its line. Without a person, in an agent's
+    shell or without a terminal, what it says to be the user's words is kept as an agent's.
     """
     from store.home import tenant as tenants
-    from store.importers.jsonl import import_file, survey
+    from store.importers.jsonl import exported_lines, import_lines, survey
 
     settings, now = env.settings(), environment.now()
     source = standard_input() if str(file) == "-" else file
@@ -132,7 +133,8 @@ def jsonl(
             output.note("nothing was written")
         return
     with environment.open_or_make(settings) as log:
-        counts = import_file(log, source, now, project=belongs)
+        lines = map(environment.presence().limit, exported_lines(source))
+        counts = import_lines(log, lines, now, project=belongs)
     _tell(counts, 0, as_json=as_json, next_step=not and_build)
     if and_build:
         click.get_current_context().exit(processes.build(settings, quiet=as_json))
@@ -307,7 +309,7 @@ def _sessions(
     from store.home.project_context import ProjectContexts
     from store.importers.transcript_events import Sessions
 
-    places = ProjectContexts(settings)
+    places, own = ProjectContexts(settings), host.place(environment.machine().folder)
     return Sessions(
         log,
         host.agent,
@@ -316,6 +318,7 @@ def _sessions(
         intent_of=lambda prompt, before: prompt_classifier.read_intent(prompt, before).intent,
         choices_of=lambda folder: places.of(folder).choices,
         pauses=pauses.read(settings.home),
+        own=own if own.is_absolute() else None,
     )
 
 
@@ -476,7 +479,8 @@ def _import(
     belongs = check_project(project) if project is not None else None
     with environment.open_or_make(settings) as log:
         drafts = show_progress(partial(read, belongs, skips.add), unit, quiet=as_json)
-        counts = commands.import_drafts(log, drafts, environment.now())
+        limited = map(environment.presence().limit, drafts)
+        counts = commands.import_drafts(log, limited, environment.now())
     skips.show("skipped")
     _tell(counts, skips.count, as_json=as_json, next_step=not and_build)
     if and_build:

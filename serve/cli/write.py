@@ -26,6 +26,7 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.text.text_features import RULE_KINDS
 
 if TYPE_CHECKING:
     from store.log.commands import Draft
@@ -73,7 +74,7 @@ _EPILOG = output.example(
     "--trust",
     type=arguments.Choice(TRUSTS),
     default="user",
-    help="Whose words these are; default: user.",
+    help="Whose words these are; default: user, or agent where no person runs the command.",
 )
 @click.option(
     "--batch", is_flag=True, help="Read drafts as JSON Lines from standard input; all or none."
@@ -98,6 +99,9 @@ def record(
     are (kind, tags, project, no_project, importance, ttl, key, value, chain, due, pin, context,
     action, result, id, trust), with `text`, and `at` for when it was. `content` and `created_at`,
     as `export` writes them, mean the same.
+
+    Without a person, in an agent's shell or without a terminal, the words are an agent's: recalled
+    as such, no rule and not pinned.
     """
     from store.log import commands
 
@@ -119,11 +123,11 @@ def record(
     if due is not None:
         fields["metadata"] = {"due": due.date().isoformat()}
     content = output.stdin_text() if text == "-" else text
-    draft = _draft(fields | {"content": content, "project": belongs})
+    draft = _limit([_draft(fields | {"content": content, "project": belongs})])[0]
     at = environment.now()
     commands.memory_event(draft, at)  # refused before anything is made
     with environment.open_or_make(settings) as log:
-        appended = commands.record(log, draft, at)
+        appended = commands.record(log, draft, at, environment.presence().author_of)
         hidden = commands.memory_event(draft, at).body != appended.event.body
         if as_json:
             output.emit(_acknowledgement(appended) | {"redacted": hidden})
@@ -151,13 +155,27 @@ def _draft(fields: dict[str, Any]) -> "Draft":
     return msgspec.convert(given, Draft)
 
 
+def _limit(drafts: "list[Draft]") -> "list[Draft]":
+    """Return drafts as whoever runs this may say them; note it where that makes a difference."""
+    present = environment.presence()
+    limited = [present.limit(draft) for draft in drafts]
+    changed = zip(drafts, limited, strict=True)
+    if any(old.trust != new.trust and _weighs(old) for old, new in changed):
+        output.note(f"note: {present.reason}: this is kept as an agent's words, not as a rule")
+    return limited
+
+
+def _weighs(draft: "Draft") -> bool:
+    return draft.kind in RULE_KINDS or draft.pinned
+
+
 def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> None:
     from store.log import commands
 
     at = environment.now()
-    drafts = _read_drafts(sys.stdin.buffer.read(), belongs)
+    drafts = _limit(_read_drafts(sys.stdin.buffer.read(), belongs))
     with environment.open_or_make(settings) as log:
-        done = commands.record_batch(log, drafts, at)
+        done = commands.record_batch(log, drafts, at, environment.presence().author_of)
     hidden = [
         commands.memory_event(draft, at).body != one.event.body
         for draft, one in zip(drafts, done, strict=True)
@@ -256,7 +274,12 @@ def _apply(env: Environment, /, ids: tuple[str, ...], as_json: bool, done: str, 
 @click.pass_obj
 def forget(env: Environment, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
     """Hide memories; `restore` undoes it. You can shorten an ID to its first letters."""
-    _apply(env, ids, as_json, "forgot", lambda log, id_, at: commands.forget(log, id_, at, reason))
+    trust = environment.presence().trust
+
+    def change(log: EventLog, id_: str, at: int) -> Event:
+        return commands.forget(log, id_, at, reason, trust)
+
+    _apply(env, ids, as_json, "forgot", change)
 
 
 @click.command(epilog=output.example("mnemolog restore 01KA2B3C4D"))
@@ -265,7 +288,11 @@ def forget(env: Environment, /, ids: tuple[str, ...], reason: str | None, as_jso
 @output.json_option
 @click.pass_obj
 def restore(env: Environment, /, ids: tuple[str, ...], reason: str | None, as_json: bool) -> None:
-    """Make memories current again. They may be forgotten, archived, superseded or expired."""
+    """Make memories current again. They may be forgotten, archived, superseded or expired.
+
+    It needs a person: see `record`.
+    """
+    environment.presence().require_person("restoring a memory")
     _apply(
         env,
         ids,
@@ -281,7 +308,9 @@ def restore(env: Environment, /, ids: tuple[str, ...], reason: str | None, as_js
 @output.json_option
 @click.pass_obj
 def pin(env: Environment, /, ids: tuple[str, ...], off: bool, as_json: bool) -> None:
-    """Pin memories, so that their importance does not fade."""
+    """Pin memories, so that their importance does not fade. It needs a person."""
+    if not off:
+        environment.presence().require_person("pinning a memory")
     _apply(
         env,
         ids,
@@ -315,9 +344,10 @@ def goal(
     changes = msgspec.convert({"status": status, "progress": progress}, Revised)
 
     day = due.date() if due is not None else None
+    trust = environment.presence().trust
 
     def change(log: EventLog, id_: str, at: int) -> Event:
-        return change_goal(log, id_, changes, at, day)
+        return change_goal(log, id_, changes, at, day, trust)
 
     _apply(env, (id_,), as_json, "changed", change)
 
@@ -336,8 +366,10 @@ def goal(
 def link(env: Environment, /, id_: str, target: str, relation: Relation, as_json: bool) -> None:
     """Link one memory to another. `show` lists the links of both."""
 
+    trust = environment.presence().trust
+
     def change(log: EventLog, id_: str, at: int) -> Event:
-        return commands.link(log, id_, commands.resolve(log, target), relation, at)
+        return commands.link(log, id_, commands.resolve(log, target), relation, at, trust)
 
     _apply(env, (id_,), as_json, "linked", change)
 

@@ -78,7 +78,8 @@ def _rules_and_decisions(view: View, asked: Filter) -> list[Memory]:
     """Return the project's rules, statements and decisions, and the rules pinned for all: what
     matters most first. Those at rest are left out.
     """
-    own = [one for one in rules(view, asked) if one.pinned or _is_own(one, asked)]
+    binding = (one for one in rules(view, asked) if role(one) == "rule")
+    own = [one for one in binding if one.pinned or _is_own(one, asked)]
     here = [one for one in own if not rests(view, one)]
     those = replace(asked, kinds=(STATEMENT, "decision", "fact"))
     here += [one for one in newest(view, those, _LOOKED_AT) if _stands(one, asked)]

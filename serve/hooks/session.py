@@ -20,7 +20,7 @@ from serve.hosts.event import SILENCE, Reply, Start
 from serve.lessons.matching import judge_lesson, outcomes
 from serve.lessons.rule_parser import parse_wording
 from serve.reader.goals import set_goals
-from serve.reader.memory_json import role
+from serve.reader.memory_json import is_lesson, role
 from serve.reader.view import View
 from serve.recall.context_block import Block, Note, Part, note, render_parts
 from store.agents.work import Work, work
@@ -205,7 +205,7 @@ def _text(call: Call, id_: str) -> str | None:
     memory = call.tenant.reader.answer(lambda view: view.tail.find(id_))
     if memory is None or memory.state == FORGOTTEN:
         return None
-    return memory.content if role(memory) == "rule" or memory.kind == STATEMENT else None
+    return memory.content if is_lesson(memory) or memory.kind == STATEMENT else None
 
 
 def _actions(events: Sequence[Event]) -> list[Acted]:

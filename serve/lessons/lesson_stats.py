@@ -13,6 +13,7 @@ import msgspec
 from serve.lessons.impact import impact, is_at_rest
 from serve.lessons.rule_index import rules
 from serve.reader.filters import Filter
+from serve.reader.memory_json import role
 from serve.reader.view import View, newest
 from store.derived.feedback import Counts, Tally
 from store.home.instants import isoformat
@@ -75,12 +76,13 @@ def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
     ]
     standings.sort(key=lambda one: (-one.counts["surfaced"], -one.counts["last_surfaced_at"]))
     drafts = [
-        {**row, "draft": msgspec.json.decode(row["draft"]), "is_statement": False}
+        {**row, "draft": msgspec.json.decode(row["draft"]), "is_memory": False}
         for row in tally.drafts.values()
         if asked.project is None or row["project"] in (None, asked.project)
     ]
     stated = newest(view, replace(asked, kinds=(STATEMENT,)), _MOST_STATED)
     drafts += map(_statement_draft, stated)
+    drafts += [_lesson_draft(one) for one in may_come.values() if role(one) != "rule"]
     drafts.sort(key=lambda row: -row["at"])
     return Statistics(tuple(standings), len(may_come) - len(standings), tuple(drafts))
 
@@ -120,8 +122,22 @@ def _statement_draft(stated: Memory) -> dict[str, Any]:
         "project": stated.project,
         "session": stated.session,
         "because": None,
-        "is_statement": True,
+        "is_memory": True,
         "draft": {"kind": rule_kind(stated.insight_type), "content": stated.content},
+    }
+
+
+def _lesson_draft(lesson: Memory) -> dict[str, Any]:
+    """Return a lesson of an agent as what waits to be a rule."""
+    kind = lesson.insight_type if lesson.kind == "insight" else lesson.kind
+    return {
+        "id": lesson.id,
+        "at": lesson.created_at,
+        "project": lesson.project,
+        "session": lesson.session,
+        "because": None,
+        "is_memory": True,
+        "draft": {"kind": kind, "content": lesson.content},
     }
 
 

@@ -1,5 +1,5 @@
 """
-Index of the rules that may be shown, by the commands, files and efforts they name.
+Index of the rules and lessons that may be shown, by the commands, files and efforts they name.
 
 The rules of a snapshot are read once for as long as it is served, those of the tail when it
 changed; the filter is applied each time.
@@ -15,7 +15,7 @@ from serve.lessons import rule_tokens
 from serve.lessons.impact import is_at_rest, likely_followed
 from serve.lessons.matching import RuleMatch, Rules
 from serve.reader.filters import Filter
-from serve.reader.memory_json import role
+from serve.reader.memory_json import is_lesson
 from serve.reader.snapshots import Snapshots
 from serve.reader.view import View
 from store.derived.feedback import Counts
@@ -29,11 +29,11 @@ def tail_rules(view: View) -> list[Memory]:
     tail = view.tail
     mask = tail.live & tail.columns.equal("kind", KINDS)
     slots = np.flatnonzero(mask)
-    return [one for one in tail.take(slots.tolist()) if role(one) == "rule"] if len(slots) else []
+    return [one for one in tail.take(slots.tolist()) if is_lesson(one)] if len(slots) else []
 
 
 def rules(view: View, asked: Filter) -> list[Memory]:
-    """Return all rules that may come back, those of the snapshot first."""
+    """Return all rules and agents' lessons that may come back, those of the snapshot first."""
     passing = [one for one in view.snapshots.once(RowRules.of).memories if _is_current(view, one)]
     return [one for one in [*passing, *tail_rules(view)] if asked.accepts(one)]
 
@@ -126,7 +126,7 @@ class RowRules:
         mask = rows.equal("kind", KINDS) & rows.equal("trust", tuple(sorted(MAY_RULE)))
         mask &= rows.equal("state", (ACTIVE,))
         memories = rows.take(np.flatnonzero(mask).tolist())
-        return cls([one for one in memories if role(one) == "rule"])
+        return cls([one for one in memories if is_lesson(one)])
 
     @cached_property
     def index(self) -> Rules:

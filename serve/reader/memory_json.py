@@ -1,9 +1,10 @@
 """
 A memory as JSON, and its role for the reader: a rule to follow, or background.
 
-Lessons, antipatterns and preferences are rules, and insights of those types. Only a user or an
-agent makes one: text that a tool or the web brought may be quoted and is never more than a fact,
-whatever it says. The user's own words are a quote until somebody accepts them.
+Lessons, antipatterns and preferences of the user are rules, and insights of those types: what the
+user recorded and what the user accepted. An agent's are lessons, which advise and do not bind. Text
+that a tool or the web brought may be quoted and is never more than a fact, whatever it says. The
+user's own words from a prompt are a quote until somebody accepts them.
 """
 
 from operator import attrgetter
@@ -13,7 +14,7 @@ import msgspec
 
 from store.home.instants import isoformat
 from store.memories.memory import ACTIVE, FIELDS, FORGOTTEN, Field, Memory
-from store.text.text_features import MAY_RULE, RULE_KINDS
+from store.text.text_features import BINDING, MAY_RULE, RULE_KINDS
 
 Role = Literal["rule", "fact"]
 
@@ -27,9 +28,13 @@ _WHOLE = [one for one in FIELDS if one.shown in ("list", "whole") or one.name in
 
 def role(memory: Memory) -> Role:
     """Return what a memory is to the one who reads it; one that holds no longer binds nobody."""
+    return "rule" if memory.trust == BINDING and is_lesson(memory) else "fact"
+
+
+def is_lesson(memory: Memory) -> bool:
+    """Return whether a memory says what to do: as a rule, or as an agent's advice."""
     kind = memory.insight_type if memory.kind == "insight" else memory.kind
-    binds = kind in RULE_KINDS and memory.trust in MAY_RULE and memory.state == ACTIVE
-    return "rule" if binds else "fact"
+    return kind in RULE_KINDS and memory.trust in MAY_RULE and memory.state == ACTIVE
 
 
 def short_json(memory: Memory) -> dict[str, Any]:

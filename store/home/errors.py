@@ -14,6 +14,7 @@ MnemologError
 │   ├── PlanStale           what a plan was made from has changed since
 │   └── PlanRefused         a plan's checks failed: only force applies it
 ├── NotFound                no such memory or tenant
+├── NeedsPerson             a person decides this, and an agent or a program asked for it
 ├── ConfigError             a settings file or variable that cannot be used
 ├── LogError                the event log could not do it; to try again under the same ids is safe
 │   ├── LogBusy             another process holds the log
@@ -86,6 +87,10 @@ class PlanRefused(InvalidInput):
 
 
 class NotFound(MnemologError):
+    pass
+
+
+class NeedsPerson(MnemologError):
     pass
 
 

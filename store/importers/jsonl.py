@@ -90,11 +90,6 @@ _STANDING = ("active", QUARANTINED)
 _decoder = msgspec.json.Decoder(Exported)
 
 
-def import_file(log: EventLog, source: Path, now: int, *, project: str | None) -> Counts:
-    """Record the file's memories as `import_lines` does; raise SourceError as `drafts` does."""
-    return import_lines(log, _exported_lines(source), now, project=project)
-
-
 def import_lines(
     log: EventLog, source: Iterable[Exported], now: int, *, project: str | None
 ) -> Counts:
@@ -132,7 +127,7 @@ def import_lines(
 
 
 def survey(log: EventLog | None, source: Path, now: int, *, project: str | None) -> Counts:
-    """Return the counts of a dry run of `import_file`; a log of None is yet to be made."""
+    """Return the counts of a dry run of `import_lines`; a log of None is yet to be made."""
     seen: set[str] = set()
     added = known = refused = 0
     for draft in drafts(source, project=project):
@@ -189,7 +184,7 @@ def drafts(source: Path, *, project: str | None, alone: bool = False) -> Iterato
     so that it is added once. Raise SourceError where the file cannot be read, and for the first
     line that is no memory, with its number.
     """
-    for number, line in enumerate(_exported_lines(source), 1):
+    for number, line in enumerate(exported_lines(source), 1):
         if alone and (line.links or line.ratings or line.state not in _STANDING):
             raise SourceError(
                 f"{source.name} memory {number} has a state, links or ratings, which a draft has "
@@ -198,7 +193,7 @@ def drafts(source: Path, *, project: str | None, alone: bool = False) -> Iterato
         yield _draft(line, project)
 
 
-def _exported_lines(source: Path) -> Iterator[Exported]:
+def exported_lines(source: Path) -> Iterator[Exported]:
     """Yield the file's lines, without the forgotten ones."""
     for number, raw in enumerate(_lines(source), 1):
         if not raw.strip():

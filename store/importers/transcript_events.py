@@ -66,6 +66,10 @@ class Sessions:
     folder. `choices_of` says which project that is, what is recorded there and whether its user's
     words are kept, where the settings say so. What is paused, or was when it happened, is left out,
     and so is what is older than episodes are kept.
+
+    A transcript in a git repository may have come with other people's code: its turns are quoted as
+    they happened, and no statement is kept of it. Below `own`, where the host keeps its sessions
+    itself, it is the user's, whatever repository that lies in.
     """
 
     def __init__(
@@ -77,11 +81,13 @@ class Sessions:
         intent_of: IntentOf = lambda prompt, before: None,
         choices_of: ChoicesOf = lambda folder: Choices(),
         pauses: Sequence[Pause] = (),
+        own: Path | None = None,
     ) -> None:
         self.turns = self.live = self.off = self.statements = 0
         self._sessions: dict[str, bool] = {}  # and whether a turn of one goes on
         self._log, self._agent, self._project, self._now = log, agent, project, now
         self._intent_of, self._choices_of, self._pauses = intent_of, choices_of, pauses
+        self._own = own.absolute() if own is not None else None
         self._said: Fold | None = None  # the statements there are, once one is looked for
 
     @property
@@ -119,13 +125,21 @@ class Sessions:
         for transcript in transcripts:
             before = self.turns
             try:
-                yield from self._turns(turns(transcript, on_skip), on_skip)
+                is_users = self._is_users(transcript.path.absolute())
+                yield from self._turns(turns(transcript, on_skip), is_users, on_skip)
             except (OSError, SourceError) as error:
                 if len(transcripts) == 1 and self.turns == before:
                     raise SourceError(f"{transcript} cannot be read: {error}") from error
                 on_skip(f"{transcript} was left out from here on: {error}")
 
-    def _turns(self, turns: Iterable[Turn], on_skip: Skip) -> Iterator[TranscriptTurn]:
+    def _is_users(self, path: Path) -> bool:
+        """Return whether what a file says that the user typed is the user's word."""
+        is_hosts = self._own is not None and path.is_relative_to(self._own)
+        return is_hosts or git_root(path.parent) is None
+
+    def _turns(
+        self, turns: Iterable[Turn], is_users: bool, on_skip: Skip
+    ) -> Iterator[TranscriptTurn]:
         before = ""
         for turn in turns:
             choices = self._choices_of(turn.cwd if turn.cwd and _is_here(turn.cwd) else None)
@@ -149,7 +163,7 @@ class Sessions:
                 self.off += 1
             elif not self._sessions[session]:
                 events = tuple(recordable(events, choices.record))
-                keeps = choices.remember_words and "prompts" in choices.record
+                keeps = is_users and choices.remember_words and "prompts" in choices.record
                 keeps = keeps and not self._is_known(events[0])
                 said = (
                     self._lasting_events(turn.request.text, asked_after, events[0]) if keeps else ()

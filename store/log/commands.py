@@ -7,7 +7,7 @@ log redacts secrets itself; here texts are checked and our own injected blocks a
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import islice
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from store.home.projects import check_project
 from store.log.checks import erasure_message
 from store.log.event_kinds import (
     Archived,
+    Author,
     Expected,
     Forgotten,
     Id,
@@ -73,6 +74,9 @@ class Draft(Recorded, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session: Name | None = None
     agent: Name | None = None
     trust: Trust = "user"
+
+
+AuthorOf = Callable[[Draft], Author | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,14 +202,22 @@ def check_text(text: str) -> str:
     return clean
 
 
-def record(log: EventLog, draft: Draft, now: int) -> Appended:
+def _nobody(draft: Draft) -> None:
+    """Leave open who wrote a draft."""
+
+
+def record(log: EventLog, draft: Draft, now: int, author_of: AuthorOf = _nobody) -> Appended:
     """Record one memory; the same id and text again is the same memory, not a second one."""
-    return log.append([memory_event(draft, now)])[0]
+    return log.append([replace(memory_event(draft, now), author=author_of(draft))])[0]
 
 
-def record_batch(log: EventLog, drafts: Sequence[Draft], now: int) -> list[Appended]:
+def record_batch(
+    log: EventLog, drafts: Sequence[Draft], now: int, author_of: AuthorOf = _nobody
+) -> list[Appended]:
     """Record all or none, in order; an error names the draft it is about."""
-    return log.append(memory_events(drafts, now))
+    authors = map(author_of, drafts)
+    events = zip(memory_events(drafts, now), authors, strict=True)
+    return log.append([replace(event, author=author) for event, author in events])
 
 
 def memory_events(drafts: Sequence[Draft], now: int) -> list[Event]:

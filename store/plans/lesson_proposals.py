@@ -1,8 +1,9 @@
 """
-What waits for a person's yes to be a rule: statements, and the drafts that earlier versions made.
+What waits for a person's yes to be a rule: statements, lessons of agents, and the drafts that
+earlier versions made.
 
-Accepted, a statement gives way to the memory that says the same and binds; rejected, it is
-forgotten.
+Accepted, a statement or lesson gives way to the memory that says the same and binds; rejected, it
+is forgotten.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +24,12 @@ from store.log.event_kinds import (
     Recorded,
     RecordedKind,
     Rejected,
+    Revised,
     Superseded,
 )
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.text.text_features import RULE_KINDS
 
 ACCEPTED, DRAFTED = "statement", "draft"  # the sources of what a statement, a draft became
 MADE_A_RULE = "accepted as a rule"  # why the statement gave way
@@ -76,7 +79,7 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
     if known := log.events_for(memory_id):
         return known[0]
     if isinstance(first.body, Recorded):
-        return _accept_statement(log, first, since, memory_id, now)
+        return _accept_memory(log, first, since, memory_id, now)
     assert isinstance(first.body, Proposed)
     draft = msgspec.convert(
         first.body.draft
@@ -95,7 +98,7 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
     return log.append([memory, accepted])[0].event
 
 
-def _accept_statement(
+def _accept_memory(
     log: EventLog, stated: Event, since: Sequence[Event], memory_id: str, now: int
 ) -> Event:
     assert isinstance(stated.body, Recorded)
@@ -103,8 +106,8 @@ def _accept_statement(
         raise Conflict(f"{stated.id} was taken back: `mnemolog restore {stated.id}` first")
     draft = Draft(
         id=memory_id,
-        content=stated.body.content,
-        kind=rule_kind(stated.body.insight_type),
+        content=wording(stated, since),
+        kind=accepted_kind(stated.body),
         source=ACCEPTED,
         source_ids=stated.body.source_ids,
         project=stated.project,
@@ -146,15 +149,40 @@ def rule_kind(said: str | None) -> RecordedKind:
     return _KINDS.get(said or "", "lesson")
 
 
-def is_statement(event: Event) -> bool:
-    """Return whether an event keeps words of the user."""
-    return isinstance(event.body, Recorded) and event.body.kind == STATEMENT
+def accepted_kind(said: Recorded) -> RecordedKind:
+    """Return the kind of memory that a statement or lesson is once it is accepted."""
+    if said.kind == STATEMENT:
+        return rule_kind(said.insight_type)
+    kind: RecordedKind = msgspec.convert(_lesson_kind(said), RecordedKind)
+    return kind
+
+
+def wording(first: Event, since: Sequence[Event]) -> str:
+    """Return the words of a statement or lesson after its revisions."""
+    bodies = [event.body for event in (first, *since)]
+    said = (body.content for body in bodies if isinstance(body, Recorded | Revised))
+    return [text for text in said if text][-1]
+
+
+def may_become_rule(event: Event) -> bool:
+    """Return whether an event keeps words of the user from a prompt, or a lesson of an agent."""
+    if not isinstance(event.body, Recorded):
+        return False
+    if event.body.kind == STATEMENT:
+        return True
+    return event.trust == "agent" and _lesson_kind(event.body) in RULE_KINDS
+
+
+def _lesson_kind(said: Recorded) -> str | None:
+    return said.insight_type if said.kind == "insight" else said.kind
 
 
 def _find(log: EventLog, id_: str) -> tuple[Event, list[Event]]:
     events = log.events_for(id_)
-    if not events or not (is_draft(events[0]) or is_statement(events[0])):
-        raise NotFound(f"no statement or draft {id_!r}: `mnemolog lessons` lists them")
+    if not events or not (is_draft(events[0]) or may_become_rule(events[0])):
+        raise NotFound(
+            f"no statement, lesson of an agent or draft {id_!r}: `mnemolog lessons` lists them"
+        )
     return events[0], events[1:]
 
 

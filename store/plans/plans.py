@@ -21,6 +21,7 @@ from store.log.event_kinds import Applied, PlanCheck, Planned, Rejected, Step, U
 from store.log.event_log import EventLog
 from store.log.events import Event, decode
 from store.plans import setting_changes
+from store.plans.lesson_proposals import may_become_rule
 from store.plans.staleness import changes_since, step_memory_ids
 
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]
@@ -172,6 +173,10 @@ def apply(
     if plan.failed and not force:
         refuse(plan)
     events = events_of(_cut(plan.body, wanted), now)
+    if accepted:  # an agent's lesson that a person accepted binds
+        events = [
+            replace(event, trust="user") if may_become_rule(event) else event for event in events
+        ]
     applied = Applied(
         events=tuple(event.id for event in events),
         steps=None if wanted == plan.open else wanted,

@@ -144,7 +144,7 @@ def find(log: EventLog, id_: str) -> Proposal:
             draft = lesson_proposals.read(told)
             return _of_draft(draft, _ids_forgotten(log, [draft.memory] if draft.memory else []))
         return _of_recommendation(recommendations.find(log, id_))
-    if told and lesson_proposals.is_statement(told[0]):
+    if told and lesson_proposals.may_become_rule(told[0]):
         return _of_statement(log, told)
     raise NotFound(f"no proposal {id_!r}")
 
@@ -316,8 +316,8 @@ def _of_draft(draft: LessonDraft, forgotten: Set[str]) -> Proposal:
 def _of_statement(log: EventLog, told: Sequence[Event]) -> Proposal:
     first, memory = told[0], lesson_proposals.rule_id(told[0])
     assert isinstance(first.body, Recorded)
-    kind = lesson_proposals.rule_kind(first.body.insight_type)
-    said = {"content": first.body.content, "kind": kind}
+    text = lesson_proposals.wording(first, told[1:])
+    said = {"content": text, "kind": lesson_proposals.accepted_kind(first.body)}
     is_accepted = bool(log.present_ids([memory]))
     return Proposal(
         id=first.id,
@@ -326,7 +326,7 @@ def _of_statement(log: EventLog, told: Sequence[Event]) -> Proposal:
         state=_state_of_statement(log, told, memory if is_accepted else None),
         at=first.at,
         project=first.project,
-        title=one_line(first.body.content, _LONGEST),
+        title=one_line(text, _LONGEST),
         because=(),
         made=(
             Step(

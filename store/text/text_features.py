@@ -54,7 +54,9 @@ _RULES_WITHIN = re.compile("总是|總是|永远|永遠|务必|務必|不要|必
 
 # what was kept as a rule is one, whatever its words
 RULE_KINDS = frozenset({"lesson", "preference", "antipattern"})
-# a tool's output or a web page gives no orders
+# the user's own words bind, and what the user accepted, which is recorded as the user's
+BINDING = "user"
+# whose words count as said: a tool's output or a web page gives no orders and no advice
 MAY_RULE = frozenset({"user", "agent"})
 
 
