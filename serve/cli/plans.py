@@ -222,11 +222,10 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
         from serve.cli.embedder_switch import make_true
         from store.plans import plans as kept
         from store.plans import proposals
+        from store.plans.setting_changes import planned_embedder, planned_version
 
         if verb == "apply" and not dry_run:
             environment.presence().require_person("applying a plan")
-        from store.plans.setting_changes import planned_embedder, planned_version
-
         with environment.open_log(env.settings()) as log:
             found = kept.find(log, plan)
             if job is not None and found.body.job != job:
