@@ -29,7 +29,7 @@ from store.home.errors import (
 )
 from store.home.files import make_folder
 from store.redaction.redact import redact
-from store.snapshots.manifest import EXPECTED, NEWCOMERS, PAST_ANSWERS, UPGRADE, Manifest
+from store.snapshots.manifest import EXPECTED, NEWCOMERS, PAST_ANSWERS, SETTINGS, UPGRADE, Manifest
 from store.text.excerpt import plural
 
 EXIT_FAILED = 1
@@ -68,7 +68,10 @@ def build(
         err=True,
     )
     for check in manifest.checks:
-        if check.name in (EXPECTED, UPGRADE, PAST_ANSWERS, NEWCOMERS) and not check.passed:
+        if (
+            check.name in (EXPECTED, SETTINGS, UPGRADE, PAST_ANSWERS, NEWCOMERS)
+            and not check.passed
+        ):
             click.echo(check.reason, err=True)
     if manifest.missing_vectors:
         click.echo(

@@ -187,6 +187,7 @@ def test_dagster_publishes_what_rebuild_publishes(settings, default, instance, t
     assert [(one.name, one.passed) for one in asked] == [
         ("same_model", True),
         ("upgrade", True),
+        ("settings", True),
         ("canaries", True),
     ]
 

@@ -54,6 +54,7 @@ from store.snapshots.manifest import (
     ONLY_VISIBLE,
     PAST_ANSWERS,
     SAME_MODEL,
+    SETTINGS,
     UPGRADE,
     CheckResult,
 )
@@ -251,6 +252,7 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
             check_spec(
                 UPGRADE, CANARIES, "A new version answers as the one before.", blocking=True
             ),
+            check_spec(SETTINGS, CANARIES, "A setting changed by hand keeps past answers."),
             check_spec(
                 ONLY_VISIBLE, CANARIES, "What nobody may see does not come back.", blocking=True
             ),
@@ -305,7 +307,7 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
 
 def _unasked(asked: Sequence[CheckResult]) -> list[CheckResult]:
     """Return the checks that had nothing to ask: one that is declared must be told."""
-    names = {SAME_MODEL, ONLY_VISIBLE, UPGRADE, PAST_ANSWERS, NEWCOMERS} - {
+    names = {SAME_MODEL, ONLY_VISIBLE, UPGRADE, SETTINGS, PAST_ANSWERS, NEWCOMERS} - {
         one.name for one in asked
     }
     return [CheckResult(name, True, "there is nothing to ask yet", CANARIES) for name in names]

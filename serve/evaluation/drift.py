@@ -79,7 +79,7 @@ def settings_plan(
     a = Way(make_embedder(before.embedder, settings.home))
     is_same_model = after.embedder == before.embedder
     embedder = a.embedder if is_same_model else make_embedder(after.embedder, settings.home)
-    b = Way(embedder, _setting_change(before, after))
+    b = Way(embedder, setting_change(before, after))
     diff = compare(log, asked, before, a, b)
     questions = _questions(before, tenant, log, a, b, after, now)
     return Planned(
@@ -155,7 +155,7 @@ def _canaries(view: View, now: int) -> Sequence[Canary]:
     return canaries.choose(view.snapshots, now) if view.snapshots.manifest else ()
 
 
-def _setting_change(before: Choices, after: Choices) -> Change:
+def setting_change(before: Choices, after: Choices) -> Change:
     """Return the change that sets what differs, in recalls that were asked as the settings say: one
     that asked for three memories would still ask for three.
     """

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
-from serve.evaluation import canaries, upgrade
+from serve.evaluation import canaries, hand_edits, upgrade
 from serve.evaluation.canaries import Canary, Outcome
 from serve.evaluation.replay import question_of, skip_reason
 from serve.reader.filters import Filter
@@ -103,6 +103,7 @@ def check(
         *check_model(view),
         *check_visible(view, candidate.at),
         upgrade.check(made, choices),
+        hand_edits.check(made, choices, candidate.at),
     ]
     if not asked:
         return others

@@ -91,6 +91,37 @@ def _step(name: str, before: Any, value: Any, kept: Any) -> Step:
     )
 
 
+def kept_settings(log: EventLog) -> dict[str, Any]:
+    """Return what config.toml says of recall itself, but for the embedder, which is judged when it
+    is switched; `profiles.wal.recency` is one of a table.
+    """
+    found: dict[str, Any] = {}
+    for name in PLANNED:
+        if name != "embedder" and (kept := config.kept_value(_home(log), name)) is not None:
+            found |= _flatten(name, kept)
+    return found
+
+
+def _flatten(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {name: value}
+    inner = (_flatten(f"{name}.{key}", one) for key, one in value.items())
+    return {key: one for found in inner for key, one in found.items()}
+
+
+def steps_back(kept: Mapping[str, Any], before: Mapping[str, Any]) -> list[Step]:
+    """Return the steps that set again what config.toml said before; what it did not say, to the
+    default.
+    """
+    found = []
+    for name in sorted({*kept, *before}):
+        usual = config.setting(Choices(), name)
+        now, then = kept.get(name, usual), before.get(name, usual)
+        if now != then:
+            found.append(_step(name, now, then, kept.get(name)))
+    return found
+
+
 def changed_choices(choices: Choices, steps: Iterable[Step]) -> Choices:
     """Return settings with what some steps set."""
     said = {str(one.body["name"]): str(one.body["value"]) for one in _of(steps)}

@@ -32,6 +32,7 @@ PAST_ANSWERS, NEWCOMERS = "past_answers", "newcomers"
 ONLY_VISIBLE = "only_visible"  # the one that asks for what nobody may see
 SAME_MODEL = "same_model"  # the one that embeds some texts again
 UPGRADE = "upgrade"  # the one that compares with what other code of ours answered
+SETTINGS = "settings"  # the one that judges what somebody changed in config.toml by hand
 EXPECTED = "expected"  # the one that asks the questions people pinned
 
 

@@ -1,0 +1,119 @@
+"""
+Hand edits: settings that somebody changed in `config.toml` itself, judged at the next build as a
+plan would have been.
+
+A build keeps what the file said of recall. Where the next one finds it otherwise, and no plan did
+that, past recalls are asked under both. Nothing is held back: the file is the user's. But where a
+plan of that change would have failed its checks, the build warns and proposes a plan that puts it
+back: one `plans apply` does so, one `plans reject` says that it was meant.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from serve.evaluation import drift
+from serve.evaluation.replay import Replayed, Way, replay_ways, skip_reason
+from serve.evaluation.sample import choose_recalls
+from store.home.config import Choices, change_choices
+from store.log import receipts
+from store.log.event_kinds import PlanCheck, Planned, Recalled, Step
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.maintenance import build as builds
+from store.maintenance.build import Build
+from store.plans import plans, setting_changes
+from store.plans.plans import Plan
+from store.snapshots.manifest import CANARIES, SETTINGS, CheckResult, Manifest
+
+ASKED = 40  # past recalls
+_CHOSEN_FROM = 1_000
+
+
+def check(made: Build, choices: Choices, now: int) -> CheckResult:
+    """Return the check that nobody changed settings by hand to the harm of past answers; it only
+    warns.
+    """
+    log, kept = made.log, setting_changes.kept_settings(made.log)
+    served = builds.current_manifest(made.tenant)
+    before = _kept_by(served)
+    steps: Sequence[Step] = ()
+    if served and before is not None and not _was_planned(log, served.watermark):
+        steps = plans.new_steps(log, setting_changes.steps_back(kept, before))
+    if steps:
+        plan, said = _judge(made, choices, steps, now)
+    else:
+        plan, said = _waiting_plan(log, served), ""
+    if plan is None:
+        detail = said or "no setting of recall was changed by hand since the last build"
+        return CheckResult(SETTINGS, True, detail, CANARIES, {"kept": kept})
+    return CheckResult(
+        SETTINGS,
+        False,
+        f"config.toml was changed by hand: {'; '.join(plan.body.notes)}",
+        CANARIES,
+        {"kept": kept, "plan": plan.id},
+        cure=f"`mnemolog plans show {plan.id}` shows what answers lost, `mnemolog plans apply "
+        f"{plan.id}` puts the setting back, `mnemolog plans reject {plan.id}` keeps it as it is",
+        warns=True,
+    )
+
+
+def _kept_by(served: Manifest | None) -> dict[str, object] | None:
+    """Return what config.toml said when a manifest was built; None where it does not tell."""
+    for one in served.checks if served else ():
+        if one.name == SETTINGS:
+            return dict(one.metadata["kept"])
+    return None
+
+
+def _was_planned(log: EventLog, since: int) -> bool:
+    """Return whether a plan of settings was applied or undone since an event."""
+    return any(
+        event.seq > since and plans.find(log, event.subject).body.job == "settings"
+        for event in log.job_events(("applied", "undone"))
+    )
+
+
+def _waiting_plan(log: EventLog, served: Manifest | None) -> Plan | None:
+    """Return the plan that an earlier build proposed, while nobody answered it."""
+    for one in served.checks if served else ():
+        if one.name == SETTINGS and (id_ := one.metadata.get("plan")):
+            plan = plans.find(log, str(id_))
+            return plan if plan.state == "waiting" else None
+    return None
+
+
+def _judge(
+    made: Build, choices: Choices, steps: Sequence[Step], now: int
+) -> tuple[Plan | None, str]:
+    """Return the plan that takes an edit back, if the edit does harm, and what was edited."""
+    log = made.log
+    edited = change_choices(choices, {one.body["name"]: str(one.before["value"]) for one in steps})
+    restored = setting_changes.changed_choices(edited, steps)
+    asked = choose_recalls(log, list(_askable(made)), ASKED)
+    ways = [
+        Way(made.embedder, drift.setting_change(restored, edited)),
+        Way(made.embedder, drift.setting_change(edited, restored)),
+    ]
+    pairs: list[tuple[Replayed, ...]] = list(replay_ways(log, asked, choices, ways))
+    harm = drift.count_changes(log, asked, ((old, new) for new, old in pairs))
+    failed: list[PlanCheck] = [one for one in drift.check_drift(harm) if not one.passed]
+    what = ", ".join(
+        f"{one.body['name']} from {one.body['value']} to {one.before['value']}" for one in steps
+    )
+    if not failed:
+        return None, f"{what}: past answers keep to the bounds of a plan"
+    planned = Planned(
+        job="settings",
+        watermark=log.head(),
+        steps=tuple(steps),
+        looked_at=harm.asked,
+        notes=(what, *(f"{one.name}: {one.detail}" for one in failed)),
+        replay=drift.count_changes(log, asked, ((new, old) for new, old in pairs)),
+    )
+    return plans.propose(log, planned, now), what
+
+
+def _askable(made: Build) -> Iterator[Event]:
+    for one in receipts.page(made.log, receipts.Wanted(), _CHOSEN_FROM).receipts:
+        if isinstance(one.body, Recalled) and not skip_reason(one.body, made.embedder):
+            yield one
