@@ -63,7 +63,9 @@ def create_app(
     app.register_error_handler(Exception, _internal_error)
     app.register_blueprint(api_blueprint(tenants, clock))
     app.register_blueprint(mcp_endpoint.blueprint(mnemolog_registry(tenants, clock, version)))
-    app.register_blueprint(hook_endpoint.blueprint(Hooks(tenants, clock, hook_deadline_s)))
+    hooks = Hooks(tenants, clock, hook_deadline_s)
+    tenants.add_chore(hooks.take_in_spool)
+    app.register_blueprint(hook_endpoint.blueprint(hooks))
     shell.register(app, tenants, owners, clock)
     return app
 

@@ -13,6 +13,9 @@ compiled anew at every hook.
 A memory that let one hook wait in vain trips a breaker, the file `server.breaker` in its home: for
 the next seconds hooks return nothing at once. After that a hook tries again, and waits for a moment
 only. The server closes the breaker: when it starts, and whenever it answers a hook in time.
+
+An event that the server does not confirm to be on its disk is spooled (`store.home.spooling`). Its
+delivery has an id, by which the server records it once, however often it comes.
 """
 
 import _thread
@@ -26,6 +29,7 @@ except ImportError:  # an interpreter that does it otherwise
     from socket import AF_INET, SOCK_STREAM, socket  # type: ignore[assignment]
 
 ANSWER_S = 1.0  # for the server, which itself is silent after 0.2 s
+START_S = 2.0  # the same where a session starts: there the server takes 1.5 s
 PROBE_S = 0.03  # for a server that let another hook wait in vain
 BREAKER_S = 5.0  # from when the breaker tripped until a hook tries again
 GIVE_UP_S = 4.5  # whatever holds us up, as a host that never ends its event; hosts give up at 5 s
@@ -39,25 +43,51 @@ def main(arguments: "list[str]") -> None:
     event = _stdin()
     if not host or not event:
         return
+    delivery = f"{time.time_ns() // 1000:020d}-{os.urandom(16).hex()}"
     is_tripped, may_try = _breaker(home)
     # that a run is not recorded must be known before it goes on, so it is said all the same
     if is_tripped and not (may_try or is_off(os.environ)):
+        _spool(home, host, tenant, event, delivery)
         return
     if is_tripped:
         trip(home)  # meanwhile no other tries
-    patience_s = PROBE_S if is_tripped else ANSWER_S
-    answer = ask(home, host, tenant, event, patience_s)
+    start_s = START_S if b'"SessionStart"' in event else ANSWER_S  # in a text quotes are escaped
+    patience_s = PROBE_S if is_tripped else start_s
+    answer, is_kept = deliver(home, host, tenant, event, delivery, patience_s)
+    if not is_kept:
+        _spool(home, host, tenant, event, delivery)
     if answer is None:
-        ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        sys.path.append(ours)  # without `site` only the standard library is known
+        sys.path.append(_ours())  # without `site` only the standard library is known
         from serve import unserved
 
-        off = is_off(os.environ)
-        answer = unserved.answer(home, host, tenant, event, ask, is_off=off, waits=not is_tripped)
+        answer = unserved.answer(
+            home,
+            host,
+            tenant,
+            event,
+            deliver,
+            delivery=delivery,
+            is_off=is_off(os.environ),
+            waits=not is_tripped,
+        )
     if answer is None:
         trip(home)
     elif answer.lstrip().startswith(b"{"):
         _print(answer)
+
+
+def _spool(home: str, host: str, tenant: str, event: bytes, delivery: str) -> None:
+    """Keep an event that no server took, in a process of its own; not of a run that is off."""
+    if is_off(os.environ):
+        return
+    sys.path.append(_ours())
+    from store.home import spooling
+
+    spooling.keep_detached(home, host, tenant, event, delivery)
+
+
+def _ours() -> str:
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def trip(home: str) -> None:
@@ -79,8 +109,11 @@ def _breaker(home: str) -> "tuple[bool, bool]":
     return True, not 0 <= age_s < BREAKER_S  # a clock that was put back does not keep it open
 
 
-def ask(home: str, host: str, tenant: str, event: bytes, patience_s: float = 0.0) -> "bytes | None":
-    """Return the server's answer, empty where it has none; None where no server runs.
+def deliver(
+    home: str, host: str, tenant: str, event: bytes, delivery: str, patience_s: float = 0.0
+) -> "tuple[bytes | None, bool]":
+    """Return the server's answer, empty where it has none, None where no server runs; and whether
+    it has the event on its disk.
 
     A server that gives none within `patience_s` (0: ANSWER_S) trips the breaker.
     """
@@ -90,7 +123,7 @@ def ask(home: str, host: str, tenant: str, event: bytes, patience_s: float = 0.0
     try:
         connection = _connect(home, patience_s)
         if connection is None:
-            return None
+            return None, False
         with open(os.path.join(home, "token"), encoding="utf-8") as file:
             token = file.read().strip()
         query = f"?tenant={tenant}" if tenant else ""
@@ -99,6 +132,7 @@ def ask(home: str, host: str, tenant: str, event: bytes, patience_s: float = 0.0
             "Host: 127.0.0.1\r\n"
             f"Authorization: Bearer {token}\r\n"
             "Content-Type: application/json\r\n"
+            f"X-Mnemolog-Delivery: {delivery}\r\n"
             f"{'X-Mnemolog-Off: 1' + CRLF if is_off(os.environ) else ''}"
             f"Content-Length: {len(event)}\r\n"
             "Connection: close\r\n\r\n"
@@ -111,12 +145,12 @@ def ask(home: str, host: str, tenant: str, event: bytes, patience_s: float = 0.0
             if not (part := connection.recv(1 << 16)):
                 break
             answer += part
-        return _body(answer)
+        return _read(answer)
     except TimeoutError:
         trip(home)
-        return b""
+        return b"", False
     except OSError:  # it hung up, or there is no token: silence
-        return b""
+        return b"", False
     finally:
         if connection is not None:
             connection.close()
@@ -162,17 +196,20 @@ def _set_timeout(connection: socket, deadline: float) -> None:
     connection.settimeout(left)
 
 
-def _body(answer: bytes) -> bytes:
-    """Return the whole body of a 2xx, else nothing."""
+def _read(answer: bytes) -> "tuple[bytes, bool]":
+    """Return the whole body of a 2xx, else nothing; and whether the event is on a disk."""
     head, _, body = answer.partition(b"\r\n\r\n")
     status, *fields = head.split(b"\r\n")
     if not status.startswith(b"HTTP/1.") or status[9:10] != b"2":
-        return b""
+        return b"", False
+    is_whole = is_kept = False
     for field in fields:
         name, _, value = field.partition(b":")
         if name.lower() == b"content-length":
-            return body if value.strip() == str(len(body)).encode() else b""
-    return b""
+            is_whole = value.strip() == str(len(body)).encode()
+        elif name.lower() == b"x-mnemolog-kept":
+            is_kept = value.strip() == b"1"
+    return body if is_whole else b"", is_kept
 
 
 def _parse_arguments(arguments: "list[str]") -> "tuple[str, str, str]":

@@ -5,9 +5,9 @@ Standard library only, as the client. What a person or a model waits for with an
 answered by a process that reads the memory from the disk; whoever comes while a server is being
 started waits for that instead, as several such processes at once would be late each: for what is
 left of one start's time, so that a session waits for a start once. What only notes something is
-dropped (a tool was used, the session ended): the prompt before it has started a server, so little
-is missed, and half a second after each use of a tool would be felt. A server that comes up deletes
-`server.try`, so that the next one is started as soon as it is missed.
+not waited for (a tool was used, the session ended): the client has spooled it, and half a second
+after each use of a tool would be felt. A server that comes up deletes `server.try`, so that the
+next one is started as soon as it is missed.
 """
 
 import json
@@ -28,7 +28,7 @@ AWAITED = frozenset(
 ENDS = frozenset({"sessionend"})
 
 
-Ask = Callable[[str, str, str, bytes], "bytes | None"]
+Deliver = Callable[[str, str, str, bytes, str], "tuple[bytes | None, bool]"]
 
 
 def answer(
@@ -36,15 +36,16 @@ def answer(
     host: str,
     tenant: str,
     event: bytes,
-    ask: Ask,
+    deliver: Deliver,
     *,
+    delivery: str,
     is_off: bool = False,
     waits: bool = True,
 ) -> "bytes | None":
     """Return the answer to what is waited for, else nothing, and see that a server is started.
 
     None where there was no answer to be had, and no server came meanwhile: who asks next shall not
-    wait for one. Such a one says so by `waits`.
+    wait for one. Such a one says so by `waits`. A home without a memory has no answer to wait for.
 
     A run of the agent that is off is told of once, so that it stays so, and starts none.
     """
@@ -62,35 +63,50 @@ def answer(
         return b""
     if is_first := _is_our_turn(home):
         _start_server(home, tenant)
-    if not waits or (name and name not in AWAITED):
+    if not waits or (name and name not in AWAITED) or not _has_memory(home):
         return b""
     left_s = COLD_S - _age_s(home)
     if not is_first and left_s > 0:
-        said = _from_server(home, host, tenant, event, ask, left_s)
+        said = _from_server(home, host, tenant, event, deliver, delivery, left_s)
     else:
-        said = _from_disk(home, host, tenant, event)
+        said = _from_disk(home, host, tenant, event, delivery)
     # a server that came up deleted `server.try`: it answers the next
     return said if said is not None or os.path.exists(_try_file(home)) else b""
 
 
 def _from_server(
-    home: str, host: str, tenant: str, event: bytes, ask: Ask, patience_s: float
+    home: str,
+    host: str,
+    tenant: str,
+    event: bytes,
+    deliver: Deliver,
+    delivery: str,
+    patience_s: float,
 ) -> "bytes | None":
     """Return the answer of a server that is being started; None where it takes too long, or another
     hook has waited in vain meanwhile.
     """
     deadline = time.monotonic() + patience_s
     breaker = os.path.join(home, "server.breaker")
-    while (said := ask(home, host, tenant, event)) is None:
+    while (said := deliver(home, host, tenant, event, delivery)[0]) is None:
         if time.monotonic() > deadline or os.path.exists(breaker):
             return None
         time.sleep(0.02)
     return said
 
 
-def _from_disk(home: str, host: str, tenant: str, event: bytes) -> "bytes | None":
+def _has_memory(home: str) -> bool:
+    """Return whether any tenant was made: a server that starts makes the first."""
+    try:
+        return bool(os.listdir(os.path.join(home, "tenants")))
+    except OSError:
+        return False
+
+
+def _from_disk(home: str, host: str, tenant: str, event: bytes, delivery: str) -> "bytes | None":
     """Return the answer of a process that reads the memory itself; None where it fails."""
     words = ["--home", home, *(["--tenant", tenant] if tenant else []), "hook", host]
+    words += ["--delivery", delivery]
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "serve.cli", *words],

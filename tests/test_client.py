@@ -28,6 +28,7 @@ from store.log.event_log import EventLog
 
 CLIENT = Path(client.__file__)
 ANSWER = b'{"hookSpecificOutput":{"additionalContext":"we deploy at noon"}}'
+DELIVERY = f"{1:020d}-{'a' * 32}"
 LATEST_S = 10.0  # far above any deadline of the client: whoever waits longer waits for ever
 
 
@@ -72,6 +73,11 @@ def _run(
     assert done.returncode == 0
     assert done.stderr == b"" or before
     return done.stderr if before else done.stdout
+
+
+def nobody(*sent: object) -> tuple[bytes | None, bool]:
+    """Deliver to no server."""
+    return None, False
 
 
 @contextmanager
@@ -220,12 +226,17 @@ def test_where_no_server_comes_nobody_waits_a_second_time(
     assert breaker(home).exists()
     monkeypatch.setattr(unserved, "_from_disk", None)  # who waits now fails
     monkeypatch.setattr(unserved, "_from_server", None)
-    assert unserved.answer(str(home), "claude-code", "", event(), client.ask, waits=False) == b""
+    assert (
+        unserved.answer(
+            str(home), "claude-code", "", event(), client.deliver, delivery=DELIVERY, waits=False
+        )
+        == b""
+    )
 
 
 def test_who_waits_for_a_server_leaves_when_another_waited_in_vain(home: Path):
     tripped(home)
-    said = unserved._from_server(str(home), "claude-code", "", event(), lambda *asked: None, 60.0)
+    said = unserved._from_server(str(home), "claude-code", "", event(), nobody, DELIVERY, 60.0)
     assert said is None
 
 
@@ -337,7 +348,7 @@ def test_what_is_answered_from_the_disk_is_what_the_server_answers(
     monkeypatch.setattr(unserved, "COLD_S", 60.0)  # a busy machine is not what this is about
     text = "We deploy to eu-west-1 because the customers' data must stay in the EU"
     mnemolog("record", text, "--kind", "decision", "--no-project")
-    cold = unserved._from_disk(str(home), "claude-code", "", event())
+    cold = unserved._from_disk(str(home), "claude-code", "", event(), DELIVERY)
     assert b"We deploy to eu-west-1" in cold
     said("start")
     sessions = count()  # a busy machine may leave one of them without an answer
@@ -351,7 +362,7 @@ def test_with_no_server_one_is_started_for_the_next_prompt(home: Path):
 
 
 def test_while_a_server_is_being_started_it_is_waited_for(home: Path):
-    home.mkdir(mode=0o700)
+    (home / "tenants/default").mkdir(mode=0o700, parents=True)
     (home / "server.try").touch()
     with ThreadPoolExecutor(1) as pool:
         asking = pool.submit(run_patiently)
@@ -370,7 +381,8 @@ def test_a_server_that_does_not_come_is_waited_for_once(
     (home / "server.try").touch()
     os.utime(home / "server.try", (tried_s, tried_s))
     sent = event(prompt="when do the tides come at noon?")
-    assert b"at noon" in unserved.answer(str(home), "claude-code", "", sent, lambda *asked: None)
+    answer = unserved.answer(str(home), "claude-code", "", sent, nobody, delivery=DELIVERY)
+    assert b"at noon" in answer
 
 
 def test_the_registry_of_a_killed_server_is_not_believed(home: Path):

@@ -77,6 +77,8 @@ def connect(
         connecting.plan_connection(host, machine, install, rules=not no_rules) for host in hosts
     ]
     _carry_out(plans, "connected", yes=yes, dry_run=dry_run, as_json=as_json)
+    if not dry_run:  # the first prompt has a place, and an answer without a server
+        environment.make_tenant(settings)
     if (found := checkup.server(settings)).severity != "ok":  # what hosts post would go elsewhere
         output.note(f"note: {found.what}: {found.cure}")
 
@@ -282,9 +284,10 @@ MOST_EVENT_BYTES = 4 << 20
 
 @click.command(epilog=output.example("mnemolog hook claude-code < event.json"))
 @click.argument("host", type=arguments.HOST)
+@click.option("--delivery", default="", hidden=True, help="The client's id for this event.")
 @output.json_option
 @click.pass_obj
-def hook(env: Environment, /, host: str, as_json: bool) -> None:
+def hook(env: Environment, /, host: str, delivery: str, as_json: bool) -> None:
     """Answer one event of an agent host. The hook client runs this if no server is running.
 
     The event is read from standard input, in the host's format. The output is the host's own
@@ -294,15 +297,19 @@ def hook(env: Environment, /, host: str, as_json: bool) -> None:
     environment.current_tenant(
         settings
     )  # a new user has none: that is said before half a second of imports
-    answer = _answer_event(settings, host, sys.stdin.buffer.read(MOST_EVENT_BYTES + 1))
+    event = sys.stdin.buffer.read(MOST_EVENT_BYTES + 1)
+    answer = _answer_event(settings, host, event, delivery)
     if answer is not None or as_json:
         output.emit(answer)
 
 
-def _answer_event(settings: "Settings", host: str, event: bytes) -> dict[str, Any] | None:
+def _answer_event(
+    settings: "Settings", host: str, event: bytes, delivery: str
+) -> dict[str, Any] | None:
     from serve.hooks.answer import Hooks
     from serve.hosts import HOSTS
     from serve.hosts.event import decode_payload
+    from store.home.spool import parse_delivery
 
     if host not in HOSTS:
         raise NotFound(_unknown_host(host))
@@ -312,7 +319,10 @@ def _answer_event(settings: "Settings", host: str, event: bytes) -> dict[str, An
     tenants = _open_tenants(settings)
     hooks = Hooks(tenants, environment.now, HOOK_DEADLINE_S)
     try:
-        return hooks.answer(HOSTS[host], payload, is_off=is_off())
+        answer, _ = hooks.deliver(
+            HOSTS[host], payload, is_off=is_off(), delivery=parse_delivery(delivery)
+        )
+        return answer
     finally:
         hooks.close()
         tenants.close()  # writes what was noted

@@ -49,7 +49,7 @@ def status(env: Environment, /, as_json: bool) -> None:
 
 
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
-    from store.home import failures
+    from store.home import failures, spool
     from store.home.errors import NoManifest, SnapshotDamaged
     from store.home.registry import live_server
     from store.maintenance import checkup, mirrors, quarantine
@@ -59,6 +59,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
     head = log.head()
     server = live_server(settings)
     refusal = manifests.last_refusal(tenant)
+    waiting = spool.backlog(settings.home)
     found: dict[str, Any] = {
         "tenant": tenant.name,
         "home": str(settings.home),
@@ -68,6 +69,12 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "tail": head,
         "embedder": settings.choices.embedder,
         "server": _server_status(server) if server else None,
+        "spool": {
+            "events": waiting.events,
+            "bytes": waiting.bytes,
+            "oldest": isoformat(waiting.oldest) if waiting.events else None,
+            "dropped": waiting.dropped,
+        },
         "refused": refusal.reasons if refusal else [],
         "failed": [
             f"{one.what}: {one.said}"
@@ -182,6 +189,12 @@ def _print_status(found: dict[str, Any]) -> None:
     output.say(f"server    {_server_line(server) if server else '-'}")
     for line in _record_lines(found["recording"]):
         output.say(line)
+    if (spooled := found["spool"])["events"]:
+        what = f"{plural(spooled['events'], 'hook event')}, {size(spooled['bytes'])}"
+        _flag("spool", "warn", f"{what}, since {spooled['oldest']}: the next server records them")
+    if spooled["dropped"]:
+        lost = f"{plural(spooled['dropped'], 'hook event')} found no room and are lost"
+        _flag("spool", "error", f"{lost}: `mnemolog doctor`")
     for reason in found["refused"]:
         _flag("refused", "error", reason)
     for one in found["quarantined"]:

@@ -10,22 +10,28 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
 from serve.hooks import prompt, session, tool_use
 from serve.hooks.call import Call
+from serve.hooks.intake import Intake
 from serve.hosts.event import MAX_CONTEXT, SILENCE, HookEvent, Moment, Payload, Reply
 from serve.hosts.host import Host
 from serve.server.open_tenants import OpenTenants
 from store.home import pauses
-from store.home.errors import ConfigError, MnemologError, NotFound
+from store.home.errors import ConfigError, LogError, MnemologError, NotFound
 from store.home.project_context import ProjectContext, ProjectContexts
+from store.home.spool import Delivery
 
 log = logging.getLogger("mnemolog")
 
 DEADLINE_S = 0.2
+START_S = 1.5  # for a session's start: it comes once, and no prompt waits behind it
+_AHEAD_US = 60_000_000  # a client whose clock is further ahead gets ours
+_WRITE_S = 0.05  # for the disk, where the answer took all the time there was
 _THREADS = 8
 
 _ANSWERS: Mapping[Moment, Callable[[Call], Reply]] = {
@@ -54,6 +60,12 @@ class Hooks:
         self._late = DeferredReplies()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="mnemolog-hook")
         self._places = ProjectContexts(tenants.settings)
+        spooled = Dedupe(time.monotonic)
+        self._intake = Intake(tenants, self._places, _record, spooled.is_first)
+
+    def take_in_spool(self) -> int:
+        """Record what waits in the spool; return how many events were recorded."""
+        return self._intake.take_in()
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
@@ -67,7 +79,21 @@ class Hooks:
         is_here: bool = True,
         is_off: bool = False,
     ) -> dict[str, Any] | None:
-        """Return what the host is to be told; None is silence.
+        """Return what the host is to be told; None is silence. As `deliver` else."""
+        return self.deliver(host, payload, tenant, is_here=is_here, is_off=is_off)[0]
+
+    def deliver(
+        self,
+        host: Host,
+        payload: Payload,
+        tenant: str | None = None,
+        *,
+        is_here: bool = True,
+        is_off: bool = False,
+        delivery: Delivery | None = None,
+    ) -> tuple[dict[str, Any] | None, bool]:
+        """Return what the host is to be told, None is silence; and whether nothing of the event can
+        be lost any more, which only a `delivery` waits for: else its client spools it.
 
         `is_here` says that its folders are this machine's: else none of them is looked into.
         `is_off` says that this run of the agent is not recorded: its session is paused.
@@ -78,19 +104,20 @@ class Hooks:
             raise NotFound(f"{host.title} runs no hooks: its MCP server serves it")
         event = host.read(payload)
         if event is None:
-            return None
+            return None, True
         if not is_here:
             event = replace(event, cwd=None)
         name = tenant or self._tenants.settings.choices.tenant
         place, now = self._places.of(event.cwd), self._clock()
         if self._is_off(event, place, now, is_off):
-            return None
-        call = self._call(event, name, place, now)
+            return None, True
+        call = self._call(event, name, place, now, delivery)
         if not self._deliveries.is_first(name, event):
-            return None
-        reply = self._in_time(call)
+            return None, True
+        reply, is_done = self._in_time(call, delivery)
+        is_kept = is_done and (delivery is None or self._is_written(call))
         said = self._late.release(name, event, _short(reply))
-        return host.write(event, replace(reply, context=said)) or None
+        return host.write(event, replace(reply, context=said)) or None, is_kept
 
     def _is_off(self, event: HookEvent, place: ProjectContext, now: int, is_off: bool) -> bool:
         """Return whether nothing of an event is recorded and nothing said to it.
@@ -113,26 +140,62 @@ class Hooks:
             log.warning("%s", error)
         return is_off or bool(self._places.off(place, event.session, event.cwd, now))
 
-    def _call(self, event: HookEvent, tenant: str, place: ProjectContext, now: int) -> Call:
-        return Call(
-            event,
-            self._tenants.get(tenant),
-            place.choices,
-            place.project,
-            now,
-            answer_by=time.monotonic() + self._deadline_s,
-        )
+    def _call(
+        self,
+        event: HookEvent,
+        name: str,
+        place: ProjectContext,
+        now: int,
+        delivery: Delivery | None,
+    ) -> Call:
+        tenant = self._tenants.get(name)
+        patience_s = self._deadline_s
+        if event.moment == "session_start":
+            patience_s = max(patience_s, START_S)
+        answer_by = time.monotonic() + patience_s
+        if delivery is None:
+            return Call(event, tenant, place.choices, place.project, now, answer_by)
+        at = delivery.at if delivery.at <= now + _AHEAD_US else now
+        return Call.of_delivery(event, tenant, place, delivery, now=at, answer_by=answer_by)
 
-    def _in_time(self, call: Call) -> Reply:
-        waiting = self._threads.submit(_run, call)
+    def _in_time(self, call: Call, delivery: Delivery | None) -> tuple[Reply, bool]:
+        """Return the reply, and whether the event was dealt with; a late one may be yet."""
+        if delivery is not None:
+            self._intake.under_way.add(delivery.id)
+        waiting = self._threads.submit(self._run, call, delivery)
         try:
-            reply = waiting.result(self._deadline_s)
+            reply, is_done = waiting.result(max(0.0, call.answer_by - time.monotonic()))
         except TimeoutError:
             what = f"{call.event.host} {call.event.moment}"
-            log.warning("%s was not answered within %.1f s", what, self._deadline_s)
-            return SILENCE
+            log.warning("%s was not answered within its deadline", what)
+            return SILENCE, False
         self._close_breaker()
-        return reply
+        return reply, is_done
+
+    def _run(self, call: Call, delivery: Delivery | None) -> tuple[Reply, bool]:
+        try:
+            # what was spooled happened before: a turn begins before it ends
+            self._intake.take_in(before=call.now)
+            if _is_recorded(call):
+                return SILENCE, True
+            return _ANSWERS[call.event.moment](call), True
+        except MnemologError as error:
+            log.warning("%s %s: %s", call.event.host, call.event.moment, error)
+        except Exception:  # the outermost edge of a hook: a defect of ours must not stop the agent
+            log.exception("%s %s failed", call.event.host, call.event.moment)
+        finally:
+            if delivery is not None:
+                self._intake.under_way.discard(delivery.id)
+        return SILENCE, False
+
+    def _is_written(self, call: Call) -> bool:
+        """Return whether what an event told is on the disk, as long as its host waits for us."""
+        writing = self._threads.submit(call.tenant.notes.write_if_possible)
+        try:
+            writing.result(max(_WRITE_S, call.answer_by - time.monotonic()))
+        except TimeoutError:
+            return False
+        return all(one.id != call.main_id for one in call.tenant.notes.waiting[:])
 
     def _close_breaker(self) -> None:
         """Let hook clients wait for answers again: one was in time."""
@@ -151,14 +214,15 @@ def _short(reply: Reply) -> str:
     return reply.context
 
 
-def _run(call: Call) -> Reply:
-    try:
-        return _ANSWERS[call.event.moment](call)
-    except MnemologError as error:
-        log.warning("%s %s: %s", call.event.host, call.event.moment, error)
-    except Exception:  # the outermost edge of a hook: a defect of ours must not stop the agent
-        log.exception("%s %s failed", call.event.host, call.event.moment)
-    return SILENCE
+def _is_recorded(call: Call) -> bool:
+    """Return whether a delivery is in the log; not of a log that cannot be read."""
+    with suppress(LogError):
+        return call.main_id is not None and bool(call.tenant.log.present_ids([call.main_id]))
+    return False
+
+
+def _record(call: Call) -> None:
+    _ANSWERS[call.event.moment](call)
 
 
 # Each event is answered once. Cursor, Copilot CLI and VS Code also run the hooks in Claude Code's
@@ -185,11 +249,11 @@ class Dedupe:
         self._lock = threading.Lock()
         self._told: OrderedDict[bytes, _Told] = OrderedDict()
 
-    def is_first(self, tenant: str, event: HookEvent) -> bool:
-        """Return whether this is the first we hear of an event."""
+    def is_first(self, tenant: str, event: HookEvent, at_s: float | None = None) -> bool:
+        """Return whether this is the first we hear of an event; `at_s` for one of the past."""
         parts = (tenant, event.session, event.moment, *_mark(event))
         key = sha256("\x00".join(parts).encode()).digest()
-        now = self._clock()
+        now = self._clock() if at_s is None else at_s
         with self._lock:
             told = self._told.get(key)
             if told is not None and now - told.at <= WITHIN_S and _is_same(told, event):

@@ -4,10 +4,10 @@ Call: one hook event on its way, with all that answering it may look at or write
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from serve.hosts.event import HookEvent
 from serve.reader.filters import Filter
@@ -16,7 +16,9 @@ from serve.reader.view import View
 from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_statements import recordable
 from store.home.config import Choices
-from store.home.instants import new_id
+from store.home.instants import derived_id, new_id
+from store.home.project_context import ProjectContext
+from store.home.spool import Delivery
 from store.log.event_kinds import Body, Trust
 from store.log.events import Event
 
@@ -33,6 +35,32 @@ class Call:
     project: str
     now: int  # microseconds UTC
     answer_by: float = inf  # on the monotonic clock; a later reply reaches nobody
+    is_awaited: bool = True  # else the host has gone on: the event is recorded, nothing is said
+    main_id: str | None = None  # of the first event that is made: by it the log knows a delivery
+    _unused_ids: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.main_id is not None:
+            self._unused_ids.append(self.main_id)
+
+    @classmethod
+    def of_delivery(
+        cls,
+        event: HookEvent,
+        tenant: OpenTenant,
+        place: ProjectContext,
+        delivery: Delivery,
+        *,
+        now: int | None = None,
+        answer_by: float = inf,
+        is_awaited: bool = True,
+    ) -> Self:
+        """Return the call of an event that a client sent, now or when it happened."""
+        id_ = derived_id(delivery.at, "hook", delivery.id)
+        at = delivery.at if now is None else now
+        return cls(
+            event, tenant, place.choices, place.project, at, answer_by, is_awaited, main_id=id_
+        )
 
     @property
     def is_in_time(self) -> bool:
@@ -66,7 +94,7 @@ class Call:
 
     def new_event(self, body: Body, subject: str | None = None, trust: Trust = "agent") -> Event:
         """Return an event of this session that is to be written; without a subject, of itself."""
-        id_ = new_id(self.now)
+        id_ = self._unused_ids.pop() if self._unused_ids else new_id(self.now)
         return Event(
             id_,
             self.now,

@@ -1,6 +1,8 @@
 """The hook route: `POST /v1/hooks/<host>` takes a host's raw event and answers as that host wants.
 
 204 without a body is silence. `X-Mnemolog-Off: 1` says that this run of the agent is not recorded.
+`X-Mnemolog-Delivery` names a delivery of our client, which spools what is not answered with
+`X-Mnemolog-Kept: 1`: that the event is on the disk, or needs not be.
 """
 
 from http import HTTPStatus
@@ -13,8 +15,10 @@ from serve.hosts import HOSTS
 from serve.hosts.event import decode_payload
 from serve.server.problems import problem
 from store.home.errors import NotFound
+from store.home.spool import parse_delivery
 
 OFF_HEADER = "X-Mnemolog-Off"
+DELIVERY_HEADER, KEPT_HEADER = "X-Mnemolog-Delivery", "X-Mnemolog-Kept"
 
 
 def blueprint(hooks: Hooks) -> Blueprint:
@@ -30,9 +34,17 @@ def blueprint(hooks: Hooks) -> Blueprint:
         payload = decode_payload(request.get_data(cache=False))
         tenant = g.caller.tenant_for(request.args.get("tenant"))
         is_off = request.headers.get(OFF_HEADER) == "1"
-        answer = hooks.answer(HOSTS[host], payload, tenant, is_here=g.caller.is_here, is_off=is_off)
+        answer, is_kept = hooks.deliver(
+            HOSTS[host],
+            payload,
+            tenant,
+            is_here=g.caller.is_here,
+            is_off=is_off,
+            delivery=parse_delivery(request.headers.get(DELIVERY_HEADER, "")),
+        )
+        kept = {KEPT_HEADER: "1"} if is_kept else {}
         if answer is None:
-            return Response(status=HTTPStatus.NO_CONTENT)
-        return Response(msgspec.json.encode(answer), mimetype="application/json")
+            return Response(status=HTTPStatus.NO_CONTENT, headers=kept)
+        return Response(msgspec.json.encode(answer), mimetype="application/json", headers=kept)
 
     return routes

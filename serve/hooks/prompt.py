@@ -97,7 +97,7 @@ def answer_prompt(call: Call) -> Reply:
         call.write(prompted, *kept)
     else:
         call.write_later(prompted)
-    if reading.is_idle:
+    if reading.is_idle or not call.is_awaited:
         return Reply(notice=told)
     began = time.perf_counter()
     if reading.intent == "recap":

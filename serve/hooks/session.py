@@ -54,7 +54,7 @@ _STAGES: Mapping[Start, Stage] = {
 
 def answer_session_start(call: Call) -> Reply:
     """Return what a session is to know when it begins."""
-    said = _session_block(call, call.event.start)
+    said = _session_block(call, call.event.start) if call.is_awaited else Block()
     if not call.is_in_time:
         said = Block()
     call.write_later(

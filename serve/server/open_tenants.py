@@ -131,6 +131,7 @@ class OpenTenants:
         self.ingest = IngestWorker(
             settings.home, self._get_or_open, lambda: self.idle_s() >= IDLE_S, read_facts
         )
+        self._chores: list[Callable[[], object]] = []
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mnemolog-upkeep", daemon=True)
 
@@ -138,6 +139,10 @@ class OpenTenants:
         self.embedder.load()
         self._thread.start()
         self.ingest.start()
+
+    def add_chore(self, act: Callable[[], object]) -> None:
+        """Have something done at the start and then between requests, every TICK_S."""
+        self._chores.append(act)
 
     @property
     def is_alive(self) -> bool:
@@ -253,10 +258,19 @@ class OpenTenants:
 
     def _run(self) -> None:
         code()  # before the first receipt asks for it, and while the files are those that run
+        self._do_chores()
         self._for_each(self._warm_up)
         while not self._closing.wait(TICK_S):
             self.refresh_settings()
+            self._do_chores()
             self._for_each(self._keep_up)
+
+    def _do_chores(self) -> None:
+        for act in self._chores:
+            try:
+                act()
+            except (MnemologError, OSError):  # as in `_keep_up`
+                log.exception("upkeep failed")
 
     def refresh_settings(self) -> None:
         """Answer from now on under what `config.toml` says of recall, where that has changed."""

@@ -15,7 +15,7 @@ import msgspec
 
 from store.derived import catalog, constraints
 from store.embedders.embedder import Embedder, SilentEmbedder, make_embedder
-from store.home import failures, files
+from store.home import failures, files, spool
 from store.home.config import Llm, Settings
 from store.home.errors import (
     ConfigError,
@@ -69,6 +69,7 @@ def checkup(settings: Settings) -> list[Finding]:
         _space(settings.home),
         _sqlite(),
         server(settings),
+        *_spool(settings),
         *_failures(settings.home),
         *_programs(settings.choices.llm),
         *_tenant(settings),
@@ -182,6 +183,19 @@ def server(settings: Settings) -> Finding:
         what = f"no server runs, and another program listens on port {port}"
         return Finding("warn", what, _ANOTHER_PORT)
     return Finding("ok", "no server runs")
+
+
+def _spool(settings: Settings) -> Iterator[Finding]:
+    """Say what hooks kept because no server took it; nothing where they kept nothing."""
+    waiting = spool.backlog(settings.home)
+    if waiting.events:
+        events = plural(waiting.events, "hook event")
+        what = f"{events} since {isoformat(waiting.oldest)} wait for a server to record them"
+        yield Finding("warn", what, f"run `mnemolog start`; {settings.server_log} names what fails")
+    if waiting.dropped:
+        what = f"{plural(waiting.dropped, 'hook event')} found no room in the spool and are lost"
+        dropped = spool.dropped_file(settings.home)
+        yield Finding("warn", what, f"run `mnemolog start`, then delete {dropped}")
 
 
 def _programs(llm: Llm) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ NAMES = (
     "imports",
     "settings",
     "hangs",
+    "undelivered",
     "redaction",
     "poisoning",
     "leaks",

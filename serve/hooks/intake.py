@@ -1,0 +1,147 @@
+"""
+Intake: the events of the spool, recorded as they would have been, each once, oldest first.
+
+Nothing is said to them: their hosts have gone on. A delivery that is in the log already (its answer
+came too late for the client, or another process took it in) is deleted and no more. A session's
+later events wait for those of its spool, so that turns begin and end in order.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from serve.hooks.call import Call
+from serve.hosts import HOSTS
+from serve.hosts.event import HookEvent
+from serve.server.open_tenants import OpenTenants
+from store.home import spool
+from store.home.errors import InvalidInput, InvalidName, LogError, MnemologError, NotFound
+from store.home.files import file_stamp, remove_files, sweep
+from store.home.project_context import ProjectContexts
+from store.home.spool import Delivery
+
+log = logging.getLogger("mnemolog")
+
+
+class SpooledEvent(msgspec.Struct, frozen=True):
+    """An event as the client kept it: the host's payload, redacted."""
+
+    host: str
+    tenant: str
+    event: dict[str, Any]
+
+
+# made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
+_decoder = msgspec.json.Decoder(SpooledEvent)
+
+
+class Intake:
+    """Takes in the spool of a home. Threads may share it, and processes: ids make it safe."""
+
+    def __init__(
+        self,
+        tenants: OpenTenants,
+        contexts: ProjectContexts,
+        record: Callable[[Call], None],
+        is_first: Callable[[str, HookEvent, float], bool],
+    ) -> None:
+        """`record` writes down what an event tells; `is_first` knows two tellings of one event, by
+        the second it happened.
+        """
+        self._tenants, self._contexts = tenants, contexts
+        self._record, self._is_first = record, is_first
+        self._home = tenants.settings.home
+        self._lock = threading.Lock()
+        self._empty: object = None  # the folder's stamp when nothing was in it
+        self._failed: set[str] = set()  # not tried again before the next start
+        self._first: set[str] = set()  # deliveries told for the first time, not recorded yet
+        self._is_held_up = False
+        self.under_way: set[str] = set()  # deliveries that a thread is answering
+
+    def take_in(self, *, before: int = 2**62) -> int:
+        """Record what was spooled of before a moment; return how many events were recorded.
+
+        What no log takes now stays for the next time.
+        """
+        stamp = file_stamp(spool.folder_of(self._home))
+        if stamp is None or stamp == self._empty:
+            return 0
+        with self._lock:
+            waiting = spool.entries(self._home)
+            if not waiting:
+                self._note_empty(stamp)
+            taken = 0
+            for path, delivery in waiting:
+                if delivery.at >= before or path.name in self._failed:
+                    continue
+                try:
+                    taken += self._take(path, delivery)
+                    self._is_held_up = False
+                except (LogError, OSError) as error:
+                    if not self._is_held_up:
+                        log.warning("the spool waits: %s", error)
+                    self._is_held_up = True
+                    break
+                except MnemologError as error:  # of one event: the others are not to wait for it
+                    self._failed.add(path.name)
+                    log.error("%s stays in the spool: %s", path.name, error)
+                except Exception:  # as above: a defect of ours keeps the event
+                    self._failed.add(path.name)
+                    log.exception("%s stays in the spool", path.name)
+        return taken
+
+    def _note_empty(self, stamp: object) -> None:
+        folder = spool.folder_of(self._home)
+        sweep(folder)  # of clients that were killed
+        # a file of the same tick of the clock does not show: only a folder that is at rest counts
+        if time.time_ns() - folder.stat().st_mtime_ns > 1_000_000_000:
+            self._empty = stamp
+
+    def _take(self, path: Path, delivery: Delivery) -> bool:
+        """Record one event, unless it is known; return whether it was recorded now."""
+        if delivery.id in self.under_way:
+            return False
+        try:
+            kept = _decoder.decode(path.read_bytes())
+            host = HOSTS[kept.host]
+            event = host.read(kept.event) if host.read is not None else None
+        except FileNotFoundError:  # another process was first
+            return False
+        except (KeyError, msgspec.MsgspecError, InvalidInput) as error:
+            log.error("an event of the spool cannot be read and is dropped: %s", error)
+            event = None
+        is_new = event is not None and self._record_event(kept, event, delivery)
+        remove_files([path])
+        return is_new
+
+    def _record_event(self, kept: SpooledEvent, event: HookEvent, delivery: Delivery) -> bool:
+        settings = self._tenants.settings
+        place = self._contexts.of(event.cwd)
+        if event.moment == "before_tool" or self._contexts.off(
+            place, event.session, event.cwd, delivery.at
+        ):
+            return False
+        name = kept.tenant or settings.choices.tenant
+        try:
+            tenant = self._tenants.get(name)
+        except (NotFound, InvalidName) as error:
+            raise NotFound(f"{error}; make the tenant, or delete the file") from error
+        call = Call.of_delivery(event, tenant, place, delivery, is_awaited=False)
+        assert call.main_id is not None
+        if any(one.id == call.main_id for one in tenant.notes.waiting):
+            tenant.notes.write()
+        if tenant.log.present_ids([call.main_id]):
+            return False
+        if delivery.id not in self._first:
+            if not self._is_first(name, event, delivery.at / 1e6):
+                return False
+            self._first.add(delivery.id)
+        self._record(call)
+        tenant.notes.write()
+        self._first.discard(delivery.id)
+        return True

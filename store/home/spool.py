@@ -1,0 +1,82 @@
+"""
+Spool: the hook events that no server took, oldest first, until one takes them in.
+
+An event carries the id of its delivery, by which the log knows it: taking one in twice adds nothing
+twice. Its file is deleted once the event is in the log. `store.home.spooling` writes them.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.home.instants import LATEST
+from store.home.spooling import DROPPED, FOLDER, SUFFIX
+
+_HEX = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event on its way: the client's id for it, and when it happened, in microseconds UTC."""
+
+    id: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolBacklog:
+    """How many events wait, their bytes, when the oldest happened (0: none waits), and how many
+    found no room.
+    """
+
+    events: int
+    bytes: int
+    oldest: int
+    dropped: int
+
+
+def folder_of(home: Path) -> Path:
+    return home / FOLDER
+
+
+def dropped_file(home: Path) -> Path:
+    """Return the file that has a byte for each event that found no room."""
+    return folder_of(home) / DROPPED
+
+
+def parse_delivery(text: str) -> Delivery | None:
+    """Return the delivery that a header, an option or a file's name gives; None for no such."""
+    at, _, id_ = text.partition("-")
+    is_time = len(at) == 20 and at.isascii() and at.isdecimal() and int(at) <= LATEST
+    return Delivery(id_, int(at)) if is_time and len(id_) == 32 and _HEX.issuperset(id_) else None
+
+
+def delivery_of(path: Path) -> Delivery | None:
+    """Return the delivery whose event lies in a file of this name; None for another file."""
+    return parse_delivery(path.name.removesuffix(SUFFIX)) if path.suffix == SUFFIX else None
+
+
+def entries(home: Path) -> list[tuple[Path, Delivery]]:
+    """Return the files of the events that wait, the oldest first."""
+    try:
+        paths = [folder_of(home) / name for name in sorted(os.listdir(folder_of(home)))]
+    except OSError:  # nothing was ever kept
+        return []
+    return [(path, known) for path in paths if (known := delivery_of(path)) is not None]
+
+
+def backlog(home: Path) -> SpoolBacklog:
+    """Return what waits in the spool of a home."""
+    waiting = entries(home)
+    oldest = waiting[0][1].at if waiting else 0
+    dropped = sum(_sizes([dropped_file(home)]))
+    return SpoolBacklog(len(waiting), sum(_sizes(path for path, _ in waiting)), oldest, dropped)
+
+
+def _sizes(paths: Iterable[Path]) -> Iterator[int]:
+    for path in paths:
+        try:
+            yield path.stat().st_size
+        except OSError:  # it was taken in meanwhile
+            continue
