@@ -117,7 +117,7 @@ def stamp_rows(
             heard = max(heard, event.clock if event.clock <= wall + event_clock.MAX_SKEW else 0)
         else:
             last = event_clock.next_clock(wall, last, heard)
-            event = replace(event, origin=event.origin or origin, clock=last)
+            event = event.with_stamp(event.origin or origin, last)
             row = (*row[:-2], event.origin, event.clock)
         stamped.append((event, row))
     return stamped
@@ -127,6 +127,11 @@ def _newest_clocks(connection: apsw.Connection, origin: str | None, most: int) -
     """Return this home's newest clock, and the greatest up to `most` of the events that came in
     since: those before it are less, for they were heard then.
     """
+    newest: list[Row] = connection.execute(
+        "SELECT origin, clock FROM events ORDER BY seq DESC LIMIT 1"
+    ).fetchall()
+    if newest and newest[0][0] == origin and newest[0][1] is not None:
+        return newest[0][1], 0
     own: list[Row] = connection.execute(
         "SELECT seq, clock FROM events WHERE origin IS ? AND clock IS NOT NULL "
         "ORDER BY seq DESC LIMIT 1",

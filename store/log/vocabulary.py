@@ -38,6 +38,9 @@ def needed(events: Iterable[Event]) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for event in events:
+        is_plain = event.kind not in ADDED and not isinstance(event.body, Planned)
+        if is_plain and event.kind in found:
+            continue
         for kind, version in _needs(event.kind, event.body):
             found[kind] = max(version, found.get(kind, 0))
     return found
