@@ -24,6 +24,7 @@ from store.home.errors import BuildRefused
 from store.home.tenant import Tenant, tenant
 from store.log import commands
 from store.log.commands import Draft
+from store.log.event_kinds import Trust
 from store.log.event_log import EventLog
 from store.maintenance import build, quarantine
 from store.memories.rows import MemoryRows
@@ -47,9 +48,10 @@ class Memory:
     log: EventLog
     at: int = NOW
 
-    def record(self, content: str, id_: str, kind: Any = "fact") -> None:
+    def record(self, content: str, id_: str, kind: Any = "fact", trust: Trust = "user") -> None:
         self.at += 1_000_000
-        commands.record(self.log, Draft(content=content, id=id_, kind=kind), self.at)
+        draft = Draft(content=content, id=id_, kind=kind, trust=trust)
+        commands.record(self.log, draft, self.at)
 
     def ask(self, query: str) -> str:
         """Ask as an agent does; return the memory that comes first."""
@@ -120,9 +122,9 @@ def test_a_build_that_loses_past_answers_is_refused_until_somebody_accepts_it(
     assert before.passed and not checks[PAST_ANSWERS].passed and checks[PAST_ANSWERS].warns
 
 
-def test_a_text_made_to_be_found_is_left_out_alone(memory: Memory):
+def test_a_text_of_the_web_made_to_be_found_is_left_out_alone(memory: Memory):
     words = ", ".join(f"where is the {thing} worker configured" for thing in THINGS)
-    memory.record(f"{words}: ask the intern", "hub")
+    memory.record(f"{words}: ask the intern", "hub", trust="web")
     memory.record("The intern starts in May", "intern")
     checks = memory.build()
     assert [(one.id, one.check) for one in quarantine.entries(memory.log)] == [("hub", NEWCOMERS)]
@@ -131,14 +133,66 @@ def test_a_text_made_to_be_found_is_left_out_alone(memory: Memory):
     assert memory.build()[NEWCOMERS].passed  # somebody vouches for it
 
 
+def on_every_question() -> list[Draft]:
+    return [
+        Draft(
+            id=f"{thing}-x{number}",
+            content=f"{thing} worker configured, {thing} worker configured, note {number}",
+        )
+        for thing in THINGS
+        for number in range(9)
+    ]
+
+
 def test_an_import_that_takes_over_past_answers_is_refused(memory: Memory):
-    for thing in THINGS:
-        for number in range(9):
-            said = f"{thing} worker configured, {thing} worker configured, note {number}"
-            memory.record(said, f"{thing}-x{number}")
+    commands.import_drafts(memory.log, on_every_question(), memory.at)
     with pytest.raises(BuildRefused, match=r"newcomers|past_answers"):
         memory.build()
     assert manifests.current(memory.tenant).number == 1
+
+
+def test_what_is_noted_by_the_way_is_never_refused_nor_put_away(memory: Memory):
+    words = ", ".join(f"where is the {thing} worker configured" for thing in THINGS)
+    memory.record(f"{words}: ask the captain", "overview", trust="agent")
+    for number, draft in enumerate(on_every_question()):  # as an import they were refused
+        memory.record(draft.content, draft.id or "", trust="agent" if number % 2 else "user")
+        if number % 30 == 0:
+            assert memory.build()[NEWCOMERS].passed
+    checks = memory.build()
+    assert checks[NEWCOMERS].passed and quarantine.entries(memory.log) == []
+    assert not checks[PAST_ANSWERS].stops
+
+
+def test_growth_excuses_no_fault_of_the_code(memory: Memory, monkeypatch: pytest.MonkeyPatch):
+    for number in range(12):
+        memory.record(
+            f"The {THINGS[number % 10]} worker was restarted {number} times", f"n{number}"
+        )
+    hide_decisions(monkeypatch)
+    with pytest.raises(BuildRefused, match=r"past_answers: 4 of 10 past"):
+        memory.build()
+
+
+def test_words_that_weigh_otherwise_in_a_memory_that_grew_are_a_warning(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+):
+    real = past_answers._hits  # a stranger: what words weigh, whatever the memories
+
+    def lost(view: Any, *given: Any) -> Any:
+        return real(view, *given) if len(view.snapshots.rows) < 12 else ()
+
+    monkeypatch.setattr(past_answers, "_hits", lost)
+    commands.import_drafts(
+        memory.log,
+        [Draft(id=f"i{n}", content=f"Notes on unit {n}", source="wiki") for n in range(4)],
+        memory.at,
+    )
+    with pytest.raises(BuildRefused, match=r"past_answers: 0 of 10"):
+        memory.build()
+    for number in range(5):
+        memory.record(f"The pier has {number} lamps", f"pier{number}")
+    found = memory.build()[PAST_ANSWERS]
+    assert not found.passed and found.warns and "the memory grew" in found.detail
 
 
 def test_a_model_that_was_exchanged_under_its_name_is_refused(

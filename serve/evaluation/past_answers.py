@@ -2,24 +2,28 @@
 Past answers: the questions of past recalls, asked of a candidate before it is published.
 
 What came back then, and has not changed since, is to come back still. Memories that are newer are
-left aside for that, so that a memory may grow; but where new ones take over the answers to
-questions of many kinds, that is an import gone wrong, or a text made to be found. The questions are
-those of people and agents, so this sees what no check of one table can: a tokenizer that splits
-words in another way, vectors of another model under the same name, an index that lost a part.
+left aside for that, so that a memory may grow; but where an import or texts from elsewhere take
+over the answers to questions of many kinds, that is an import gone wrong, or a text made to be
+found. What the user's own sessions bring is neither (`growth`): it may push old answers down, and
+no build is refused for it. The questions are those of people and agents, so this sees what no check
+of one table can: a tokenizer that splits words in another way, vectors of another model under the
+same name, an index that lost a part.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, replace
 
 import msgspec
 import numpy as np
 
 from serve.evaluation import canaries, hand_edits, upgrade
-from serve.evaluation.canaries import Canary, Outcome
-from serve.evaluation.replay import question_of, skip_reason
+from serve.evaluation.canaries import Canary, Outcome, Point
+from serve.evaluation.growth import Arrival, list_arrivals
+from serve.evaluation.replay import question_of, replay, skip_reason
 from serve.reader.filters import Filter
 from serve.reader.reader import open_view
+from serve.reader.tail_storage import Columns
 from serve.reader.view import View
 from serve.recall.ranking import SURE
 from serve.recall.recall import Hit, Question, recall
@@ -31,7 +35,7 @@ from store.maintenance import build as builds
 from store.maintenance import quarantine
 from store.maintenance.build import Build
 from store.memories.memory import ACTIVE, Memory
-from store.memories.rows import Mask
+from store.memories.rows import Mask, MemoryRows
 from store.snapshots.manifest import (
     CANARIES,
     NEWCOMERS,
@@ -50,8 +54,8 @@ LOOKED_AT = 400  # receipts among which those are looked for
 FEWEST = 8  # of fewer nothing is concluded
 REFUSED_BELOW = 0.7  # the share of questions that bring back what they did
 DOUBTED_BELOW = 0.9  # refused too, where it fell that low since the builds before
-# Where a memory has grown so many times since the last build, words weigh otherwise than they did:
-# fewer past answers are then a warning.
+# Where a memory has grown so many times since the last build, words weigh otherwise than they did,
+# and code or a disk is not told from that: fewer past answers are then a warning.
 _GREW = 4.0
 _EMBEDDED, _SAME = 5, 0.9  # texts embedded again, and the least cosine with what is there
 _HIDDEN, _OWN_WORDS = 10, 300  # memories of a sort, and the characters each is asked for by
@@ -71,9 +75,9 @@ MOST_BEGUN_OTHERWISE = 0.2  # by another memory of then; words weigh otherwise i
 class Answered:
     """A question of then: how many of the memories of then come back, and of how many.
 
-    `newer` are the memories among the first that are not served yet. `is_taken_over`: most are such
-    ones, and nothing of then is left; `begins_newer`: the first is one. `begins_otherwise`: of what
-    is served, another memory comes first than then.
+    `newer` are the memories among the first that are not served yet and came from elsewhere.
+    `is_taken_over`: most are such ones, and nothing of then is left; `begins_newer`: the first is
+    one. `begins_otherwise`: of what is served, another memory comes first than then.
     """
 
     receipt: Event
@@ -87,6 +91,73 @@ class Answered:
     @property
     def is_back(self) -> bool:
         return 2 * self.back >= self.of
+
+    @property
+    def body(self) -> Recalled:
+        assert isinstance(self.receipt.body, Recalled)
+        return self.receipt.body
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A candidate that past questions are asked of.
+
+    The memories from row `served` on are not served yet; None: nothing is. `arrivals` are those of
+    all memories since the oldest of the questions, and since what is served.
+    """
+
+    made: Build
+    view: View
+    choices: Choices
+    served: int | None
+    arrivals: Mapping[str, Arrival]
+
+    @property
+    def size(self) -> int:
+        return len(self.view.snapshots.rows)
+
+    @property
+    def outgrew(self) -> bool:
+        """Whether the memory has grown too many times to tell why an answer is another."""
+        return self.size > _GREW * (self.served or 0)
+
+    @property
+    def share_from_elsewhere(self) -> float:
+        """The part of all memories that is not served yet and came from elsewhere."""
+        return sum(map(self.is_from_elsewhere, self.arrivals)) / max(1, self.size)
+
+    def is_from_elsewhere(self, id_: str) -> bool:
+        """Return whether a memory is not served yet and the user's own sessions did not bring it.
+
+        What is served was judged when it was published.
+        """
+        row = self.view.snapshots.rows.memories.row(id_)
+        if row is None or self.served is None or row < self.served:
+            return False
+        return not (id_ in self.arrivals and self.arrivals[id_].is_own)
+
+    def rows_grown_since(self, seq: int) -> frozenset[int]:
+        """Return the rows of the memories since then that the memory just grew by."""
+        rows = self.view.snapshots.rows.memories
+        return frozenset(
+            row
+            for id_, arrival in self.arrivals.items()
+            if arrival.seq > seq
+            and not self.is_from_elsewhere(id_)
+            and (row := rows.row(id_)) is not None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Without(Filter):
+    """A filter that some rows of a candidate, which has no tail, do not pass either."""
+
+    left_out: frozenset[int] = frozenset()
+
+    def narrow(self, mask: Mask, rows: MemoryRows | Columns) -> Mask:
+        mask = Filter.narrow(self, mask, rows)
+        mask[list(self.left_out)] = False
+        return mask
 
 
 def check(
@@ -109,21 +180,17 @@ def check(
         return others
     earlier = builds.current_manifest(made.tenant)
     served = earlier.projections["memories"].rows["memories"] if earlier else None
-    found = [
-        answered
-        for receipt, basis in asked
-        if (answered := _ask(view, receipt, basis, served, choices)) is not None
-    ]
-    return [
-        *others,
-        _past_answers(
-            found,
-            candidate.at,
-            earlier,
-            warns=made.accepts or len(view.snapshots.rows) > _GREW * (served or 0),
-        ),
-        _newcomers(made, found, 1.0 - (served or 0) / max(1, len(view.snapshots.rows))),
-    ]
+    since = min(_watermark(receipt) for receipt, _ in asked)
+    since = min(since, earlier.watermark) if earlier else since
+    arrivals = list_arrivals(made.log, since, made.watermark)
+    asking = Asking(made, view, choices, served, arrivals)
+    found = [one for receipt, basis in asked if (one := _ask(asking, receipt, basis)) is not None]
+    return [*others, _past_answers(asking, found, candidate.at, earlier), _newcomers(asking, found)]
+
+
+def _watermark(receipt: Event) -> int:
+    assert isinstance(receipt.body, Recalled)
+    return receipt.body.watermark
 
 
 def check_model(view: View) -> list[CheckResult]:
@@ -210,18 +277,12 @@ def _questions(made: Build, most: int) -> Iterator[tuple[Event, Basis]]:
             yield receipt, body.basis
 
 
-def _ask(
-    view: View,
-    receipt: Event,
-    basis: Basis,
-    served: int | None,
-    choices: Choices,
-) -> Answered | None:
+def _ask(asking: Asking, receipt: Event, basis: Basis) -> Answered | None:
     """Return how a question is answered now; None where nothing of then is as it was.
 
-    The memories from row `served` on are not served yet.
+    Where that is another answer, it is asked once more without what the memory just grew by.
     """
-    body, rows = receipt.body, view.snapshots.rows
+    body, rows = receipt.body, asking.view.snapshots.rows
     assert isinstance(body, Recalled)
     memories = [rows.find(hit.id) for hit in body.hits]
     same = {
@@ -231,35 +292,58 @@ def _ask(
     }
     if not same:
         return None
-    question = question_of(receipt, basis, choices)
-    wide = replace(question, top_k=min(_WIDER * question.top_k, 200))
-    hits = recall(view, wide).hits
-    if not question.min_confidence:  # as the receipt was written: a prompt's may hold unsure ones
-        unsure = {hit.id for hit in body.hits if hit.confidence < SURE}
-        hits = tuple(hit for hit in hits if not hit.is_unsure or hit.memory.id in unsure)
-    old = [hit for hit in hits if hit.memory.updated_at <= receipt.at or same & _named([hit])]
-    back = same & _named(old[: question.top_k])
-    first = hits[: question.top_k]
+    question = question_of(receipt, basis, asking.choices)
+    hits = _hits(asking.view, question, body)
     newer = {
         hit.memory.id
         for hit in hits
-        if served is not None
-        and (rows.memories.row(hit.memory.id) or 0) >= served
+        if asking.is_from_elsewhere(hit.memory.id)
         and same.isdisjoint(_named([hit]))  # else it says what came back then
     }
+    first = hits[: question.top_k]
     shown = tuple(hit.memory.id for hit in first if hit.memory.id in newer)
     is_taken_over = same.isdisjoint(_named(first)) and 2 * len(shown) > len(first)
+    back, begins_otherwise = _compare(hits, receipt, question.top_k, same)
+    if (2 * back < len(same) or begins_otherwise) and (
+        grown := asking.rows_grown_since(body.watermark)
+    ):
+        left = _Without(**asdict(question.filter), left_out=grown)
+        again = _hits(asking.view, replace(question, filter=left), body)
+        back_then, begins_otherwise = _compare(again, receipt, question.top_k, same)
+        back = max(back, back_then)
     return Answered(
         receipt,
-        back=len(back),
+        back=back,
         of=len(same),
         is_taken_over=is_taken_over,
         begins_newer=bool(first and first[0].memory.id in newer),
-        # a block for a prompt has an order of its own
-        begins_otherwise=body.door != "prompt"
-        and body.hits[0].id in same
-        and body.hits[0].id not in _named(old[:1]),
+        begins_otherwise=begins_otherwise,
         newer=shown,
+    )
+
+
+def _hits(view: View, question: Question, body: Recalled) -> Sequence[Hit]:
+    """Return the answer of a view to a question of then, with room for what is newer."""
+    hits = recall(view, replace(question, top_k=min(_WIDER * question.top_k, 200))).hits
+    if question.min_confidence:
+        return hits
+    # as the receipt was written: a prompt's may hold unsure ones
+    unsure = {hit.id for hit in body.hits if hit.confidence < SURE}
+    return [hit for hit in hits if not hit.is_unsure or hit.memory.id in unsure]
+
+
+def _compare(hits: Sequence[Hit], receipt: Event, top_k: int, same: Set[str]) -> tuple[int, bool]:
+    """Return how many of the memories of then are among the hits that are as old as the receipt,
+    and whether another one comes first.
+    """
+    body = receipt.body
+    assert isinstance(body, Recalled)
+    old = [hit for hit in hits if hit.memory.updated_at <= receipt.at or same & _named([hit])]
+    first_then = body.hits[0].id
+    return (
+        len(same & _named(old[:top_k])),
+        # a block for a prompt has an order of its own
+        body.door != "prompt" and first_then in same and first_then not in _named(old[:1]),
     )
 
 
@@ -280,25 +364,23 @@ def _named(hits: Sequence[Hit]) -> set[str]:
 
 
 def _past_answers(
-    found: Sequence[Answered], now: int, earlier: Manifest | None, *, warns: bool
+    asking: Asking, found: Sequence[Answered], now: int, earlier: Manifest | None
 ) -> CheckResult:
-    missed = tuple(
-        Canary(one.receipt.id, one.receipt.body.query)
-        for one in found
-        if not one.is_back and isinstance(one.receipt.body, Recalled)
-    )
-    outcome = Outcome(len(found), missed)
+    """Return whether the candidate answers as recalls of then were answered."""
+    outcome = _outcome(found, found)
     before = [one for one in (earlier.checks if earlier else ()) if one.name == PAST_ANSWERS]
     points = canaries.trend(before[0]) if before else ()
-    fell = canaries.has_fallen(outcome, points) and outcome.share < DOUBTED_BELOW
     led = sum(one.begins_otherwise for one in found)
-    turned = led > max(FEWEST / 2, MOST_BEGUN_OTHERWISE * len(found))
-    failed = outcome.asked >= FEWEST and (outcome.share < REFUSED_BELOW or fell or turned)
     detail = f"{outcome.hits} of {outcome.asked} past questions bring back what they did"
     if led:
         detail += f", {led} with another memory first"
+    failed, cure = _fails(found, found, points), _CURE
+    warns = asking.made.accepts or asking.outgrew
+    if failed and not warns and not _fails(found, _not_by_growth(asking, found), points):
+        detail += ": the memory grew, and what it knew then still answers as it did"
+        warns, cure = True, ""
     said = {
-        "missed": [one.id for one in missed],
+        "missed": [one.id for one in outcome.missed],
         "trend": [*points, (now, outcome.hits, outcome.asked)][-canaries.TREND :],
     }
     return CheckResult(
@@ -307,16 +389,56 @@ def _past_answers(
         detail,
         CANARIES,
         msgspec.to_builtins(said),
-        cure=_CURE if failed else "",
+        cure=cure if failed else "",
         warns=failed and warns,
     )
 
 
-def _newcomers(made: Build, found: Sequence[Answered], share: float) -> CheckResult:
-    """Return whether new memories, a share of all, leave past answers in place."""
+def _outcome(found: Sequence[Answered], blamed: Sequence[Answered]) -> Outcome:
+    """Return what past questions said, where only those that are `blamed` may have missed."""
+    missed = [one for one in blamed if not one.is_back]
+    return Outcome(len(found), tuple(Canary(one.receipt.id, one.body.query) for one in missed))
+
+
+def _fails(found: Sequence[Answered], blamed: Sequence[Answered], points: Sequence[Point]) -> bool:
+    """Return whether the questions that are `blamed`, of all, are too many to publish."""
+    outcome = _outcome(found, blamed)
+    fell = canaries.has_fallen(outcome, points) and outcome.share < DOUBTED_BELOW
+    led = sum(one.begins_otherwise for one in blamed)
+    turned = led > max(FEWEST / 2, MOST_BEGUN_OTHERWISE * len(found))
+    return outcome.asked >= FEWEST and (outcome.share < REFUSED_BELOW or fell or turned)
+
+
+def _not_by_growth(asking: Asking, found: Sequence[Answered]) -> list[Answered]:
+    """Return those whose other answer is not explained by what the user's own sessions brought.
+
+    It is where more was brought by them than from elsewhere since the question, and the memory as
+    it was known then still gives the answer: so neither code nor an import is at fault, but that
+    words weigh otherwise in a memory that grew.
+    """
+    new = Counter(asking.is_from_elsewhere(id_) for id_ in asking.arrivals)
+    wrong = [one for one in found if not one.is_back or one.begins_otherwise]
+    grown = {
+        one.receipt.id: one for one in wrong if asking.rows_grown_since(_watermark(one.receipt))
+    }
+    if new[True] >= new[False] or not grown:
+        return wrong
+    receipts_then = [one.receipt for one in grown.values()]
+    explained = set()
+    for again in replay(asking.made.log, asking.made.embedder, receipts_then, asking.choices):
+        then, now = (tuple(hit.id for hit in hits) for hits in (again.before.hits, again.hits))
+        is_back = 2 * len({*then} & {*now}) >= len(then)
+        if is_back and (then[:1] == now[:1] or not grown[again.receipt.id].begins_otherwise):
+            explained.add(again.receipt.id)
+    return [one for one in wrong if one.receipt.id not in explained]
+
+
+def _newcomers(asking: Asking, found: Sequence[Answered]) -> CheckResult:
+    """Return whether new memories from elsewhere leave past answers in place."""
+    made, share = asking.made, asking.share_from_elsewhere
     released = quarantine.releases(made.log, made.watermark)
     answers = Counter(id_ for one in found for id_ in one.newer if id_ not in released)
-    usual = Counter(id_ for one in found for id_ in _brought(one))
+    usual = Counter(hit.id for one in found for hit in one.body.hits)
     many = max(FEWEST / 2, MOST_OF_ONE * len(found), *usual.values())
     alone = tuple(id_ for id_, count in answers.most_common() if count > many)
     taken_over = sum(one.is_taken_over for one in found)
@@ -327,7 +449,10 @@ def _newcomers(made: Build, found: Sequence[Answered], share: float) -> CheckRes
         or taken_over > max(FEWEST / 2, MOST_TAKEN_OVER * len(found))
         or first > max(FEWEST / 2, most_first)
     )
-    detail = f"new memories take over the answers to {taken_over} of {len(found)} past questions"
+    detail = (
+        "new memories from elsewhere take over the answers to "
+        f"{taken_over} of {len(found)} past questions"
+    )
     if first:
         detail += f", and come first in {first}"
     if alone:
@@ -344,17 +469,12 @@ def _newcomers(made: Build, found: Sequence[Answered], share: float) -> CheckRes
     )
 
 
-def _brought(one: Answered) -> list[str]:
-    assert isinstance(one.receipt.body, Recalled)
-    return [hit.id for hit in one.receipt.body.hits]
-
-
 _CURE = (
     "`mnemolog replay` lists what changed, `mnemolog bisect QUESTION` since when; "
     "`mnemolog build --accept` publishes it as it is"
 )
 _FORGET = (
-    "look at what was recorded or imported last (`mnemolog list`); `mnemolog build --accept` "
+    "look at what was imported last (`mnemolog list`); `mnemolog build --accept` "
     "publishes it as it is"
 )
 _WRONG_VERSION = (

@@ -1,0 +1,59 @@
+"""
+Growth: which new memories the user's own sessions brought, and which came in otherwise.
+
+The turns of sessions, what a person or an agent notes as work goes on, and what jobs make of these
+are how a memory grows: however often they answer, that is no poison. An import, a batch too large
+to have been noted by the way, and what a tool or a page said may be. The log tells them apart, by
+who wrote an event and with how many others; nothing here looks at what a text says.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from store.agents.prompt_statements import FROM_PROMPT
+from store.log.event_kinds import Prompted, Recorded
+from store.log.event_log import EventLog
+from store.log.events import Event
+
+NOTED_AT_ONCE = 20  # memories of one moment: more are brought in, not noted by the way
+
+_OTHERS = frozenset(("tool", "web", "repository"))  # as trust or author: somebody else's words
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The event that began a memory, and whether the user's own sessions brought it."""
+
+    seq: int
+    is_own: bool
+
+
+def list_arrivals(log: EventLog, after: int, until: int) -> Mapping[str, Arrival]:
+    """Return how each memory of the events with `after` < seq <= `until` came in, by its id.
+
+    What a job made came in as what it was made of; of older memories, as the user's own.
+    """
+    begun = [
+        event
+        for event in log.read(after, until, cold=False)
+        if isinstance(event.body, Recorded | Prompted)
+    ]
+    at_once = Counter(event.at for event in begun if _is_note(event))
+    arrivals: dict[str, Arrival] = {}
+    for event in begun:
+        is_own = _OTHERS.isdisjoint((event.trust, event.author))
+        if isinstance(body := event.body, Recorded) and body.made is not None:
+            sources = (arrivals.get(id_) for id_ in body.source_ids)
+            is_own = all(one is None or one.is_own for one in sources)
+        elif isinstance(body, Recorded) and body.source != FROM_PROMPT:
+            is_import = body.created_at is not None or body.source is not None
+            is_own = is_own and not is_import and at_once[event.at] <= NOTED_AT_ONCE
+        arrivals[event.id] = Arrival(event.seq, is_own)
+    return arrivals
+
+
+def _is_note(event: Event) -> bool:
+    """Return whether an event records what neither a job made nor a prompt said."""
+    body = event.body
+    return isinstance(body, Recorded) and body.made is None and body.source != FROM_PROMPT
