@@ -29,7 +29,10 @@ from store.snapshots import manifest as manifests
 
 PROCESSES = 2
 EVERY = 4  # kills; then a job is let run to its end, and a server is killed while it starts
-JOBS = (("build", "--quick"), ("run", "archive", "--apply", "--no-model"), ("build", "--quick"))
+# what callers hand over by the hundred says the same of different tickets, so which of it comes
+# back is chance: past answers are other attacks' business
+BUILD = ("build", "--quick", "--accept")
+JOBS = (BUILD, ("run", "archive", "--apply", "--no-model"), BUILD)
 SLOWEST_S, PATIENCE_S = 20.0, 180.0
 
 
@@ -220,7 +223,7 @@ class _Run:
             self.wrong.append(f"{counts['dead']} batches are dead")
         queue.close()
         last.kill(signal.SIGTERM)
-        self.finish(self.job(("build", "--quick")))
+        self.finish(self.job(BUILD))
         with EventLog(self.tenant.log) as log:
             if manifests.current(self.tenant).watermark != log.head():
                 self.wrong_jobs.append("the last build is not what is served")
