@@ -2,19 +2,27 @@
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hook_session import MINUTE, Session, ids, notes, opened
+from hosts_told import RECORDED, contexts, in_session, moment
 
+from serve.hooks.answer import Hooks
 from serve.hooks.brief import BYTES as BRIEF_BYTES
+from serve.hooks.brief import STATEMENTS
+from serve.hooks.model_context import model_context
 from serve.hooks.session import DIGEST_BYTES
+from serve.hosts import HOSTS
+from serve.reader.session_events import SessionEvents
 from store.embedders.lexical import LexicalEmbedder
 from store.home import projects, tenant
 from store.log import commands
 from store.log.event_kinds import Acted, Followed, Prompted, SessionTold, Surfaced
 from store.log.events import Event
 from store.maintenance.build import rebuild
+from store.plans import lesson_proposals
 
 
 @pytest.fixture
@@ -201,6 +209,122 @@ def test_the_brief_is_short_and_the_same_each_time(session: Session):
     first = session.start()
     assert 1_000 < len(first.encode()) <= BRIEF_BYTES
     assert session.start("clear") == first
+
+
+def test_statement_nobody_accepted_stands_below_the_rules(session: Session):
+    session.remember("Deploys go out on tuesdays", kind="statement", id="said", trust="user")
+    session.remember("Never push to main", kind="lesson", id="rule")
+    lines = session.start().split("\n")
+    rules = lines.index("Rules and decisions on record:")
+    stated = next(at for at, line in enumerate(lines) if line.startswith("What the user said here"))
+    assert '"rule"' in lines[rules + 1] and rules + 2 == stated
+    assert '"said"' in lines[stated + 1]
+
+
+def test_accepted_statement_stands_among_the_rules(session: Session):
+    id_ = session.remember("Deploys go out on tuesdays", kind="statement", trust="user")
+    lesson_proposals.accept(session.log, id_, session.at)
+    block = session.start()
+    assert "What the user said here" not in block and '"rule":"Deploys go out' in block
+
+
+def test_brief_shows_a_few_lines_of_statements_beside_many_rules(session: Session):
+    for number in range(30):
+        session.remember(f"Rule {number} of the house", kind="lesson")
+        session.remember(f"Habit {number} of the house", kind="statement", trust="user")
+    shown = notes(session.start())
+    stated = [note for note in shown if "user_said" in note]
+    assert 3 <= len(stated) <= STATEMENTS and len(shown) > len(stated)
+
+
+def test_statements_of_session_and_project_outlive_a_compaction(session: Session):
+    session.remember("Deploys go out on tuesdays", kind="statement", id="old", trust="user")
+    session.start()
+    session.ask("make the upload retry five times, it fails on slow lines")
+    session.remember(
+        "Prices are in cents", kind="statement", id="new", trust="user", session=session.name
+    )
+    block = session.start("compact")
+    assert [note["id"] for note in notes(block) if "user_said" in note] == ["new", "old"]
+    assert len(block.encode()) <= DIGEST_BYTES
+
+
+# What a session must know, per host: in its own words, at each way to begin
+
+
+def hook(session: Session, host: str, **fields: object) -> str:
+    """Return what reaches the model of a host that tells the start of a session."""
+    session.at += MINUTE
+    payload = next(one for one in RECORDED[host] if moment(host, one) == "session_start")
+    hooks = Hooks(session.tenants, lambda: session.at, 30.0)
+    answer = hooks.answer(HOSTS[host], in_session(payload, "s1") | fields, is_here=False)
+    hooks.close()
+    session.tenants.get("default").notes.write()
+    return next(iter(contexts(answer or {})), "")
+
+
+# Cursor does not tell how a session began
+STARTED = sorted(
+    host
+    for host, payloads in RECORDED.items()
+    if any(
+        (e := HOSTS[host].read(one)) and e.moment == "session_start" and e.is_heard
+        for one in payloads
+    )
+)
+
+
+@pytest.mark.parametrize("host", STARTED)
+def test_each_host_gets_the_brief_at_a_start_and_whole_again_once_cleared(
+    session: Session, host: str
+):
+    session.remember("Never push to main", kind="lesson", id="rule")
+    first = hook(session, host)
+    assert ids(first) == ["rule"]
+    assert hook(session, host, source="clear") == first
+
+
+@pytest.mark.parametrize("host", [host for host in STARTED if host != "cursor"])
+def test_each_host_gets_rules_and_statements_again_after_a_compaction(session: Session, host: str):
+    session.remember("Deploys go out on tuesdays", kind="statement", id="said", trust="user")
+    session.remember("Never push to main", kind="lesson", id="rule")
+    hook(session, host)
+    told(session, Prompted(prompt="make the upload retry five times", intent="work"))
+    assert ids(hook(session, host, source="compact")) == ["rule", "said"]
+
+
+@pytest.mark.parametrize("host", [host for host in STARTED if host != "cursor"])
+def test_resume_tells_what_the_history_of_the_host_lacks(session: Session, host: str):
+    session.remember("Never push to main", kind="lesson", id="rule")
+    hook(session, host)
+    told(session, Prompted(prompt="make the upload retry five times", intent="work"))
+    lacks = [] if HOSTS[host].keeps_notes else ["rule"]
+    assert ids(hook(session, host, source="resume")) == lacks
+    session.remember("Sign every release", kind="lesson", id="new")
+    assert ids(hook(session, host, source="resume")) == ["new", *lacks]
+
+
+@pytest.mark.parametrize("host", [host for host in STARTED if host != "cursor"])
+def test_fork_is_told_nothing(session: Session, host: str):
+    session.remember("Never push to main", kind="lesson", id="rule")
+    hook(session, host)
+    assert hook(session, host, source="fork") == ""
+
+
+def test_resume_gives_the_brief_to_a_session_that_never_got_one(session: Session):
+    session.remember("Never push to main", kind="lesson", id="rule")
+    told(session, Prompted(prompt="make the upload retry five times", intent="work"))
+    assert ids(session.start("resume")) == ["rule"]
+
+
+def test_prompt_repeats_a_note_that_the_history_of_the_host_lost(session: Session):
+    told(session, SessionTold(stage="started", characters=9), Surfaced(place="prompt"))
+    events = [replace(event, agent="gemini") for event in session.log.session_events("s1")]
+    resumed = replace(events[0], body=SessionTold(stage="resumed"))
+    assert model_context(SessionEvents(events)).known
+    assert not model_context(SessionEvents([*events, resumed])).known
+    kept = [replace(event, agent="claude-code") for event in [*events, resumed]]
+    assert model_context(SessionEvents(kept)).known
 
 
 def test_a_fork_is_told_nothing_it_has_it_all(session: Session):

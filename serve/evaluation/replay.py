@@ -19,7 +19,8 @@ from typing import Any, Literal, cast
 import msgspec
 
 from serve.hooks.call import Call
-from serve.hooks.prompt import compose, last_reply, look_up, own_turns
+from serve.hooks.model_context import model_context
+from serve.hooks.prompt import compose, last_reply, look_up
 from serve.hosts.event import HookEvent
 from serve.reader.filters import Filter
 from serve.reader.past import Past, settings_of
@@ -176,7 +177,7 @@ def _ask_again(
         call = _call(log, opened, receipt, choices)
         prompt = call.event.prompt
         reading = read_intent(prompt, last_reply(call.journal))
-        own = own_turns(call.journal)
+        own = model_context(call.journal).own
         found = opened.reader.answer(
             lambda view: look_up(view, call, reading, router, own, receipt.id)
         )

@@ -1,9 +1,9 @@
 """
 The brief of a project: what a session should know before its first prompt, or nothing.
 
-The standing rules and what the user laid down, by how much they matter; how things are run here;
-what the last session did and left open; open goals. A project nobody told us anything about has no
-brief.
+The standing rules; below them, under a heading of their own, a few statements of the user that
+nobody accepted; what the last session did and left open; open goals; how things are run here. A
+project without memories has no brief.
 """
 
 import re
@@ -25,6 +25,8 @@ from store.text.text_features import MAY_RULE
 
 BYTES = 2_000  # of the whole brief
 STANDING, LAST = 1_200, 560  # of them, for rules and statements, and for the last session
+STATED = 500  # of STANDING, that rules leave to statements
+STATEMENTS = 8  # lines
 LONGEST = 240  # characters of a text
 LONGEST_TURN = 300
 _GOALS, _TURNS = 3, 3
@@ -40,15 +42,12 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
     `own` are turns that the model has before it.
     """
     goals = [one for one in set_goals(view, asked) if _is_own(one, asked)][:_GOALS]
-    standing = _fill_room(
-        (_short(one, asked) for one in _rules_and_decisions(view, asked)), STANDING
-    )
     last = _fill_room((_turn(one, asked) for one in last_session(view, asked, own)), LAST)
     parts = (
-        Part("Rules, and what the user laid down:", tuple(standing)),
+        *standing_parts(view, asked),
         Part("The last session, its end first:", tuple(last)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
-        Part("Commands that worked here:", tuple(_commands(view, asked))),
+        Part("Commands that worked here:", tuple(commands(view, asked, own))),
     )
     return [part for part in parts if part.notes]
 
@@ -74,7 +73,27 @@ def _episodes(view: View, asked: Filter) -> list[Memory]:
     return newest(view, replace(asked, kinds=(EPISODE,)), _LOOKED_AT)
 
 
-def _rules_and_decisions(view: View, asked: Filter) -> list[Memory]:
+def standing_parts(
+    view: View, asked: Filter, shown: Collection[Memory] = (), room: int = STANDING
+) -> tuple[Part, Part]:
+    """Return the rules, and the statements that nobody accepted; those `shown` before lead.
+
+    A statement never stands among rules. What rules leave of the `room`, in bytes, is for
+    statements, and some of it always.
+    """
+    standing = {one.id: one for one in (*shown, *_standing(view, asked))}.values()
+    stated = [_short(one, asked) for one in standing if one.kind == STATEMENT]
+    ruling = [_short(one, asked) for one in standing if one.kind != STATEMENT]
+    least = list(_fill_room(stated, STATED))
+    binding = tuple(_fill_room(ruling, room - sum(map(_size, least))))
+    statements = tuple(_fill_room(stated, room - sum(map(_size, binding))))
+    return (
+        Part("Rules and decisions on record:", binding),
+        Part("What the user said here, accepted as a rule by nobody:", statements[:STATEMENTS]),
+    )
+
+
+def _standing(view: View, asked: Filter) -> list[Memory]:
     """Return the project's rules, statements and decisions, and the rules pinned for all: what
     matters most first. Those at rest are left out.
     """
@@ -97,17 +116,26 @@ def _rules_and_decisions(view: View, asked: Filter) -> list[Memory]:
     return sorted(here, key=rank)
 
 
-def _commands(view: View, asked: Filter) -> Iterator[Note]:
-    """Yield the commands that passed last, each beside what it is for."""
+def commands(
+    view: View,
+    asked: Filter,
+    without: Collection[str] = (),
+    but: Collection[str] = (),
+) -> Iterator[Note]:
+    """Yield the commands that passed last, each beside what it is for: no turn of `without`, no
+    effort of `but`.
+    """
     found: dict[str, str] = {}
     for episode in _episodes(view, asked):
+        if episode.id in without:
+            continue
         for line in reversed((episode.action or "").splitlines()):
             command, _, came = line.removeprefix("$ ").partition(OUTCOME)
             if not line.startswith("$ ") or came.startswith("failed"):
                 continue
             for part in map(str.strip, _JOINED.split(command)):
                 effort = efforts.effort(part)
-                if effort in _EFFORTS and len(part) <= _LONGEST_COMMAND:
+                if effort in _EFFORTS and effort not in but and len(part) <= _LONGEST_COMMAND:
                     found.setdefault(effort, part)
         if len(found) == len(_EFFORTS):
             break
@@ -127,11 +155,14 @@ def _turn(memory: Memory, asked: Filter) -> Note:
 
 def _fill_room(notes: Iterable[Note], room: int) -> Iterator[Note]:
     """Yield the notes that fit, in their order, a smaller one in place of one that does not."""
-    for one in notes:
-        size = sum(len(str(value).encode()) + len(name) + 6 for name, value in one.items())
-        if size <= room:
+    for line in notes:
+        if (size := _size(line)) <= room:
             room -= size
-            yield one
+            yield line
+
+
+def _size(line: Note) -> int:
+    return sum(len(str(value).encode()) + len(name) + 6 for name, value in line.items())
 
 
 def _stands(memory: Memory, asked: Filter) -> bool:

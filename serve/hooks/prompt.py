@@ -23,6 +23,7 @@ from itertools import groupby, islice
 from serve.hooks import speaking
 from serve.hooks.brief import goal_note, last_session
 from serve.hooks.call import Call
+from serve.hooks.model_context import model_context
 from serve.hosts.event import SILENCE, Reply
 from serve.lessons.rule_index import rests, rules_for_prompt
 from serve.reader.filters import Filter
@@ -101,13 +102,15 @@ def answer_prompt(call: Call) -> Reply:
         return Reply(notice=told)
     began = time.perf_counter()
     if reading.intent == "recap":
-        known, own = context_times(call.journal), own_turns(call.journal)
-        said = block(call.ask(lambda view: list(recap(view, call, prompt, known, own))))
+        context = model_context(call.journal)
+        said = block(
+            call.ask(lambda view: list(recap(view, call, prompt, context.known, context.own)))
+        )
         if said.ids and call.is_in_time:
             call.write_later(*_surface_events(call, said.ids, len(said.text)))
         return Reply(said.text, notice=told) if call.is_in_time else SILENCE
     receipt_id = new_id(call.now)
-    own = own_turns(call.journal) | {one.id for one in kept}
+    own = model_context(call.journal).own | {one.id for one in kept}
 
     def answer(view: View) -> PromptAnswer:
         return look_up(view, call, reading, prompt_router(view, call, receipt_id), own, receipt_id)
@@ -180,7 +183,7 @@ def _look_up(
     )
     answer = recall(view, question)
     chosen = answer.route.actions if answer.route else {}
-    known = context_times(call.journal)
+    known = model_context(call.journal).known
     told = [hit for hit in answer.hits if hit.memory.updated_at <= known.get(hit.memory.id, -1)]
     hits = [
         hit
@@ -226,34 +229,6 @@ def _note(hit: Hit, project: str, about: list[str], *, is_short: bool) -> Note:
         conflicts_with=hit.conflicts_with,
         history=hit.history,
     )
-
-
-def context_times(journal: SessionEvents) -> dict[str, int]:
-    """Return when each memory that the session's model still has before it was put there."""
-    said: dict[str, int] = {}
-    for event in journal.events:
-        match event.body:
-            case SessionTold(stage="compacted" | "cleared"):
-                said.clear()
-            case Recalled(hits=hits):
-                said |= {hit.id: event.at for hit in hits}
-            case Surfaced():
-                said[event.subject] = event.at
-    return said
-
-
-def own_turns(journal: SessionEvents) -> frozenset[str]:
-    """Return the episodes of this session, and what the user stated in it, that its model still has
-    before it.
-    """
-    own: set[str] = set()
-    for event in journal.events:
-        match event.body:
-            case SessionTold(stage="compacted" | "cleared"):
-                own.clear()
-            case Prompted() | Recorded(kind="statement"):
-                own.add(event.id)
-    return frozenset(own)
 
 
 def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Event:

@@ -1,9 +1,11 @@
 """
 Hooks of a session: what it is given when it begins or is compacted, what is kept when a turn stops.
 
-A session that lost its context gets a digest of what it did, from its events; a new one the brief
-of its project. One that is taken up again has all that was said in it, and gets what came to be in
-the project since. The host's own summary is not said a second time.
+One source renders what a session must know, minus what its model has before it (`model_context`): a
+new session gets the brief of its project; one that is taken up again what came to be since its last
+brief, or the brief where the host keeps no notes; a fork nothing, because it has all. A session
+that lost its context gets the rules and the user's statements, its own first, and what it did, from
+its events. The host's own summary is not said a second time.
 
 When the agent stops, three things are recorded: which lessons were followed, how tests and builds
 stood, and what the agent said last, which ends its episode. Nothing is said.
@@ -13,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from serve.hooks.brief import BYTES as BRIEF_BYTES
-from serve.hooks.brief import brief, goal_note
+from serve.hooks.brief import brief, commands, goal_note, standing_parts
 from serve.hooks.call import Call
-from serve.hooks.prompt import own_turns
+from serve.hooks.model_context import ModelContext, keeps_notes, model_context
 from serve.hosts.event import SILENCE, Reply, Start
 from serve.lessons.matching import judge_lesson, outcomes
 from serve.lessons.rule_parser import parse_wording
@@ -38,7 +40,7 @@ from store.log.events import Event
 from store.memories.memory import FORGOTTEN, Memory
 from store.text.excerpt import one_line
 
-DIGEST_BYTES = 4_000
+DIGEST_BYTES, DIGEST_STANDING = 4_000, 1_600  # of it, for rules and statements
 _PROMPT = 200  # characters
 _ASKED, _RECORDED, _EDITED, _RULES, _GOALS = 8, 8, 12, 6, 3
 _SHORT = 240  # characters of a memory's text
@@ -67,30 +69,47 @@ def answer_session_start(call: Call) -> Reply:
 
 
 def _session_block(call: Call, start: Start) -> Block:
+    """Return what this session must know, minus what its model has before it."""
     if start == "fork":
         return Block()  # the model has all that was said in the session it comes from
-    if start == "resume" and call.journal.events:
-        since = replace(call.filter, since=call.journal.events[-1].at + 1)
-        return render_parts(call.ask(lambda view: brief(view, since)), BRIEF_BYTES)
+    context, done = ModelContext(), None
     if start == "compact":
         done = work(call.journal.events, call.event.cwd)
-        if done.asked or done.edited or done.recorded:
-            return render_parts(call.ask(lambda view: _digest(view, call, done)), DIGEST_BYTES)
-    # OpenCode starts a session that it takes up again: what we said is not in its history
-    own = own_turns(call.journal) if start == "startup" else ()
-    return render_parts(call.ask(lambda view: brief(view, call.filter, own)), BRIEF_BYTES)
+    elif start != "clear":
+        is_again = start == "startup" or not keeps_notes(call.event.host)
+        context = model_context(call.journal, is_started_again=is_again)
+    if done is None or not (done.asked or done.edited or done.recorded):
+        return render_parts(call.ask(lambda view: _news(view, call, context)), BRIEF_BYTES)
+    return render_parts(call.ask(lambda view: _digest(view, call, done)), DIGEST_BYTES)
+
+
+def _news(view: View, call: Call, context: ModelContext) -> list[Part]:
+    """Return the brief of the project: after an earlier one, what came to be since."""
+    asked = call.filter
+    if context.briefed_at is not None:
+        asked = replace(asked, since=context.briefed_at + 1)
+    parts = brief(view, asked, context.own | context.recorded)
+    return [
+        Part(part.heading, new)
+        for part in parts
+        if (new := tuple(line for line in part.notes if line.get("id") not in context.known))
+    ]
 
 
 def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
-    """Return what this session did, what matters most first: the end may be cut."""
+    """Return the project's rules and statements, those of this session first, and what it did; what
+    matters most first: the end may be cut.
+    """
     surfaced = _find_eligible(view, call, sorted(call.journal.lesson_ids))
-    shown = [one for one in surfaced if role(one) == "rule"]
-    recorded = [
-        one for one in _find_eligible(view, call, reversed(done.recorded)) if one.kind != "raw_turn"
-    ]
+    ruling = [one for one in surfaced if role(one) == "rule"][-_RULES:]
+    own = _find_eligible(view, call, reversed(done.recorded))
+    stated = [one for one in (*own, *reversed(surfaced)) if one.kind == STATEMENT]
+    standing = standing_parts(view, call.filter, (*ruling, *stated), DIGEST_STANDING)
+    there = {line["id"] for part in standing for line in part.notes}
+    recorded = [one for one in own if one.kind != "raw_turn" and one.id not in there]
     goals = set_goals(view, call.filter)[:_GOALS]
     return (
-        Part("Rules this session was shown:", _notes(shown[-_RULES:], call)),
+        *standing,
         Part(
             "Left open in this session:",
             (*_open_notes(done), *(goal_note(one, call.filter) for one in goals)),
@@ -98,6 +117,7 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
         Part("Recorded in this session, the newest first:", _notes(recorded[:_RECORDED], call)),
         Part("Asked in this session, the newest first:", tuple(_prompt_notes(done))),
         Part("Done in this session:", (*_run_notes(done), *_edit_notes(done))),
+        Part("Commands that worked here:", tuple(commands(view, call.filter, but=done.runs))),
     )
 
 

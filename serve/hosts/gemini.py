@@ -143,4 +143,5 @@ GEMINI = Host(
     files=files,
     rules=rules_in(lambda machine: _folder(machine) / "GEMINI.md"),
     switch=HookSwitch(0, ("hooksConfig", "enabled"), False),
+    keeps_notes=False,  # of a history that is taken up again, they are no part
 )

@@ -163,7 +163,8 @@ class Host(msgspec.Struct, frozen=True):
     user no notice. A host that runs no hooks has neither: its MCP server and its rules serve it.
 
     It is there where one of its `programs` or `folders` is. `files` holds our hooks and MCP server,
-    `rules` what tells the model of them. `note` is what a person must know of it once connected.
+    `rules` what tells the model of them. `note` is what a person must know of it once connected. It
+    `keeps_notes` where a session that is taken up again still holds what we put before its model.
     """
 
     name: str
@@ -176,6 +177,7 @@ class Host(msgspec.Struct, frozen=True):
     rules: Callable[[Machine], tuple[SettingsFile, ...]] = lambda machine: ()
     switch: HookSwitch | None = None
     note: str = ""
+    keeps_notes: bool = True
 
     def is_installed(self, machine: Machine) -> bool:
         """Whether its program or its folder is there."""

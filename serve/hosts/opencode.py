@@ -65,4 +65,5 @@ OPENCODE = Host(
     folders=lambda machine: (_folder(machine),),
     files=files,
     rules=rules_in(lambda machine: _folder(machine) / "AGENTS.md"),
+    keeps_notes=False,  # the plugin adds them to requests, as long as it runs
 )

@@ -1,0 +1,64 @@
+"""
+Model context: what a session's model still has before it, as the session's events tell it.
+
+A compaction or a cleared context empties it. A host that keeps no notes in a session's history has
+the turns of a session it takes up again, and nothing of what was put beside them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from serve.hosts import HOSTS
+from serve.reader.session_events import SessionEvents
+from store.log.event_kinds import Prompted, Recalled, Recorded, SessionTold, Surfaced
+
+
+@dataclass(frozen=True, slots=True)
+class ModelContext:
+    """What the model has before it; by default nothing."""
+
+    known: Mapping[str, int] = field(default_factory=dict)  # memory: when it was put there, µs
+    own: frozenset[str] = frozenset()  # turns of this session, and what the user stated in them
+    recorded: frozenset[str] = frozenset()  # memories that this session recorded
+    briefed_at: int | None = None  # when the session was last told what it must know, µs
+
+
+def model_context(journal: SessionEvents, *, is_started_again: bool = False) -> ModelContext:
+    """Return what the model has before it; `is_started_again` is whether the session starts now, in
+    a history without notes.
+    """
+    known: dict[str, int] = {}
+    own: set[str] = set()
+    recorded: set[str] = set()
+    briefed_at = None
+    for event in journal.events:
+        match event.body:
+            case SessionTold(stage="compacted" | "cleared", characters=characters):
+                known.clear()
+                own.clear()
+                recorded.clear()
+                briefed_at = event.at if characters else None
+            case SessionTold(stage="started" | "resumed" as stage, characters=characters):
+                if stage == "started" or not keeps_notes(event.agent):
+                    known.clear()
+                    briefed_at = None
+                briefed_at = event.at if characters else briefed_at
+            case Recalled(hits=hits):
+                known |= {hit.id: event.at for hit in hits}
+            case Surfaced():
+                known[event.subject] = event.at
+            case Prompted():
+                own.add(event.id)
+            case Recorded(kind=kind):
+                recorded.add(event.id)
+                if kind == "statement":
+                    own.add(event.id)
+    if is_started_again:
+        return ModelContext({}, frozenset(own), frozenset(recorded))
+    return ModelContext(known, frozenset(own), frozenset(recorded), briefed_at)
+
+
+def keeps_notes(host: str | None) -> bool:
+    """Return whether a host keeps notes in the history of its sessions."""
+    known = HOSTS.get(host or "")
+    return known is None or known.keeps_notes
