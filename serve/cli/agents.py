@@ -462,6 +462,11 @@ def _draft_id(log: "EventLog", waiting: list[str], prefix: str) -> str:
     raise NotFound(f"no statement or draft {prefix!r}: `mnemolog lessons` lists them")
 
 
+def _waiting_text(draft: dict[str, Any]) -> str:
+    because = draft["because"]
+    return f"{draft['text']} ({because})" if because else str(draft["text"])
+
+
 def _print_lessons(log: "EventLog", found: dict[str, Any]) -> None:
     rows = [
         (
@@ -486,7 +491,7 @@ def _print_lessons(log: "EventLog", found: dict[str, Any]) -> None:
         output.table(
             ("waiting", "date", "text"),
             [
-                (output.shortest(one["id"], ids, _LEAST), one["at"][:10], one["text"])
+                (output.shortest(one["id"], ids, _LEAST), one["at"][:10], _waiting_text(one))
                 for one in drafts
             ],
         )

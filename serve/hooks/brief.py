@@ -13,6 +13,7 @@ from dataclasses import replace
 from serve.lessons.rule_index import rests, rules
 from serve.reader.filters import Filter
 from serve.reader.goals import due_date, set_goals
+from serve.reader.held import is_held
 from serve.reader.memory_json import role
 from serve.reader.view import View, newest
 from serve.recall.context_block import Note, Part, note
@@ -31,6 +32,7 @@ LONGEST = 240  # characters of a text
 LONGEST_TURN = 300
 _GOALS, _TURNS = 3, 3
 _LOOKED_AT = 200  # episodes, the newest
+_LATEST = 12  # turns of a session
 _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
 _JOINED = re.compile(r"&&|;|\|\|?")
@@ -41,7 +43,9 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
     """Return the parts of a project's brief, those with something in them; `asked` names it, and
     `own` are turns that the model has before it.
     """
-    goals = [one for one in set_goals(view, asked) if _is_own(one, asked)][:_GOALS]
+    goals = [one for one in set_goals(view, asked) if _is_own(one, asked) and not is_held(one)][
+        :_GOALS
+    ]
     last = _fill_room((_turn(one, asked) for one in last_session(view, asked, own)), LAST)
     parts = (
         *standing_parts(view, asked),
@@ -66,7 +70,8 @@ def last_session(view: View, asked: Filter, without: Collection[str] = ()) -> li
     turns = [one for one in episodes if _is_own(one, asked)]
     if not turns:
         return []
-    return [one for one in turns if one.session == turns[0].session][:_TURNS]
+    those = [one for one in turns if one.session == turns[0].session]
+    return [one for one in those[:_LATEST] if not is_held(one)][:_TURNS]
 
 
 def _episodes(view: View, asked: Filter) -> list[Memory]:
@@ -78,12 +83,13 @@ def standing_parts(
 ) -> tuple[Part, Part]:
     """Return the rules, and the statements that nobody accepted; those `shown` before lead.
 
-    A statement never stands among rules. What rules leave of the `room`, in bytes, is for
-    statements, and some of it always.
+    A statement never stands among rules; held ones are left out. What rules leave of the `room`,
+    in bytes, is for statements, and some of it always.
     """
     standing = {one.id: one for one in (*shown, *_standing(view, asked))}.values()
-    stated = [_short(one, asked) for one in standing if one.kind == STATEMENT]
-    ruling = [_short(one, asked) for one in standing if one.kind != STATEMENT]
+    free = [one for one in standing if not is_held(one)]
+    stated = [_short(one, asked) for one in free if one.kind == STATEMENT]
+    ruling = [_short(one, asked) for one in free if one.kind != STATEMENT]
     least = list(_fill_room(stated, STATED))
     binding = tuple(_fill_room(ruling, room - sum(map(_size, least))))
     statements = tuple(_fill_room(stated, room - sum(map(_size, binding))))

@@ -28,6 +28,7 @@ from serve.hosts.event import SILENCE, Reply
 from serve.lessons.rule_index import rests, rules_for_prompt
 from serve.reader.filters import Filter
 from serve.reader.goals import set_goals
+from serve.reader.held import is_held
 from serve.reader.session_events import SessionEvents
 from serve.reader.view import View, newest
 from serve.recall.analysis import Question, default_question
@@ -188,7 +189,10 @@ def _look_up(
     hits = [
         hit
         for hit in answer.hits
-        if hit not in told and hit.memory.id not in own and not rests(view, hit.memory)
+        if hit not in told
+        and hit.memory.id not in own
+        and not rests(view, hit.memory)
+        and not is_held(hit.memory)
     ]
     is_passive = chosen.get("proactivity") == "passive"
     named = rules_for_prompt(view, call.filter, prompt)
@@ -290,7 +294,7 @@ def recap(
     was there for.
     """
     about = tokenizer.terms(prompt)
-    goals = set_goals(view, call.filter)[:GOALS]
+    goals = [one for one in set_goals(view, call.filter) if not is_held(one)][:GOALS]
     yield from (goal_note(one, call.filter) for one in goals if one.id not in known)
     on_topic = [one for one in _on_topic(view, call, prompt) if one.id not in own]
     if (when := interval(prompt, call.now, language(prompt))) is not None:
@@ -308,7 +312,11 @@ def recap(
 def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> Iterator[Note]:
     """Yield a note of each session of a time, the newest first: what was asked, and its end."""
     those = replace(call.filter, kinds=(EPISODE,), since=when.since, until=when.until)
-    episodes = [one for one in newest(view, those, _RECAP_EPISODES) if one.id not in own]
+    episodes = [
+        one
+        for one in newest(view, those, _RECAP_EPISODES)
+        if one.id not in own and not is_held(one)
+    ]
     for _, turns in groupby(episodes, key=lambda one: one.session):
         some = list(turns)
         asked = [one_line(one.content, RECAP_ASKED) for one in reversed(some[:TURNS])]
@@ -321,7 +329,7 @@ def _on_topic(view: View, call: Call, prompt: str) -> list[Memory]:
         min_confidence=RECAP_CONFIDENCE,
         top_k=MOST,
     )
-    return [hit.memory for hit in recall(view, question).hits]
+    return [hit.memory for hit in recall(view, question).hits if not is_held(hit.memory)]
 
 
 def keep_statements(call: Call, prompt: str, before: str, prompted: Event) -> list[Event]:

@@ -22,6 +22,7 @@ from serve.hosts.event import SILENCE, Reply, Start
 from serve.lessons.matching import judge_lesson, outcomes
 from serve.lessons.rule_parser import parse_wording
 from serve.reader.goals import set_goals
+from serve.reader.held import is_held
 from serve.reader.memory_json import is_lesson, role
 from serve.reader.view import View
 from serve.recall.context_block import Block, Note, Part, note, render_parts
@@ -107,7 +108,7 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
     standing = standing_parts(view, call.filter, (*ruling, *stated), DIGEST_STANDING)
     there = {line["id"] for part in standing for line in part.notes}
     recorded = [one for one in own if one.kind != "raw_turn" and one.id not in there]
-    goals = set_goals(view, call.filter)[:_GOALS]
+    goals = [one for one in set_goals(view, call.filter) if not is_held(one)][:_GOALS]
     return (
         *standing,
         Part(
@@ -122,9 +123,11 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
 
 
 def _find_eligible(view: View, call: Call, ids: Iterable[str]) -> list[Memory]:
-    """Return those of some memories that may still come back, in the order given."""
+    """Return those of some memories that may still be shown, in the order given."""
     found = (view.tail.find(id_) for id_ in ids)
-    return [one for one in found if one is not None and call.filter.accepts(one)]
+    return [
+        one for one in found if one is not None and call.filter.accepts(one) and not is_held(one)
+    ]
 
 
 def _notes(memories: Iterable[Memory], call: Call) -> tuple[Note, ...]:

@@ -18,14 +18,13 @@ from serve.hooks.call import Call
 from serve.hosts.event import SILENCE, Decision, Reply
 from serve.lessons.matching import RuleMatch
 from serve.lessons.rule_index import rules_for_tool
+from serve.reader.held import is_accepted
 from serve.recall.context_block import block, note, short_id
 from store.agents import efforts
 from store.agents.tool_calls import MAX_SOURCE, ToolUse, action_event
 from store.home.projects import git_root
 from store.log.event_kinds import Acted, Surfaced
 from store.log.events import Event
-from store.memories.memory import Memory
-from store.plans.lesson_proposals import ACCEPTED, DRAFTED
 
 MOST = 2  # lessons at a time
 
@@ -68,14 +67,8 @@ def _decide(call: Call, found: list[RuleMatch]) -> tuple[Decision | None, list[R
     wanted = call.choices.enforcement(call.project)
     if wanted == "advise" or wanted not in call.event.decides:
         return None, []
-    against = [one for one in found if one.is_forbidden and _is_users(one.memory)][:MOST]
+    against = [one for one in found if one.is_forbidden and is_accepted(one.memory)][:MOST]
     return (wanted, against) if against else (None, [])
-
-
-def _is_users(rule: Memory) -> bool:
-    """Return whether the user wrote or accepted a rule, and no job or import brought it."""
-    is_own = rule.source in (None, ACCEPTED, DRAFTED)
-    return rule.trust == "user" and rule.job is None and is_own
 
 
 def _reason(call: Call, against: list[RuleMatch]) -> str:

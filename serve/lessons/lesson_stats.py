@@ -13,6 +13,7 @@ import msgspec
 from serve.lessons.impact import impact, is_at_rest
 from serve.lessons.rule_index import rules
 from serve.reader.filters import Filter
+from serve.reader.held import hazard_of, is_held
 from serve.reader.memory_json import role
 from serve.reader.view import View, newest
 from store.derived.feedback import Counts, Tally
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mnemolog.wire import Impact
 
 _MOST_STATED = 200
+_HELD_KINDS = ("lesson", "preference", "antipattern", "decision", "fact", "goal")
 SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
 _TURNS = ("good_followed", "bad_followed", "good_ignored", "bad_ignored")
 
@@ -81,8 +83,11 @@ def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
         if asked.project is None or row["project"] in (None, asked.project)
     ]
     stated = newest(view, replace(asked, kinds=(STATEMENT,)), _MOST_STATED)
-    drafts += map(_statement_draft, stated)
-    drafts += [_lesson_draft(one) for one in may_come.values() if role(one) != "rule"]
+    drafts += map(_waiting_memory, stated)
+    waiting = {one.id: one for one in may_come.values() if role(one) != "rule"}
+    others = newest(view, replace(asked, kinds=_HELD_KINDS), _MOST_STATED)
+    waiting |= {one.id: one for one in others if is_held(one)}
+    drafts += map(_waiting_memory, waiting.values())
     drafts.sort(key=lambda row: -row["at"])
     return Statistics(tuple(standings), len(may_come) - len(standings), tuple(drafts))
 
@@ -115,30 +120,23 @@ def _lesson_json(one: LessonStats) -> dict[str, Any]:
     }
 
 
-def _statement_draft(stated: Memory) -> dict[str, Any]:
+def _waiting_memory(memory: Memory) -> dict[str, Any]:
+    """Return a statement, an agent's lesson or held advice as what waits for a person's yes."""
     return {
-        "id": stated.id,
-        "at": stated.created_at,
-        "project": stated.project,
-        "session": stated.session,
-        "because": None,
+        "id": memory.id,
+        "at": memory.created_at,
+        "project": memory.project,
+        "session": memory.session,
+        "because": f"held back from agents: {kind}" if (kind := hazard_of(memory)) else None,
         "is_memory": True,
-        "draft": {"kind": rule_kind(stated.insight_type), "content": stated.content},
+        "draft": {"kind": _accepted_kind(memory), "content": memory.content},
     }
 
 
-def _lesson_draft(lesson: Memory) -> dict[str, Any]:
-    """Return a lesson of an agent as what waits to be a rule."""
-    kind = lesson.insight_type if lesson.kind == "insight" else lesson.kind
-    return {
-        "id": lesson.id,
-        "at": lesson.created_at,
-        "project": lesson.project,
-        "session": lesson.session,
-        "because": None,
-        "is_memory": True,
-        "draft": {"kind": kind, "content": lesson.content},
-    }
+def _accepted_kind(memory: Memory) -> str | None:
+    if memory.kind == STATEMENT:
+        return rule_kind(memory.insight_type)
+    return memory.insight_type if memory.kind == "insight" else memory.kind
 
 
 def _draft(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from serve.lessons import rule_tokens
 from serve.lessons.impact import is_at_rest, likely_followed
 from serve.lessons.matching import RuleMatch, Rules
 from serve.reader.filters import Filter
+from serve.reader.held import is_held
 from serve.reader.memory_json import is_lesson
 from serve.reader.snapshots import Snapshots
 from serve.reader.view import View
@@ -48,8 +49,8 @@ def rules_for_tool(
     """Return the rules that name a command line about to run or a file about to be edited.
 
     What they speak against comes first, then what is followed oftenest, then the newest; those at
-    rest are left out. `before` are the command lines that ran before in the same turn; files have
-    forward slashes and are relative to the project where they lie in it.
+    rest or held are left out. `before` are the command lines that ran before in the same turn;
+    files have forward slashes and are relative to the project where they lie in it.
     """
 
     def look(among: Rules) -> list[RuleMatch]:
@@ -76,7 +77,7 @@ def rests(view: View, memory: Memory) -> bool:
 
 
 def _awake(view: View, found: list[RuleMatch]) -> list[RuleMatch]:
-    return [one for one in found if not rests(view, one.memory)]
+    return [one for one in found if not rests(view, one.memory) and not is_held(one.memory)]
 
 
 def _find_rules(

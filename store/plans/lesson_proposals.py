@@ -1,6 +1,6 @@
 """
-What waits for a person's yes to be a rule: statements, lessons of agents, and the drafts that
-earlier versions made.
+What waits for a person's yes: statements, lessons of agents, advice that is held back from agents
+(`store.text.hazards`), and the drafts that earlier versions made.
 
 Accepted, a statement or lesson gives way to the memory that says the same and binds; rejected, it
 is forgotten.
@@ -29,6 +29,7 @@ from store.log.event_kinds import (
 )
 from store.log.event_log import EventLog
 from store.log.events import Event
+from store.text.hazards import hazard
 from store.text.text_features import RULE_KINDS
 
 ACCEPTED, DRAFTED = "statement", "draft"  # the sources of what a statement, a draft became
@@ -173,13 +174,20 @@ def may_become_rule(event: Event) -> bool:
     return event.trust == "agent" and _lesson_kind(event.body) in RULE_KINDS
 
 
+def is_held_advice(told: Sequence[Event]) -> bool:
+    """Return whether a memory of some events is advice that is held back from agents."""
+    is_memory = bool(told) and isinstance(told[0].body, Recorded)
+    return is_memory and hazard(wording(told[0], told[1:])) is not None
+
+
 def _lesson_kind(said: Recorded) -> str | None:
     return said.insight_type if said.kind == "insight" else said.kind
 
 
 def _find(log: EventLog, id_: str) -> tuple[Event, list[Event]]:
     events = log.events_for(id_)
-    if not events or not (is_draft(events[0]) or may_become_rule(events[0])):
+    is_known = bool(events) and (is_draft(events[0]) or may_become_rule(events[0]))
+    if not is_known and not is_held_advice(events):
         raise NotFound(
             f"no statement, lesson of an agent or draft {id_!r}: `mnemolog lessons` lists them"
         )

@@ -144,7 +144,8 @@ def find(log: EventLog, id_: str) -> Proposal:
             draft = lesson_proposals.read(told)
             return _of_draft(draft, _ids_forgotten(log, [draft.memory] if draft.memory else []))
         return _of_recommendation(recommendations.find(log, id_))
-    if told and lesson_proposals.may_become_rule(told[0]):
+    is_lesson = bool(told) and lesson_proposals.may_become_rule(told[0])
+    if is_lesson or lesson_proposals.is_held_advice(told):
         return _of_statement(log, told)
     raise NotFound(f"no proposal {id_!r}")
 
