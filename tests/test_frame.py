@@ -1,11 +1,15 @@
 """Our own injected block is known again and taken out, however often it was pasted."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.text.frame import CLOSING, OPENING, contains, strip
+from serve.connect.text_edits import put_marked
+from serve.hosts.host import packaged_text
+from store.text.frame import CLOSING, OPENING, RULES_END, contains, strip, strip_rules
 
 BLOCK = f"{OPENING}\n- a note\n{CLOSING}"
+MARKED = put_marked("", packaged_text("rules.md")).strip()
 NOTE = '{"id":"m1","kind":"fact","role":"fact","date":"2026-09-21","text":"a note"}'
 PIECES = st.sampled_from(
     [
@@ -43,6 +47,21 @@ def test_a_block_hidden_in_a_block_is_not_put_together_by_stripping():
 
 def test_a_line_of_a_block_that_stands_alone_is_taken_out():
     assert strip(f"It says:\n- {NOTE}\nSo I did.") == "It says:\n- \nSo I did."
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"before\n\n{MARKED}\nafter", "before\nafter"),
+        (f"{MARKED}\n\n{MARKED}", ""),
+        ("<!-- mnemolog:begin -->\nmy own words", "<!-- mnemolog:begin -->\nmy own words"),
+        ("my own words\n<!-- mnemolog:end -->", "my own words\n<!-- mnemolog:end -->"),
+        (f"<!-- mnemo{MARKED}log:begin --> {RULES_END}", f"<!-- mnemo\nlog:begin --> {RULES_END}"),
+    ],
+    ids=["around", "twice", "no end", "no beginning", "hidden"],
+)
+def test_rules_of_ours_are_taken_out_and_nothing_else(text: str, left: str):
+    assert strip_rules(text) == left == strip_rules(left)
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))

@@ -9,9 +9,11 @@ from typing import Any
 import foreign_stores
 import pytest
 from click.testing import CliRunner, Result
-from foreign_stores import SECRET
+from foreign_stores import SECRET, note
 
 from serve.cli import main
+from serve.connect.text_edits import put_marked
+from serve.hosts.host import packaged_text
 from store.home.errors import SourceError
 from store.home.tenant import tenant
 from store.importers import memory_store
@@ -342,6 +344,34 @@ def test_auto_finds_what_is_here_and_asks(machine: Path, tmp_path: Path):
     assert len(memories(tmp_path)) == 6
     again = answer("auto")
     assert [one.get("new") for one in again["found"]] == [None, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        (".claude/CLAUDE.md", ("auto", "--yes")),
+        (".claude/projects/-work/memory/note.md", ("auto", "--yes")),
+        (".codex/memories/MEMORY.md", ("codex-memory",)),
+        ("web/AGENTS.md", ("markdown", "web")),
+        ("web/GEMINI.md", ("markdown", "web")),
+        ("web/.cursor/rules/notes.mdc", ("cursor", "web")),
+        ("vault/notes.md", ("obsidian", "vault")),
+    ],
+)
+@pytest.mark.parametrize("is_marked", [True, False], ids=["marked", "a file of ours"])
+def test_rules_that_connect_wrote_are_not_imported(
+    file: str, words: tuple[str, ...], is_marked: bool, machine: Path, tmp_path: Path
+):
+    rules = packaged_text("rules.md")
+    own = "Always restart the upload service through the watchdog.\n"
+    text = put_marked(own, rules) if is_marked else f"{own}\n{rules}"
+    path = note(machine / file, text)
+    if file.startswith("vault"):
+        note(machine / "vault/.obsidian/app.json", "{}")
+    *names, last = words
+    result = run("import", *names, str(machine / last) if last in ("web", "vault") else last)
+    assert result.exit_code == 0, result.output
+    assert [one.content for one in memories(tmp_path)] == [own.strip()], path
 
 
 def test_auto_on_an_empty_machine_says_so():

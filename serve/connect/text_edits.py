@@ -16,6 +16,7 @@ import tomlkit
 
 from serve.connect.json_edit import BOM, line_end, position
 from store.home.errors import ConfigError
+from store.text.frame import RULES_BEGIN, RULES_END
 
 MOST_DEEP = (
     100  # tables and lists: values are compared, and Python compares deeper ones only so far
@@ -137,9 +138,7 @@ def _toml(value: str | list[str]) -> str:
 
 # A block between two marked lines of a Markdown file; all around it stays as it is
 
-BEGIN = "<!-- mnemolog:begin"
-_FIRST = BEGIN + " (`mnemolog disconnect` takes this block out) -->"
-_LAST = "<!-- mnemolog:end -->"
+_FIRST = RULES_BEGIN + " (`mnemolog disconnect` takes this block out) -->"
 
 
 def put_marked(text: str, body: str) -> str:
@@ -147,7 +146,7 @@ def put_marked(text: str, body: str) -> str:
 
     Raise ConfigError where only one of the two marks is there.
     """
-    block = line_end(text).join([_FIRST, *body.strip().splitlines(), _LAST])
+    block = line_end(text).join([_FIRST, *body.strip().splitlines(), RULES_END])
     place = _place(text)
     if place is None:
         return append_block(text, block)
@@ -169,7 +168,7 @@ def has_marks(text: str) -> bool:
 
 
 def _place(text: str) -> tuple[int, int] | None:
-    begin, last = text.find(BEGIN), text.find(_LAST)
+    begin, last = text.find(RULES_BEGIN), text.find(RULES_END)
     if begin < 0 and last < 0:
         return None
     if begin < 0 or last < begin:
@@ -177,4 +176,4 @@ def _place(text: str) -> tuple[int, int] | None:
         raise ConfigError(
             f"{lone}: one marker of mnemolog's block lacks its pair: fix or delete it"
         )
-    return begin, last + len(_LAST)
+    return begin, last + len(RULES_END)

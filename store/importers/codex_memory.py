@@ -28,6 +28,7 @@ from store.importers.source_files import is_source_file, printable_name
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
 from store.log.event_kinds import RecordedKind
+from store.text.frame import strip_rules
 
 NAME = "codex-memory"
 _CWD = re.compile(r"\bcwd\s*[=:]\s*([^\s,;)]+)")
@@ -70,7 +71,7 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
                 yield from _whole(file, place, text, "pattern", words(fields, "description"))
         else:
             # MEMORY.md may hold several front matters: none of them is the file's
-            whole = file.read_text("utf-8", errors="replace") if fields else text
+            whole = strip_rules(file.read_text("utf-8", errors="replace")) if fields else text
             yield from _handbook(file, place, whole)
     if is_empty:
         raise SourceError(f"{source} holds no memories of Codex: they lie in {STORE.usual}")

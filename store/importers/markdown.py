@@ -31,6 +31,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import RecordedKind
 from store.text.dates import interval
 from store.text.excerpt import one_line
+from store.text.frame import strip_rules
 
 # Section: a Markdown text divided at its headings, and further into paragraphs and list items.
 #
@@ -339,7 +340,8 @@ def _text(path: Path, source: Path, on_skip: Callable[[str], None]) -> str:
     if len(data) > MAX_FILE or b"\x00" in data:
         on_skip(f"{path} was left out: it is over {MAX_FILE} bytes, or no text")
         return ""
-    return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    return strip_rules(text)  # before its comments, the marks among them, go
 
 
 def _file(

@@ -33,6 +33,7 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.redaction.redact import redact
 from store.text.excerpt import one_line
+from store.text.frame import strip_rules
 
 MAX_FILE = 256 << 20  # bytes of JSON that is read at once
 MAX_NOTE = 4 << 20  # bytes of a note; a longer text is data
@@ -276,7 +277,8 @@ def read_note(path: Path, on_skip: Skip) -> tuple[dict[str, Any], str]:
     if len(data) > MAX_NOTE or b"\x00" in data:
         on_skip(f"{path} was left out: it is over {MAX_NOTE} bytes, or no text")
         return {}, ""
-    return split_note(data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n"))
+    text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    return split_note(strip_rules(text))
 
 
 def split_note(text: str) -> tuple[dict[str, Any], str]:
