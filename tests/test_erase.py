@@ -24,6 +24,7 @@ from store.log.event_kinds import (
     Made,
     Pinned,
     Planned,
+    Prompted,
     Proposed,
     Restored,
     Revised,
@@ -46,6 +47,7 @@ __all__ = ["agent", "tenants"]  # fixtures
 Clock = Callable[[], int]
 NOW = 1_790_000_000_000_000
 DAY = 86_400_000_000
+WORDS = "harbour lantern meadow orchid pebble quarry".split()
 SECRET = "zanzibar"  # the word that is to be nowhere
 
 
@@ -340,3 +342,25 @@ def test_the_name_of_a_key_goes_with_the_last_of_its_values(built, clock: Clock,
         erasing.erase(built.log, ids, clock())
     assert "log.sqlite" not in holding(built) and "log.sqlite-wal" not in holding(built)
     assert built.rebuild().digests == built.rebuild(full=True).digests
+
+
+@pytest.mark.parametrize("also_quotes", [False, True])
+def test_words_that_sessions_use_too_are_erased_and_a_build_is_served(
+    built, clock: Clock, also_quotes: bool
+):
+    commands.record(built.log, Draft(id="e1", content=f"Our {SECRET} data is old"), clock())
+    for number in range(150):  # of one session: each prompt ends the turn before
+        words = " ".join(f"{word}{chr(97 + number % 26) * 2}{number // 26}" for word in WORDS)
+        id_, prompt = f"turn{number}", Prompted(prompt=f"{SECRET} data of {words}?")
+        built.log.append([Event(id_, clock(), prompt, id_, session="s")])
+    before = built.rebuild()
+    asked = erase.EraseRequest(("e1",), texts=(f"{SECRET} data",), also_quotes=also_quotes)
+    assert erase.wipe(built.tenant, built.log, asked, clock()).cut >= 30
+    made = built.rebuild()
+    assert made.number > before.number
+    texts = rows(built, made).take(range(made.projections["memories"].rows["memories"]))
+    assert not [one for one in texts if f"{SECRET} data" in one.text]
+    again = build.rebuild(built.tenant, built.log, built.embedder, clock(), full=True)
+    assert {name: one.digest for name, one in again.projections.items()} == {
+        name: one.digest for name, one in made.projections.items()
+    }

@@ -263,6 +263,12 @@ def _erasure_events(log: EventLog, ids: Sequence[str], events: int, now: int) ->
     ]
 
 
+def cut_event(count: int, now: int) -> Event:
+    """Return the event that states that so many events lost words, and no memory was erased."""
+    id_ = new_id(now)
+    return Event(id_, now, Erased(events=count), id_)
+
+
 def _without_texts(log: EventLog, row: Row, ids: Ids) -> str:
     kind, subject, project, text = row[3], row[4], row[5], row[BODY]
     body = decode(kind, text)

@@ -33,7 +33,15 @@ from store.home.errors import (
 from store.home.files import make_folder, sweep, translate_disk_errors, without_syncs
 from store.home.tenant import Tenant
 from store.log import integrity, log_queries
-from store.log.event_kinds import Archived, Erased, Forgotten, Quarantined, Superseded, Undone
+from store.log.event_kinds import (
+    Archived,
+    Body,
+    Erased,
+    Forgotten,
+    Quarantined,
+    Superseded,
+    Undone,
+)
 from store.log.event_log import EventLog
 from store.maintenance import build_state, memory_audits, quarantine, retention
 from store.maintenance import build_state as candidates
@@ -577,9 +585,16 @@ def _has_put_away(build: Build, served: Manifest) -> bool:
     kinds = (Archived, Erased, Forgotten, Quarantined, Superseded, Undone)
     events = build.log.bodies(served.watermark, build.watermark, cold=False)
     memories = served.projections["memories"].rows["memories"]
-    gone = sum(
-        len(body.events) if isinstance(body, Undone) else 1
-        for _, _, body in events
-        if isinstance(body, kinds)
-    )
+    gone = sum(_events_gone(body) for _, _, body in events if isinstance(body, kinds))
     return gone > 0 and gone >= _MUCH_PUT_AWAY * memories
+
+
+def _events_gone(body: Body) -> int:
+    """Return how many events one took back, or took the words of: an erasing cuts prompts too."""
+    match body:
+        case Undone(events=events):
+            return len(events)
+        case Erased(events=count):
+            return max(1, count)
+        case _:
+            return 1

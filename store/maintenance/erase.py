@@ -275,7 +275,7 @@ def wipe(tenant: Tenant, log: EventLog, asked: EraseRequest, now: int) -> EraseR
     with build.lock(tenant, wait_s=_WAIT_S):
         looked_for, asked = _save_start(tenant, log, asked)
         done = erasing.erase(log, asked.ids, now)
-        cut = _cut(log, asked, looked_for)
+        cut = _cut(log, asked, looked_for, now)
     looker = Looker(looked_for)
     Queue(tenant.ingest).erase(asked.ids, looker.holds)
     said = find_quotes(log, looker)
@@ -395,11 +395,11 @@ def _without_own_words(found: Marks) -> Marks:
     return found.without(words=ours)
 
 
-def _cut(log: EventLog, asked: EraseRequest, looked_for: Marks) -> int:
+def _cut(log: EventLog, asked: EraseRequest, looked_for: Marks, now: int) -> int:
     with compaction.alone(log.path):
         changed = _cuts(log, asked, looked_for, ())
-        if changed:
-            erasing.rewrite(log, changed)
+        if changed:  # the event is about itself: no build takes over what was made of these rows
+            erasing.rewrite(log, changed, [erasing.cut_event(len(changed), now)])
             erasing.purge_old_bytes(log)
     return len(changed)
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from store.home.instants import micros
 from store.log import integrity, log_queries
 from store.log.event_kinds import (
+    EPISODE,
     Archived,
     Erased,
     Forgotten,
@@ -323,7 +324,8 @@ def no_duplicate_ids(audited: AuditInput) -> AuditResult:
 def did_not_shrink(audited: AuditInput) -> AuditResult:
     """No row is lost, and there are fewer active memories only where the log has an event for it.
 
-    Undoing a plan removes what it recorded, and what a job made goes with its sources.
+    Undoing a plan removes what it recorded, what a job made goes with its sources, and a turn with
+    the words that an erasing cut out of its prompt.
     """
     if audited.unread:
         said = f"{audited.count} rows, compared with nothing: {audited.unread}"
@@ -338,14 +340,20 @@ def did_not_shrink(audited: AuditInput) -> AuditResult:
         said = f"{audited.count} rows, {before} are served now"
         return AuditResult(False, said, _no_longer_active(audited, undone))
     active, served = _active(audited.tables), _active(audited.published)
-    excused = len(undone) + sum(
-        isinstance(body, (Archived, Erased, Forgotten, Quarantined, Superseded, Staled))
-        or (isinstance(body, Recorded) and body.key is not None)
-        for _, _, body in audited.log.bodies(
-            audited.published_watermark, audited.watermark, cold=False
-        )
-    )
+    excused, cut = len(undone), 0
+    for id_, subject, body in audited.log.bodies(
+        audited.published_watermark, audited.watermark, cold=False
+    ):
+        if isinstance(body, Erased) and id_ == subject:  # of words in other events
+            cut += body.events
+        else:
+            excused += isinstance(
+                body, (Archived, Erased, Forgotten, Quarantined, Superseded, Staled)
+            ) or (isinstance(body, Recorded) and body.key is not None)
     excused += max(0, _stale(audited.tables) - _stale(audited.published))
+    if cut and served - active > excused:
+        gone = _active_episodes(audited.published) - _active_episodes(audited.tables)
+        excused += min(cut, len(gone))
     detail = f"{active} active memories, {served} served now"
     if served - active > excused:
         return AuditResult(
@@ -365,6 +373,12 @@ def _active_ids(tables: Tables) -> list[str]:
     table = tables["memories"].select(["id", "state"])
     ids: list[str] = table.filter(pc.equal(table["state"], ACTIVE)).column("id").to_pylist()
     return ids
+
+
+def _active_episodes(tables: Tables) -> set[str]:
+    table = tables["memories"].select(["id", "state", "kind"])
+    is_one = pc.and_(pc.equal(table["state"], ACTIVE), pc.equal(table["kind"], EPISODE))
+    return set(table.filter(is_one).column("id").to_pylist())
 
 
 def _lost_ranges(audited: AuditInput) -> list[tuple[int, int]]:
