@@ -343,3 +343,33 @@ def test_without_a_server_a_run_that_is_off_starts_none_and_is_known_later(home:
     until(lambda: [one.name for one in pauses.read(home)] == ["s1"])
     with EventLog(tenant.tenant(home).log) as log:
         assert list(log.read()) == []
+
+
+SECRET = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it for a leak
+
+
+@pytest.mark.parametrize("scope", ["session", "project", "directory"])
+def test_pause_keeps_no_secret_of_a_name_and_still_holds(tmp_path: Path, scope: pauses.Scope):
+    name = str(tmp_path / SECRET) if scope == "directory" else SECRET
+    made = pauses.pause(tmp_path, scope, name, 1)
+    assert SECRET not in pauses.file_of(tmp_path).read_text()
+    assert SECRET not in made.resume
+    place = {"session": ("other", "other", None), "project": ("other", "other", None)}.get(
+        scope, ("other", "other", str(tmp_path))
+    )
+    assert not pauses.covers(made, *place)
+    inside = (
+        name if scope == "session" else "other",
+        name if scope == "project" else "other",
+        f"{name}/below" if scope == "directory" else None,
+    )
+    assert pauses.covers(made, *inside)
+    assert pauses.resume(tmp_path, 2, scope, name) != []
+
+
+def test_pause_of_an_earlier_version_that_names_a_secret_still_holds(tmp_path: Path):
+    kept = [{"scope": "session", "name": SECRET, "since": 1}]
+    pauses.file_of(tmp_path).write_text(json.dumps(kept))
+    (known,) = pauses.read(tmp_path)
+    assert pauses.covers(known, SECRET, "", None)
+    assert pauses.resume(tmp_path, 2, "session", SECRET) != []

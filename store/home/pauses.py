@@ -16,6 +16,7 @@ import msgspec
 from store.home.errors import ConfigError
 from store.home.files import file_lock, read_rows, replace_file
 from store.home.instants import isoformat
+from store.redaction.redact import redact
 
 Scope = Literal["project", "directory", "session"]
 
@@ -68,11 +69,16 @@ def pause(
     is_of_a_run: bool = False,
 ) -> Pause:
     """Pause something; return the pause. What is paused already stays so, for as long as is said
-    now. Raise ConfigError.
+    now. A secret in the name is redacted before it is written. Raise ConfigError.
     """
+    name = _redact_name(scope, name)
     with file_lock(file_of(home)):
         known = read(home)
-        there = [one for one in known if (one.scope, one.name) == (scope, name) and one.holds(now)]
+        there = [
+            one
+            for one in known
+            if (one.scope, _redact_name(one.scope, one.name)) == (scope, name) and one.holds(now)
+        ]
         made = Pause(scope, name, there[0].since if there else now, until, is_of_a_run)
         _write(home, (*(one for one in known if one not in there), made))
     return made
@@ -83,6 +89,7 @@ def resume(home: Path, now: int, scope: Scope | None = None, name: str = "") -> 
 
     Raise ConfigError; without a scope a file that cannot be read is written anew.
     """
+    name = _redact_name(scope, name)
     with file_lock(file_of(home)):
         try:
             known = read(home)
@@ -94,7 +101,8 @@ def resume(home: Path, now: int, scope: Scope | None = None, name: str = "") -> 
         ended = [
             one
             for one in known
-            if one.holds(now) and (scope is None or (one.scope, one.name) == (scope, name))
+            if one.holds(now)
+            and (scope is None or (one.scope, _redact_name(one.scope, one.name)) == (scope, name))
         ]
         if ended:
             over = {one: msgspec.structs.replace(one, until=now) for one in ended}
@@ -156,15 +164,23 @@ def covers(one: Pause, session: str, project: str, cwd: str | None) -> bool:
     """Return whether a pause is of a session, or of the project or folder it works in."""
     match one.scope:
         case "session":
-            return one.name == session
+            return one.name == session or redact(one.name) == redact(session)
         case "project":
-            return one.name == project
+            return one.name == project or redact(one.name) == redact(project)
         case "directory":
             return cwd is not None and _is_within(cwd, one.name)
 
 
+def _redact_name(scope: Scope | None, name: str) -> str:
+    """Return a name as it is kept; a path part by part, so what is below begins with it."""
+    if scope == "directory":
+        return os.sep.join(map(redact, name.split(os.sep)))
+    return redact(name)
+
+
 def _is_within(path: str, folder: str) -> bool:
-    here, there = (os.path.normcase(one) for one in (folder_name(path), folder))
+    names = (folder_name(path), folder)
+    here, there = (os.path.normcase(_redact_name("directory", name)) for name in names)
     return here == there or here.startswith(there.rstrip(os.sep) + os.sep)
 
 

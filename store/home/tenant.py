@@ -19,6 +19,7 @@ from store.home.config import DEFAULT_TENANT, Settings
 from store.home.errors import BuildBusy, Conflict, InvalidName, NotFound
 from store.home.files import make_folder, sync_folder
 from store.home.instants import new_id
+from store.redaction.redact import redact
 
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
@@ -94,12 +95,17 @@ class Tenant:
 
 
 def tenant(home: Path, name: str = DEFAULT_TENANT) -> Tenant:
-    """Return the tenant called `name`; raise InvalidName for what could leave its folder."""
+    """Return the tenant called `name`; raise InvalidName for what could leave its folder, and for a
+    new one that is named by a secret: a folder's name is on the disk as it is.
+    """
     if not _TENANT.fullmatch(name):
         raise InvalidName(
             f"{name!r} is no tenant's name: use 1 to 63 of a-z 0-9 _ -, a letter or digit first"
         )
-    return Tenant(name, home / "tenants" / name)
+    found = Tenant(name, home / "tenants" / name)
+    if redact(name) != name and not found.exists:
+        raise InvalidName("this tenant's name looks like a secret: use another name")
+    return found
 
 
 def find_tenant(home: Path, name: str = DEFAULT_TENANT) -> Tenant:
