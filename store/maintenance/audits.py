@@ -136,7 +136,8 @@ def vectors_are_unit(audited: AuditInput) -> AuditResult:
             False, f"{plural(count, 'vector')} for {plural(audited.count, 'memory')}"
         )
     wrong, empty, said = _not_unit(audited)
-    if len(empty) > max(_FEW, audited.count // 20):  # a text of signs alone may well have none
+    most = max(_FEW, audited.count // 20)
+    if len(empty) > most and len(empty := _with_words(audited, empty)) > most:
         return AuditResult(False, f"{said}, {len(empty)} all zero", audited.ids(empty))
     return _of_few(audited, wrong, said)
 
@@ -220,6 +221,14 @@ def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], said: str)
     """
     ids = audited.ids(rows)
     return AuditResult(not ids, said, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
+
+
+def _with_words(audited: AuditInput, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the rows whose texts hold a word: a text of signs alone may well have no vector."""
+    table = fields_of(audited.of_memories, np.sort(rows), TEXTS)
+    texts = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    has_words = [bool(tokenizer.terms("\n".join(filter(None, fields)))) for fields in texts]
+    return np.sort(rows)[np.array(has_words, np.bool_)]
 
 
 def _not_unit(

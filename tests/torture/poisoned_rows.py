@@ -71,8 +71,8 @@ LARGE: dict[str, dict[str, object]] = {
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    names = [*POISONS][:: scale.of(5, 1)]
-    points, wrong = _built(folder / "built", names, (1, MANY))
+    # all of them at every push: what can stop builds has to be seen before it is released
+    points, wrong = _built(folder / "built", [*POISONS], (1, MANY))
     yield Outcome("memories that no door let in", points, "builds", wrong, floor=80)
     with ExitStack() as weakened:  # a build that takes nothing out, of texts as they lie
         weakened.enter_context(patch.object(build, "take_out", lambda *given: []))
