@@ -67,6 +67,11 @@ def test_a_prompt_that_nobody_typed_is_none(source: str):
     assert read("claude-code", "UserPromptSubmit", prompt=OURS) is None
 
 
+def test_a_prompt_of_the_sdk_is_of_a_run_that_nobody_types_into():
+    assert read("claude-code", "UserPromptSubmit", source="sdk").is_unattended
+    assert not read("claude-code", "UserPromptSubmit", source="user").is_unattended
+
+
 def test_codex_names_its_turn():
     event = read("codex", "UserPromptSubmit")
     assert (event.moment, event.turn) == ("prompt", "01a1f913-08ec-7860-9a84-2bcc39b00575")

@@ -70,6 +70,18 @@ def test_lines_of_the_machine_are_no_turn(
     )
 
 
+@pytest.mark.parametrize("entrypoint", ["cli", "sdk-cli"])
+def test_a_run_that_nobody_types_into_is_a_programs(
+    log: EventLog, tmp_path: Path, entrypoint: str
+) -> None:
+    one = ClaudeCode()
+    one._line("user", ASKED, entrypoint=entrypoint)
+    one._line("assistant", [{"type": "text", "text": "Done."}])
+    read(log, one, tmp_path)
+    (prompted,) = log.events_between(("prompted",), 0, 1 << 60)
+    assert prompted.author == ("typed" if entrypoint == "cli" else "program")
+
+
 def test_words_beside_an_interruption_are_a_prompt(log: EventLog, tmp_path: Path) -> None:
     one = ClaudeCode()
     texts = ("[Request interrupted by user]", "keep the old name of the module")

@@ -38,6 +38,7 @@ from serve.recall.recall import Answer, Hit, recall
 from serve.recall.request import basis, digest, receipt_hits, tried
 from serve.recall.team_draft import team_draft
 from store.agents import prompt_statements
+from store.agents.authorship import author_of
 from store.agents.prompt_classifier import Reading, read_intent
 from store.derived.routing import Router
 from store.home.config import Choices
@@ -85,14 +86,14 @@ def answer_prompt(call: Call) -> Reply:
     prompt = call.event.prompt
     before = last_reply(call.journal)
     reading = read_intent(prompt, before)
-    prompted = call.new_event(
-        Prompted(
-            prompt=prompt[:KEPT],
-            intent=reading.intent,
-            turn=call.event.turn,
-            branch=branch_of(call.event.cwd),
-        )
+    body = Prompted(
+        prompt=prompt[:KEPT],
+        intent=reading.intent,
+        turn=call.event.turn,
+        branch=branch_of(call.event.cwd),
     )
+    author = author_of(prompt, is_unattended=call.event.is_unattended)
+    prompted = replace(call.new_event(body), author=author)
     kept = keep_statements(call, prompt, before, prompted)
     told = statement_notice(kept)
     if kept:

@@ -81,6 +81,7 @@ def read_event(
         turn=text(payload, "prompt_id", "turn_id", most=LONGEST_ID) or None,
         is_continued=payload.get("stop_hook_active") is True,
         is_subagent=bool(text(payload, "agent_id")),
+        is_unattended=moment == "prompt" and text(payload, "source") == "sdk",
         is_heard=_is_heard(payload, moment),
         decides=decides if moment == "before_tool" and not _is_foreign(payload) else frozenset(),
     )

@@ -45,6 +45,7 @@ class HookEvent:
     turn: str | None = None
     is_continued: bool = False  # the agent goes on because a stop hook wanted it
     is_subagent: bool = False
+    is_unattended: bool = False  # nobody types into this run: a program sent the prompt
     is_heard: bool = True  # what is said now reaches the model
     decides: frozenset[Decision] = frozenset()  # what the host lets a hook decide now
 

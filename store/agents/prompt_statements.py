@@ -3,7 +3,9 @@ Statements: what a prompt says that holds beyond it, in the user's own words, wh
 
 A statement is a quote and no rule: it comes up as the user's own words, with date and session,
 until somebody accepts it (`mnemolog lessons accept`), a later one says another value or the
-contrary, or the user takes it back ("forget that"). Prompts are read alike whether a hook tells of
+contrary, or the user takes it back ("forget that"). Only the parts that the user typed are read
+(`store.agents.authorship`): advice in a mail, a log or an issue is somebody else's, and of a run
+that nobody types into nothing is kept. Prompts are read alike whether a hook tells of
 them as they are typed, or a transcript long after: then what was said since counts, too.
 """
 
@@ -14,6 +16,7 @@ from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
+from store.agents.authorship import mask, read_authors
 from store.agents.prompt_classifier import Lasting, Said, read
 from store.home.config import RECORD_KINDS, RecordKind
 from store.home.errors import InvalidInput
@@ -76,7 +79,11 @@ def find_statements(prompt: str, before: str = "") -> list[PromptStatement]:
     Sentences that follow one another are one. A few words that answer a question come with it.
     """
     prompt = frame.strip(prompt)
-    found = [_whole(prompt, run) for run in _runs(read(prompt, before))][:MOST]
+    authorship = read_authors(prompt)
+    if authorship.author != "typed":
+        return []
+    typed = mask(prompt, authorship)
+    found = [_whole(typed, run) for run in _runs(prompt, read(typed, before))][:MOST]
     asked = " ".join(before.split())
     if not asked.endswith(("?", "\uff1f")):
         return found
@@ -90,10 +97,16 @@ def find_statements(prompt: str, before: str = "") -> list[PromptStatement]:
     ]
 
 
-def _runs(said: Sequence[Said]) -> Iterator[list[Said]]:
-    """Yield the runs of sentences of which one surely lasts and the others are likely to."""
+def _runs(prompt: str, said: Sequence[Said]) -> Iterator[list[Said]]:
+    """Yield the runs of sentences of which one surely lasts and the others are likely to.
+
+    A paste between two sentences ends a run.
+    """
     run: list[Said] = []
     for one in said:
+        if run and prompt[run[-1].end : one.start].strip(" \t\r\n\"')]"):
+            yield from _if_sure(run)
+            run = []
         if one.lasts >= ALSO:
             run.append(one)
         else:
@@ -108,7 +121,7 @@ def _if_sure(run: list[Said]) -> Iterator[list[Said]]:
 
 
 def _whole(prompt: str, run: Sequence[Said]) -> PromptStatement:
-    words = " ".join(prompt[run[0].start : run[-1].end].split())
+    words = re.sub("\u2026+", "\u2026", " ".join(prompt[run[0].start : run[-1].end].split()))
     return PromptStatement(excerpt(words, LONGEST), max(run, key=lambda one: one.lasts).kind)
 
 
@@ -121,6 +134,8 @@ def statement_events(
     it is asked only where the prompt says or takes back something. What one of them says already,
     in the same words, is not kept again. What a later one contradicts is kept as replaced by it.
     """
+    if prompted.author not in (None, "typed"):
+        return []
     found = find_statements(prompt, before)
     taken_back = _TAKES_BACK.fullmatch(prompt[:_LOOKED_AT])
     if not found and taken_back is None:
@@ -149,7 +164,7 @@ def _new_statement_events(
         agent=prompted.agent,
     )
     try:
-        event = commands.memory_event(draft, prompted.at)
+        event = with_fields(commands.memory_event(draft, prompted.at), author="typed")
     except InvalidInput:  # its words make no memory
         return
     yield event

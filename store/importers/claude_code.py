@@ -70,6 +70,7 @@ class Line(msgspec.Struct, frozen=True, rename="camel"):
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
     prompt_source: str | None = None
+    entrypoint: str | None = None
     tool_use_result: object = None
 
     @property
@@ -111,7 +112,7 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
                 yield open_turn.close()
             session = (line.session_id or path.stem)[:200]
             said = Said(request, line.uuid or request, _at(line))
-            open_turn = OpenTurn(session, line.cwd, line.git_branch, said)
+            open_turn = OpenTurn(session, line.cwd, line.git_branch, said, _is_unattended(line))
     if open_turn is not None:
         yield open_turn.close()
 
@@ -122,6 +123,11 @@ def _request(line: Line) -> str:
         return ""
     prompts = (human_text(text[:_LOOKED_AT]) for text in texts(line)[:_MOST_BLOCKS])
     return "\n\n".join(text for text in prompts if text)
+
+
+def _is_unattended(line: Line) -> bool:
+    """Return whether a program sent a prompt: through the SDK, or `claude -p`."""
+    return line.prompt_source == "sdk" or (line.entrypoint or "").startswith("sdk")
 
 
 def _add(turn: OpenTurn, line: Line) -> None:

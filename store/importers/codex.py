@@ -129,6 +129,7 @@ class _Rollout:
     path: Path
     has_begun: bool = False
     is_side: bool = False  # a sub-agent's
+    is_unattended: bool = False  # of `codex exec`
     is_fork: bool = False  # and holds what it was forked from
     began: int = 0
     cwd: str | None = None
@@ -154,6 +155,9 @@ class _Rollout:
         self.cwd = text(meta, "cwd") or None
         self.branch = text(mapping(meta, "git"), "branch") or None
         self.is_fork = bool(text(meta, "forked_from_id")) and not mapping(meta, "history_base")
+        self.is_unattended = (
+            text(meta, "source") == "exec" or text(meta, "originator") == "codex_exec"
+        )
         sources = mapping(meta, "source").keys() - {"custom"}  # others are plain words
         self.is_side = bool(sources) or text(meta, "thread_source") in (
             *("subagent", "memory_consolidation"),
@@ -167,7 +171,9 @@ class _Rollout:
             if request and not self._is_copied(at):
                 yield from self.end()
                 said = Said(request, f"{self.thread}:{number}", at)
-                self.open_turn = OpenTurn(self.thread, self.cwd, self.branch, said)
+                self.open_turn = OpenTurn(
+                    *(self.thread, self.cwd, self.branch, said), self.is_unattended
+                )
                 self.open_id = self.turn
             return
         turn = self.open_turn

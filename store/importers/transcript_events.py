@@ -10,11 +10,13 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as with_fields
 from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 from msgspec.structs import replace
 
+from store.agents.authorship import author_of
 from store.agents.prompt_statements import recordable, statement_events
 from store.agents.tool_calls import action_event
 from store.home.config import Choices
@@ -301,7 +303,8 @@ def turn_events(
     branch = printable_name(turn.branch)[:LONGEST_NAME] if turn.branch else None
     first = turn.request
     prompted = Prompted(prompt=asked[:MAX_PROMPT], intent=intent, branch=branch, imported=True)
-    yield event(prompted, first.id, first.at, "prompt")
+    author = author_of(asked, is_unattended=turn.is_unattended)
+    yield with_fields(event(prompted, first.id, first.at, "prompt"), author=author)
     at = first.at
     for step in turn.steps:
         at = step.at or at

@@ -64,6 +64,7 @@ class Turn:
     request: Said
     steps: tuple[Step, ...]
     closing: Said | None
+    is_unattended: bool = False  # nobody types into this run: a program sent the request
 
 
 Skip = Callable[[str], None]  # is told of what was left out
@@ -91,6 +92,7 @@ class OpenTurn:
     cwd: str | None
     branch: str | None
     request: Said
+    is_unattended: bool = False
     _calls: list[_Call] = field(default_factory=list)
     _latest: dict[str, _Call] = field(default_factory=dict)  # by id: some models number anew
     _said: list[Said] = field(default_factory=list)  # since the last call
@@ -146,7 +148,8 @@ class OpenTurn:
         steps = tuple(_step(call) for call in self._calls if call.has_ended)
         words = frame.strip("\n\n".join(said.text for said in self._said)).strip()[:MAX_SAID]
         last = Said(words, self._said[-1].id, self._said[-1].at) if words else None
-        return Turn(self.session, self.cwd, self.branch, self.request, steps, last)
+        whose = (self.session, self.cwd, self.branch, self.request)
+        return Turn(*whose, steps, last, self.is_unattended)
 
 
 def _step(call: _Call) -> Step:
