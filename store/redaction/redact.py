@@ -24,7 +24,7 @@ from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
 
-from store.redaction import token_patterns
+from store.redaction import bare_tokens, token_patterns
 from store.redaction.labelled_secrets import NAMED
 from store.redaction.secret_values import PIECE, is_mixed, is_placeholder
 from store.redaction.token_patterns import BLOCKS, ISSUED, WORDS, Pattern
@@ -162,7 +162,7 @@ def _by_root(patterns: Sequence[Pattern]) -> _Groups:
 
 def _version() -> str:
     shapes = [(one.kind, one.cue, one.expression) for one in (*ISSUED, *NAMED)]
-    return hashlib.sha256(repr(shapes).encode()).hexdigest()[:8]
+    return hashlib.sha256(repr((shapes, bare_tokens.VERSION)).encode()).hexdigest()[:8]
 
 
 VERSION = _version()  # of the patterns: what was built with others is built anew
@@ -288,6 +288,9 @@ def _scan(text: str) -> tuple[list[Secret], list[Pattern]]:
             for kind, start, end in token_patterns.container_secrets(lowered)
             if token_patterns.is_container_secret(kind, text[start:end])
         ]
+        if long is not None:  # the last: any other kind says more
+            spans = bare_tokens.find_bare_tokens(text, long.befores)
+            found += [Secret("token", start, end) for start, end in spans]
     cued = [pattern for pattern in (*blocks, *words) if len(pattern.cue) > 1]
     return _without_overlaps(found), cued
 
@@ -406,7 +409,8 @@ def find_in_all(texts: "pa.Array") -> Iterator[tuple[int, Secret]]:
     )
     named = pc.match_substring_regex(texts, _HAS_NAMED, ignore_case=True)
     split = pc.match_substring_regex(texts, _HAS_SPLIT)
-    suspects = pc.fill_null(pc.or_(pc.or_(issued, named), split), False)
+    bare = pc.match_substring_regex(texts, bare_tokens.HAS_BARE)
+    suspects = pc.fill_null(pc.or_(pc.or_(issued, named), pc.or_(split, bare)), False)
     for place in np.flatnonzero(suspects.to_numpy(zero_copy_only=False)).tolist():
         for secret in find(texts[place].as_py()):
             yield place, secret

@@ -36,7 +36,7 @@ def is_mixed(value: str) -> bool:
 
 def is_high_entropy(value: str) -> bool:
     """Say whether a piece of `value` looks drawn at random: no name, no version, no sentence."""
-    pieces = [piece for piece in _SEPARATOR.split(value) if len(piece) >= _SHORT]
+    pieces = [piece for piece in SEPARATOR.split(value) if len(piece) >= _SHORT]
     is_one_case = value.upper() == value or value == value.lower()
     if is_one_case:
         pieces = [piece for piece in pieces if len(piece) >= PIECE]
@@ -61,11 +61,11 @@ def is_prefixed_token(value: str) -> bool:
     otherwise, and so does a slug of many words with anything behind it.
     """
     head = _EXTENSION.sub("", value)
-    if _FILE_ENDING.search(head) or is_blank(head):
+    if FILE_ENDING.search(head) or is_blank(head):
         return False
-    if found := _UUID.search(head):
-        return not _ACCESS_WORDS.isdisjoint(_SEPARATOR.split(head[: found.start()].lower()))
-    pieces = _SEPARATOR.split(head)
+    if found := UUID.search(head):
+        return not _ACCESS_WORDS.isdisjoint(SEPARATOR.split(head[: found.start()].lower()))
+    pieces = SEPARATOR.split(head)
     start = next((at for at, one in enumerate(pieces) if at and not _is_plain(one)), len(pieces))
     prefix, tail = pieces[:start], "-".join(pieces[start:])
     words = {word.lower() for word in prefix}
@@ -73,11 +73,11 @@ def is_prefixed_token(value: str) -> bool:
     longest = max(map(len, pieces))
     if not prefix or len(prefix[0]) < 2 or is_high_entropy(prefix[0]):
         return False
-    if sum(map(len, prefix)) > _LONGEST_PREFIX:
+    if sum(map(len, prefix)) > LONGEST_PREFIX:
         return False
     if longest < (_LONG_PIECE if tail in (tail.lower(), tail.upper()) else PIECE):
         return False
-    if not is_secret and (len(tail) < _TAIL or not words.isdisjoint(_ID_WORDS)):
+    if not is_secret and (len(tail) < _TAIL or not words.isdisjoint(ID_WORDS)):
         return False
     if is_hex(tail.replace("-", "")):
         is_joined = "-" not in head and "." not in head
@@ -162,13 +162,13 @@ _MIXED_RUN, _LETTER_RUN, _ONE_CASE_RUN = 3.3, 3.4, 7.0
 _SHORT = 8  # characters; a shorter piece may be a part of a name, whatever it looks like
 PIECE, _LONG_PIECE = 12, 16  # characters without a separator, which names seldom have
 _TAIL, _SECRET_TAIL, _HEX_TAIL = 20, 16, 16  # characters of the shortest credential
-_LONGEST_PREFIX = 16
+LONGEST_PREFIX = 16
 _SECRET_WORDS = frozenset(
     "key keys apikey secret secrets token tok pat sk rk auth oauth pass pwd cred creds priv"
     " private live sec".split()
 )
 _ACCESS_WORDS = _SECRET_WORDS | {"access", "api"}
-_ID_WORDS = frozenset(
+ID_WORDS = frozenset(
     "id ids uuid ulid req request msg message evt event session sha sha1 sha256 sha384 sha512 md5"
     " commit rev ref hash digest checksum integrity build run job task trace span user usr org"
     " proj project cus acct evt price sub ch pi po tr txn seti cs in ii il src file img image"
@@ -178,12 +178,12 @@ _ID_WORDS = frozenset(
 )
 
 _RUN = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-_SEPARATOR = re.compile(r"[-_.~+/=]+")
+SEPARATOR = re.compile(r"[-_.~+/=]+")
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _EXTENSION = re.compile(r"[+/=].*", re.DOTALL)
 _SLUG = re.compile(r"[a-z]+(?:[-_ ][a-z]+)+")
-_FILE_ENDING = re.compile(r"\.[a-z][a-z0-9]{0,5}$")
+FILE_ENDING = re.compile(r"\.[a-z][a-z0-9]{0,5}$")
 _DIGIT = re.compile(r"[0-9]")
 _SYMBOL = re.compile(r"[!#$%^&*+=?~|]")
 _PART = re.compile(r"[-_./: ]")
