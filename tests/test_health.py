@@ -4,6 +4,7 @@ import os
 import socket
 import time
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -74,6 +75,13 @@ def test_a_healthy_home_has_no_ills(settings):
 def test_a_home_without_a_tenant_names_init(tmp_path):
     found = the_ill(Settings(tmp_path / "nowhere", Choices(port=free_port())))
     assert (found.severity, "mnemolog init" in found.cure) == ("error", True)
+
+
+def test_a_tenant_that_does_not_exist_is_the_only_ill(settings):
+    choices = msgspec.structs.replace(settings.choices, tenant="bad")
+    named = replace(settings, choices=choices)
+    found = the_ill(named)
+    assert "'bad'" in found.what and "default" in found.cure
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are posix")

@@ -149,7 +149,11 @@ def test_receipts_of_earlier_versions_count_and_have_no_tokens(session: Session)
 def test_a_recall_that_somebody_asked_for_is_no_block(session: Session):
     told(session, msgspec.structs.replace(recalled("m1"), mode="hybrid"))
     told(session, recalled())
+    told(session, msgspec.structs.replace(recalled("m1"), door="cli"))
+    told(session, msgspec.structs.replace(recalled("m1"), door="mcp"))
     assert today(session, NOW).blocks == 0
+    told(session, msgspec.structs.replace(recalled("m1"), door="prompt"))
+    assert today(session, NOW).blocks == 1
 
 
 def test_imported_prompts_were_seen_by_no_hook(session: Session):

@@ -13,7 +13,7 @@ from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from serve.formatting import size
 from store.home.config import Settings
-from store.home.errors import ConfigError, MnemologError
+from store.home.errors import ConfigError, MnemologError, NotFound
 from store.text.excerpt import plural
 
 if TYPE_CHECKING:
@@ -212,6 +212,10 @@ def _host_findings(settings: Settings) -> "list[Finding]":
     from serve.connect.checkup import checkup
     from store.home.registry import live_server
 
+    try:
+        environment.current_tenant(settings)
+    except NotFound:  # said by the finding about the tenant: a host's key may be right for another
+        return []
     machine, install = environment.machine(), environment.install(settings)
     if (server := live_server(settings)) is not None:
         install = replace(install, port=server.port)

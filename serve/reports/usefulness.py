@@ -174,7 +174,7 @@ def _blocks(found: _Found) -> list[Block]:
         ids: tuple[str, ...] = ()
         size: int | None = None
         body = one.body
-        if isinstance(body, Recalled) and body.mode == "auto":
+        if isinstance(body, Recalled) and _is_injected(body):
             ids, size = tuple(hit.id for hit in body.hits), body.characters
         elif isinstance(body, Surfaced):
             place, ids, size = body.place, (one.subject,), body.characters
@@ -189,6 +189,11 @@ def _blocks(found: _Found) -> list[Block]:
         Block(place, at, session, frozenset(ids), sizes.get((place, (session, at))))
         for (place, (session, at)), ids in notes.items()
     ]
+
+
+def _is_injected(body: Recalled) -> bool:
+    """Whether a recall is a prompt hook's; an earlier version's receipt names no door."""
+    return body.door == "prompt" or (body.door is None and body.mode == "auto")
 
 
 def _period(view: View, found: _Found, every: Iterable[Block], since: int, now: int) -> Period:

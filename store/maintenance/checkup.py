@@ -28,7 +28,7 @@ from store.home.errors import (
 from store.home.instants import isoformat
 from store.home.model_programs import program_of
 from store.home.registry import is_held, listens, live_server
-from store.home.tenant import Tenant, find_tenant
+from store.home.tenant import Tenant, find_tenant, list_tenants
 from store.log import integrity, log_queries
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS
@@ -217,7 +217,9 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
         tenant = find_tenant(settings.home, settings.choices.tenant)
         log = EventLog(tenant.log)
     except NotFound as error:
-        yield Finding("error", str(error), "run `mnemolog init`")
+        known = ", ".join(one.name for one in list_tenants(settings.home))
+        cure = f"name one that is there: {known}" if known else "run `mnemolog init`"
+        yield Finding("error", str(error), cure)
         return
     except MnemologError as error:
         yield Finding("error", str(error), _REPAIR)
