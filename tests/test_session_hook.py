@@ -215,8 +215,8 @@ def test_statement_nobody_accepted_stands_below_the_rules(session: Session):
     session.remember("Deploys go out on tuesdays", kind="statement", id="said", trust="user")
     session.remember("Never push to main", kind="lesson", id="rule")
     lines = session.start().split("\n")
-    rules = lines.index("Rules and decisions on record:")
-    stated = next(at for at, line in enumerate(lines) if line.startswith("What the user said here"))
+    rules = lines.index("Rules and decisions:")
+    stated = next(at for at, line in enumerate(lines) if line.startswith("Said by the user here"))
     assert '"rule"' in lines[rules + 1] and rules + 2 == stated
     assert '"said"' in lines[stated + 1]
 
@@ -225,7 +225,7 @@ def test_accepted_statement_stands_among_the_rules(session: Session):
     id_ = session.remember("Deploys go out on tuesdays", kind="statement", trust="user")
     lesson_proposals.accept(session.log, id_, session.at)
     block = session.start()
-    assert "What the user said here" not in block and '"rule":"Deploys go out' in block
+    assert "Said by the user here" not in block and '"rule":"Deploys go out' in block
 
 
 def test_brief_shows_a_few_lines_of_statements_beside_many_rules(session: Session):

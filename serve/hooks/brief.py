@@ -94,8 +94,8 @@ def standing_parts(
     binding = tuple(_fill_room(ruling, room - sum(map(_size, least))))
     statements = tuple(_fill_room(stated, room - sum(map(_size, binding))))
     return (
-        Part("Rules and decisions on record:", binding),
-        Part("What the user said here, accepted as a rule by nobody:", statements[:STATEMENTS]),
+        Part("Rules and decisions:", binding),
+        Part("Said by the user here, not confirmed as rules:", statements[:STATEMENTS]),
     )
 
 
