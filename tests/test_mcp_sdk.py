@@ -66,7 +66,7 @@ async def session(client: Client) -> dict[str, Any]:
         "tools": [json.dumps(tool.model_dump(mode="json"), sort_keys=True) for tool in tools],
         "recalled": (await called(client, "recall", q="npm or pnpm?"))["memories"][0],
         "updated": (await called(client, "update_memory", id=id_, importance=0.9))["said"],
-        "overview": (await called(client, "project_overview"))["rules"][0]["text"],
+        "overview": (await called(client, "project_overview"))["background"][0]["text"],
         "goal": (await called(client, "goals", content="Ship with pnpm only"))["said"],
         "rated": (await called(client, "feedback", id=id_, verdict="helped"))["verdict"],
         "history": (await called(client, "history", id=id_))["memories"][0]["until"],
@@ -113,7 +113,7 @@ def test_the_official_client_sees_the_same_in_every_era(home: Path, way: str):
             return await session(client)
 
     first, *others = [asyncio.run(seen(era)) for era in ERAS]
-    assert first["recalled"]["text"] == RULE and first["recalled"]["role"] == "rule"
+    assert first["recalled"]["text"] == RULE and first["recalled"]["role"] == "fact"
     assert first["brief"] and first["ids"] and first["topics"] == ["npm"]
     assert first["history"] is None and first["timeline"] == RULE
     assert first["why"] == "Returned as number 1" and first["as_of"] == "Nothing"

@@ -353,7 +353,7 @@ def test_a_receipt_holds_all_that_decided_its_answer(
 
 def test_a_usual_receipt_says_little_of_what_decided_it(tenant: Tenant, recalls: EventLog):
     receipt = ask(tenant, recalls, RecallRequest(query="memory a"))
-    said = {"version": version(), "embedder": EMBEDDER.model, "code": code()}
+    said = {"version": version(), "embedder": EMBEDDER.model, "code": code(), "moment": NOW}
     assert receipt.basis and msgspec.to_builtins(receipt.basis) == said
 
 

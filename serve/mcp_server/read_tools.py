@@ -109,7 +109,7 @@ def _held_ids(here: ToolContext, ids: Sequence[str]) -> frozenset[str]:
         found = (view.tail.find(id_) for id_ in ids)
         return frozenset(one.id for one in found if one is not None and is_held(one))
 
-    return here.tenant.reader.answer(held)
+    return _answer(here, held)
 
 
 @contextmanager

@@ -173,5 +173,5 @@ def _elsewhere(folder: Path, home: Path) -> list[str]:
         "tenants/default",
         f"tenants/{_INTO}",
     }
-    found |= {path.name for path in home.iterdir()} - {"tenants"}
+    found |= {path.name for path in home.iterdir()} - {"tenants", "origin", "origin.lock"}
     return sorted(found)

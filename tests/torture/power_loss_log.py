@@ -17,7 +17,8 @@ from store.log import integrity
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.log.rows import encode_row
+from store.log.log_file import Row
+from store.log.rows import BODY, encode_row
 
 NOW = 1_790_000_000_000_000  # microseconds UTC
 _LONG = 6_000  # characters: some events take more than one page
@@ -78,13 +79,15 @@ def _compared(log: EventLog, sent: Sequence[Sequence[Event]], told: int) -> Iter
         yield "what was sent again is not there exactly once"
 
 
-def _rows(log: EventLog) -> list[tuple[str, bytes]]:
-    return [(row[1], row[-1]) for row in log.select_rows("1", ())]
+def _rows(log: EventLog) -> list[Row]:
+    return [row[1 : BODY + 1] for row in log.select_rows("1", ())]
 
 
 @cache
-def _marks(events: int) -> tuple[list[tuple[str, bytes]], list[int]]:
-    """Return the id and hash of each event, and how many there are after each batch, from none."""
+def _marks(events: int) -> tuple[list[Row], list[int]]:
+    """Return the columns of each event up to its body, for origin and clock are the log's to give,
+    and how many events there are after each batch, from none.
+    """
     sent = batches(events)
-    marks = [(event.id, encode_row(event)[1][-1]) for batch in sent for event in batch]
+    marks = [encode_row(event)[1][:BODY] for batch in sent for event in batch]
     return marks, [0, *accumulate(map(len, sent))]
