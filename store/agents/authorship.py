@@ -30,6 +30,7 @@ TYPED = 0.5  # how likely a part is the user's own that counts as it
 PROGRAM = 0.6  # how likely a whole prompt is a program's that counts as it
 MOST_LINES = 160  # read of a prompt, half of them from its end; those between are a paste
 LONGEST_LINE = 2_000  # characters; a longer one is a paste
+SHAPED = 200  # characters of a line that its shape is told from
 _HEAD = 14  # words before a colon, at most, that introduce what follows
 
 _FENCE = re.compile(r"^[ \t]*(```+|~~~+).*?(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
@@ -174,7 +175,7 @@ def _tagged(prompt: str) -> Iterator[tuple[int, int]]:
 
 
 def _shape(text: str) -> str:
-    text = text[:200]
+    text = text[:SHAPED]
     for name, pattern in _SHAPES:
         if pattern.match(text):
             return name

@@ -30,7 +30,7 @@ _VALUE = re.compile(  # a word, in quotes or brackets perhaps; what is longer is
 _HEX_PIECE = re.compile(r"[gI]?[0-9a-f]{7,}|[0-9A-F]{7,}|[0-9]+")
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}|[0-9a-hjkmnp-tv-z]{26}")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+){2,}")
-_PLAIN = re.compile(r"(?:[A-Za-z]?[a-z]*[0-9]{0,2}|[A-Z]+)(?<!\w{11})")
+_PREFIX_WORD = re.compile(r"(?:[A-Za-z]?[a-z]*[0-9]{0,2}|[A-Z]+)(?<!\w{11})")
 _AN_ID = re.compile(
     r"(?:\bids?|_id|uu?id|commits?|sha-?[0-9]{0,3}|md5|hash|digest|rev|revision|refs?|session"
     r"|checksum|integrity|etag|nonce|trace|span|request|run|build|job|fingerprint|cursor|version"
@@ -82,7 +82,7 @@ def is_bare_token(value: str) -> bool:
         return False
     pieces = SEPARATOR.split(value)
     start = 0
-    while start < len(pieces) - 1 and _PLAIN.fullmatch(pieces[start]):
+    while start < len(pieces) - 1 and _PREFIX_WORD.fullmatch(pieces[start]):
         start += 1
     if sum(map(len, pieces[:start])) > LONGEST_PREFIX:  # a slug of many words
         return False

@@ -23,7 +23,7 @@ from torture.regexes import Regex, found, modules, uses
 from pipelines.jobs.distill import fixes
 from pipelines.jobs.facts import statements
 from serve.recall import analysis
-from store.agents import prompt_classifier
+from store.agents import authorship, prompt_classifier
 from store.redaction.labelled_secrets import NAMED
 from store.redaction.redact import find
 from store.redaction.token_patterns import ISSUED
@@ -45,12 +45,14 @@ CAPPED: Mapping[str, int] = {
     "serve.recall.classification.": analysis.MAX_QUERY,
     "store.agents.prompt_classifier.": prompt_classifier.MAX_PROMPT,
     "store.agents.prompt_classifier._COMMAND": prompt_classifier.LOOKED_AT,
+    "store.agents.authorship._SHAPES": authorship.SHAPED,
     "pipelines.jobs.distill.fixes.HEADLINES": fixes.WIDEST,
 }
 # how those are used that lie in a tuple or a dictionary: nothing in the source calls them by name
 HELD: Mapping[str, set[str]] = {
     "pipelines.jobs.facts.rules.RULES": {"match"},
     "pipelines.jobs.distill.fixes.HEADLINES": {"search"},
+    "store.agents.authorship._SHAPES": {"match"},
     "store.text.corrections._KINDS": {"fullmatch"},
 }
 
