@@ -1,9 +1,9 @@
 """
-Held memories: hazardous advice that nobody accepted, and that no agent is shown therefore.
+Held memories: hazardous advice that agents are not shown until a person accepts it.
 
-Whoever wrote it: the author of a text can be mistaken. What a person recorded or accepted as such
-is shown. A turn is a record of what happened; of it the prompt and the agent's last words are read,
-and none of the commands that ran.
+It is held whoever wrote it, since the author of a text can be mistaken. Memories that a person
+recorded or accepted are shown. Of a turn only the prompt and the agent's last words are checked:
+the commands are a record of what ran, not advice.
 """
 
 from store.log.event_kinds import EPISODE, STATEMENT
@@ -20,7 +20,7 @@ def is_accepted(memory: Memory) -> bool:
 
 
 def hazard_of(memory: Memory) -> Hazard | None:
-    """Return for what a memory is held; None where agents may be shown it."""
+    """Return the hazard that holds a memory back; None if agents may be shown it."""
     if is_accepted(memory):
         return None
     beside = () if memory.kind == EPISODE else (memory.context, memory.action)
@@ -29,5 +29,5 @@ def hazard_of(memory: Memory) -> Hazard | None:
 
 
 def is_held(memory: Memory) -> bool:
-    """Return whether no agent is shown a memory before a person accepted it."""
+    """Return whether a memory is held back until a person accepts it."""
     return hazard_of(memory) is not None
