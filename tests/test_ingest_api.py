@@ -415,6 +415,7 @@ def test_what_the_server_did_is_counted(client: Client, tenants: OpenTenants, lo
     assert found[f"mnemolog_appends_total{of}"] == 2
     assert found['mnemolog_ingest_jobs{tenant="default",state="done"}'] == 1
     assert found["mnemolog_threads"] >= 1
+    assert found["mnemolog_open_tenants"] == 1
 
 
 def test_the_buckets_of_a_histogram_add_up(client: Client, tenants: OpenTenants):

@@ -9,11 +9,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
 from serve.hooks import prompt, session, tool_use
 from serve.hooks.call import Call
@@ -27,6 +27,8 @@ from store.home.project_context import ProjectContext, ProjectContexts
 from store.home.spool import Delivery
 
 log = logging.getLogger("mnemolog")
+
+T = TypeVar("T")
 
 DEADLINE_S = 0.2
 START_S = 1.5  # for a session's start: it comes once, and no prompt waits behind it
@@ -162,7 +164,7 @@ class Hooks:
         """Return the reply, and whether the event was dealt with; a late one may be yet."""
         if delivery is not None:
             self._intake.under_way.add(delivery.id)
-        waiting = self._threads.submit(self._run, call, delivery)
+        waiting = self._submit(call, lambda: self._run(call, delivery))
         try:
             reply, is_done = waiting.result(max(0.0, call.answer_by - time.monotonic()))
         except TimeoutError:
@@ -171,6 +173,16 @@ class Hooks:
             return SILENCE, False
         self._close_breaker()
         return reply, is_done
+
+    def _submit(self, call: Call, act: Callable[[], T]) -> "Future[T]":
+        """Have something done for a call by another thread, which may outlast the request: its
+        tenant stays open until then.
+        """
+        name = call.tenant.tenant.name
+        self._tenants.pin(name)
+        future = self._threads.submit(act)
+        future.add_done_callback(lambda _: self._tenants.unpin(name))
+        return future
 
     def _run(self, call: Call, delivery: Delivery | None) -> tuple[Reply, bool]:
         try:
@@ -190,7 +202,7 @@ class Hooks:
 
     def _is_written(self, call: Call) -> bool:
         """Return whether what an event told is on the disk, as long as its host waits for us."""
-        writing = self._threads.submit(call.tenant.notes.write_if_possible)
+        writing = self._submit(call, call.tenant.notes.write_if_possible)
         try:
             writing.result(max(_WRITE_S, call.answer_by - time.monotonic()))
         except TimeoutError:

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -127,21 +128,22 @@ class Intake:
         ):
             return False
         name = kept.tenant or settings.choices.tenant
-        try:
-            tenant = self._tenants.get(name)
-        except (NotFound, InvalidName) as error:
-            raise NotFound(f"{error}; make the tenant, or delete the file") from error
-        call = Call.of_delivery(event, tenant, place, delivery, is_awaited=False)
-        assert call.main_id is not None
-        if any(one.id == call.main_id for one in tenant.notes.waiting):
-            tenant.notes.write()
-        if tenant.log.present_ids([call.main_id]):
-            return False
-        if delivery.id not in self._first:
-            if not self._is_first(name, event, delivery.at / 1e6):
+        with ExitStack() as pins:
+            try:
+                tenant = pins.enter_context(self._tenants.pinned(name))
+            except (NotFound, InvalidName) as error:
+                raise NotFound(f"{error}; make the tenant, or delete the file") from error
+            call = Call.of_delivery(event, tenant, place, delivery, is_awaited=False)
+            assert call.main_id is not None
+            if any(one.id == call.main_id for one in tenant.notes.waiting):
+                tenant.notes.write()
+            if tenant.log.present_ids([call.main_id]):
                 return False
-            self._first.add(delivery.id)
-        self._record(call)
-        tenant.notes.write()
-        self._first.discard(delivery.id)
-        return True
+            if delivery.id not in self._first:
+                if not self._is_first(name, event, delivery.at / 1e6):
+                    return False
+                self._first.add(delivery.id)
+            self._record(call)
+            tenant.notes.write()
+            self._first.discard(delivery.id)
+            return True

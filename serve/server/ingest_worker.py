@@ -12,8 +12,10 @@ import random
 import subprocess
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,17 +50,22 @@ class IngestWorker:
     def __init__(
         self,
         home: Path,
-        opened: "Callable[[str], OpenTenant]",
+        pinned: "Callable[[str], AbstractContextManager[OpenTenant]]",
         is_idle: Callable[[], bool],
         read_facts: FactReader | None = None,
         clock: Callable[[], int] = lambda: time.time_ns() // 1_000,
         chance: Callable[[], float] = random.random,
+        *,
+        most_open: int,
     ) -> None:
-        """`clock` gives microseconds UTC, `chance` numbers in [0, 1)."""
-        self._home, self._opened, self._is_idle = home, opened, is_idle
+        """`pinned` keeps a tenant open while a job is recorded; `most_open` queues stay open.
+        `clock` gives microseconds UTC, `chance` numbers in [0, 1).
+        """
+        self._home, self._pinned, self._is_idle = home, pinned, is_idle
+        self._most_open = most_open
         self._read_facts, self._clock, self._chance = read_facts, clock, chance
         self._owner = new_owner()
-        self._queues: dict[str, Queue] = {}
+        self._queues: OrderedDict[str, Queue] = OrderedDict()  # least recently used first
         self._lock = threading.Lock()
         self._working = threading.Lock()  # held over one job, or whatever else looks into queues
         self._leaving: set[str] = set()  # tenants that are to be deleted
@@ -96,7 +103,13 @@ class IngestWorker:
 
     def queue(self, tenant: Tenant) -> Queue:
         with self._lock:
-            return self._queues.setdefault(tenant.name, Queue(tenant.ingest))
+            queue = self._queues.setdefault(tenant.name, Queue(tenant.ingest))
+            self._queues.move_to_end(tenant.name)
+            too_many = len(self._queues) > self._most_open
+            unused = self._queues.popitem(last=False)[1] if too_many else None
+        if unused is not None:
+            unused.close()  # who still uses it opens its file once more
+        return queue
 
     @contextmanager
     def without(self, name: str) -> Iterator[None]:
@@ -144,9 +157,10 @@ class IngestWorker:
             lease = queue.lease(self._owner, self._clock())
             if lease is None:
                 return False
-            one = self._opened(tenant.name)
-            record_lease(queue, one.log, lease, self._clock, on_step=lambda: self._follow_step(one))
-            self._follow_step(one)
+            with self._pinned(tenant.name) as opened:
+                follow = partial(self._follow_step, opened)
+                record_lease(queue, opened.log, lease, self._clock, on_step=follow)
+                follow()
             failures.forget(tenant.root, INGEST)
             return True
         except Exception as error:

@@ -34,7 +34,7 @@ def exposition(
     of_tenants = [_tenant_metrics(tenants, one, now) for one in shown]
     metrics = [_merge_tenants(same) for same in zip(*of_tenants, strict=True)]
     if whole_server:
-        metrics += _process_metrics()
+        metrics += _process_metrics(len(shown))
     return "".join(line for metric in metrics for line in _lines(metric))
 
 
@@ -85,9 +85,10 @@ def _latency_samples(recalls: RecallCounts, label: Mapping[str, str]) -> list[Sa
     ]
 
 
-def _process_metrics() -> list[Metric]:
+def _process_metrics(tenants: int) -> list[Metric]:
     found: list[Metric] = [
-        ("mnemolog_threads", "gauge", "Threads.", [("", {}, threading.active_count())])
+        ("mnemolog_open_tenants", "gauge", "Tenants held open.", [("", {}, tenants)]),
+        ("mnemolog_threads", "gauge", "Threads.", [("", {}, threading.active_count())]),
     ]
     if sys.platform == "linux":
         import resource

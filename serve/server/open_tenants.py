@@ -1,8 +1,10 @@
 """
 The tenants a server holds open, and what happens to them between requests.
 
-A tenant is opened when first asked for, or when a batch waits to be recorded in it. A background
-thread opens newly published manifests, writes the receipts of past answers in one transaction, and
+A tenant is opened when first asked for, or when a batch waits to be recorded in it. No more stay
+open than the process has file descriptors for: the one used longest ago is closed, its receipts
+written, as soon as nothing works on it, and its next request opens it again. A background thread
+opens newly published manifests, writes the receipts of past answers in one transaction, and
 starts a build that is due, as a process of its own: when nobody asks, or when nobody ever stops
 asking.
 """
@@ -12,6 +14,7 @@ import os
 import subprocess
 import threading
 import time
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,6 +46,8 @@ TICK_S = 1.0  # between writes of receipts and looks at HEAD: a transaction cost
 IDLE_S = 5.0  # without a request before a build may start: it needs the processor to itself
 PATIENCE_S = 300.0  # and one that is due starts all the same
 FINISH_S = 5.0  # for what is being answered from a tenant that is to be deleted
+MOST_OPEN = 256  # tenants, where the system would allow more
+HANDLES = 9  # of an open tenant: two connections to its log (5), its head (1), its queue (3)
 _STEPS = 20  # of a tail that grows, in a look: half a second or so
 _FIRST = "what did we decide about the deploy of main.py"  # words, a name and a file
 
@@ -98,6 +103,20 @@ class OpenTenant:
 Builder = Callable[[Tenant], "subprocess.Popen[bytes]"]
 
 
+def tenant_limit() -> int:
+    """Return how many tenants may be open at once: half of the file descriptors that this process
+    may have (`ulimit -n`) are theirs, the others are for connections and for what a build reads.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return MOST_OPEN
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MOST_OPEN
+    return max(1, min(MOST_OPEN, soft // 2 // HANDLES))
+
+
 class OpenTenants:
     """Every tenant this process serves. Threads may share it; `close` writes what is left."""
 
@@ -116,7 +135,10 @@ class OpenTenants:
         self.embedder = self._embedders.chosen()
         self.find_embedder: FindEmbedder = self._embedders.find
         self._looked_for: dict[str, str] = {}  # the embedder that settings named, by tenant
-        self._open: dict[str, OpenTenant] = {}
+        self._limit = tenant_limit()
+        self._open: OrderedDict[str, OpenTenant] = OrderedDict()  # least recently used first
+        self._pins: Counter[str] = Counter()  # of tenants that work beside the requests goes on in
+        self._recalls: dict[str, RecallCounts] = {}  # by tenant, whether it is open or not
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}  # by tenant
         self.requests = RequestsInFlight()
@@ -129,7 +151,11 @@ class OpenTenants:
         self._learning: dict[str, subprocess.Popen[bytes]] = {}
         self._due_since: dict[str, float] = {}
         self.ingest = IngestWorker(
-            settings.home, self._get_or_open, lambda: self.idle_s() >= IDLE_S, read_facts
+            settings.home,
+            self.pinned,
+            lambda: self.idle_s() >= IDLE_S,
+            read_facts,
+            most_open=self._limit,
         )
         self._chores: list[Callable[[], object]] = []
         self._closing = threading.Event()
@@ -151,28 +177,95 @@ class OpenTenants:
 
     @property
     def all_open(self) -> list[OpenTenant]:
-        """The tenants that are open, by name."""
-        return sorted(self._open.values(), key=lambda one: one.tenant.name)
+        """The tenants that are open, by name; none is closed before this thread's request ends."""
+        with self._lock:
+            for name in self._open:
+                self.requests.use(name)
+            return [self._open[name] for name in sorted(self._open)]
 
     def get(self, name: str) -> OpenTenant:
         """Return a tenant, opened if need be; raise InvalidName or NotFound.
 
-        Raise LogError where its log cannot be opened and nothing was published to answer from.
+        It stays open until the request that this thread answers has ended. Who answers none uses
+        `pinned`. Raise LogError where its log cannot be opened and nothing was published to answer
+        from.
         """
         self._asked_at = self._clock()
+        self.requests.use(name)
         return self._get_or_open(name)
 
+    @contextmanager
+    def pinned(self, name: str) -> Iterator[OpenTenant]:
+        """Keep a tenant open as long as the block lasts, opened if need be; raise as `get`."""
+        self.pin(name)
+        try:
+            yield self._get_or_open(name)
+        finally:
+            self.unpin(name)
+
+    def pin(self, name: str) -> None:
+        """Keep a tenant open, if it is, until `unpin` was called as often."""
+        with self._lock:
+            self._pins[name] += 1
+
+    def unpin(self, name: str) -> None:
+        with self._lock:
+            self._pins[name] -= 1
+            if not self._pins[name]:
+                del self._pins[name]
+
     def _get_or_open(self, name: str) -> OpenTenant:
-        found = self._open.get(name)
-        if found is not None:
-            return found
+        with self._lock:
+            if (opened := self._open.get(name)) is not None:
+                self._open.move_to_end(name)
+                return opened
         tenants.find_tenant(self.settings.home, name)  # no lock is made for what is no tenant
         with self._alone(name):  # who asks for another waits for nothing
             if name in self._deleting:
                 raise NotFound(f"no tenant {name!r}: it is being deleted")
-            if name not in self._open:
-                self._open[name] = self._newly_opened(tenants.find_tenant(self.settings.home, name))
-            return self._open[name]
+            opened = self._open.get(name)
+            if opened is None:
+                opened = self._newly_opened(tenants.find_tenant(self.settings.home, name))
+                with self._lock:
+                    self._open[name] = opened
+        self._close_least_used(kept=name)
+        return opened
+
+    def _close_least_used(self, kept: str) -> None:
+        """Close the tenants used longest ago, as many as are too many, but not the one `kept`.
+
+        Whoever calls holds no lock of a tenant, and waits for none: one that is in use stays.
+        """
+        with self._lock:
+            names = [name for name in self._open if name != kept]
+        for name in names:
+            if len(self._open) <= self._limit:
+                return
+            alone = self._alone(name)
+            if alone.acquire(blocking=False):  # else it is being deleted, or closed by another
+                try:
+                    self._close_unused(name)
+                finally:
+                    alone.release()
+
+    def _close_unused(self, name: str) -> None:
+        """Close a tenant whose `_alone` is held, unless it is in use or cannot be written just now,
+        when its receipts would be lost.
+        """
+        with self._lock:
+            is_wanted = self._pins[name] or name == self.settings.choices.tenant
+            if is_wanted or self.requests.are_using(name) or name not in self._open:
+                return
+            opened = self._open.pop(name)  # who asks for it from here on waits for `_alone`
+        opened.notes.write_if_possible()
+        if opened.receipts:
+            with self._lock:
+                self._open[name] = opened
+            return
+        try:
+            opened.close()
+        except LogError as error:
+            log.error("tenant %s was not closed as it should be: %s", name, error)
 
     def _alone(self, name: str) -> threading.Lock:
         """Return what is held by who opens, makes or deletes a tenant of this name."""
@@ -198,7 +291,8 @@ class OpenTenants:
             for damage in reader.answer(lambda view: view.damage, without_log=True):
                 log.error("tenant %s: %s", tenant.name, damage)
             opened.pop_all()
-        return OpenTenant(tenant, events, reader)
+        recalls = self._recalls.setdefault(tenant.name, RecallCounts())
+        return OpenTenant(tenant, events, reader, recalls)
 
     def make(self, name: str) -> bool:
         """Make a tenant where there is none of the name; return whether it did.
@@ -230,7 +324,9 @@ class OpenTenants:
         """Close a tenant, and let nobody open it as long as the block lasts."""
         with self._alone(name):
             self._deleting.add(name)
-            opened = self._open.pop(name, None)
+            with self._lock:
+                opened = self._open.pop(name, None)
+            self._recalls.pop(name, None)
         try:
             self.requests.wait(FINISH_S)
             with self.ingest.without(name):
@@ -287,10 +383,16 @@ class OpenTenants:
         return self.settings.choices.embedder
 
     def _for_each(self, act: Callable[[OpenTenant], None]) -> None:
-        for one in list(self._open.values()):
-            with self._keeping_up:
-                if self._open.get(one.tenant.name) is one:  # else it was deleted meanwhile
-                    act(one)
+        with self._lock:
+            names = list(self._open)
+        for name in names:
+            self.pin(name)
+            try:
+                with self._keeping_up:
+                    if (opened := self._open.get(name)) is not None:  # else it is closed by now
+                        act(opened)
+            finally:
+                self.unpin(name)
 
     def _keep_up(self, one: OpenTenant) -> None:
         try:
@@ -423,22 +525,34 @@ def build_starter(settings: Settings) -> Builder:
 
 
 class RequestsInFlight:
-    """One request for each thread that answers one. Threads may share it."""
+    """One request for each thread that answers one, and the tenants it uses. Threads may share
+    it.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._running: dict[int, object] = {}
+        self._running: dict[int, set[str]] = {}
 
     def begin(self) -> None:
         """Count the request that this thread answers from now on."""
         with self._changed:
-            self._running[threading.get_ident()] = object()
+            self._running[threading.get_ident()] = set()
 
     def end(self, thread: int | None = None) -> None:
         """Count this thread's request no more, or another's; a second time changes nothing."""
         with self._changed:
             self._running.pop(threading.get_ident() if thread is None else thread, None)
             self._changed.notify_all()
+
+    def use(self, tenant: str) -> None:
+        """Note that the request which this thread answers, if it does, uses a tenant."""
+        if (used := self._running.get(threading.get_ident())) is not None:
+            used.add(tenant)
+
+    def are_using(self, tenant: str) -> bool:
+        """Return whether a request that runs now uses a tenant."""
+        with self._changed:
+            return any(tenant in used for used in self._running.values())
 
     @property
     def is_any(self) -> bool:

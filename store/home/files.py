@@ -10,7 +10,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from stat import S_ISDIR
@@ -277,6 +277,9 @@ def _remove_abandoned(folder: Path) -> None:
 # Disk errors: what the system reports of a disk in trouble, as our errors with their fix.
 
 
+_HANDLES = 5  # of a log: two connections, each with the write-ahead log, and what they share
+
+
 def disk_error(error: OSError, path: Path | None = None) -> LogError | None:
     """Return a disk's failure as an error of ours; None where it is no disk's.
 
@@ -296,11 +299,25 @@ def disk_error(error: OSError, path: Path | None = None) -> LogError | None:
             )
         case errno.EMFILE | errno.ENFILE:
             return LogError(
-                f"{where} cannot be opened, too many files are: try again later, or raise the "
-                "limit (`ulimit -n`)"
+                f"{where} cannot be opened, too many files are: raise the limit (`ulimit -n`) of "
+                "what runs here, or use fewer tenants at once"
             )
         case errno.EIO:
             return LogError(f"reading or writing {where} failed ({error.strerror}): check the disk")
+    return None
+
+
+def handles_error(path: Path) -> LogError | None:
+    """Return what to say of a file that SQLite could not open, where handles are running out: it
+    does not tell why. None where there are enough of them.
+    """
+    try:
+        with ExitStack() as opened:
+            # not the file itself: closing it would give up the locks SQLite has on it
+            for _ in range(_HANDLES):
+                opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return disk_error(OSError(error.errno, error.strerror), path)
     return None
 
 

@@ -139,6 +139,8 @@ def translate_errors(path: Path) -> Iterator[None]:
         apsw.PermissionsError,
         PermissionError,
     ) as error:
+        if (too_many := files.handles_error(path)) is not None:
+            raise too_many from error
         if files.is_read_only(path):
             raise files.read_only_error(path) from error
         raise LogReadOnly(f"{path} cannot be written ({error}): check owner and mode") from error
@@ -150,7 +152,10 @@ def translate_errors(path: Path) -> Iterator[None]:
         # a damaged schema page reads as a missing table, a damaged text as no UTF-8
         raise LogCorrupt(f"{path} is damaged ({error}): restore a backup") from error
     except (apsw.Error, OSError) as error:
-        known = files.disk_error(error, path) if isinstance(error, OSError) else None
+        if isinstance(error, OSError):
+            known = files.disk_error(error, path)
+        else:
+            known = files.handles_error(path)
         unknown = LogError(f"reading or writing {path} failed ({error}): check the disk")
         raise known or unknown from error
 
