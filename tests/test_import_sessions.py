@@ -268,8 +268,8 @@ def test_a_folder_that_is_there_has_the_project_and_the_paths_that_hooks_give_it
     other = writer(agent, cwd=str(tmp_path / "loose"), session="2b4d-of-no-repository")
     turn(other)
     imported(log, agent, other.save(tmp_path / "other host"))
-    inside, outside = sorted(episodes(log), key=lambda found: found.project is None)
-    assert (inside.project, outside.project) == ("example.com/ada/shop", None)
+    inside, outside = sorted(episodes(log), key=lambda found: found.project or "")
+    assert (inside.project, outside.project) == ("example.com/ada/shop", "~/loose")
     assert "edited api/login.py" in (inside.action or "")
     assert "edited login.py" in (outside.action or "")
 

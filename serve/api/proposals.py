@@ -13,7 +13,7 @@ from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.parameters import InProject, InTenant
 from serve.reader.request_fields import Reason, TenantName
 from serve.reports import proposal_rendering
-from store.home.projects import optional_project
+from store.home.projects import holds_in, optional_project
 from store.plans import proposals
 from store.plans.proposals import Sort, State
 from store.plans.setting_changes import needs_build
@@ -60,7 +60,7 @@ def list_proposals(call: Call[OfProposals, Nothing]) -> Reply:
     found = [
         one
         for one in proposals.every(call.tenant.log, query.state, category)
-        if project is None or one.project in (None, project)
+        if holds_in(one.project, project)
     ]
     first = [proposal_rendering.proposal_summary(one) for one in found[: query.limit]]
     return Reply({"proposals": first, "more": len(found) - len(first)})

@@ -22,7 +22,7 @@ from store.home.config import Settings
 from store.home.errors import ConfigError, InvalidInput, LogReadOnly, NotFound, did_you_mean
 from store.home.files import make_folder
 from store.home.instants import isoformat
-from store.home.projects import check_project, project_of
+from store.home.projects import check_project, scope_of
 from store.home.tenant import Tenant
 from store.log.event_log import EventLog
 
@@ -196,7 +196,7 @@ def project_or_default(settings: Settings, given: str | None, *, none: bool) -> 
     if none:
         return None
     name = given or settings.choices.project
-    return check_project(name) if name else project_of(Path.cwd())
+    return check_project(name) if name else scope_of(Path.cwd())
 
 
 def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:

@@ -14,7 +14,7 @@ from store.home.config import Settings
 from store.home.errors import InvalidInput, NotFound
 from store.home.instants import isoformat
 from store.home.pauses import Pause, Scope
-from store.home.projects import check_project, project_of
+from store.home.projects import check_project, scope_of
 
 
 @click.group(
@@ -28,7 +28,9 @@ def project(context: click.Context, as_json: bool) -> None:
     go.
 
     It comes from the repository's remote, or from its .mnemolog.toml if a remote has that name or
-    you allowed it.
+    you allowed it; a package in the repository follows after `//`. A folder outside git is a
+    project by its path. Notes of a repository or folder also hold in the packages and folders
+    within it.
     """
     if context.invoked_subcommand is None:
         _print_project(context.obj.settings(), as_json=as_json)
@@ -73,11 +75,13 @@ def _nearest_project(env: Environment) -> tuple[Settings, str]:
 
 
 def _print_project(settings: Settings, *, as_json: bool) -> None:
-    name = settings.choices.project or project_of(Path.cwd())
+    name = settings.choices.project or scope_of(Path.cwd())
     if as_json:
         output.emit({"project": name, "ignored": settings.ignored_project or None})
     else:
-        output.say(output.clean(name) if name else "no project: this is not a git repository")
+        output.say(
+            output.clean(name) if name else "no project: what is recorded here holds everywhere"
+        )
 
 
 # pause, resume
@@ -199,9 +203,7 @@ def _pause_target(
             raise InvalidInput("--session is empty: give the id that the host shows")
         return "session", session
     name = project or settings.choices.project
-    found = check_project(name) if name else project_of(Path.cwd())
+    found = check_project(name) if name else scope_of(Path.cwd())
     if found is None:
-        raise InvalidInput(
-            "this folder is not in a repository: use --directory . or --project NAME"
-        )
+        raise InvalidInput("this folder belongs to no project: use --directory . or --project NAME")
     return "project", found

@@ -11,7 +11,7 @@ from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.plans import SHORT
 from store.home.instants import isoformat
-from store.home.projects import check_project
+from store.home.projects import check_project, holds_in
 from store.log.event_log import EventLog
 from store.plans.recommendations import Recommendation
 
@@ -62,7 +62,7 @@ def recommendations(
         found = [
             recommendation_fields(one)
             for one in kept.every(log)
-            if (is_all or one.state == "pending") and project in (None, one.project or project)
+            if (is_all or one.state == "pending") and holds_in(one.project, project)
         ]
         if as_json:
             output.emit({"recommendations": found, "new": [one["id"] for one in new]})

@@ -20,6 +20,7 @@ from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.errors import MnemologError
 from store.home.instants import isoformat
+from store.home.projects import holds_in
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Revised
@@ -92,9 +93,7 @@ def _waiting(
         found += [proposals.find(log, row["id"]) for row in drafts]
     for sort in _IN_LOG:
         found += proposals.every(log, "waiting", sort) if only in (None, sort) else []
-    waiting = [
-        one for one in found if one.state == "waiting" and project in (None, one.project or project)
-    ]
+    waiting = [one for one in found if one.state == "waiting" and holds_in(one.project, project)]
     if only not in (None, "conflict"):
         return waiting, []
     disagreeing, _ = reader.answer(lambda view: conflicts(view, log, now, project))

@@ -32,6 +32,7 @@ from store.home.config import Choices
 from store.home.errors import Conflict, InvalidInput
 from store.home.files import replace_file, temporary_folder
 from store.home.instants import moment
+from store.home.projects import holds_in
 from store.log.erasing import strip_texts
 from store.log.event_kinds import (
     Acted,
@@ -205,7 +206,7 @@ class _Selection:
         self._body = _recalled(receipt)
 
     def _is_own(self, project: str | None) -> bool:
-        return self._everything or project is None or project == self._receipt.project
+        return self._everything or holds_in(project, self._receipt.project or "")
 
     @cached_property
     def _memories(self) -> dict[str, Memory]:

@@ -329,7 +329,7 @@ class HookPreview:
 def preview_prompt_hook(
     opened: OpenTenant, prompt: str, project: str, choices: Choices, now: int
 ) -> HookPreview:
-    """Return what the hook would say in a project; "" is outside any repository."""
+    """Return what the hook would say in a project; "" is none."""
     event = HookEvent("lab", "prompt", "", prompt=prompt)
     call = Call(event, opened, choices, project, now)
     reading = read_intent(prompt)

@@ -28,6 +28,7 @@ from serve.reader.view import View
 from serve.recall.ranking import SURE
 from serve.recall.recall import Hit, Question, recall
 from store.home.config import Choices
+from store.home.projects import holds_in
 from store.log import receipts
 from store.log.event_kinds import Basis, Recalled
 from store.log.events import Event
@@ -226,7 +227,7 @@ def check_visible(view: View, now: int) -> list[CheckResult]:
     gone = ~rows.equal("state", (ACTIVE,)) | (rows.expires_at <= now)
     asked = [(one, one.project) for one in _some(view, gone)]
     for one in _some(view, ~gone & ~rows.lacks("project")):
-        others = [name for name in projects if name != one.project]
+        others = [name for name in projects if not holds_in(one.project, name)]
         asked.append((one, others[len(asked) % len(others)] if others else f"not {one.project}"))
     wrong: dict[str, None] = {}
     for memory, project in asked:
@@ -235,8 +236,7 @@ def check_visible(view: View, now: int) -> list[CheckResult]:
         for hit in recall(view, question).hits:
             one = hit.memory
             is_over = one.expires_at is not None and one.expires_at <= now
-            is_elsewhere = project is not None and one.project not in (None, project)
-            if one.state != ACTIVE or is_over or is_elsewhere:
+            if one.state != ACTIVE or is_over or not holds_in(one.project, project):
                 wrong[one.id] = None
     if not asked:
         return []

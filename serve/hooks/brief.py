@@ -18,6 +18,7 @@ from serve.reader.memory_json import role
 from serve.reader.view import View, newest
 from serve.recall.context_block import Note, Part, note
 from store.agents import efforts
+from store.home.projects import scope_chain
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.episode import OUTCOME
 from store.memories.memory import Memory
@@ -178,4 +179,4 @@ def _stands(memory: Memory, asked: Filter) -> bool:
 
 
 def _is_own(memory: Memory, asked: Filter) -> bool:
-    return (memory.project or "") == (asked.project or "")
+    return (memory.project or "") in scope_chain(asked.project or "")

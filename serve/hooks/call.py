@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Call:
-    """`project` is "" outside any repository: only memories without a project are meant then."""
+    """`project` is "" where there is none: only memories without a project are meant then."""
 
     event: HookEvent
     tenant: OpenTenant

@@ -18,6 +18,7 @@ from serve.reader.memory_json import role
 from serve.reader.view import View, newest
 from store.derived.feedback import Counts, Tally
 from store.home.instants import isoformat
+from store.home.projects import holds_in
 from store.log.event_kinds import STATEMENT
 from store.log.event_log import EventLog
 from store.memories.memory import Memory
@@ -80,7 +81,7 @@ def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
     drafts = [
         {**row, "draft": msgspec.json.decode(row["draft"]), "is_memory": False}
         for row in tally.drafts.values()
-        if asked.project is None or row["project"] in (None, asked.project)
+        if holds_in(row["project"], asked.project)
     ]
     stated = newest(view, replace(asked, kinds=(STATEMENT,)), _MOST_STATED)
     drafts += map(_waiting_memory, stated)

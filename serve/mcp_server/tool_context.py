@@ -111,7 +111,7 @@ def _clean(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """`project` is "" outside any repository: only memories without a project are meant then."""
+    """`project` is "" where there is none: only memories without a project are meant then."""
 
     tenant: OpenTenant
     choices: Choices

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from serve.reader.request_fields import Kinds
 from serve.reader.tail import Tail
 from serve.reader.tail_storage import Columns
+from store.home.projects import holds_in, scope_chain
 from store.log.event_kinds import Tier, Trust
 from store.memories.memory import ACTIVE, ARCHIVED, FILTERS, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows
@@ -48,10 +49,11 @@ _ANY_OF = {name: field for name, field in FILTERS.items() if name != "tags"}
 class Filter:
     """What must hold of a memory; None and () ask nothing. Times are microseconds UTC.
 
-    With a project, its memories and those that belong to no project may come back, never another
-    project's. `until` is exclusive. `as_of` asks for what held at that moment, by what is known
-    now: a memory holds from its `created_at` until it ended or its ttl ran out. `cold` asks for
-    what was archived or has expired too, but not for what something else took the place of.
+    With a project, its memories, those of the projects it lies within and those that belong to no
+    project may come back, never another project's. `until` is exclusive. `as_of` asks for what held
+    at that moment, by what is known now: a memory holds from its `created_at` until it ended or its
+    ttl ran out. `cold` asks for what was archived or has expired too, but not for what something
+    else took the place of.
     """
 
     now: int
@@ -82,7 +84,7 @@ class Filter:
     def narrow(self, mask: Mask, rows: MemoryRows | Columns) -> Mask:
         """Return a mask, changed, without what is not asked for whatever its state, [rows]."""
         if self.project is not None:
-            mask &= rows.equal("project", (self.project,)) | rows.lacks("project")
+            mask &= rows.equal("project", scope_chain(self.project)) | rows.lacks("project")
         for name, field in _ANY_OF.items():
             if wanted := getattr(self, name):
                 mask &= rows.equal(field, wanted)
@@ -106,7 +108,7 @@ class Filter:
         return (
             self._is_in_state(memory)
             and (self.as_of is None or memory.created_at <= self.as_of)
-            and (self.project is None or memory.project in (None, self.project))
+            and holds_in(memory.project, self.project)
             and not any(
                 getattr(memory, field) not in wanted
                 for name, field in _ANY_OF.items()

@@ -18,6 +18,7 @@ from serve.reader.snapshots import Snapshots
 from serve.reader.tail import Tail
 from store.derived.routing import Policy
 from store.embedders.embedder import Embedder
+from store.home.projects import holds_in
 from store.index.qdrant import QdrantSearch
 from store.log.event_kinds import EPISODE
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
@@ -177,7 +178,7 @@ class Superseded:
 def _may_show(memory: Memory, asked: Filter) -> bool:
     return (
         memory.state == SUPERSEDED
-        and (asked.project is None or memory.project in (None, asked.project))
+        and holds_in(memory.project, asked.project)
         and (memory.expires_at is None or memory.expires_at > asked.now)
     )
 

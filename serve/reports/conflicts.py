@@ -17,6 +17,7 @@ from serve.reader.view import View
 from store.derived.duplicates import MOST_VALUES
 from store.derived.facts import Fact, entity_name, facts_of, may_bear
 from store.home.instants import isoformat
+from store.home.projects import holds_in, scope_chain
 from store.log.event_kinds import Staled
 from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, STALE, Edge, Memory
@@ -43,7 +44,7 @@ def all_facts(view: View, project: str | None = None) -> list[KnownFact]:
         mask[view.snapshots.rows.memories.keys.documents] = True
     memories = view.select(mask, may_bear)
     found = [(fact, memories[fact.document]) for fact in facts_of(memories)]
-    return [one for one in found if project is None or one[0].project in (None, project)]
+    return [one for one in found if holds_in(one[0].project, project)]
 
 
 def facts_held_at(
@@ -167,7 +168,7 @@ def _fact_conflicts(facts: Sequence[KnownFact], now: int) -> Iterator[Conflict]:
             by_relation[fact.entity, fact.relation].append((fact, memory))
     for some in by_relation.values():
         for (a, one), (b, other) in combinations(some, 2):
-            is_scope = a.project == b.project or None in (a.project, b.project)
+            is_scope = holds_in(a.project, b.project) or holds_in(b.project, a.project)
             if is_scope and (a.is_singleton or b.is_singleton) and not _same(a.value, b.value):
                 older, newer = sorted((Side(one, a.value), Side(other, b.value)), key=_age)
                 yield Conflict(
@@ -213,7 +214,7 @@ def _stale_conflicts(view: View, log: EventLog, project: str | None) -> Iterator
     """Yield the memories that rest on a file that changed since."""
     rows = view.snapshots.rows
     for memory in view.select(rows.equal("state", (STALE,)), lambda one: one.state == STALE):
-        if project is not None and memory.project not in (None, project):
+        if not holds_in(memory.project, project):
             continue
         bodies = [one.body for one in log.events_for(memory.id) if isinstance(one.body, Staled)]
         if bodies and (file := bodies[-1].file):
@@ -226,7 +227,7 @@ def _memories_to_compare(view: View, now: int, project: str | None) -> tuple[lis
     rows = view.snapshots.rows
     mask = rows.active_at(now) & ~rows.equal("kind", _HAPPENED)
     if project is not None:
-        mask &= rows.equal("project", (project,)) | rows.lacks("project")
+        mask &= rows.equal("project", scope_chain(project)) | rows.lacks("project")
     places = np.flatnonzero(mask)
     if is_cut := len(places) > MOST_COMPARED:
         mask[places[:-MOST_COMPARED]] = False
@@ -236,7 +237,7 @@ def _memories_to_compare(view: View, now: int, project: str | None) -> tuple[lis
 
 
 def _holds(memory: Memory, now: int, project: str | None) -> bool:
-    is_there = project is None or memory.project in (None, project)
+    is_there = holds_in(memory.project, project)
     return is_there and memory.state == ACTIVE and memory.holds_at(max(now, memory.created_at))
 
 

@@ -13,6 +13,7 @@ from serve.reports.lineage import lineage
 from store.derived.duplicates import Link
 from store.home.errors import NotFound
 from store.home.instants import isoformat
+from store.home.projects import holds_in
 from store.log.event_log import EventLog
 from store.memories.memory import FORGOTTEN, OPEN, Memory
 
@@ -84,11 +85,11 @@ def _duplicate_fields(link: Link, is_newer: bool) -> dict[str, Any]:
 def history_of_key(view: View, key: str, project: str | None) -> list[Memory]:
     """Return the values of a key, forgotten ones too; empty for a key nobody recorded.
 
-    With a project, its values and those that belong to no project: two chains, as each has its
-    own; without, those of every project.
+    With a project, its values, those of the projects it lies within and those that belong to no
+    project: a chain of each; without, those of every project.
     """
     found = view.select(view.snapshots.rows.with_key(key), lambda memory: memory.key == key)
-    return _newest_first(one for one in found if project is None or one.project in (None, project))
+    return _newest_first(one for one in found if holds_in(one.project, project))
 
 
 def history_of_memory(view: View, id_: str) -> list[Memory]:

@@ -25,6 +25,7 @@ from store.agents.work import Work, work
 from store.home.config import Choices
 from store.home.errors import InvalidInput
 from store.home.instants import isoformat, moment
+from store.home.projects import scope_chain
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.memories.memory import SUPERSEDED, Memory
@@ -251,7 +252,7 @@ def _digest_group(memory: Memory) -> DigestGroup | None:
 
 
 def _is_of(event: Event, asked: Filter) -> bool:
-    return asked.project is None or (event.project or "") == asked.project
+    return asked.project is None or (event.project or "") in scope_chain(asked.project)
 
 
 def _day(at: int) -> str:

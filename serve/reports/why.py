@@ -15,6 +15,7 @@ from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer, moment_of
 from store.home.config import Choices
 from store.home.instants import isoformat, micros
+from store.home.projects import holds_in
 from store.memories.memory import ACTIVE, ARCHIVED, FILTERS, FORGOTTEN, Memory
 
 _MOST_HITS = 200  # of `top_k`
@@ -82,7 +83,7 @@ def _explain_filter(
     is_over = memory.expires_at is not None and memory.expires_at <= at
     if asked.active_only and is_over and not asked.cold:
         yield f"it expired {isoformat(memory.expires_at or 0)}; {remedies.expired}"
-    if asked.project is not None and memory.project not in (None, asked.project):
+    if not holds_in(memory.project, asked.project):
         here = asked.project or "no project"
         yield f"it belongs to {memory.project}, not to {here}; {remedies.project}"
     for name, field in FILTERS.items():

@@ -235,7 +235,10 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return what a rule does in a project ("" is none) to a tool that it forbids."""
         if isinstance(self.enforce, str):
             return self.enforce
-        return self.enforce.get(project, self.enforce.get(EVERYWHERE, "advise"))
+        named = (
+            self.enforce[scope] for scope in projects.scope_chain(project) if scope in self.enforce
+        )
+        return next(named, self.enforce.get(EVERYWHERE, "advise"))
 
     @property
     def answers_by(self) -> str:

@@ -16,6 +16,7 @@ import msgspec
 from store.home.errors import ConfigError
 from store.home.files import file_lock, read_rows, replace_file
 from store.home.instants import isoformat
+from store.home.projects import scope_chain
 from store.redaction.redact import redact
 
 Scope = Literal["project", "directory", "session"]
@@ -166,7 +167,8 @@ def covers(one: Pause, session: str, project: str, cwd: str | None) -> bool:
         case "session":
             return one.name == session or redact(one.name) == redact(session)
         case "project":
-            return one.name == project or redact(one.name) == redact(project)
+            chain = scope_chain(project)
+            return one.name in chain or redact(one.name) in map(redact, chain)
         case "directory":
             return cwd is not None and _is_within(cwd, one.name)
 

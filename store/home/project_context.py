@@ -22,7 +22,7 @@ from store.home import config, failures, pauses, projects
 from store.home.config import RECORD_KINDS, Choices, Settings, is_off
 from store.home.errors import ConfigError
 from store.home.pauses import Pause, Pauses
-from store.home.projects import git_root, project_of
+from store.home.projects import git_root, scope_of
 
 log = logging.getLogger("mnemolog")
 
@@ -31,7 +31,7 @@ _KEPT_S = 10  # a project's settings and remote are looked up this often
 
 @dataclass(frozen=True, slots=True)
 class ProjectContext:
-    """`project` is "" outside any repository: only memories without a project are meant then."""
+    """`project` is "" where there is none: only memories without a project are meant then."""
 
     project: str
     choices: Choices
@@ -119,7 +119,7 @@ def pause_text(pause: Pause) -> str:
 
 def _project(folder: Path | None) -> str | None:
     try:
-        return project_of(folder) if folder is not None else None
+        return scope_of(folder) if folder is not None else None
     except (OSError, ValueError) as error:
         log.warning("%.300s", error)
         return None
@@ -157,7 +157,7 @@ def recording_status(settings: Settings, fault: str, cwd: Path, now: int) -> dic
     """
     kinds = settings.choices.record
     found, unread = current_pauses(settings.home, now)
-    project = settings.choices.project or project_of(cwd) or ""
+    project = settings.choices.project or scope_of(cwd) or ""
     off = fault or unread
     if not off and not kinds:
         off = f"`record` is false in {settings.origin.get('record', 'the settings')}"

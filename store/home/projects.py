@@ -1,7 +1,10 @@
 """
 Projects: which project a working directory belongs to, and which names need the user's consent.
 
-A project is found from the directory's git repository, the same for all its worktrees. A
+A project is a path of scopes, and its name holds them all: a repository
+(github.com/acme/mono, the same for all its worktrees), a package in one
+(github.com/acme/mono//packages/web), a folder outside git (~/notes/2026, or @/srv/notes for one
+that is not below the home directory). What is recorded in a scope holds in all within it. A
 repository's `.mnemolog.toml` comes with other people's code, and the name it gives decides whose
 notes are shown there and where notes go: a name that none of its remotes bears holds only with
 the user's consent, kept in the home.
@@ -9,14 +12,18 @@ the user's consent, kept in the home.
 
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
 from store.home.errors import ConfigError, InvalidName
 from store.home.files import file_lock, read_rows, replace_file
+
+_LONGEST = 200  # characters of a name
 
 _PROJECT = re.compile(r"[A-Za-z0-9~@][A-Za-z0-9._@/~+-]{0,199}")
 
@@ -35,8 +42,102 @@ def optional_project(name: str | None) -> str | None:
     return check_project(name) if name else None
 
 
+PACKAGE = "//"  # between a repository and its package, as in the addresses of Terraform's modules
+
+_FOLDERS = ("~/", "@/")  # a folder below the home directory, one elsewhere
+
+_MANIFESTS = (
+    *("package.json", "deno.json", "pyproject.toml", "setup.py", "Cargo.toml", "go.mod"),
+    *("pom.xml", "build.gradle", "build.gradle.kts", "composer.json", "Gemfile", "mix.exs"),
+    *("pubspec.yaml", "Package.swift", "CMakeLists.txt"),
+)
+
+
+@lru_cache(maxsize=256)
+def scope_chain(project: str) -> tuple[str, ...]:
+    """Return the projects whose memories hold in a project: itself, then those it lies within.
+
+    github.com/acme/mono//packages/web lies within github.com/acme/mono//packages and
+    github.com/acme/mono, ~/notes/2026 within ~/notes; a repository within none.
+    """
+    package = project.find(PACKAGE)
+    if package > 0:
+        first = package
+    else:
+        first = 2 if project.startswith(_FOLDERS) else len(project)
+    slashes = [at for at in range(first, len(project)) if project[at] == "/"]
+    ends = [at for at in slashes if project[at - 1] != "/"]
+    return (project, *(project[:end] for end in reversed(ends)))
+
+
+def holds_in(project: str | None, place: str | None) -> bool:
+    """Return whether what belongs to a project holds in a place, a project or "" for none.
+
+    What belongs to no project holds everywhere; no place means all of them.
+    """
+    return project is None or place is None or project in scope_chain(place)
+
+
+def scope_of(directory: Path) -> str | None:
+    """Return the most specific project of a working directory: its package, repository or folder.
+
+    None where memories belong to no project: the home directory, what lies above it, the
+    folder of temporary files, and a folder that is not on this machine.
+    """
+    for folder in (directory.absolute(), *directory.absolute().parents):
+        if _git_folder(folder / ".git") is not None:
+            project = project_of(folder)
+            package = _package_in(folder, directory.absolute())
+            return _join(project + PACKAGE, package) if project and package else project
+    if not directory.is_absolute() or not os.path.isdir(directory):
+        return None
+    from tempfile import gettempdir  # slow to import, and rarely wanted
+
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without one
+        home = Path("/")
+    bare = (Path(os.path.realpath(gettempdir())), *map(Path, ("/tmp", "/var/tmp")))
+    return folder_scope(Path(os.path.realpath(directory)), Path(os.path.realpath(home)), bare)
+
+
+def folder_scope(folder: PurePath, home: PurePath, bare: Collection[PurePath] = ()) -> str | None:
+    """Return the project of an absolute folder outside git: its path from the home directory, else
+    from the machine's root; None for the home directory, what it lies in, and `bare` ones.
+    """
+    if folder in (home, *home.parents, *bare) or folder == folder.parent:
+        return None
+    if folder.is_relative_to(home):
+        return _join("~/", folder.relative_to(home).parts)
+    drive = (folder.drive.removesuffix(":"),) if folder.drive else ()
+    return _join("@/", (*drive, *folder.parts[1:]))
+
+
+def _package_in(root: Path, directory: Path) -> tuple[str, ...]:
+    """Return the path in a repository to the nearest package around a directory; () for none."""
+    for folder in (directory, *directory.parents):
+        if folder == root:
+            break
+        if any(os.path.isfile(folder / name) for name in _MANIFESTS):
+            return folder.relative_to(root).parts
+    return ()
+
+
+def _join(start: str, parts: Collection[str]) -> str:
+    """Return the name of a path; what makes it too long for a project's name is left out."""
+    whole = start + "/".join(map(_folder_name, parts))
+    return whole if len(whole) <= _LONGEST else whole[:_LONGEST].rpartition("/")[0].rstrip("/")
+
+
+def _folder_name(part: str) -> str:
+    """Return a folder's name in a project's; with a digest where it is not the whole name."""
+    if re.fullmatch(r"[A-Za-z0-9._~+-]{1,100}", part) and part != "..":
+        return part
+    return f"{_plain(part)[:80]}@{sha256(os.fsencode(part)).hexdigest()[:8]}"
+
+
 def project_of(directory: Path) -> str | None:
-    """Return the project a working directory belongs to; None outside any git repository.
+    """Return the project of a directory's repository; None outside any git repository.
 
     It is the origin remote (github.com/pallets/flask) where there is one, so that clones and
     worktrees share it, else the repository's folder name and a digest of its path. Only files
@@ -154,7 +255,9 @@ def _project_at(url: str) -> str | None:
     bare = re.sub(r"^([^/:]+):(?:\d+/)?", r"\1/", bare)
     name = "/".join(_plain(part) for part in bare.removesuffix("/").removesuffix(".git").split("/"))
     name = name.strip("/")
-    return name if _PROJECT.fullmatch(name) and ".." not in name.split("/") else None
+    if name.startswith(_FOLDERS) or ".." in name.split("/"):
+        return None
+    return name if _PROJECT.fullmatch(name) else None
 
 
 def _plain(name: str) -> str:

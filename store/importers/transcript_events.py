@@ -23,7 +23,7 @@ from store.home.config import Choices
 from store.home.errors import SourceError
 from store.home.instants import derived_id
 from store.home.pauses import Pause, covers
-from store.home.projects import git_root, project_of
+from store.home.projects import git_root, holds_in, scope_of
 from store.importers.source_files import printable_name
 from store.importers.transcript_turn import Skip, Transcript, Turn, Turns
 from store.log import log_queries
@@ -187,7 +187,7 @@ class Sessions:
         return [
             one
             for one in self._statements.rows.values()
-            if one.project in (None, prompted.project)
+            if holds_in(one.project, prompted.project or "")
             and (one.state == ACTIVE or (one.ended_at or 0) > prompted.at)
         ]
 
@@ -361,10 +361,10 @@ def _root(cwd: str) -> str:
 def project_at(cwd: str) -> str | None:
     """Return the project of a working directory as hooks name it; its last name where it is gone.
 
-    None outside any repository.
+    None where there is none (`scope_of`).
     """
     if _is_here(cwd):
-        return project_of(Path(cwd))
+        return scope_of(Path(cwd))
     name = (PureWindowsPath(cwd) if "\\" in cwd else PurePosixPath(cwd)).name
     return re.sub(r"[^A-Za-z0-9._~+-]+", "-", name).lstrip("._-+")[:200] or None
 

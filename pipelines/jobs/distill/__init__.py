@@ -27,7 +27,7 @@ from pipelines.jobs.distill.sessions import (
 )
 from store.home.errors import InvalidInput
 from store.home.instants import moment
-from store.home.projects import project_of
+from store.home.projects import project_of, scope_chain
 from store.importers import markdown
 from store.log.commands import Draft
 from store.log.event_kinds import EPISODE, STATEMENT, TRUSTS, Made, RecordedKind, Step, Trust
@@ -70,7 +70,9 @@ def _stale(context: Context, root: Path | None) -> Iterator[Step]:
     if root is None or project is None or context.project not in (None, project):
         return
     for memory in _current_lessons(context):
-        if memory.project == project and (was := lesson_metadata(memory).sha256):
+        if not (was := lesson_metadata(memory).sha256):
+            continue
+        if project in scope_chain(memory.project or ""):
             if (found := project_files.first_change(root, was)) is not None:
                 file, became = found
                 yield steps.stale(memory, f"{file} {became} since", file)

@@ -15,7 +15,7 @@ import msgspec
 
 from pipelines.jobs import Context
 from store.home.errors import SourceError
-from store.home.projects import git_root, project_of
+from store.home.projects import git_root, project_of, scope_chain
 from store.importers import markdown
 from store.log.event_kinds import Step
 from store.memories.memory import Memory
@@ -64,7 +64,7 @@ def digest(root: Path, file: str) -> str | None:
 
 def digests(root: Path | None, project: str | None, files: Sequence[str]) -> dict[str, str]:
     """Return the digests of those of some files that are there; none of another project's."""
-    if root is None or project is None or project_of(root) != project:
+    if root is None or project is None or project_of(root) not in scope_chain(project):
         return {}
     found = {file: digest(root, file) for file in files}
     return {file: of for file, of in found.items() if of}
