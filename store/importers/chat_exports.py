@@ -10,18 +10,24 @@ archive is never unpacked to the disk.
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
+from threading import local
 from typing import Any
 
 import msgspec
 
 from store.agents.json_fields import mapping, text
+from store.home.capped_files import CappedZip, json_elements
 from store.home.errors import SourceError
-from store.importers.source_files import UNREADABLE
+from store.importers.source_files import UNREADABLE, printable_name
 from store.importers.transcript_turn import OpenTurn, Said, Skip, Transcript, Turn, parse_instant
 
-MAX_FILE = 1 << 30  # bytes of a file of conversations
+MAX_CONVERSATION = 32 << 20  # bytes
+_MOST_CONVERSATIONS = 100_000
+_MOST_NAMELESS = 1_000  # conversations without an id, which no program writes
+_CHATGPT, _CLAUDE_AI = b'"mapping"', b'"chat_messages"'
 _FILES = re.compile(r"(?:^|/)conversations(?:-\d+)?\.json$")
 _LONG = 64_000  # characters of a message that are looked at
 _MOST = 20_000  # messages of a conversation
@@ -30,101 +36,137 @@ Message = tuple[str, str, str, int]  # who said it ("user", "assistant"), what, 
 _fields = msgspec.json.Decoder(dict[str, Any])
 
 
+class _Heading(msgspec.Struct):
+    conversation_id: Any = None
+    id: Any = None
+    uuid: Any = None
+
+
+_heading = msgspec.json.Decoder(_Heading)
+_reading = local()  # a thread's open export: `of` names it, `rest` is what is left of it
+
+
 def find_chatgpt(source: Path, on_skip: Skip) -> list[Transcript]:
     """Return the conversations of ChatGPT in an export, or in the exports in a folder."""
-    return _find(source, b'"mapping"', on_skip)
+    return _find(source, _CHATGPT, on_skip)
 
 
 def find_claude_ai(source: Path, on_skip: Skip) -> list[Transcript]:
     """Return the conversations of Claude.ai in an export, or in the exports in a folder."""
-    return _find(source, b'"chat_messages"', on_skip)
+    return _find(source, _CLAUDE_AI, on_skip)
 
 
 def chatgpt_turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
     """Yield a conversation's turns in order; raise SourceError."""
-    yield from _turns(transcript, _shown_branch)
+    yield from _turns(transcript, _CHATGPT, _shown_branch)
 
 
 def claude_ai_turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
     """Yield a conversation's turns in order; raise SourceError."""
-    yield from _turns(transcript, _listed)
+    yield from _turns(transcript, _CLAUDE_AI, _listed)
 
 
 def _find(source: Path, mark: bytes, on_skip: Skip) -> list[Transcript]:
-    found: list[Transcript] = []
+    found: dict[str, Transcript] = {}
     for path in _exports(source):
+        there: dict[str, Transcript] = {}
         try:
-            there = _conversations(path, path.stat().st_mtime_ns)
+            for id_, _ in _conversations(path, mark, on_skip):
+                there.setdefault(id_, Transcript(path, id_))
+                if len(found) + len(there) > _MOST_CONVERSATIONS:
+                    raise SourceError(
+                        f"{path} makes it over {_MOST_CONVERSATIONS:,} conversations: import fewer "
+                        "at once"
+                    )
         except SourceError as error:
+            if path == source:
+                raise
             on_skip(str(error))
             continue
-        found += (Transcript(path, id_) for id_, raw in there.items() if mark in bytes(raw))
-    return found
+        found = there | found
+    return list(found.values())
 
 
 def _exports(source: Path) -> list[Path]:
-    """Return the files of conversations and archives with some at a place."""
+    """Return the files of conversations and archives with some at a place; raise SourceError."""
     if source.is_file():
         return [source] if _is_export(source) else []
     inner = sorted([*source.glob("conversations*.json"), *source.glob("*/conversations*.json")])
     archives = sorted(one for one in source.glob("*.zip") if one.is_file())
-    return [one for one in (*inner, *archives) if _is_export(one)]
-
-
-def _is_export(path: Path) -> bool:
-    try:
-        if path.suffix == ".json":
-            return bool(_FILES.search(path.as_posix()))
-        with zipfile.ZipFile(path) as archive:
-            return any(map(_FILES.search, archive.namelist()))
-    except (OSError, zipfile.BadZipFile):
-        return False
-
-
-@lru_cache(maxsize=1)  # each conversation is asked for by itself
-def _conversations(path: Path, modified: int) -> Mapping[str, msgspec.Raw]:
-    """Return the conversations of an export as they are written, by their ids."""
-    found: dict[str, msgspec.Raw] = {}
-    for data in _read(path):
-        try:
-            for raw in msgspec.json.decode(data, type=list[msgspec.Raw]):
-                heading = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-                said = heading.get("conversation_id", heading.get("id", heading.get("uuid")))
-                id_ = msgspec.json.decode(said) if said is not None else ""
-                if isinstance(id_, str) and id_:
-                    found[id_[:200]] = raw
-        except UNREADABLE as error:
-            raise SourceError(f"{path} is no list of conversations: {error}") from error
+    found = []
+    for path in (*inner, *archives):
+        with suppress(SourceError, OSError):  # downloads hold many a zip that is no export
+            found += [path] if _is_export(path) else []
     return found
 
 
-def _read(path: Path) -> Iterator[bytes]:
-    try:
-        if path.suffix == ".json":
-            if path.stat().st_size > MAX_FILE:
-                raise SourceError(f"{path} is over {MAX_FILE >> 20} MiB: split it")
-            yield path.read_bytes()
-            return
-        with zipfile.ZipFile(path) as archive:
-            for one in archive.infolist():
-                if not _FILES.search(one.filename):
-                    continue
-                with archive.open(one) as file:
-                    data = file.read(MAX_FILE + 1)
-                if len(data) > MAX_FILE:
-                    raise SourceError(f"{path} unpacks to over {MAX_FILE >> 20} MiB: split it")
-                yield data
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
-        raise SourceError(f"{path} cannot be unpacked: {error}") from error
+def _is_export(path: Path) -> bool:
+    if path.suffix == ".json":
+        return bool(_FILES.search(path.as_posix()))
+    if not zipfile.is_zipfile(path):
+        return False
+    with CappedZip(path) as archive:
+        return any(_FILES.search(one.filename) for one in archive.members())
+
+
+def _conversations(path: Path, mark: bytes, on_skip: Skip) -> Iterator[tuple[str, bytes]]:
+    """Yield the ids of an export's conversations that hold `mark`, and how they are written.
+
+    Raise SourceError.
+    """
+    if path.suffix == ".json":
+        with path.open("rb") as file:
+            yield from _marked(file, str(path), mark, on_skip)
+        return
+    with CappedZip(path) as archive:
+        for member in archive.members():
+            if _FILES.search(member.filename):
+                place = f"{path}/{printable_name(member.filename)[:200]}"
+                yield from _marked(archive.open(member), place, mark, on_skip)
+
+
+def _marked(
+    file: BufferedReader, place: str, mark: bytes, on_skip: Skip
+) -> Iterator[tuple[str, bytes]]:
+    nameless = 0
+    for raw in json_elements(file, place, MAX_CONVERSATION, on_skip):
+        try:
+            heading = _heading.decode(raw)
+        except UNREADABLE as error:
+            raise SourceError(f"{place} is no list of conversations: {error}") from error
+        id_ = heading.conversation_id or heading.id or heading.uuid
+        if isinstance(id_, str) and id_ and mark in raw:
+            yield id_[:200], raw
+        elif (nameless := nameless + (not id_)) > _MOST_NAMELESS:
+            raise SourceError(
+                f"{place} is no list of conversations: over {_MOST_NAMELESS:,} of them have no id"
+            )
+
+
+def _conversation(transcript: Transcript, mark: bytes) -> bytes:
+    """Return a conversation as it is written; raise SourceError.
+
+    It is looked for where the last one ended, then from the start, so that reading all of an
+    export in order unpacks it once.
+    """
+    path = transcript.path
+    of = path, path.stat().st_mtime_ns, mark
+    for is_anew in (False, True):
+        if is_anew or getattr(_reading, "of", None) != of:
+            _reading.of, _reading.rest = of, _conversations(path, mark, lambda _: None)
+        rest: Iterator[tuple[str, bytes]] = _reading.rest
+        for id_, raw in rest:
+            if id_ == transcript.session:
+                return raw
+    raise SourceError("it is gone")
 
 
 def _turns(
-    transcript: Transcript, messages: Callable[[Mapping[str, Any]], Iterator[Message]]
+    transcript: Transcript,
+    mark: bytes,
+    messages: Callable[[Mapping[str, Any]], Iterator[Message]],
 ) -> Iterator[Turn]:
-    path = transcript.path
-    raw = _conversations(path, path.stat().st_mtime_ns).get(transcript.session)
-    if raw is None:
-        raise SourceError("it is gone")
+    raw = _conversation(transcript, mark)
     try:
         conversation = _fields.decode(raw)
     except UNREADABLE as error:

@@ -14,16 +14,17 @@ https://code.claude.com/docs/en/memory; an export of Claude.ai holds memories.js
 import re
 import zipfile
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from store.home.capped_files import CappedZip
 from store.home.errors import SourceError
 from store.home.projects import git_root
 from store.importers import markdown
 from store.importers.jsonl import Exported
 from store.importers.memory_store import (
-    MAX_FILE,
     MemoryStore,
     kind_of,
     memory_line,
@@ -152,7 +153,7 @@ def _project_folder(folder: Path) -> str:
         try:
             for line in islice(read_lines(session, 64_000), _LOOKED_AT):
                 if found := _CWD.search(line):
-                    return str(read_json(session, b'"' + found[1] + b'"'))
+                    return str(read_json(session, BytesIO(b'"' + found[1] + b'"')))
         except (OSError, SourceError):
             continue
     return _folder_of_slug(folder.name) or folder.name.strip("-")
@@ -201,18 +202,19 @@ def _load_export(source: Path) -> tuple[Any, dict[str, str]]:
     if not zipfile.is_zipfile(source):
         beside = source.with_name("projects.json")
         return read_json(source), _names(read_json(beside) if beside.is_file() else [])
-    with zipfile.ZipFile(source) as archive:
-        inside = {Path(one.filename).name: one for one in archive.infolist()}
+    with CappedZip(source) as archive:
+        inside = {Path(one.filename).name: one for one in archive.members()}
         if "memories.json" not in inside:
             raise SourceError(
                 f"{source} holds no memories.json: `mnemolog import claude-ai` reads its "
                 "conversations"
             )
-        read = {}
-        for name in ("memories.json", "projects.json"):
-            if name in inside and inside[name].file_size <= MAX_FILE:
-                read[name] = read_json(source, archive.read(inside[name]))
-    return read.get("memories.json", []), _names(read.get("projects.json", []))
+        read = {
+            name: read_json(source / name, archive.open(inside[name]))
+            for name in ("memories.json", "projects.json")
+            if name in inside
+        }
+    return read["memories.json"], _names(read.get("projects.json", []))
 
 
 def _names(projects: Any) -> dict[str, str]:

@@ -22,11 +22,11 @@ from typing import Any
 import msgspec
 
 from store.agents.json_fields import mapping, plain, text
+from store.home.capped_files import is_crowded
 from store.home.errors import SourceError
 from store.importers.source_files import (
     UNREADABLE,
     decode_json,
-    is_crowded,
     is_source_file,
     read_lines,
     read_records,

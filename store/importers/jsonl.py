@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from store.home.capped_files import is_crowded
 from store.home.errors import InvalidInput, SourceError
 from store.home.instants import derived_id, micros
-from store.importers.source_files import is_crowded, read_lines
+from store.importers.source_files import read_lines
 from store.log.commands import Counts, Draft, check_text, import_drafts, memory_event
 from store.log.event_kinds import (
     Archived,

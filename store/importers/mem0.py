@@ -11,17 +11,16 @@ https://github.com/mem0ai/mem0: mem0/memory/storage.py, openmemory/api/app/model
 routers/backup.py, integrations/mem0-plugin/scripts/parse_export_file.py
 """
 
-import gzip
 import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from store.home.capped_files import CappedZip, is_crowded
 from store.home.errors import SourceError
-from store.importers.jsonl import Exported
+from store.importers.jsonl import MAX_LINE, Exported
 from store.importers.memory_store import (
-    MAX_FILE,
     MemoryStore,
     database_file,
     front_moment,
@@ -34,7 +33,7 @@ from store.importers.memory_store import (
     word_list,
     words,
 )
-from store.importers.source_files import Row, is_database, table_rows
+from store.importers.source_files import Row, is_database, split_lines, table_rows
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip
 from store.log.event_kinds import RecordedKind
@@ -51,6 +50,7 @@ _KINDS: dict[str, RecordedKind] = {
 }
 _HISTORY = "memory_id new_memory event created_at updated_at is_deleted actor_id role"
 _OPEN = "id user_id app_id content metadata state created_at archived_at deleted_at"
+_MAX_EXPORT = 16 << 20  # bytes
 _BLOCK = re.compile(r"(?m)^---[ \t]*$")
 
 
@@ -108,22 +108,19 @@ def _openmemory(path: Path) -> Iterator[Exported]:
 
 def _backup(path: Path, on_skip: Skip) -> Iterator[Exported]:
     """Yield the memories of an OpenMemory backup: memories.jsonl.gz, the one with names in it."""
-    with zipfile.ZipFile(path) as archive:
-        name = next((n for n in archive.namelist() if n.endswith("memories.jsonl.gz")), None)
-        if name is None or archive.getinfo(name).file_size > MAX_FILE:
+    with CappedZip(path) as archive:
+        members = archive.members()
+        lines = next((one for one in members if one.filename.endswith("memories.jsonl.gz")), None)
+        if lines is None:
             raise SourceError(f"{path} holds no memories.jsonl.gz: it is no backup of OpenMemory's")
-        with archive.open(name) as packed, gzip.open(packed) as lines:
-            read = 0
-            for number, raw in enumerate(lines, 1):
-                read += len(raw)
-                if read > MAX_FILE:
-                    raise SourceError(f"{path} unpacks to over {MAX_FILE >> 20} MiB: split it")
-                row = json_value(raw.decode(errors="replace"), {})
-                if not row:
-                    on_skip(f"{path} line {number} was left out: it is no memory")
-                    continue
-                about = json_value(row.get("metadata"), {})
-                yield from _line(row, about, row.get("app"), json_value(row.get("categories"), []))
+        for number, raw in enumerate(split_lines(archive.open(lines), MAX_LINE), 1):
+            is_read = len(raw) <= MAX_LINE and not is_crowded(raw)
+            row = json_value(raw.decode(errors="replace"), {}) if is_read else {}
+            if not row:
+                on_skip(f"{path} line {number} was left out: it is no memory, or too long a one")
+                continue
+            about = json_value(row.get("metadata"), {})
+            yield from _line(row, about, row.get("app"), json_value(row.get("categories"), []))
 
 
 def _exported(said: Any, path: Path) -> Iterator[Exported]:
@@ -160,8 +157,8 @@ def _line(row: dict[str, Any], about: dict[str, Any], app: Any, tags: Any) -> It
 
 def _plugin_export(path: Path) -> Iterator[Exported]:
     """Yield the memories of an export of mem0's plugin: blocks of fields and a text between ---."""
-    if path.stat().st_size > MAX_FILE:
-        raise SourceError(f"{path} is over {MAX_FILE >> 20} MiB: split it")
+    if path.stat().st_size > _MAX_EXPORT:
+        raise SourceError(f"{path} is over {_MAX_EXPORT >> 20} MiB: split it")
     parts = _BLOCK.split(path.read_text("utf-8-sig", errors="replace").replace("\r\n", "\n"))
     for head, body in zip(parts[1::2], parts[2::2], strict=False):
         fields, text = split_note(f"---\n{head.strip()}\n---\n{body}")

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import yaml
 
+from store.home.capped_files import MOST_VALUES, is_crowded
 from store.home.errors import InvalidInput, SourceError
 from store.home.instants import derived_id, micros, moment
 from store.home.projects import git_root
@@ -35,7 +36,7 @@ from store.redaction.redact import redact
 from store.text.excerpt import one_line
 from store.text.frame import strip_rules
 
-MAX_FILE = 256 << 20  # bytes of JSON that is read at once
+MAX_FILE = 64 << 20  # bytes of JSON that is read at once
 MAX_NOTE = 4 << 20  # bytes of a note; a longer text is data
 _BATCH = 500  # lines whose ids are looked up at once
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -251,14 +252,18 @@ def database_file(source: Path, name: str, store: MemoryStore) -> Path:
     return path
 
 
-def read_json(path: Path, data: bytes | None = None) -> Any:
-    """Return the JSON of a file, or of what was read of it; raise SourceError."""
+def read_json(path: Path, file: IO[bytes] | None = None) -> Any:
+    """Return the JSON of a file, or of a part of it that is open; raise SourceError."""
     try:
-        if data is None:
-            with path.open("rb") as file:
-                data = file.read(MAX_FILE + 1)
-        if len(data) > MAX_FILE:
-            raise SourceError(f"{path} is over {MAX_FILE >> 20} MiB: split it")
+        if file is None:
+            with path.open("rb") as whole:
+                return read_json(path, whole)
+        data = file.read(MAX_FILE + 1)
+        if len(data) > MAX_FILE or is_crowded(data):
+            raise SourceError(
+                f"{path} is over {MAX_FILE >> 20} MiB of JSON, or holds over {MOST_VALUES:,} "
+                "lists and objects: split it"
+            )
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except OSError as error:
         raise SourceError(f"{path} cannot be read ({error.strerror}): check its mode") from error

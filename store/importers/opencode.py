@@ -23,11 +23,11 @@ import msgspec
 
 from store.agents.json_fields import mapping, text
 from store.agents.tool_calls import has_passed
+from store.home.capped_files import is_crowded
 from store.home.errors import SourceError
 from store.importers.source_files import (
     UNREADABLE,
     decode_json,
-    is_crowded,
     is_database,
     is_source_file,
     open_database,

@@ -1,40 +1,25 @@
 """
 Source files: which files of a folder are imported, their lines, unpacked where gzip or zstd, and
 the rows of another program's database.
-
-What unpacks to more than MOST_RATIO times its size, or to more than MOST_BYTES, is no source but a
-bomb. What it is packed with is read off its first bytes: RFC 1952 and RFC 8878.
 """
 
-import gzip
-import io
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import IO, Any, TypeVar
 
 import apsw
 import msgspec
 
 from store.agents.json_fields import join_surrogates
+from store.home.capped_files import is_crowded, open_capped
 from store.home.errors import SourceError
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-
-
-MOST_RATIO = 100
-MOST_BYTES = 1 << 30
-MOST_VALUES = 400_000  # lists and objects of one line of JSON, each some 100 bytes and more
 Progress = Callable[[int, int], None]  # is told how many were read, and of how many
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # what JSON may raise
 MAX_FIELD = 1 << 20  # characters of a text in a database
 BUSY_MS = 2_000
-_SLACK = 1 << 20  # a few lines that repeat each other may be packed tighter
-_PIECE = 1 << 16
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _SQLITE = b"SQLite format 3\x00"
 
 
@@ -42,22 +27,21 @@ def no_progress(done: int, total: int) -> None:
     """Tell nobody."""
 
 
-def is_crowded(line: bytes) -> bool:
-    """Return whether a line of JSON says so many values that they would fill the memory."""
-    return len(line) > _PIECE and line.count(b"{") + line.count(b"[") > MOST_VALUES
-
-
 def read_lines(path: Path, longest: int) -> Iterator[bytes]:
     """Yield a source's lines with their ends; of a longer one the first `longest` bytes and one.
 
     Raise OSError as the disk does, SourceError for what cannot be unpacked.
     """
-    with path.open("rb") as file:
-        unpacked = _unpack(path, file)
-        while line := unpacked.readline(longest + 1):
-            yield line
-            while len(line) > longest and not line.endswith(b"\n"):
-                line = unpacked.readline(longest + 1)
+    with open_capped(path) as file:
+        yield from split_lines(file, longest)
+
+
+def split_lines(file: IO[bytes], longest: int) -> Iterator[bytes]:
+    """Yield an open file's lines as `read_lines` does."""
+    while line := file.readline(longest + 1):
+        yield line
+        while len(line) > longest and not line.endswith(b"\n"):
+            line = file.readline(longest + 1)
 
 
 def read_records(
@@ -87,66 +71,6 @@ def decode_json(raw: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         if whole == raw:
             raise
         return decoder.decode(whole)
-
-
-def _unpack(path: Path, file: io.BufferedReader) -> io.BufferedReader:
-    first = file.peek(len(_ZSTD))
-    if first.startswith(_GZIP):
-        counted = _Counted(file)
-        return io.BufferedReader(_Unpacked(path, gzip.GzipFile(fileobj=counted), counted), _PIECE)
-    if first.startswith(_ZSTD):
-        import pyarrow as pa
-
-        counted = _Counted(file)
-        source = pa.CompressedInputStream(pa.PythonFile(counted, "r"), "zstd")
-        return io.BufferedReader(_Unpacked(path, source, counted), _PIECE)
-    return file
-
-
-class _Source(Protocol):
-    def read(self, size: int, /) -> bytes: ...
-
-
-class _Counted(io.RawIOBase):
-    """A file, and how much was read of it; a pipe cannot tell."""
-
-    def __init__(self, file: io.BufferedReader) -> None:
-        super().__init__()
-        self._file, self.count = file, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: "WriteableBuffer", /) -> int:
-        size = self._file.readinto(into)
-        self.count += size
-        return size
-
-
-class _Unpacked(io.RawIOBase):
-    """What a packed source holds, for as long as it is no bomb."""
-
-    def __init__(self, path: Path, source: _Source, packed: _Counted) -> None:
-        super().__init__()
-        self._path, self._source, self._packed, self._count = path, source, packed, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: "WriteableBuffer", /) -> int:
-        room = memoryview(into)
-        try:
-            data = self._source.read(min(len(room), _PIECE))
-        except (OSError, EOFError, ValueError, zlib.error) as error:
-            raise SourceError(f"{self._path} cannot be unpacked: {error}") from error
-        self._count += len(data)
-        if self._count > min(MOST_BYTES, MOST_RATIO * self._packed.count + _SLACK):
-            raise SourceError(
-                f"{self._path} unpacks to over {MOST_RATIO} times its size, or over "
-                f"{MOST_BYTES >> 20} MiB: unpack it yourself and look at it"
-            )
-        room[: len(data)] = data
-        return len(data)
 
 
 # Files: which of those in a folder are read, and how their names are written down.

@@ -17,20 +17,20 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from io import BufferedReader, FileIO
+from io import BufferedReader
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from store.home import files
+from store.home.capped_files import MOST_RATIO, PACKINGS, SmallReads
 from store.home.errors import LogFull, SourceError
 from store.home.files import make_folder, sync_folder, sync_folders, temporary_name
 from store.log.segments import hash_of
 
 FORMAT = 1
 LOG, QUEUE, LIST = "log.sqlite", "ingest.sqlite", "backup.json"
-MOST_RATIO = 100  # times its own size a backup may unpack to; one that would is stored as it is
 MOST_INDEX = 2 << 20  # bytes of the zip's directory, which is read whole: some 15,000 parts
 MOST_LIST = 4 << 20
 FIRST, LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 to 9999
@@ -38,7 +38,6 @@ _CHUNK = 1 << 20
 _SEGMENT = r"cold/log/\d{12}-\d{12}-[0-9a-f]{16}\.parquet"
 _PART = re.compile(rf"{re.escape(LOG)}|{re.escape(QUEUE)}|{_SEGMENT}")
 _END = struct.Struct("<4s4H2LH")  # the zip's last record, where it has no comment
-_OURS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
 Moment = Annotated[int, msgspec.Meta(ge=FIRST, le=LAST)]
@@ -96,7 +95,7 @@ def pack(path: Path, folder: Path, listing: Listing) -> None:
     temporary = temporary_name(path)
     whole = sum(part.bytes for part in listing.parts)
     try:
-        for method in reversed(_OURS):
+        for method in reversed(PACKINGS):
             _write(temporary, folder, listing, method)
             if whole <= MOST_RATIO * temporary.stat().st_size:
                 break
@@ -207,17 +206,6 @@ def _unpack(path: Path, packed: zipfile.ZipFile, part: Part, to: Path) -> None:
         raise SourceError(f"{path}: {part.name} does not match its hash: the backup is damaged")
 
 
-class _InSmallPieces(BufferedReader):
-    """A file of which nobody reads much at once: zipfile reads a zip's directory in one go."""
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        most = MOST_INDEX + 1
-        data = super().read(most if size is None or size < 0 else min(size, most))
-        if len(data) > MOST_INDEX:
-            raise SourceError(f"{self.name} is not a backup: it lists too many files")
-        return data
-
-
 @contextmanager
 def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a backup's zip; raise SourceError where it is none, or anything of it is wrong.
@@ -227,11 +215,11 @@ def _open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
         if not path.is_file():  # never wait for a pipe, or read a device to its end
             raise SourceError(f"{path} is not a file: give a backup")
-        with _InSmallPieces(FileIO(path)) as file:
+        with SmallReads(path, MOST_INDEX) as file:
             _check_ends(path, file)
             with zipfile.ZipFile(file) as packed:
                 for one in packed.infolist():
-                    if one.compress_type not in _OURS or one.flag_bits & 1:
+                    if one.compress_type not in PACKINGS or one.flag_bits & 1:
                         raise SourceError(f"{path} is not compressed like a backup")
                 yield packed
     except (zipfile.BadZipFile, zlib.error, EOFError, struct.error) as error:
