@@ -169,6 +169,33 @@ def test_the_brief_holds_rules_open_goals_and_the_newest_decisions(session: Sess
     assert [one.subject for one in session.events(Surfaced)] == [one["id"] for one in found]
 
 
+@pytest.mark.parametrize(
+    "wrote",
+    [
+        Acted(tool="Write", doing="edit", files=("/home/dev/shop/test_issue.py",)),
+        Acted(tool="Bash", doing="run", command="cat > test_issue.py <<EOF", passed=True),
+    ],
+)
+def test_script_that_a_session_wrote_is_no_command_of_the_project(session: Session, wrote: Acted):
+    def worked_with(id_: str, *deeds: Acted) -> str:
+        session.name = id_
+        told(session, Prompted(prompt=f"mend the cart, {id_}", intent="work"), *deeds)
+        told(session, SessionTold(stage="stopped", said="mended"))
+        session.name = f"after {id_}"
+        return session.start()
+
+    def ran(command: str) -> Acted:
+        return Acted(tool="Bash", doing="run", effort="test", command=command, passed=True)
+
+    project, throwaway = ran("./run_tests.sh -q"), ran("cd /home/dev/shop && python test_issue.py")
+    assert "run_tests.sh" in worked_with("first", project)
+    block = worked_with("second", wrote, throwaway).partition("Commands that worked here:")[2]
+    assert "run_tests.sh" in block and "test_issue.py" not in block
+    # the script stayed: a session that did not write it ran it
+    block = worked_with("third", throwaway).partition("Commands that worked here:")[2]
+    assert "python test_issue.py" in block
+
+
 def test_the_brief_is_of_the_project_one_stands_in(session: Session, tmp_path: Path):
     work = tmp_path / "work"
     subprocess.run(["git", "init", "-q", str(work)], check=True)

@@ -18,9 +18,10 @@ from serve.reader.memory_json import role
 from serve.reader.view import View, newest
 from serve.recall.context_block import Note, Part, note
 from store.agents import efforts
+from store.agents.shell import calls
 from store.home.projects import scope_chain
 from store.log.event_kinds import EPISODE, STATEMENT
-from store.memories.episode import OUTCOME
+from store.memories.episode import OUTCOME, facts_of
 from store.memories.memory import Memory
 from store.plans.lesson_proposals import ACCEPTED
 from store.text.text_features import MAY_RULE
@@ -37,6 +38,7 @@ _LATEST = 12  # turns of a session
 _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
 _JOINED = re.compile(r"&&|;|\|\|?")
+_REDIRECTED = re.compile(r">[ \t]*([^\s<>&|;]+)")
 _KINDS = {"rule": 4, "decision": 3, "preference": 2, "fact": 1}
 
 
@@ -131,9 +133,16 @@ def commands(
 ) -> Iterator[Note]:
     """Yield the commands that passed last, each beside what it is for: no turn of `without`, no
     effort of `but`.
+
+    A script that the same session wrote is none of the project's: a later session that runs it
+    without having written it shows that it stayed.
     """
     found: dict[str, str] = {}
-    for episode in _episodes(view, asked):
+    episodes = _episodes(view, asked)
+    written: dict[str | None, set[str]] = {}
+    for episode in episodes:
+        written.setdefault(episode.session, set()).update(_written_files(episode))
+    for episode in episodes:
         if episode.id in without:
             continue
         for line in reversed((episode.action or "").splitlines()):
@@ -142,12 +151,32 @@ def commands(
                 continue
             for part in map(str.strip, _JOINED.split(command)):
                 effort = efforts.effort(part)
-                if effort in _EFFORTS and effort not in but and len(part) <= _LONGEST_COMMAND:
+                if effort not in _EFFORTS or effort in but or len(part) > _LONGEST_COMMAND:
+                    continue
+                if not _scripts(part) & written[episode.session]:
                     found.setdefault(effort, part)
         if len(found) == len(_EFFORTS):
             break
     if found:
         yield dict(found)
+
+
+def _written_files(episode: Memory) -> Iterator[str]:
+    """Yield the names of the files that a turn wrote, with its tools or from its shell."""
+    for path in facts_of(episode).files:
+        yield _file_name(path)
+    for line in (episode.action or "").splitlines():
+        if line.startswith("$ "):
+            yield from map(_file_name, _REDIRECTED.findall(line.partition(OUTCOME)[0]))
+
+
+def _scripts(command: str) -> set[str]:
+    """Return the names of the programs and scripts that a command runs."""
+    return {_file_name(form[0]) for call in calls(command) for form in call.forms}
+
+
+def _file_name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def _short(memory: Memory, asked: Filter) -> Note:
