@@ -65,7 +65,8 @@ BUGFIX = re.compile(
 DECISION = re.compile(
     r"\bBREAKING\b|\binstead of\b|\bin favou?r of\b|\brather than\b"
     r"|\bswitch(?:ed|es)? (?:\w+ )?to\b"
-    r"|\bdecid(?:e|es|ed)\b|\bdecision\b|\bbecause\b|\bdeprecat\w+|\bdrop(?:s|ped)? support\b"
+    r"|\bdecid(?:e|es|ed)\b|\bdecision\b|\bbecause\b|\bdeprecates?\b|(?<=is )deprecated\b"
+    r"|\bdrop(?:s|ped)? support\b"
     r"|\bmigrat(?:e|es|ed|ion)\b|\bno longer\b|\breplac(?:e|es|ed) .{1,60}\b(?:with|by)\b",
     re.IGNORECASE,
 )
