@@ -297,6 +297,14 @@ def test_a_turn_is_known_by_its_speaker_and_time(data, tmp_path):
         assert said == ("S1", kind, speaker, datetime(2026, 3, 1, 9))
 
 
+def test_a_workspace_named_by_digits_is_asked(tmp_path):
+    folder = tmp_path / "chats" / "beam" / "beam-100K-1"
+    lines(folder / "memories.jsonl", memory("a", "We chose Lisbon", 1))
+    lines(folder / "queries.jsonl", query("q", "Which city?", "a", 9))
+    lines(tmp_path / "chats" / "index.json", {"workspaces": ["beam/beam-100K-1"]})
+    assert answer(tmp_path / "chats")["overall"]["queries"] == 1
+
+
 def test_only_takes_workspaces_by_prefix(data):
     assert list(answer(data, "--only", "talk/")["datasets"]) == ["talk"]
     assert evaluated(data, "--only", "chat").exit_code == 2

@@ -201,8 +201,12 @@ def _id(workspace: Workspace, memory: Memory) -> str:
 
 
 def _tenant_name(workspace: Workspace, drafts: Sequence[Draft], model: Embedder) -> str:
-    """Return a name that says which workspace, and changes with its memories and the embedder."""
-    digest = sha256(msgspec.json.encode([model.model, drafts])).hexdigest()[:16]
+    """Return the workspace's name and a digest of its memories and the embedder.
+
+    The digest is in groups: a run of 16 digits behind a name of digits looks like a token, and no
+    tenant may be named by one.
+    """
+    digest = sha256(msgspec.json.encode([model.model, drafts])).digest()[:8].hex("-", 2)
     slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")[:40] or "workspace"
     return f"{slug}-{digest}"
 
