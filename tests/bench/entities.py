@@ -1,0 +1,75 @@
+"""
+Precision and recall of the entities found in ordinary notes, by whose notes they are.
+
+`python tests/bench/entities.py [dev|aside]`, with `--show` also the notes where they differ. A line
+of tests/data/entities has a life, a note and the names in it: people, products, places, hosts,
+files, symbols, tickets. `aside` is not to be tuned to.
+"""
+
+import argparse
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from store.text.mentions import mentions
+
+FOLDER = Path(__file__).parents[1] / "data" / "entities"
+Note = tuple[str, frozenset[str]]  # a text, and the names in it in folded case
+
+
+def read_notes(part: str) -> dict[str, list[Note]]:
+    """Return the notes of a part by life."""
+    notes: dict[str, list[Note]] = defaultdict(list)
+    for line in (FOLDER / f"{part}.tsv").read_text(encoding="utf-8").splitlines():
+        life, text, written = line.split("\t")
+        names = frozenset(name.casefold() for name in written.split(" | ") if name)
+        notes[life].append((text, names))
+    return notes
+
+
+def find_names(notes: list[Note]) -> list[list[frozenset[str]]]:
+    """Return the entities of each note, each by all that it is called."""
+    return [
+        [
+            frozenset((mention.name.casefold(), mention.alias.casefold()))
+            for mention in mentions(text)
+        ]
+        for text, _ in notes
+    ]
+
+
+def count(notes: list[Note], found: list[list[frozenset[str]]]) -> Counter[str]:
+    """Return the names that were found, of how many, and what was found that is none."""
+    counts: Counter[str] = Counter(notes=len(notes))
+    for (_, names), entities in zip(notes, found, strict=True):
+        hits = sum(any(name in called for called in entities) for name in names)
+        wrong = sum(called.isdisjoint(names) for called in entities)
+        counts += Counter(names=len(names), hits=hits, found=len(entities), wrong=wrong)
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", nargs="?", default="dev", choices=["dev", "aside"])
+    parser.add_argument("--show", action="store_true")
+    asked = parser.parse_args()
+    total: Counter[str] = Counter()
+    print("| life | notes | names | precision | recall |\n|---|---|---|---|---|")
+    for life, notes in read_notes(asked.part).items():
+        found = find_names(notes)
+        for (text, names), entities in zip(notes, found, strict=True):
+            if asked.show and {name for called in entities for name in called} != names:
+                print(f"{text!r}: {sorted(names)}, found {[sorted(called) for called in entities]}")
+        counts = count(notes, found)
+        total += counts
+        print_row(life, counts)
+    print_row("all", total)
+
+
+def print_row(life: str, counts: Counter[str]) -> None:
+    precision = 1 - counts["wrong"] / max(1, counts["found"])
+    recall = counts["hits"] / max(1, counts["names"])
+    print(f"| {life} | {counts['notes']} | {counts['names']} | {precision:.3f} | {recall:.3f} |")
+
+
+if __name__ == "__main__":
+    main()
