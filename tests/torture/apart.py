@@ -5,19 +5,21 @@ What is measured is that process alone: neither the attack's own memory nor its 
 """
 
 import multiprocessing
+import re
 import resource
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from store.home.errors import MnemologError
 
 PATIENCE_S = 60.0  # for one call; what takes longer hangs
-_KIB = 1024  # Linux counts the most that was resident in these
+_KIB = 1024  # Linux counts memory in these
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,19 @@ def _answer(line: Connection, act: Callable[[Any], Any]) -> None:
         except Exception as error:  # what no caller expects: an outcome here
             crash = f"{type(error).__name__}: {error}"
         took = time.process_time() - began
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
+        most = _most_resident()
         first = first or most
         line.send(Answer(value, refused, crash, took, most - first))
+
+
+def _most_resident() -> int:
+    """Return the most bytes that were resident in this process since it began.
+
+    Linux's `ru_maxrss` begins with that of the parent, which hides what grows below it.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+        assert line
+        return int(line[1]) * _KIB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS counts bytes
