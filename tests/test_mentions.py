@@ -206,6 +206,71 @@ def test_what_only_looks_like_a_person_is_none(text: str):
 
 
 @pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("The invoices are Priya's", ["priya"]),
+        ("Ask Mei Tanaka about it", ["mei tanaka"]),
+        ("Priya owns the export", ["priya"]),
+        ("we left Memcached for Redis", ["memcached", "redis"]),
+        ("code of harborworks/platform on GitHub", ["harborworks/platform", "github"]),
+        ("Wir fragen Frau Petersen nach dem Server", ["petersen"]),
+        ("Die Rechnung liegt bei Aylin", ["aylin"]),
+        ("Faturaları Elif kontrol ediyor, ışık açık", ["elif"]),
+        ("佐藤さんに Redis を聞く", ["佐藤", "redis"]),
+    ],
+)
+def test_a_name_is_found(text: str, names: list[str]):
+    assert named("name", text) == names
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Kestrel is slow",  # a guess: see test_entities
+        "Always run Tests On Monday Before Noon Please",
+        "We speak English on Fridays in May",
+        "the JSON of the API in UTC",
+        "NEVER DO THIS",
+        "```sql\nSELECT Name FROM Users\n```",
+        "| Name | of Users |",
+        "Die Datenbank braucht eine neue Sicherung",
+        "read/write and and/or",
+        "皆さん、お客様",
+    ],
+)
+def test_what_only_has_a_capital_is_no_name(text: str):
+    assert named("name", text) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "name"),
+    [
+        ("host", "runs on db-stage-02.", "db-stage-02"),
+        ("host", "restart harbor-gateway's proxy", "harbor-gateway"),
+        ("host", "at grafana.harbor.example, log in", "grafana.harbor.example"),
+        ("host", "the camera (192.168.1.40:8554)", "192.168.1.40"),
+        ("ticket", "HARB-412 is blocked", "HARB-412"),
+    ],
+)
+def test_a_host_and_a_ticket_are_found(kind: str, text: str, name: str):
+    assert named(kind, text) == [name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a long-term, server-side plan in 2-3 steps",
+        "version 300.1.2.3 on 127.0.0.1",
+        "UTF-8 and utf-8, SHA-256",
+        "jane@corp.com, e.g. done.Next",
+        "src/a-api/x",
+    ],
+)
+def test_what_only_looks_like_a_host_or_a_ticket_is_none(text: str):
+    assert named("host", text) == named("ticket", text) == []
+
+
+@pytest.mark.parametrize(
     ("speaker", "names"),
     [("Caroline", ["caroline"]), ("Jane Q. Doe", ["jane q. doe"]), ("@octocat", ["octocat"])]
     + [(other, []) for other in ("claude-code", "Claude", "user", "Assistant", "", "Jane 2")],
@@ -259,7 +324,7 @@ def test_no_text_raises(text: str):
 
 
 PIECES = """a|A|`|` |```\n|a_|a.|a/|::|@a|git |npm i |import |import x from |"a|http://|(|\n$ |aA1|
-E0|Jane Doe |by Jane """.split("|")
+E0|Jane Doe |by Jane |Jo-|J |a-1|1.|{=|\n    |さん""".split("|")
 
 
 @pytest.mark.parametrize("piece", PIECES)

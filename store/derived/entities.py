@@ -7,6 +7,7 @@ builds nothing, and hashes would only add a column and collisions.
 """
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from store.derived import entity_graph
 from store.memories.memory import UNSEEN, indexed_text
@@ -31,7 +33,7 @@ from store.snapshots.projection import (
     column_array,
     column_view,
 )
-from store.text.mentions import Mention, mentions
+from store.text.mentions import Mention, guesses, mentions
 
 # What the memories name, one row for each mention, in parts by document.
 #
@@ -47,6 +49,14 @@ FOUND = pa.schema(
     ]
 )
 READ = pa.schema([("mark", pa.uint64())])  # by document: what its text was when it was read
+
+# Names and guesses at names are settled over all memories.
+#
+# A guess is a name where more than a few of its places are sure ones; a name that is a person's
+# elsewhere, one who wrote a memory or is said to have said something, is that person.
+
+GUESS = "guess"
+GUESSES_EACH = 4  # for one sure place: a word that mostly begins sentences is no name
 
 FEW = 10_000  # texts that are read before other processes have started
 
@@ -127,6 +137,9 @@ def _read(data: pa.Buffer) -> pa.Buffer:
         for mention in mentions(text, speaker=speaker):
             rows.append(row)
             found.append((mention.kind, mention.name, mention.alias))
+        for guess in guesses(text):
+            rows.append(row)
+            found.append((GUESS, guess.name, guess.alias))
     columns = zip(*found, strict=True) if found else ((), (), ())
     arrays = [pa.array(rows, pa.int32()), *(pa.array(one, pa.string()) for one in columns)]
     return pack_table(pa.table(arrays, schema=FOUND))
@@ -140,6 +153,33 @@ def _rows(table: pa.Table) -> Iterator[tuple[int, str, str | None]]:
             yield row, indexed_text(content, context, action, result, ()), created_by
 
 
+def settle_names(found: pa.Table) -> pa.Table:
+    """Return mentions in their order without guesses: those that are names become mentions."""
+    kinds = found.column("kind").to_pylist()
+    unsettled = [row for row, kind in enumerate(kinds) if kind in (GUESS, "name")]
+    if not unsettled:
+        return found
+    of = found.column("name").to_pylist()
+    people = {name for kind, name in zip(kinds, of, strict=True) if kind == "person"}
+    counts = Counter((kinds[row], of[row]) for row in unsettled)
+    for row in unsettled:
+        sure, guessed = counts["name", of[row]], counts[GUESS, of[row]]
+        if of[row] in people:
+            kinds[row] = "person"
+        elif sure * GUESSES_EACH >= guessed:
+            kinds[row] = "name"
+        else:
+            kinds[row] = GUESS
+    documents = found.column("document").to_pylist()
+    seen: set[tuple[int, str, str]] = set()
+    stays = np.zeros(len(kinds), np.bool_)
+    for row, mention in enumerate(zip(documents, kinds, of, strict=True)):
+        stays[row] = mention[1] != GUESS and mention not in seen
+        seen.add(mention)
+    settled = found.set_column(1, FOUND.field(1), pa.array(kinds, pa.string()))
+    return settled.filter(pa.array(stays))
+
+
 SCHEMAS = {"found": FOUND, "read": READ, **entity_graph.SCHEMAS}
 
 
@@ -151,20 +191,48 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     """Return the tables for the memories that are not forgotten."""
     found = find_mentions(inputs, previous)
     made: Made
-    if previous is not None and found.is_more and found.new.num_rows <= MOST_ADDED:
+    new = settled_addition(found) if previous is not None and found.is_more else None
+    if previous is not None and new is not None:
         names = entity_graph.SCHEMAS
         made = {name: previous.tables.parts[name] for name in names}
-        if found.new.num_rows:
-            made = entity_graph.add_mentions(previous.tables, found.new)
+        if new.num_rows:
+            made = entity_graph.add_mentions(previous.tables, new)
     else:
-        parts = [FOUND.empty_table(), *(part.table for part in found.parts)]
-        made = entity_graph.entity_tables(pa.concat_tables(parts))
+        made = entity_graph.entity_tables(settle_names(_all(found)))
     return {"found": found.parts, "read": found.read, **made}
+
+
+def _all(found: Found) -> pa.Table:
+    return pa.concat_tables([FOUND.empty_table(), *(part.table for part in found.parts)])
+
+
+def settled_addition(found: Found) -> pa.Table | None:
+    """Return the new mentions, settled; None where they are many or settle older ones anew."""
+    if found.new.num_rows > MOST_ADDED:
+        return None
+    new = found.new
+    unsettled = pc.is_in(new.column("kind"), pa.array([GUESS, "name", "person"]))
+    if not (touched := new.column("name").filter(unsettled)):
+        return new
+    every = _all(found)
+    related = every.filter(
+        pc.and_(
+            pc.is_in(every.column("name"), touched.combine_chunks().unique()),
+            pc.is_in(every.column("kind"), pa.array([GUESS, "name", "person"])),
+        )
+    )
+    is_new = pc.is_in(related.column("document"), new.column("document").combine_chunks())
+    before, after = settle_names(related.filter(pc.invert(is_new))), settle_names(related)
+    is_new = pc.is_in(after.column("document"), new.column("document").combine_chunks())
+    if not after.filter(pc.invert(is_new)).equals(before):
+        return None
+    settled = pa.concat_tables([new.filter(pc.invert(unsettled)), after.filter(is_new)])
+    return settled.sort_by("document")
 
 
 ENTITIES_PROJECTION = Projection(
     name="entities",
-    version="3",
+    version="4",
     inputs=("memories",),
     schemas=SCHEMAS,
     build=build,

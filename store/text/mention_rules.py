@@ -12,7 +12,9 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import Literal
 
-EntityKind = Literal["file", "symbol", "package", "command", "error", "person", "url"]
+EntityKind = Literal[
+    "file", "symbol", "package", "command", "error", "person", "url", "name", "host", "ticket"
+]
 Found = tuple[int, EntityKind, str, str]  # where it starts, kind, canonical name, as written
 Named = tuple[EntityKind, str]
 

@@ -7,10 +7,10 @@ package or a host, `./` before a path) and keeps the rest.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from string import ascii_letters
 
 from store.text import mention_rules
@@ -31,8 +31,17 @@ from store.text.mention_rules import (
     packages_to_install,
     prose_commands,
 )
+from store.text.names import Name, names
 
-__all__ = ["MAX_CHARS", "MAX_MENTIONS", "EntityKind", "Mention", "mentions", "speaker_name"]
+__all__ = [
+    "MAX_CHARS",
+    "MAX_MENTIONS",
+    "EntityKind",
+    "Mention",
+    "guesses",
+    "mentions",
+    "speaker_name",
+]
 
 MAX_CHARS = 65_536  # of a longer text only the beginning is read
 MAX_MENTIONS = 64
@@ -72,11 +81,42 @@ def mentions(text: str, *, speaker: str | None = None) -> tuple[Mention, ...]:
     return tuple(Mention(kind, name, alias) for (kind, name), alias in first.items())
 
 
+def guesses(text: str) -> tuple[Mention, ...]:
+    """Return the words that name something if other texts know them as names, each once."""
+    found = names(_without_urls(text[:MAX_CHARS]))
+    sure = {name.written.casefold() for name in found if name.is_sure}
+    first: dict[str, str] = {}
+    for name in found:
+        if name.written.casefold() not in sure:
+            first.setdefault(name.written.casefold(), name.written)
+    few = islice(first.items(), MAX_MENTIONS)
+    return tuple(Mention("name", name, written) for name, written in few)
+
+
 def _find_entities(text: str) -> Iterator[Found]:
+    by_rules = list(_find_by_rules(text))
+    yield from by_rules
+    ends = [(start, start + len(written)) for start, _, _, written in by_rules]
+    for name in names(_without_urls(text)):
+        if name.is_sure and not _overlaps(name, ends):
+            folded = name.written if name.kind == "ticket" else name.written.casefold()
+            yield name.start, name.kind, folded, name.written
+
+
+def _overlaps(name: Name, others: Sequence[tuple[int, int]]) -> bool:
+    end = name.start + len(name.written)
+    return any(start < end and name.start < other_end for start, other_end in others)
+
+
+def _without_urls(text: str) -> str:
+    return _URL.sub(_blank, text) if "://" in text else text
+
+
+def _find_by_rules(text: str) -> Iterator[Found]:
     urls: list[Found] = []
     if "://" in text:
         urls = [found for match in _URL.finditer(text) if (found := _web(match))]
-        text = _URL.sub(_blank, text)  # what is inside a URL is no file and no symbol
+        text = _without_urls(text)  # what is inside a URL is no file and no symbol
     rules: list[Iterable[Found]] = [urls, mention_rules.words(text), phrases(text)]
     if "`" in text:
         rules.append(backtick_entities(text))
@@ -187,12 +227,12 @@ _SAYS = re.compile(rf"\b{_FULL_NAME} (?:{'|'.join(_VERBS.split())})\b")
 _CREDITED = tuple(re.compile(rf"{word}[ :]{{1,2}}{_FULL_NAME}") for word in ("by", "to"))
 _SPEAKER = re.compile(rf"{_PART}(?: (?:[{UPPER}]\.|{_PART})){{0,3}}")
 _NO_NAMES = frozenset(
-    """a actions agent all and api app assistant bot build but claude cline cloud code codex copilot
-    cursor docs error first gemini github gitlab google gpt he her his hub if in it its legal
-    llama manager mistral model my no now on openai opencode our overflow pipeline platform product
-    qa request sales security server service she so stack studio support system team test tests
-    that the their then they this tool user users we when windsurf with yesterday you your
-    """.split()
+    """a actions agent all and api app assistant bot build but claude cline cloud code codex
+    copilot cursor docs doctor dr error first frau gemini github gitlab google gpt he her herr his
+    hub if in it its legal llama manager mistral model mr mrs ms my no now on openai opencode our
+    overflow pipeline platform product qa request sales security server service she so stack studio
+    support system team test tests that the their then they this tool user users we when windsurf
+    with yesterday you your""".split()
 )
 _LETTERS_ONLY = bytes(byte if chr(byte) in ascii_letters else 32 for byte in range(256))
 

@@ -230,7 +230,21 @@ Role = Annotated[str, _words(Literal["rule", "fact"])]
 Likeness = Annotated[str, _words(Literal["exact", "near", "update"])]
 ConflictSort = Annotated[str, _words(Literal["overridden", "facts", "linked", "wording", "stale"])]
 EntityKind = Annotated[
-    str, _words(Literal["file", "symbol", "package", "command", "error", "person", "url"])
+    str,
+    _words(
+        Literal[
+            "file",
+            "symbol",
+            "package",
+            "command",
+            "error",
+            "person",
+            "url",
+            "name",
+            "host",
+            "ticket",
+        ]
+    ),
 ]
 Effort = Annotated[str, _words(Literal["test", "build", "lint", "deploy", "commit", "install"])]
 Judge = Annotated[str, _words(Literal["heuristic", "model"])]
