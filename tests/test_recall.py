@@ -157,7 +157,7 @@ def test_a_mode_uses_its_own_channel_and_no_other(shop: View):
         ("lexical", {"lexical"}),
         ("vector", {"vector"}),
         ("entity", {"entity"}),
-        ("auto", {"lexical", "vector", "entity"}),
+        ("auto", {"lexical", "vector"}),
     ]:
         answer = ask(shop, query, mode=mode, explain=True)
         assert answer.why["candidates"].keys() == channels
@@ -167,6 +167,13 @@ def test_a_mode_uses_its_own_channel_and_no_other(shop: View):
 def test_the_entity_channel_finds_only_what_names_the_entity(shop: View):
     assert ids(ask(shop, "invoice.py", mode="entity")) == ["review"]
     assert ids(ask(shop, "the summer weather", mode="entity")) == []
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_the_entity_mode_finds_a_known_name_in_small_letters(tmp_path: Path, built: bool):
+    notes = {"a": "we asked Priya about invoices", "b": "invoices are late"}
+    view = build_view(tmp_path, notes, built=built)
+    assert ids(ask(view, "what about priya?", mode="entity")) == ["a"]
 
 
 @pytest.mark.parametrize("mode", MODES)

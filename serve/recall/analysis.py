@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -100,7 +101,7 @@ LEAST_IDF = 0.1
 # A model that cannot read it has learned from English; one of several languages can.
 _CYRILLIC = "что это такое"
 _CHANNELS: dict[str, tuple[str, ...]] = {
-    "auto": ("lexical", "vector", "entity"),
+    "auto": ("lexical", "vector"),
     "lexical": ("lexical",),
     "vector": ("vector",),
     "entity": ("entity",),
@@ -149,8 +150,8 @@ class Analysis:
     names: list[str]  # terms of the names
     weights: dict[str, float]  # idf of each different term of the topic
     people: frozenset[str]
-    mentions: tuple[Mention, ...]
-    entities: list[int]  # those of the mentions that the snapshot knows
+    mentions: tuple[Mention, ...]  # with its plain words where the question is by entities
+    entities: list[int]  # those of them that the snapshot knows, where they are wanted
     vector: npt.NDArray[np.float32] | None
     is_foreign: bool  # to the model: it has read little of the question's language
     language: str | None  # ISO 639-1
@@ -221,14 +222,16 @@ def analyse(view: View, question: Question, notices: list[str]) -> Analysis:
     names = list((Counter(terms) - Counter(said)).elements())
     index = view.snapshots.entities
     found = mentions(asked)
+    named = (*found, *_plain_names(asked, found)) if question.mode == "entity" else found
+    wants_entities = question.mode == "entity" or question.explain
     return Analysis(
         topic=[*(about_it or topic), *_title_terms(title, topic), *joined],
         has_title=bool(title),
         names=names,
         weights={term: max(view.tail.idf(term), LEAST_IDF) for term in dict.fromkeys(topic)},
         people=who,
-        mentions=found,
-        entities=index.lookup(found) if index else [],
+        mentions=named,
+        entities=index.lookup(named) if index and wants_entities else [],
         vector=None if lists_time else _embed(about, question, view.embedder, notices),
         is_foreign=spoken not in (None, "en") and not view.embedder.knows(_CYRILLIC),
         language=spoken,
@@ -241,6 +244,14 @@ def analyse(view: View, question: Question, notices: list[str]) -> Analysis:
         answer_type=answer_type(asked, spoken),
         task_mode=task_mode(topic, names_error=any(one.kind == "error" for one in found)),
     )
+
+
+def _plain_names(asked: str, found: Sequence[Mention]) -> list[Mention]:
+    """Return the words of a question, and each two in a row: `priya` may be a known name."""
+    words = _WORD.findall(asked.casefold())[:MAX_TERMS]
+    names = dict.fromkeys((*words, *map(" ".join, pairwise(words))))
+    known = {name.casefold() for mention in found for name in (mention.name, mention.alias)}
+    return [Mention("name", name, name) for name in names if name not in known]
 
 
 def _has_any(view: View, question: Question, when: Interval) -> bool:

@@ -32,7 +32,7 @@ Near = Callable[[Docs], Scores]
 WEIGHTS = {
     "lexical": 1.0,
     "vector": 2.5,
-    "entity": 1.0,  # alone only: beside the words it adds candidates, and told nothing more
+    "entity": 1.0,  # asked for alone: beside the words it adds nothing
     "issue": 2.0,  # the number that was asked for says more than any likeness
     "speaker": 1.2,  # settles who of two said it, and finds nothing alone
     "question": 0.6,  # an answer repeats little of its question
@@ -202,7 +202,7 @@ def _by_kind(
     found = {
         name: channel_evidence(name, said[name], one)
         for name, one in candidates.rankings.items()
-        if name != "time" and (name != "entity" or question.mode == "entity")
+        if name != "time"
     }
     if candidates.time is not None:
         found["time"] = candidates.time[candidates.docs].astype(np.float64)
