@@ -70,11 +70,23 @@ The CSV export writes a BOM because Excel guesses the encoding otherwise.
 """.strip().splitlines()
 
 
+# the files that take longest begin, so that no processor waits for one of them at the end
+LONGEST = """
+torture_poisoned_rows schemathesis torture_state torture_locks torture_imports dagster_browser
+torture_patterns torture_undelivered torture_gate capped_files dagster_ui dagster_connections
+""".split()
+
 if TYPE_CHECKING:
     from dagster_page import Page
 
 # a shell that started us in the background has it ignored, and what we start would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of the files that take longest first."""
+    place = {f"test_{name}": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
 
 
 @pytest.fixture(scope="session", autouse=True)
