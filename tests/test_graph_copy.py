@@ -181,12 +181,13 @@ FILE = ("file", "store/log/event_log.py")
 
 def test_cypher_walks_from_memories_to_entities_and_facts(chosen, tenant, built):
     built()
-    assert graph_copy.sync(tenant, chosen) == 8  # three memories, four entities, one fact
+    assert graph_copy.sync(tenant, chosen) == 9  # three memories, five entities, one fact
     assert sorted(ask(chosen, MENTIONS)) == [
         ("a", "error", "LogError"),
         ("a", *FILE),
         ("b", *FILE),
         ("b", "symbol", "fold_events"),
+        ("c", "host", "eu-west-1"),
     ]
     assert ask(
         chosen,
@@ -246,6 +247,8 @@ def test_only_what_changed_is_written_again(chosen, tenant, log, built):
     assert sorted(ask(chosen, MENTIONS)) == [
         ("b", "file", "store/home/files.py"),
         ("b", "symbol", "fold_events"),
+        ("c", "host", "eu-west-1"),
+        ("d", "host", "us-east-1"),
     ]
     facts = "MATCH (f:MnemologFact) RETURN f.value, f.valid_to IS NULL"
     assert sorted(ask(chosen, facts)) == [("eu-west-1", False), ("us-east-1", True)]
@@ -263,10 +266,10 @@ def test_what_was_lost_or_half_written_there_is_written_again(chosen, tenant, bu
     ask(chosen, "MATCH (f:MnemologFact)-[r:ABOUT]->() REMOVE f.digest DELETE r")
     graph_copy.sync(tenant, chosen)
     assert digests(chosen, tenant) == before
-    assert len(ask(chosen, MENTIONS)) == 4
+    assert len(ask(chosen, MENTIONS)) == 5
     assert len(ask(chosen, "MATCH (:MnemologFact)-[:ABOUT]->() RETURN 1")) == 1
     ask(chosen, "MATCH (n) DETACH DELETE n")
-    assert graph_copy.sync(tenant, chosen) == 8 and digests(chosen, tenant) == before
+    assert graph_copy.sync(tenant, chosen) == 9 and digests(chosen, tenant) == before
 
 
 def test_tenants_and_other_programs_nodes_stay_apart(chosen, home, tenant, built):

@@ -15,7 +15,6 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from store.derived import entity_graph
 from store.memories.memory import UNSEEN, indexed_text
@@ -208,6 +207,8 @@ def _all(found: Found) -> pa.Table:
 
 def settled_addition(found: Found) -> pa.Table | None:
     """Return the new mentions, settled; None where they are many or settle older ones anew."""
+    import pyarrow.compute as pc  # jobs only
+
     if found.new.num_rows > MOST_ADDED:
         return None
     new = found.new
