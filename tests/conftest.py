@@ -72,8 +72,9 @@ The CSV export writes a BOM because Excel guesses the encoding otherwise.
 
 # the files that take longest begin, so that no processor waits for one of them at the end
 LONGEST = """
-torture_poisoned_rows schemathesis torture_state torture_locks torture_imports dagster_browser
-torture_patterns torture_undelivered torture_gate capped_files dagster_ui dagster_connections
+torture_poisoned_rows dashboard_browser pipelines server reader dagster_browser torture_patterns
+distill layers plans embedder_switch daemon dashboard torture_undelivered served vector_copy
+torture_locks program schemathesis torture_imports torture_forged soak
 """.split()
 
 if TYPE_CHECKING:
