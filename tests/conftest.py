@@ -90,15 +90,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def main_loop() -> Iterator[None]:
-    """Give the main thread an event loop, closed at the end: litellm asks for one, and would make
-    one that nobody closes.
-    """
+@pytest.fixture(scope="session")
+def main_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """Return an event loop for the main thread, closed at the end."""
     loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    yield
+    yield loop
     loop.close()
+
+
+@pytest.fixture(autouse=True)
+def current_loop(main_loop: asyncio.AbstractEventLoop) -> None:
+    """Give every test that loop: litellm asks for one, and `asyncio.run` of a test leaves none."""
+    asyncio.set_event_loop(main_loop)
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from typing import Literal
 
 Hazard = Literal["fetch and run", "source", "check", "secret", "unasked"]
 
-_LOOKED_AT = 4_000  # characters of a text
+LOOKED_AT = 4_000  # characters of a text
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
@@ -276,7 +276,7 @@ _STEMS: dict[Hazard, tuple[str, ...]] = {
 @lru_cache(maxsize=4_096)
 def hazard(text: str) -> Hazard | None:
     """Return the kind of the first hazardous advice in a text; None where it holds none."""
-    return next(_hazards(text[:_LOOKED_AT]), None)
+    return next(_hazards(text[:LOOKED_AT]), None)
 
 
 def _hazards(text: str) -> Iterator[Hazard]:

@@ -27,6 +27,7 @@ from store.agents import authorship, prompt_classifier
 from store.redaction.labelled_secrets import NAMED
 from store.redaction.redact import find
 from store.redaction.token_patterns import ISSUED
+from store.text import hazards
 
 SIZE = 100_000
 LONGEST_S = 0.05
@@ -46,6 +47,7 @@ CAPPED: Mapping[str, int] = {
     "store.agents.prompt_classifier.": prompt_classifier.MAX_PROMPT,
     "store.agents.prompt_classifier._COMMAND": prompt_classifier.LOOKED_AT,
     "store.agents.authorship._SHAPES": authorship.SHAPED,
+    "store.text.hazards.": hazards.LOOKED_AT,
     "pipelines.jobs.distill.fixes.HEADLINES": fixes.WIDEST,
 }
 # how those are used that lie in a tuple or a dictionary: nothing in the source calls them by name
@@ -53,6 +55,8 @@ HELD: Mapping[str, set[str]] = {
     "pipelines.jobs.facts.rules.RULES": {"match"},
     "pipelines.jobs.distill.fixes.HEADLINES": {"search"},
     "store.agents.authorship._SHAPES": {"match"},
+    "store.agents.efforts._WORDS": {"match"},
+    "store.redaction.bare_tokens._VALUE": {"match"},
     "store.text.corrections._KINDS": {"fullmatch"},
 }
 
