@@ -63,11 +63,11 @@ class TranscriptTurn:
 class Sessions:
     """Reads sessions of one host's agent for a log, and counts what was read.
 
-    A turn that the hooks told of while it was lived is in the log already: it is left out. Without
-    a log there is none. `project` is whose all turns are; without, each belongs to that of its
-    folder. `choices_of` says which project that is, what is recorded there and whether its user's
-    words are kept, where the settings say so. What is paused, or was when it happened, is left out,
-    and so is what is older than episodes are kept.
+    A turn that the hooks told of while it was lived is in the log already: it is left out, as is a
+    session that another program told of. Without a log there is none. `project` is whose all turns
+    are; without, each belongs to that of its folder. `choices_of` says which project that is, what
+    is recorded there and whether its user's words are kept, where the settings say so. What is
+    paused, or was when it happened, is left out, and so is what is older than episodes are kept.
 
     A transcript in a git repository may have come with other people's code: its turns are quoted as
     they happened, and no statement is kept of it. Below `own`, where the host keeps its sessions
@@ -87,6 +87,7 @@ class Sessions:
     ) -> None:
         self.turns = self.live = self.off = self.statements = 0
         self._sessions: dict[str, bool] = {}  # and whether a turn of one goes on
+        self._elsewhere: set[str] = set()  # those that another program told of, by the same id
         self._log, self._agent, self._project, self._now = log, agent, project, now
         self._intent_of, self._choices_of, self._pauses = intent_of, choices_of, pauses
         self._own = own.absolute() if own is not None else None
@@ -154,10 +155,12 @@ class Sessions:
             session = events[0].session or ""
             if session not in self._sessions:
                 self._sessions[session] = self._is_at_work(session)
+                if self._is_told_elsewhere(session):
+                    self._elsewhere.add(session)
                 if self._sessions[session]:
                     on_skip(f"session {session} is at work: import again once its turn has ended")
             self.turns += 1
-            is_live = self._was_heard(events[0])
+            is_live = session in self._elsewhere or self._was_heard(events[0])
             self.live += is_live
             if is_live:
                 yield TranscriptTurn(events, is_live)
@@ -224,6 +227,13 @@ class Sessions:
             ("prompted",), prompt.at - HEARD_WITHIN, prompt.at + HEARD_WITHIN
         )
         return any(_is_same(one, prompt) for one in told)
+
+    def _is_told_elsewhere(self, session: str) -> bool:
+        """Return whether another program told of a session: SpecStory writes down those of all."""
+        if self._log is None:
+            return False
+        told = self._log.session_events(session)
+        return any(isinstance(it.body, Prompted) and it.agent != self._agent for it in told)
 
     def _is_at_work(self, session: str) -> bool:
         """Return whether hooks tell of a turn of a session now.

@@ -13,7 +13,15 @@ from itertools import islice
 from pathlib import Path
 
 from store.home.errors import SourceError
-from store.importers import aider, chat_exports, claude_code, codex, gemini, opencode
+from store.importers import (
+    aider,
+    chat_exports,
+    claude_code,
+    codex,
+    gemini,
+    opencode,
+    specstory,
+)
 from store.importers.source_files import is_database, read_lines
 from store.importers.transcript_turn import Skip, Transcript, Turns
 
@@ -101,6 +109,16 @@ TRANSCRIPT_HOSTS = {
             aider.turns,
         ),
         TranscriptHost(
+            "specstory",
+            "SpecStory",
+            f"{specstory.FOLDER} of the repository you are in",
+            (str(specstory.FOLDER), specstory.FOLDER.name),
+            lambda folder: specstory.FOLDER,
+            specstory.MARKS,
+            specstory.find,
+            specstory.turns,
+        ),
+        TranscriptHost(
             "chatgpt",
             "ChatGPT",
             "a data export in ~/Downloads",
@@ -122,7 +140,14 @@ TRANSCRIPT_HOSTS = {
         ),
     )
 }
-_KNOWN_BY = ("aider", "gemini", "codex", "claude-code", "opencode")  # the most telling marks first
+_KNOWN_BY = (
+    "specstory",
+    "aider",
+    "gemini",
+    "codex",
+    "claude-code",
+    "opencode",
+)  # the most telling marks first
 
 
 def find_transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Transcript]:
