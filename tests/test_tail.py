@@ -122,6 +122,7 @@ def view_at(log: list[Event], watermark: int) -> View:
             sessions=sessions,
             usage=None,
             lessons=None,
+            statement_weights=None,
             insights=None,
             routes=None,
             notices=(),

@@ -33,6 +33,8 @@ PROJECTIONS: Mapping[str, str] = {
     "build on.",
     "lessons": "How often each lesson was shown and followed, how those turns came out, and the "
     "drafts of lessons that wait for you.",
+    "statement_weights": "How likely each statement of yours lasts, and in how many sessions you "
+    "said it again.",
     "insights": "What jobs made, and the memories it was made of.",
     "routes": "What the router has learned of each action, the policies it served, and the newest "
     "recalls it learns from.",
@@ -84,6 +86,7 @@ TABLES: Mapping[str, str] = {
     "lessons": "the lessons that were ever shown",
     "efforts": "how tests, builds and deployments stood after turns that a lesson was shown in",
     "drafts": "lessons that wait for a yes or no",
+    "statement_weights": "the statements that hold",
     "insights": "what jobs made",
     "routes": "the actions, with what the kept recalls add",
     "policies": "the policies that were served",
@@ -211,6 +214,8 @@ _COLUMNS: Mapping[str, str] = {
     "valid_to": "When it stopped; the largest number while it holds.",
     "is_singleton": "Whether the relation has one value at a time, so that a new one ends the old.",
     "position": "Its place in its chain, from 0.",
+    "lasting": "How likely the statement holds beyond its prompt.",
+    "restated": "In how many other sessions you said the same.",
     "recalled": "How often it was recalled.",
     "last_recalled_at": "When it was last recalled; 0 for never.",
     "ratings": "How often it was rated.",

@@ -7,7 +7,7 @@ project without memories has no brief.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from serve.lessons.rule_index import rests, rules
@@ -16,14 +16,18 @@ from serve.reader.goals import due_date, set_goals
 from serve.reader.held import is_held
 from serve.reader.memory_json import role
 from serve.reader.view import View, newest
-from serve.recall.context_block import Note, Part, note
-from store.agents import efforts
+from serve.recall.context_block import SAID, Note, Part, note
+from store.agents import efforts, prompt_statements
 from store.agents.shell import calls
+from store.derived.feedback import Counts
+from store.derived.statement_weights import lasting_sentences, read_lasting, weigh
 from store.home.projects import scope_chain
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.episode import OUTCOME, facts_of
 from store.memories.memory import Memory
 from store.plans.lesson_proposals import ACCEPTED
+from store.text import tokenizer
+from store.text.excerpt import one_line
 from store.text.text_features import MAY_RULE
 
 BYTES = 2_000  # of the whole brief
@@ -31,6 +35,7 @@ STANDING, LAST = 1_200, 560  # of them, for rules and statements, and for the la
 STATED = 500  # of STANDING, that rules leave to statements
 STATEMENTS = 8  # lines
 LONGEST = 240  # characters of a text
+SHORT = 160  # characters of a statement that is shown whole
 LONGEST_TURN = 300
 _GOALS, _TURNS = 3, 3
 _LOOKED_AT = 200  # episodes, the newest
@@ -39,7 +44,7 @@ _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
 _JOINED = re.compile(r"&&|;|\|\|?")
 _REDIRECTED = re.compile(r">[ \t]*([^\s<>&|;]+)")
-_KINDS = {"rule": 4, "decision": 3, "preference": 2, "fact": 1}
+_SAME = 0.5  # of the words of two statements, that say the same
 
 
 def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
@@ -89,9 +94,9 @@ def standing_parts(
     A statement never stands among rules; held ones are left out. What rules leave of the `room`,
     in bytes, is for statements, and some of it always.
     """
-    standing = {one.id: one for one in (*shown, *_standing(view, asked))}.values()
-    free = [one for one in standing if not is_held(one)]
-    stated = [_short(one, asked) for one in free if one.kind == STATEMENT]
+    standing = (*shown, *_binding(view, asked), *_weighed_statements(view, asked))
+    free = [one for one in {one.id: one for one in standing}.values() if not is_held(one)]
+    stated = [_stated(one, asked) for one in free if one.kind == STATEMENT]
     ruling = [_short(one, asked) for one in free if one.kind != STATEMENT]
     least = list(_fill_room(stated, STATED))
     binding = tuple(_fill_room(ruling, room - sum(map(_size, least))))
@@ -102,27 +107,69 @@ def standing_parts(
     )
 
 
-def _standing(view: View, asked: Filter) -> list[Memory]:
-    """Return the project's rules, statements and decisions, and the rules pinned for all: what
-    matters most first. Those at rest are left out.
+def _binding(view: View, asked: Filter) -> list[Memory]:
+    """Return the project's rules and decisions, and the rules pinned for all: pinned ones first,
+    then by how often they were followed, rules before decisions, newest first. Those at rest are
+    left out.
     """
-    binding = (one for one in rules(view, asked) if role(one) == "rule")
-    own = [one for one in binding if one.pinned or _is_own(one, asked)]
-    here = [one for one in own if not rests(view, one)]
-    those = replace(asked, kinds=(STATEMENT, "decision", "fact"))
-    here += [one for one in newest(view, those, _LOOKED_AT) if _stands(one, asked)]
-    counted = view.snapshots.lessons
+    found = (memory for memory in rules(view, asked) if role(memory) == "rule")
+    own = [memory for memory in found if memory.pinned or _is_own(memory, asked)]
+    here = [memory for memory in own if not rests(view, memory)]
+    those = replace(asked, kinds=("decision", "fact"))
+    here += [memory for memory in newest(view, those, _LOOKED_AT) if _stands(memory, asked)]
 
-    def rank(memory: Memory) -> tuple[bool, int, int, int, int]:
-        followed = counted.of(memory.id)["followed"] if counted is not None else 0
-        if role(memory) == "rule":
-            kind = 5
-        else:
-            said = memory.insight_type if memory.kind == STATEMENT else memory.kind
-            kind = _KINDS.get(said or "", 0)
-        return not memory.pinned, -followed, -kind, -memory.created_at, -memory.seq
+    def rank(memory: Memory) -> tuple[bool, int, bool, bool, int, int]:
+        followed = _counts(view, memory)["followed"]
+        is_rule, is_decision = role(memory) == "rule", memory.kind == "decision"
+        recency = -memory.created_at, -memory.seq
+        return not memory.pinned, -followed, not is_rule, not is_decision, *recency
 
     return sorted(here, key=rank)
+
+
+def _weighed_statements(view: View, asked: Filter) -> list[Memory]:
+    """Return the user's statements that hold here, the weightiest first, newest first among equals.
+
+    Of some that say the same in other words only the newest is there, in the first one's place.
+    """
+    those = replace(asked, kinds=(STATEMENT,))
+    table = view.snapshots.statement_weights
+    mask = those.mask(view.snapshots.rows)
+    mask[view.tail.hidden_rows] = False
+    known = {row: scores for row, scores in (table.rows if table else {}).items() if mask[row]}
+    likeliest = sorted(known, key=lambda row: -weigh(*known[row], Counts()))[:_LOOKED_AT]
+    weighed = [
+        (weigh(*known[row], _counts(view, memory)), memory)
+        for row, memory in zip(likeliest, view.snapshots.rows.take(likeliest), strict=True)
+    ]
+    fresh = (memory for memory in view.tail.current() if those.accepts(memory))
+    latest = sorted(fresh, key=lambda memory: (-memory.created_at, -memory.seq))[:_LOOKED_AT]
+    weighed += [
+        (weigh(read_lasting(memory.content), 0, _counts(view, memory)), memory) for memory in latest
+    ]
+    weighed = [(weight, memory) for weight, memory in weighed if _stands(memory, asked)]
+    weighed.sort(key=lambda pair: (-pair[0], -pair[1].created_at, -pair[1].seq))
+    return _newest_of_same([memory for _, memory in weighed])
+
+
+def _newest_of_same(statements: Sequence[Memory]) -> list[Memory]:
+    """Return statements in their order, of those that say the same in other words the newest."""
+    groups: list[tuple[frozenset[str], Memory]] = []
+    for memory in statements:
+        terms = frozenset(tokenizer.terms(memory.content))
+        for place, (others, other) in enumerate(groups):
+            if len(terms & others) > _SAME * len(terms | others):
+                if memory.created_at > other.created_at:
+                    groups[place] = (terms, memory)
+                break
+        else:
+            groups.append((terms, memory))
+    return [memory for _, memory in groups]
+
+
+def _counts(view: View, memory: Memory) -> Counts:
+    lessons = view.snapshots.lessons
+    return Counts() if lessons is None else lessons.of(memory.id)
 
 
 def commands(
@@ -177,6 +224,15 @@ def _scripts(command: str) -> set[str]:
 
 def _file_name(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
+
+
+def _stated(memory: Memory, asked: Filter) -> Note:
+    """Return a statement as a line of a block, of a long one its lasting sentences alone."""
+    line = _short(memory, asked)
+    if len(memory.content) > SHORT:
+        sentences = lasting_sentences(memory.content, prompt_statements.SURE)
+        line[SAID] = one_line(" ".join(sentence.text for sentence in sentences), LONGEST)
+    return line
 
 
 def _short(memory: Memory, asked: Filter) -> Note:

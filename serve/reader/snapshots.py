@@ -29,6 +29,7 @@ from store.derived.feedback import Lessons, Usage
 from store.derived.listings import Insights
 from store.derived.routing import Policy, Routes
 from store.derived.sessions import Sessions
+from store.derived.statement_weights import StatementWeights
 from store.embedders.embedder import Embedder
 from store.embedders.model_facts import Calibration
 from store.home.errors import NoManifest, SnapshotDamaged
@@ -161,6 +162,7 @@ class Snapshots:
     sessions: Sessions | None
     usage: Usage | None
     lessons: Lessons | None
+    statement_weights: StatementWeights | None
     insights: Insights | None
     routes: Routes | None
     notices: tuple[str, ...]
@@ -244,6 +246,7 @@ def open_snapshots(
         sessions=None,
         usage=None,
         lessons=None,
+        statement_weights=None,
         insights=None,
         routes=None,
         notices=tuple(notices),
@@ -306,6 +309,7 @@ def open_manifest(
         sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),
         lessons=optional("lessons", Lessons),
+        statement_weights=optional("statement_weights", StatementWeights.open),
         insights=optional("insights", Insights.open),
         routes=optional("routes", Routes),
         notices=(*notices, *damaged),

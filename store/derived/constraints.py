@@ -219,6 +219,13 @@ VALUES: Mapping[str, Mapping[str, Mapping[str, Rule]]] = {
         "efforts": {"id": _PRESENT, "effort": _PRESENT},
         "drafts": {"id": _PRESENT, "at": _MOMENT, "draft": Present(are_json=True)},
     },
+    "statement_weights": {
+        "statement_weights": {
+            "document": Numbers(below=_ROW, order="rising"),
+            "lasting": _PRESENT,
+            "restated": _COUNT,
+        },
+    },
     "insights": {
         "insights": {
             "document": Numbers(below=_ROW, order="rising"),
