@@ -7,7 +7,7 @@ import pytest
 from hook_session import MINUTE, Session, ids, notes, opened
 
 from store.derived.feedback import Counts
-from store.derived.statement_weights import STATEMENT_WEIGHTS_PROJECTION, weigh
+from store.derived.statement_weights import STATEMENT_WEIGHTS_PROJECTION, Scores, weigh
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant
 from store.log import commands
@@ -95,10 +95,34 @@ def test_followed_statement_outweighs_an_equal_one(session: Session, tmp_path: P
 
 
 def test_weight_grows_with_followers_and_falls_with_refusals():
-    plain = weigh(0.7, 0, Counts())
-    assert weigh(0.7, 1, Counts()) > plain
-    assert weigh(0.7, 0, Counts(followed=2)) > plain > weigh(0.7, 0, Counts(ignored=2))
-    assert weigh(1.0, 0, Counts()) == weigh(0.999, 0, Counts()), "certainty has a ceiling"
+    plain = weigh(Scores(0.7), Counts())
+    assert weigh(Scores(0.7, restated=1), Counts()) > plain
+    assert weigh(Scores(0.7, routine=1), Counts()) < plain
+    assert weigh(Scores(0.7), Counts(followed=2)) > plain > weigh(Scores(0.7), Counts(ignored=2))
+    assert weigh(Scores(1.0), Counts()) == weigh(Scores(0.999), Counts()), "it has a ceiling"
+
+
+def test_chore_of_every_week_stands_below_a_rule_however_it_sounds(
+    session: Session, tmp_path: Path
+):
+    """Each review has the same form and other contents; a rule said again has the same contents."""
+    for number, (name, file) in enumerate(
+        (("queue", "api/main.tf"), ("labels", "docs/oncall.md"), ("depot", "envs/rds.tf"))
+    ):
+        state(
+            session,
+            f"always the same on the pr: naming of {name}, and split {file} in two",
+            id=f"review{number}",
+            session=f"s{number}",
+        )
+    for number in range(3):
+        state(session, "Tickets are closed by the one who opened them.", session=f"r{number}")
+    build(session, tmp_path)
+    rows = weights(tmp_path)
+    assert [row["routine"] for row in rows] == [2, 2, 2, 0, 0, 0]
+    assert [row["restated"] for row in rows] == [0, 0, 0, 2, 2, 2]
+    shown = [note["user_said"] for note in notes(session.start()) if "user_said" in note]
+    assert shown[0].startswith("Tickets are closed")
 
 
 def test_long_statement_is_shown_by_its_lasting_sentences(session: Session):

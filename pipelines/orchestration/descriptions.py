@@ -216,6 +216,7 @@ _COLUMNS: Mapping[str, str] = {
     "position": "Its place in its chain, from 0.",
     "lasting": "How likely the statement holds beyond its prompt.",
     "restated": "In how many other sessions you said the same.",
+    "routine": "In how many other sessions you said something of the same form about other things.",
     "recalled": "How often it was recalled.",
     "last_recalled_at": "When it was last recalled; 0 for never.",
     "ratings": "How often it was rated.",

@@ -20,7 +20,7 @@ from serve.recall.context_block import SAID, Note, Part, note
 from store.agents import efforts, prompt_statements
 from store.agents.shell import calls
 from store.derived.feedback import Counts
-from store.derived.statement_weights import lasting_sentences, read_lasting, weigh
+from store.derived.statement_weights import Scores, lasting_sentences, read_lasting, weigh
 from store.home.projects import scope_chain
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.episode import OUTCOME, facts_of
@@ -31,9 +31,9 @@ from store.text.excerpt import one_line
 from store.text.text_features import MAY_RULE
 
 BYTES = 2_000  # of the whole brief
-STANDING, LAST = 1_200, 560  # of them, for rules and statements, and for the last session
-STATED = 500  # of STANDING, that rules leave to statements
-STATEMENTS = 8  # lines
+STANDING, LAST = 1_400, 460  # of them, for rules and statements, and for the last session
+STATED = 700  # of STANDING, that rules leave to statements
+STATEMENTS = 12  # lines
 LONGEST = 240  # characters of a text
 SHORT = 160  # characters of a statement that is shown whole
 LONGEST_TURN = 300
@@ -137,15 +137,16 @@ def _weighed_statements(view: View, asked: Filter) -> list[Memory]:
     mask = those.mask(view.snapshots.rows)
     mask[view.tail.hidden_rows] = False
     known = {row: scores for row, scores in (table.rows if table else {}).items() if mask[row]}
-    likeliest = sorted(known, key=lambda row: -weigh(*known[row], Counts()))[:_LOOKED_AT]
+    likeliest = sorted(known, key=lambda row: -weigh(known[row], Counts()))[:_LOOKED_AT]
     weighed = [
-        (weigh(*known[row], _counts(view, memory)), memory)
+        (weigh(known[row], _counts(view, memory)), memory)
         for row, memory in zip(likeliest, view.snapshots.rows.take(likeliest), strict=True)
     ]
     fresh = (memory for memory in view.tail.current() if those.accepts(memory))
     latest = sorted(fresh, key=lambda memory: (-memory.created_at, -memory.seq))[:_LOOKED_AT]
     weighed += [
-        (weigh(read_lasting(memory.content), 0, _counts(view, memory)), memory) for memory in latest
+        (weigh(Scores(read_lasting(memory.content)), _counts(view, memory)), memory)
+        for memory in latest
     ]
     weighed = [(weight, memory) for weight, memory in weighed if _stands(memory, asked)]
     weighed.sort(key=lambda pair: (-pair[0], -pair[1].created_at, -pair[1].seq))

@@ -223,7 +223,7 @@ VALUES: Mapping[str, Mapping[str, Mapping[str, Rule]]] = {
         "statement_weights": {
             "document": Numbers(below=_ROW, order="rising"),
             "lasting": _PRESENT,
-            "restated": _COUNT,
+            **dict.fromkeys(("restated", "routine"), _COUNT),
         },
     },
     "insights": {

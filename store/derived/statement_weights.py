@@ -9,7 +9,7 @@ again in another session, in whatever words, matters more. Counts of what was fo
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -30,12 +30,15 @@ WEIGHTS = pa.schema(
         ("document", pa.int32()),
         ("lasting", pa.float64()),  # probability that the text holds beyond its prompt
         ("restated", pa.int32()),  # other sessions in which the same was said
+        ("routine", pa.int32()),  # other sessions with a text of the same form about other things
     ]
 )
 
 SAME = 0.6  # cosine of the words of two statements, rare ones counting more, that say the same
 RAREST = 6  # words of a statement by which others are looked up
-RESTATED, FOLLOWED, DECLINED = 0.8, 0.5, 0.5  # log-odds for each doubling
+FORM = 0.35  # of the words of two statements with the same beginning, that have one form
+BEGINNING = 2  # words
+RESTATED, FOLLOWED, DECLINED, ROUTINE = 0.2, 0.5, 0.5, 1.5  # log-odds for each doubling
 _SUREST = 0.99  # of the classifier: its odds beyond that are no evidence
 
 
@@ -49,7 +52,7 @@ def build_statement_weights(inputs: Inputs, previous: Previous | None) -> Tables
     columns = [
         pa.array(documents, pa.int32()),
         pa.array([read_lasting(text) for text in texts], pa.float64()),
-        pa.array(_count_restatements(texts, scopes), pa.int32()),
+        *(pa.array(counts, pa.int32()) for counts in _count_alike(texts, scopes)),
     ]
     return {"statement_weights": pa.table(columns, schema=WEIGHTS)}
 
@@ -73,39 +76,78 @@ def lasting_sentences(text: str, least: float) -> list[Said]:
     return lasting or sorted(sentences, key=lambda sentence: -sentence.lasts)[:1]
 
 
-def _count_restatements(
-    texts: Sequence[str], scopes: Sequence[tuple[str | None, str | None]]
-) -> list[int]:
-    """Return in how many other sessions of its project each text was said, [texts]."""
+Scope = tuple[str | None, str | None]  # project and session
+
+
+def _count_alike(texts: Sequence[str], scopes: Sequence[Scope]) -> tuple[list[int], list[int]]:
+    """Return in how many other sessions of its project the same was said, and something of the same
+    form about other things, [texts] each.
+
+    "Comments on the PR: rename X, split Y" of each week is a chore, however much it sounds like a
+    rule.
+    """
     terms = [frozenset(tokenizer.terms(text)) for text in texts]
     held = Counter(term for some in terms for term in some)
     rarity = {term: math.log(1 + len(texts) / count) for term, count in held.items()}
-    by_term: dict[str, list[int]] = defaultdict(list)
-    for place, some in enumerate(terms):
-        for term in some:
-            by_term[term].append(place)
     lengths = [sum(rarity[term] ** 2 for term in some) for some in terms]
+    rarest = [sorted(some, key=lambda term: (held[term], term))[:RAREST] for some in terms]
+    words = [text.casefold().split() for text in texts]
+    forms = [frozenset(some) for some in words]
+    beginnings = [[" ".join(some[:BEGINNING])] for some in words]
+
+    def is_same(a: int, b: int) -> bool:
+        shared = sum(rarity[term] ** 2 for term in terms[a] & terms[b])
+        return shared >= SAME * math.sqrt(lengths[a] * lengths[b])
+
+    def has_form(a: int, b: int) -> bool:
+        shared = len(forms[a] & forms[b])
+        return shared >= FORM * len(forms[a] | forms[b]) and not is_same(a, b)
+
+    restated = _count_sessions(scopes, rarest, terms, is_same)
+    return restated, _count_sessions(scopes, beginnings, beginnings, has_form)
+
+
+def _count_sessions(
+    scopes: Sequence[Scope],
+    keys: Sequence[Iterable[str]],
+    filed: Sequence[Iterable[str]],
+    is_alike: Callable[[int, int], bool],
+) -> list[int]:
+    """Return the number of other sessions of its project with an alike text, [texts]; only texts
+    `filed` under one of its `keys` are compared.
+    """
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, some in enumerate(filed):
+        for key in some:
+            places[key].append(place)
     counts = []
-    for place, (some, (project, session)) in enumerate(zip(terms, scopes, strict=True)):
-        rarest = sorted(some, key=lambda term: (held[term], term))[:RAREST]
-        near = {other for term in rarest for other in by_term[term]} - {place}
+    for place, (project, session) in enumerate(scopes):
+        near = {other for key in keys[place] for other in places[key]} - {place}
         sessions = {
             scopes[other][1]
             for other in near
-            if scopes[other][0] == project
-            and sum(rarity[term] ** 2 for term in some & terms[other])
-            >= SAME * math.sqrt(lengths[place] * lengths[other])
+            if scopes[other][0] == project and is_alike(place, other)
         }
         counts.append(len(sessions - {session}))
     return counts
 
 
-def weigh(lasting: float, restated: int, counts: Mapping[str, int]) -> float:
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """A row of WEIGHTS; a statement that is in none was said once."""
+
+    lasting: float
+    restated: int = 0
+    routine: int = 0
+
+
+def weigh(scores: Scores, counts: Mapping[str, int]) -> float:
     """Return the weight of a statement, as log-odds; `counts` are those of `lessons`."""
-    sure = min(max(lasting, 1 - _SUREST), _SUREST)
+    sure = min(max(scores.lasting, 1 - _SUREST), _SUREST)
     return (
         math.log(sure / (1 - sure))
-        + RESTATED * math.log2(1 + restated)
+        + RESTATED * math.log2(1 + scores.restated)
+        - ROUTINE * math.log2(1 + scores.routine)
         + FOLLOWED * math.log2(1 + counts["followed"])
         - DECLINED * math.log2(1 + counts["ignored"])
     )
@@ -115,13 +157,13 @@ def weigh(lasting: float, restated: int, counts: Mapping[str, int]) -> float:
 class StatementWeights:
     """The weights of a snapshot's statements by row."""
 
-    rows: Mapping[int, tuple[float, int]]  # lasting, restated
+    rows: Mapping[int, Scores]
 
     @classmethod
     def open(cls, tables: Tables) -> "StatementWeights":
         table = tables["statement_weights"]
-        documents, lasting, restated = (column_view(table, name).tolist() for name in WEIGHTS.names)
-        return cls(dict(zip(documents, zip(lasting, restated, strict=True), strict=True)))
+        documents, *columns = (column_view(table, name).tolist() for name in WEIGHTS.names)
+        return cls(dict(zip(documents, map(Scores, *columns), strict=True)))
 
 
 STATEMENT_WEIGHTS_PROJECTION = Projection(
