@@ -97,7 +97,9 @@ def test_followed_statement_outweighs_an_equal_one(session: Session, tmp_path: P
 def test_weight_grows_with_followers_and_falls_with_refusals():
     plain = weigh(Scores(0.7), Counts())
     assert weigh(Scores(0.7, restated=1), Counts()) > plain
-    assert weigh(Scores(0.7, routine=1), Counts()) < plain
+    assert (
+        weigh(Scores(0.7, routine=2), Counts()) < plain == weigh(Scores(0.7, routine=1), Counts())
+    )
     assert weigh(Scores(0.7), Counts(followed=2)) > plain > weigh(Scores(0.7), Counts(ignored=2))
     assert weigh(Scores(1.0), Counts()) == weigh(Scores(0.999), Counts()), "it has a ceiling"
 

@@ -16,7 +16,7 @@ from serve.reader.goals import due_date, set_goals
 from serve.reader.held import is_held
 from serve.reader.memory_json import role
 from serve.reader.view import View, newest
-from serve.recall.context_block import SAID, Note, Part, note
+from serve.recall.context_block import ID, SAID, Note, Part, note
 from store.agents import efforts, prompt_statements
 from store.agents.shell import calls
 from store.derived.feedback import Counts
@@ -31,7 +31,8 @@ from store.text.excerpt import one_line
 from store.text.text_features import MAY_RULE
 
 BYTES = 2_000  # of the whole brief
-STANDING, LAST = 1_400, 460  # of them, for rules and statements, and for the last session
+FRAME = 240  # of it, for its headings and its first and last line
+STANDING, LAST = 1_300, 460  # of them, for rules and statements, and for the last session
 STATED = 700  # of STANDING, that rules leave to statements
 STATEMENTS = 12  # lines
 LONGEST = 240  # characters of a text
@@ -55,12 +56,13 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
         :_GOALS
     ]
     last = _fill_room((_turn(one, asked) for one in last_session(view, asked, own)), LAST)
-    parts = (
-        *standing_parts(view, asked),
+    rest = (
         Part("The last session, its end first:", tuple(last)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
         Part("Commands that worked here:", tuple(commands(view, asked, own))),
     )
+    left = BYTES - FRAME - sum(_size(line) for part in rest for line in part.notes)
+    parts = (*standing_parts(view, asked, room=max(STANDING, left)), *rest)
     return [part for part in parts if part.notes]
 
 
@@ -255,7 +257,12 @@ def _fill_room(notes: Iterable[Note], room: int) -> Iterator[Note]:
 
 
 def _size(line: Note) -> int:
-    return sum(len(str(value).encode()) + len(name) + 6 for name, value in line.items())
+    """Return how many bytes a note takes, about; its id is cut when it is rendered."""
+    values = (
+        min(len(str(value).encode()), ID) if name == "id" else len(str(value).encode())
+        for name, value in line.items()
+    )
+    return sum(values) + sum(len(name) + 6 for name in line) + 2
 
 
 def _stands(memory: Memory, asked: Filter) -> bool:

@@ -11,6 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
@@ -36,8 +37,8 @@ WEIGHTS = pa.schema(
 
 SAME = 0.6  # cosine of the words of two statements, rare ones counting more, that say the same
 RAREST = 6  # words of a statement by which others are looked up
-FORM = 0.35  # of the words of two statements with the same beginning, that have one form
-BEGINNING = 2  # words
+FORM = 0.35  # of the words of two statements that have one form
+MOST = 50  # statements of one word, or pair of words, that another is compared with: the newest
 RESTATED, FOLLOWED, DECLINED, ROUTINE = 0.2, 0.5, 0.5, 1.5  # log-odds for each doubling
 _SUREST = 0.99  # of the classifier: its odds beyond that are no evidence
 
@@ -93,7 +94,7 @@ def _count_alike(texts: Sequence[str], scopes: Sequence[Scope]) -> tuple[list[in
     rarest = [sorted(some, key=lambda term: (held[term], term))[:RAREST] for some in terms]
     words = [text.casefold().split() for text in texts]
     forms = [frozenset(some) for some in words]
-    beginnings = [[" ".join(some[:BEGINNING])] for some in words]
+    pairs = [[*map(" ".join, pairwise(some))] for some in words]
 
     def is_same(a: int, b: int) -> bool:
         shared = sum(rarity[term] ** 2 for term in terms[a] & terms[b])
@@ -104,7 +105,7 @@ def _count_alike(texts: Sequence[str], scopes: Sequence[Scope]) -> tuple[list[in
         return shared >= FORM * len(forms[a] | forms[b]) and not is_same(a, b)
 
     restated = _count_sessions(scopes, rarest, terms, is_same)
-    return restated, _count_sessions(scopes, beginnings, beginnings, has_form)
+    return restated, _count_sessions(scopes, pairs, pairs, has_form)
 
 
 def _count_sessions(
@@ -122,7 +123,7 @@ def _count_sessions(
             places[key].append(place)
     counts = []
     for place, (project, session) in enumerate(scopes):
-        near = {other for key in keys[place] for other in places[key]} - {place}
+        near = {other for key in keys[place] for other in places[key][-MOST:]} - {place}
         sessions = {
             scopes[other][1]
             for other in near
@@ -147,7 +148,7 @@ def weigh(scores: Scores, counts: Mapping[str, int]) -> float:
     return (
         math.log(sure / (1 - sure))
         + RESTATED * math.log2(1 + scores.restated)
-        - ROUTINE * math.log2(1 + scores.routine)
+        - ROUTINE * math.log2(max(1, scores.routine))  # two rules of one form are no habit
         + FOLLOWED * math.log2(1 + counts["followed"])
         - DECLINED * math.log2(1 + counts["ignored"])
     )
