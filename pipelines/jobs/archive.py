@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from pipelines.jobs import Context, Proposal, Report
 from pipelines.jobs.runner import open_memory
+from serve.evaluation import bulk
 from serve.recall.scoring import LASTING_KINDS, decay
 from store.derived.feedback import Usage
 from store.home.config import Settings
@@ -31,7 +32,7 @@ from store.log.event_kinds import Applied, Planned, Step
 from store.maintenance import erase, memory_archive
 from store.maintenance.memory_archive import ColdFile
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
-from store.plans import steps
+from store.plans import plans, steps
 
 COLD_AFTER_DAYS = 180  # since it was last recalled, written or changed, while others were
 COLD_IMPORTANCE = 0.55  # or less, of what time has left of it
@@ -53,11 +54,22 @@ class _Cold:
 
 
 def propose(context: Context) -> Proposal:
-    """Return a step for every memory that is to be put away: first what expired, then the cold."""
+    """Return a step for every memory that is to be put away: first what expired, then the cold.
+
+    Where these are many of all, with what that does to past answers: the plan waits for a person if
+    they lose too much.
+    """
     found = chain(_expiry_steps(context), _idle_steps(context))
     chosen = tuple(islice(found, MOST))
     is_more = next(found, None) is not None
-    return Proposal(chosen, len(context.live_rows), tuple(_notes(context, is_more=is_more)))
+    planned = Planned(job="archive", watermark=context.manifest.watermark, steps=chosen)
+    replay, checks = bulk.suppose(
+        *(context.tenant, context.log, context.embedder, context.choices),
+        plans.events_of(planned, context.now),
+        context.now,
+    )
+    notes = tuple(_notes(context, is_more=is_more))
+    return Proposal(chosen, len(context.live_rows), notes, replay=replay, checks=checks)
 
 
 def _expiry_steps(context: Context) -> Iterator[Step]:

@@ -379,18 +379,22 @@ def _print_replay(log: "EventLog", found: "Sequence[Replayed]", *, as_json: bool
 
 
 def print_answer(
-    log: "EventLog", recall: str, before: "Sequence[str]", after: "Sequence[str]"
+    log: "EventLog",
+    recall: str,
+    before: "Sequence[str]",
+    after: "Sequence[str]",
+    say: "Callable[[str], None]" = output.say,
 ) -> None:
     """Print a recall and how its answer changed."""
     from serve.reports.proposal_rendering import answer_diff
 
     found = answer_diff(log, recall, before, after)
-    output.say(f"{output.short_id(log, recall)}  {output.one_line(found.query)}")
+    say(f"{output.short_id(log, recall)}  {output.one_line(found.query)}")
     for sign, those in (("-", found.gone), ("+", found.new)):
         for place, id_, text in those:
-            output.say(f"  {sign} {place}. {output.short_id(log, id_)}  {output.one_line(text)}")
+            say(f"  {sign} {place}. {output.short_id(log, id_)}  {output.one_line(text)}")
     if found.note:
-        output.say(f"  {found.note}")
+        say(f"  {found.note}")
 
 
 # canaries

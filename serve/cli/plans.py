@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 @output.json_option
 @click.pass_context
 def plans(context: click.Context, as_json: bool) -> None:
-    """List what jobs and you proposed and its state, newest first."""
+    """List what jobs and you proposed, and what you changed in bulk, with its state, newest first.
+
+    A command that writes ten memories or more (an import, `forget` of many) is listed as `bulk`.
+    """
     if context.invoked_subcommand is not None:
         return
     from serve.reports.proposal_rendering import plan_fields
@@ -46,7 +49,7 @@ def plans(context: click.Context, as_json: bool) -> None:
                 one.id[:SHORT],
                 isoformat(one.at)[:10],
                 one.state,
-                str(len(one.body.steps)),
+                str(len(one.body.steps or one.events)),
                 one.body.job,
             )
             for one in found
@@ -201,7 +204,8 @@ _PLAN_HELP = {
         "Only check whether it can still be applied.",
     ),
     "undo": (
-        "Undo a plan: the memory is as before, and the same is not proposed again.",
+        "Undo a plan, or a bulk change: the memory is as before, and the same is not proposed "
+        "again. A bulk change that was undone can be applied again.",
         "Only check whether it was applied.",
     ),
 }
@@ -219,6 +223,7 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
     def command(
         env: Environment, /, plan: str, dry_run: bool, as_json: bool, force: bool = False
     ) -> None:
+        from serve.cli import processes
         from serve.cli.embedder_switch import make_true
         from store.plans import plans as kept
         from store.plans import proposals
@@ -239,10 +244,13 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
                 act = partial(proposals.accept, force=force) if verb == "apply" else proposals.undo
                 found = kept.find(log, act(log, found.id, environment.now()).id)
             code = 0
+            counts_again = found.body.job == kept.BULK and verb == "apply" and not dry_run
             name = planned_embedder(found.body.steps, is_undo=verb == "undo")
             if not dry_run and name is not None:
                 code = make_true(env, log, name, quiet=as_json)
             print_outcome(found, as_json=as_json)
+        if counts_again:
+            code = processes.build(env.settings(), "--quick", quiet=as_json)
         version = planned_version(found.body)
         if version is not None and found.state == "applied" and not dry_run:
             code = _build_with(env, version[1], as_json=as_json)
@@ -408,7 +416,9 @@ def print_outcome(plan: "Plan", *, as_json: bool) -> None:
             }
         )
         return
-    output.say(f"{plan.state}  {plan.body.job}, {len(plan.body.steps)} steps")
+    many = len(plan.body.steps)
+    what = f"{many} steps" if many or not plan.events else f"{len(plan.events)} events"
+    output.say(f"{plan.state}  {plan.body.job}, {what}")
     for reason in plan.because:
         output.say(f"         {output.clean(reason)}")
     _note_when(plan)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from serve.cli import arguments, environment, output, processes
+from serve.cli.bulk import watch
 from serve.cli.environment import Environment
 from store.home.errors import SourceError
 from store.home.projects import check_project
@@ -77,7 +78,7 @@ def store_command(store: "MemoryStore") -> click.Command:
         settings = env.settings()
         belongs = check_project(project) if project is not None else None
         counts, skipped, refused = read_store(
-            settings, store, places, belongs, dry_run, quiet=as_json
+            settings, store, places, belongs, dry_run, quiet=as_json, asks=not as_json
         )
         if as_json:
             output.emit(_json(counts, skipped, refused, dry_run, left=store.left))
@@ -119,9 +120,10 @@ def read_store(
     dry_run: bool,
     *,
     quiet: bool,
+    asks: bool = False,
 ) -> tuple["Found", Sentences, Sentences]:
     """Import some places of a store, or count what would be; return what became of it, what was
-    left out and what was refused.
+    left out and what was refused. With `asks`, see `bulk.watch`.
     """
     from store.home import tenant as tenants
     from store.importers.memory_store import import_memories, survey_memories
@@ -136,7 +138,10 @@ def read_store(
 
     lines = show_progress(read, "places", quiet=quiet)
     if not dry_run:
-        with environment.open_or_make(settings) as log:
+        with (
+            environment.open_or_make(settings) as log,
+            watch(settings, log, f"import {store.name}", asks=asks),
+        ):
             counts = import_memories(log, lines, now, project, refused.add)
         return counts, skipped, refused
     has_log = tenants.tenant(settings.home, settings.choices.tenant).exists

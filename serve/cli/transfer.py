@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from serve.cli import arguments, environment, output, processes
+from serve.cli.bulk import watch
 from serve.cli.environment import Environment
 from serve.cli.store_imports import (
     Sentences,
@@ -72,7 +73,7 @@ def git(
     def read(project: str | None, on_skip: "Skip", on_progress: "Progress") -> "Iterator[Draft]":
         return drafts(path, project=project, since=since, limit=limit, on_progress=on_progress)
 
-    _import(env, read, "commits", **options)
+    _import(env, read, "git", "commits", **options)
 
 
 @import_.command(epilog=output.example("mnemolog import markdown CLAUDE.md docs/adr"))
@@ -96,7 +97,7 @@ def markdown(env: Environment, /, paths: tuple[Path, ...], mine: bool, **options
                 path, project=project, is_mine=mine, on_skip=on_skip, on_progress=on_progress
             )
 
-    _import(env, read, "files", **options)
+    _import(env, read, "markdown", "files", **options)
 
 
 @import_.command(epilog=output.example("mnemolog import jsonl memories.jsonl --dry-run"))
@@ -132,7 +133,10 @@ def jsonl(
         if not as_json:
             output.note("nothing was written")
         return
-    with environment.open_or_make(settings) as log:
+    with (
+        environment.open_or_make(settings) as log,
+        watch(settings, log, "import jsonl", asks=not as_json),
+    ):
         lines = map(environment.presence().limit, exported_lines(source))
         counts = import_lines(log, lines, now, project=belongs)
     _tell(counts, 0, as_json=as_json, next_step=not and_build)
@@ -394,7 +398,8 @@ def _record_sessions(
         sessions = _sessions(settings, log, host, project)
         with _progress(sessions, len(found), quiet=quiet) as each:
             events = sessions.events(found, each(host.turns), skips.add)
-            counts = commands.import_drafts(log, events, environment.now())
+            with watch(settings, log, f"import {host.agent}", asks=False):
+                counts = commands.import_drafts(log, events, environment.now())
     return counts, sessions, skips
 
 
@@ -466,6 +471,7 @@ def _with_lines(sessions: "Sessions", total: int) -> "Callable[[Turns], Turns]":
 def _import(
     env: Environment,
     read: Read,
+    what: str,
     unit: str,
     *,
     project: str | None,
@@ -480,7 +486,8 @@ def _import(
     with environment.open_or_make(settings) as log:
         drafts = show_progress(partial(read, belongs, skips.add), unit, quiet=as_json)
         limited = map(environment.presence().limit, drafts)
-        counts = commands.import_drafts(log, limited, environment.now())
+        with watch(settings, log, f"import {what}", asks=what != "git" and not as_json):
+            counts = commands.import_drafts(log, limited, environment.now())
     skips.show("skipped")
     _tell(counts, skips.count, as_json=as_json, next_step=not and_build)
     if and_build:

@@ -10,6 +10,7 @@ import msgspec
 
 from serve import formatting
 from serve.cli import arguments, environment, output
+from serve.cli.bulk import watch
 from serve.cli.environment import Environment
 from store.home.config import Settings
 from store.home.errors import InvalidInput, did_you_mean
@@ -175,7 +176,8 @@ def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> Non
     at = environment.now()
     drafts = _limit(_read_drafts(sys.stdin.buffer.read(), belongs))
     with environment.open_or_make(settings) as log:
-        done = commands.record_batch(log, drafts, at, environment.presence().author_of)
+        with watch(settings, log, "record --batch", asks=not as_json):
+            done = commands.record_batch(log, drafts, at, environment.presence().author_of)
     hidden = [
         commands.memory_event(draft, at).body != one.event.body
         for draft, one in zip(drafts, done, strict=True)
@@ -254,9 +256,11 @@ _ids = click.argument("ids", nargs=-1, required=True, metavar="ID...", type=argu
 
 def _apply(env: Environment, /, ids: tuple[str, ...], as_json: bool, done: str, do: Change) -> None:
     """Change all memories that were named; none where one of them is unknown."""
-    with environment.open_log(env.settings()) as log:
+    settings = env.settings()
+    with environment.open_log(settings) as log:
         wanted = list(dict.fromkeys(commands.resolve(log, prefix) for prefix in ids))
-        events = [do(log, id_, environment.now()) for id_ in wanted]
+        with watch(settings, log, done, asks=not as_json):
+            events = [do(log, id_, environment.now()) for id_ in wanted]
         if as_json:
             changed = [{"id": event.subject, "seq": event.seq} for event in events]
             output.emit({"event": events[0].kind, "memories": changed})

@@ -136,6 +136,21 @@ def replay_ways(
             yield tuple(found)
 
 
+def ask_now(opened: OpenTenant, receipts: Sequence[Event], choices: Choices) -> Iterator[Replayed]:
+    """Yield each of some receipts asked again of a memory as it is, not as it was known then."""
+    way = Way(opened.reader.embedder)
+    for receipt in receipts:
+        body = receipt.body
+        assert isinstance(body, Recalled)
+        if why := skip_reason(body, way.embedder):
+            yield Replayed(receipt, "skipped", why=why)
+        elif body.basis is not None:
+            settings = msgspec.structs.replace(
+                settings_of(body.basis, choices), explore=0.0, trial=_trial(receipt)
+            )
+            yield _ask_again(opened.log, opened, way, receipt, body.basis, settings)
+
+
 def _moments_of_publication(log: EventLog) -> dict[tuple[int | None, int], int]:
     """Return to when an earlier version counted ages, whose receipts do not tell: by a manifest
     that is still there, and how many events it holds.

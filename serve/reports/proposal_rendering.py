@@ -16,7 +16,7 @@ import msgspec
 from store.home.instants import isoformat
 from store.log.event_kinds import ReplayDiff, Step
 from store.log.event_log import EventLog
-from store.plans.plans import Plan
+from store.plans.plans import BULK, Plan
 from store.plans.proposals import VERBS, Proposal, steps
 from store.text.excerpt import one_line, plural
 
@@ -59,10 +59,12 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of a plan."""
     body = plan.body
     spent = f", {body.model}: {body.tokens:,} tokens, ${body.cost_usd:.4f}" if body.model else ""
-    looked_at = plural(body.looked_at, "memory" if body.replay is None else "past recall")
+    is_of_memories = body.replay is None or body.job == "archive"
+    looked_at = plural(body.looked_at, "memory" if is_of_memories else "past recall")
+    did = plural(len(plan.events), "event") if body.job == BULK else plural(len(body.steps), "step")
     yield (
         f"plan {plan.id}  {body.job}  {plan.state}  {isoformat(plan.at)}  "
-        f"{plural(len(body.steps), 'step')} of {looked_at}{spent}"
+        f"{did}{f' of {looked_at}' if body.looked_at or body.job != BULK else ''}{spent}"
     )
     yield from (f"stale: {reason}" for reason in plan.because)
     yield from (f"note: {note}" for note in body.notes)

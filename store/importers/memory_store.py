@@ -113,6 +113,7 @@ def _judge(
     changed since, the event that revises it. `counts` is kept.
     """
     names = log_queries.project_names(log) if log is not None else frozenset()
+    undone = log.undone_ids(log.head()) if log is not None else frozenset()
     seen: set[str] = set()
     remaining = iter(lines)
     while batch := list(islice(remaining, _BATCH)):
@@ -135,7 +136,7 @@ def _judge(
                 continue
             seen.add(id_)
             if id_ in there and log is not None:
-                change = _change(log, line, event, now)
+                change = _change(log, line, event, now) if id_ not in undone else None
                 counts.changed += change is not None
                 counts.known += change is None
             else:

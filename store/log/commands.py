@@ -488,20 +488,25 @@ def _must_know(log: EventLog, id_: str) -> Event:
         raise NotFound(f"no memory {id_!r}: `mnemolog list` shows what there is")
     if is_erased(events[0].body):
         raise NotFound(erasure_message(id_))
-    made = events[0].body.made if isinstance(events[0].body, Recorded) else None
-    if made is not None and (plan := _undone(log, id_)) is not None:
-        raise Conflict(
-            f"memory {id_!r} is of plan {plan}, which was undone: record again what is still true"
+    if (plan := _undone(log, id_)) is not None:
+        is_made = isinstance(events[0].body, Recorded) and events[0].body.made is not None
+        cure = (
+            "record again what is still true"
+            if is_made
+            else f"`mnemolog plans apply {plan}` brings back what it had brought"
         )
+        raise Conflict(f"memory {id_!r} is of plan {plan}, which was undone: {cure}")
     return events[0]
 
 
 def _undone(log: EventLog, id_: str) -> str | None:
     """Return the plan that recorded a memory and was undone; None where there is none such."""
-    for event in log.job_events(("undone",)):
-        if isinstance(event.body, Undone) and id_ in event.body.events:
-            return event.subject
-    return None
+    if id_ not in log.undone_ids(log.head()):
+        return None
+    undone = log.job_events(("undone",))
+    return next(
+        one.subject for one in undone if isinstance(one.body, Undone) and id_ in one.body.events
+    )
 
 
 def _find_erased_source(log: EventLog, recorded: Event) -> str | None:

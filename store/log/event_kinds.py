@@ -158,7 +158,9 @@ Job = Literal[
     "consolidate", "reflect", "distill", "facts", "importance", "archive", "judge", "route"
 ]
 # of a plan: a job, a person's yes to a recommendation, or a person who tries other settings
-Maker = Literal[Job, "recommend", "settings"]
+MemoryMaker = Literal[Job, "recommend", "settings"]
+# or a command that changed many memories at once, whose plan was applied when it was written
+Maker = Literal[MemoryMaker, "bulk"]
 ModelTier = Literal["cheap", "balanced", "expensive"]  # of models
 Judge = Literal["heuristic", "model"]
 Verdict = Annotated[float, msgspec.Meta(ge=-1.0, le=1.0)]  # -1 harmful, 1 decisive
@@ -171,7 +173,7 @@ class Made(msgspec.Struct, frozen=True, omit_defaults=True):
     Without a model the last four say nothing.
     """
 
-    job: Maker
+    job: MemoryMaker
     model: str | None = None
     prompt_sha256: str | None = None
     tokens: int = 0
@@ -249,7 +251,8 @@ class Planned(Body, frozen=True, kw_only=True):
 
     `watermark` is what it was made from, `looked_at` how many memories, `left` how many steps did
     not fit and wait for the next plan. `notes` say what a person should know of how it was made.
-    A change of how recall works has what it does to past recalls, and the `checks` of that.
+    A change of how recall works has what it does to past recalls, and the `checks` of that; so has
+    a bulk change, which names no steps: its events were written before it.
     """
 
     job: Maker
@@ -266,7 +269,8 @@ class Planned(Body, frozen=True, kw_only=True):
 
 
 class Applied(Body, frozen=True, kw_only=True):
-    """The subject, a plan, was carried out by these events. `steps` are those they carry out, by
+    """The subject, a plan, was carried out by these events; one that was undone counts again,
+    which names none. `steps` are those they carry out, by
     their place; None: all that had no answer. `accepted`: a person said yes to it. `forced` are the
     checks that had failed and that a person overrode.
     """

@@ -65,6 +65,7 @@ class EventLog:
         self._wall = wall
         self._origin: str | None = None
         self._writes = 0
+        self._collected: list[Event] | None = None
         self._head_file = HeadFile(path)
         self._bodies = segments.Bodies(segments.folder_of(path), self.segments)
         self._connections = Connections(path, create=create, waits=waits, until=until)
@@ -133,7 +134,19 @@ class EventLog:
             for check in checks:
                 check(connection)
 
-        return self._write(log_file.immediate, run_checks, rows)
+        appended = self._write(log_file.immediate, run_checks, rows)
+        if self._collected is not None:
+            self._collected += [one.event for one in appended if one.is_new]
+        return appended
+
+    @contextmanager
+    def collect(self) -> Iterator[list[Event]]:
+        """Give a list that every event which is appended here meanwhile joins."""
+        self._collected = []
+        try:
+            yield self._collected
+        finally:
+            self._collected = None
 
     def read(
         self, after: int = 0, until: int | None = None, *, cold: bool = True
@@ -166,11 +179,20 @@ class EventLog:
         return (event for event in events if event.id not in gone) if gone else events
 
     def undone_ids(self, until: int, after: int = 0) -> frozenset[str]:
-        """Return the ids of the events that count no more, for an `undone` with a seq up to `until`
-        and above `after` says so.
+        """Return the ids of the events that count no more at seq `until`, as an `undone` says so;
+        with `after`, of those that an event above it took away or, applied again, brought back.
         """
-        found = (event.body for event in self.job_events(("undone",), after, until))
-        return frozenset(id_ for body in found if isinstance(body, Undone) for id_ in body.events)
+        if not self.job_events(("undone",), 0, until):
+            return frozenset()
+        gone: dict[str, tuple[str, ...]] = {}
+        since = set[str]()
+        for event in self.job_events(("applied", "undone"), 0, until):
+            if isinstance(event.body, Undone):
+                ids = gone[event.subject] = event.body.events
+            else:
+                ids = gone.pop(event.subject, ())
+            since.update(ids if event.seq > after else ())
+        return frozenset(since) if after else frozenset(id_ for ids in gone.values() for id_ in ids)
 
     def job_events(
         self, kinds: Sequence[str], after: int = 0, until: int = MOST_SEQ

@@ -270,6 +270,15 @@ def newest_subjects(
     return list(dict.fromkeys(str(row[0]) for rows in found for row in rows))
 
 
+def subjects_of(log: EventLog, ids: Sequence[str]) -> list[str]:
+    """Return the subjects of some events, each once, in no order."""
+    found = log.sql(
+        "SELECT DISTINCT subject FROM events WHERE id IN (SELECT value FROM json_each(?))",
+        (_json(ids),),
+    )
+    return [row[0] for row in found]
+
+
 def answered_ids(log: EventLog) -> frozenset[str]:
     """Return the ids of the proposals that were answered; a plan only once all its steps were."""
     found = log.sql(

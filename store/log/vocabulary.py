@@ -18,7 +18,9 @@ from store.log.events import KINDS, Event, decode
 # By kind, whether a body says what version 2, 3, ... added: the rest is read by older programs too.
 # An example, for a word that memories' kinds would gain:
 #     "recorded": (lambda body: body.kind == "hunch",),
-ADDED: Mapping[str, Sequence[Callable[[Any], bool]]] = {}
+ADDED: Mapping[str, Sequence[Callable[[Any], bool]]] = {
+    "planned": (lambda body: body.job == "bulk",),
+}
 
 
 def versions() -> dict[str, int]:

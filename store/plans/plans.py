@@ -10,14 +10,22 @@ that a person rejected are not applied, and not proposed again.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Literal, NoReturn
+from typing import Final, Literal, NoReturn
 
 import msgspec
 
 from store.home.errors import Conflict, InvalidInput, NotFound, PlanRefused, PlanStale
 from store.home.instants import EVER, derived_id, new_id
 from store.log import log_queries
-from store.log.event_kinds import Applied, PlanCheck, Planned, Rejected, Step, Undone
+from store.log.event_kinds import (
+    Applied,
+    PlanCheck,
+    Planned,
+    Rejected,
+    ReplayDiff,
+    Step,
+    Undone,
+)
 from store.log.event_log import EventLog
 from store.log.events import Event, decode
 from store.plans import setting_changes
@@ -26,6 +34,7 @@ from store.plans.staleness import changes_since, step_memory_ids
 
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]
 
+BULK: Final = "bulk"  # the maker of what a command changed at once
 MOST_STEPS = 1_000  # of one plan: a person is to look at it
 _HASH = 10  # a ULID's letters from here on are those of its hash
 
@@ -139,6 +148,34 @@ def find(log: EventLog, prefix: str) -> Plan:
     raise NotFound(f"no plan {prefix!r}: `mnemolog plans` lists them")
 
 
+def keep_bulk(
+    log: EventLog,
+    notes: Sequence[str],
+    events: Sequence[str],
+    now: int,
+    replay: ReplayDiff | None = None,
+    checks: Sequence[PlanCheck] = (),
+) -> Plan:
+    """Write down a bulk change whose events are in the log, as a plan that was applied; return it.
+
+    So it is listed, shown and undone as any other plan.
+    """
+    id_ = derived_id(0, "plan", BULK, *events)[_HASH:]
+    planned = Planned(
+        job=BULK,
+        watermark=log.head(),
+        steps=(),
+        looked_at=replay.asked if replay else 0,
+        notes=tuple(notes),
+        replay=replay,
+        checks=tuple(checks),
+    )
+    applied = Applied(events=tuple(events), accepted=True)
+    done = Event(derived_id(0, "applied", id_), now, applied, id_)
+    log.append([Event(id_, now, planned, id_), done])
+    return find(log, id_)
+
+
 def apply(
     log: EventLog,
     id_: str,
@@ -153,11 +190,15 @@ def apply(
     A chosen step brings along the steps that record what it names. `accepted`: a person said yes;
     with `force`, although checks had failed, which the log keeps. Raise NotFound, Conflict for a
     step it has not and for a plan or step that was undone or rejected, PlanStale, naming what has
-    changed, and PlanRefused, naming the checks that failed.
+    changed, and PlanRefused, naming the checks that failed. A bulk change that was undone counts
+    again.
     """
     plan = find(log, id_)
     if plan.state == "applied" and chosen is None:
         return plan
+    if plan.state == "undone" and plan.body.job == BULK:
+        log.append([Event(new_id(now), now, Applied(events=(), accepted=accepted), plan.id)])
+        return find(log, plan.id)
     if plan.state in ("undone", "rejected"):
         raise Conflict(f"plan {plan.id} was {plan.state}: make another")
     wanted = _with_makers(plan.body, _of_plan(plan, chosen)) if chosen is not None else plan.open
@@ -243,7 +284,8 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
     it. Steps that still waited are closed with it.
 
     Raise NotFound, Conflict for one that was not applied, and PlanStale where somebody changed
-    since what it made or changed: that would be lost.
+    since what it made or changed: that would be lost. Of a bulk change nothing is lost for good:
+    applied again, it counts again.
     """
     plan = find(log, id_)
     if plan.state == "undone":
@@ -257,7 +299,9 @@ def undo(log: EventLog, id_: str, now: int) -> Plan:
         raise PlanStale(f"plan {plan.id} cannot be undone: {'; '.join(because)}")
     setting_changes.keep_settings(log, done, is_undo=True)
     undone = Undone(events=plan.events)
-    log.append([Event(derived_id(0, "undone", plan.id), now, undone, plan.id, plan.project)])
+    # a bulk change may be undone more than once
+    undone_id = new_id(now) if plan.body.job == BULK else derived_id(0, "undone", plan.id)
+    log.append([Event(undone_id, now, undone, plan.id, plan.project)])
     return find(log, plan.id)
 
 
@@ -393,7 +437,8 @@ def _plan(told: Sequence[Event]) -> Plan:
         elif isinstance(event.body, Rejected):
             plan = replace(plan, rejected=plan.rejected | _answered(plan, event.body.steps))
         elif isinstance(event.body, Undone):
-            return replace(plan, state="undone")
+            plan = replace(plan, state="undone")
+            continue
         if not plan.open:
             is_applied = plan.applied or (isinstance(event.body, Applied) and not body.steps)
             plan = replace(plan, state="applied" if is_applied else "rejected")

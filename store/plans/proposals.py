@@ -408,6 +408,8 @@ def _title(body: Planned) -> str:
     if body.job == "settings":
         set_ = (f"{one.body['name']} = {one.body['value']}" for one in body.steps)
         return one_line(f"settings: {', '.join(set_)}", _LONGEST)
+    if body.job == plans.BULK:
+        return one_line(body.notes[0], _LONGEST)
     return f"{body.job}: {_step_counts(body.steps)}"
 
 

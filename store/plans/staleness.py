@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from store.log import log_queries
-from store.log.event_kinds import Planned, Step
+from store.log.event_kinds import Planned, Step, Undone
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event
 from store.log.log_queries import EventLine
@@ -133,7 +133,10 @@ def unapply_plan(log: EventLog, undone: Event, fold: Fold) -> list[str]:
     """
     plans = (event.body for event in log.events_for(undone.subject))
     steps = [step for plan in plans if isinstance(plan, Planned) for step in plan.steps]
-    ids = _dependents(fold, step_memory_ids(steps))
+    assert isinstance(undone.body, Undone)
+    # a bulk change has no steps
+    named = step_memory_ids(steps) if steps else log_queries.subjects_of(log, undone.body.events)
+    ids = _dependents(fold, named)
     return fold.anew(ids, _events_until(log, ids, undone.seq))
 
 

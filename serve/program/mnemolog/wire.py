@@ -50,6 +50,7 @@ _Maker = Literal[
     "route",
     "recommend",
     "settings",
+    "bulk",
 ]
 _State = Literal["active", "archived", "superseded", "forgotten", "stale"]  # of a memory
 

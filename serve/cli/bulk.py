@@ -1,0 +1,98 @@
+"""
+Bulk changes by a command: what they do to past answers is shown, and how to undo them is said.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from serve.cli import environment, output
+from serve.cli.plans import SHORT, SHOWN
+
+if TYPE_CHECKING:
+    from store.home.config import Settings
+    from store.log.event_log import EventLog
+    from store.log.events import Event
+    from store.plans.plans import Plan
+
+_FEWEST = 10  # events: fewer are not looked at, so that small changes load nothing
+
+
+@contextmanager
+def watch(settings: "Settings", log: "EventLog", what: str, *, asks: bool) -> "Iterator[None]":
+    """Keep what is written meanwhile as one change, if it is bulk: say what past answers lose and
+    how to undo it all. With `asks`, a person who is there is asked where they lose too much.
+
+    What an error or an interrupt ended halfway is kept as well. Where the person says no it is
+    undone, and the command ends.
+    """
+    with log.collect() as events:
+        try:
+            yield
+        except BaseException:
+            _keep(settings, log, what, events)
+            raise
+    plan = _keep(settings, log, what, events)
+    if plan is not None and plan.failed and asks and environment.can_ask():
+        confirm(log, plan)
+    if not events:
+        _note_undone(log, what)
+
+
+def _keep(settings: "Settings", log: "EventLog", what: str, events: "list[Event]") -> "Plan | None":
+    if len(events) < _FEWEST:
+        return None
+    from serve.evaluation import bulk
+    from serve.server.open_tenants import OpenTenant
+
+    opened = OpenTenant(
+        environment.current_tenant(settings), log, environment.open_reader(settings, log)
+    )
+    plan = bulk.keep(opened, settings.choices, what, list(events), environment.now())
+    if plan is not None:
+        show(log, plan)
+    return plan
+
+
+def show(log: "EventLog", plan: "Plan") -> None:
+    """Print what a bulk change does to past answers, those that lose most first, and how to undo
+    it; on standard error, so that no script reads it as a result.
+    """
+    from serve.cli.measure import print_answer
+    from serve.evaluation import bulk
+
+    id_, diff = plan.id[:SHORT], plan.body.replay
+    for note in plan.body.notes:
+        output.note(output.clean(note))
+    if diff is not None and (lost := bulk.regret(diff)):
+        output.note(f"of {diff.asked} past recalls {diff.changed} bring something else: {lost}")
+        for one in diff.answers[:SHOWN]:
+            print_answer(log, one.recall, one.before, one.after, output.note)
+        if len(diff.answers) > SHOWN:
+            output.note(f"`mnemolog plans show {id_} --report FILE` has more of them")
+    output.note(f"to undo all of it: `mnemolog plans undo {id_}`")
+
+
+def confirm(log: "EventLog", plan: "Plan") -> None:
+    """Ask a person whether a change stays; else undo it, and end the command."""
+    from store.plans import plans
+
+    if not click.confirm("Keep this change?", default=None, err=True):
+        plans.undo(log, plan.id, environment.now())
+        output.note("undone: the memory is as it was")
+        click.get_current_context().exit(1)
+
+
+def _note_undone(log: "EventLog", what: str) -> None:
+    """Say where nothing is imported because a bulk change that had brought it was undone."""
+    from store.plans import plans
+
+    for plan in plans.every(log) if log.undone_ids(log.head()) else ():
+        is_same = plan.body.job == plans.BULK and plan.body.notes[0].startswith(f"{what}:")
+        if is_same and plan.state == "undone":
+            output.note(
+                f"note: what `plans undo {plan.id[:SHORT]}` took away is not brought again: "
+                f"`mnemolog plans apply {plan.id[:SHORT]}` brings it back"
+            )
