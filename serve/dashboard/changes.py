@@ -52,11 +52,14 @@ _was = msgspec.json.Decoder(Was)
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a form: how many were changed, how many were so already, how to undo it."""
+    """What became of a form: how many were changed, by which events, how many were so already, how
+    to undo it.
+    """
 
     changed: int
     same: int
     was: tuple[str, ...]
+    events: tuple[Event, ...] = ()
 
 
 def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag: str = "") -> Done:
@@ -85,7 +88,8 @@ def carry_out(opened: OpenTenant, ids: Sequence[str], does: Does, now: int, tag:
         for memory, appended in zip(changed, done, strict=True)
         if _can_be_taken_back(memory, does)
     )
-    return Done(len(changed), len(before) - len(changed), was)
+    made = tuple(appended.event for appended in done)
+    return Done(len(changed), len(before) - len(changed), was, made)
 
 
 def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:

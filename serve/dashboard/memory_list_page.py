@@ -14,6 +14,7 @@ from serve.dashboard import changes, memory_page
 from serve.dashboard.changes import DOES, DONE, Does, Done
 from serve.dashboard.forms import FILTER_LABELS, ListForm, read_list_form
 from serve.dashboard.page_context import Site, Undo, back, is_part, tenant_url
+from serve.evaluation import bulk
 from serve.reader.view import View
 from serve.recall.request import answer
 from serve.reports import listing
@@ -99,7 +100,14 @@ def memories_blueprint(site: Site) -> Blueprint:
             done = changes.carry_out(opened, request.form.getlist("id"), does, site.clock(), tag)
         except InvalidInput as wrong:
             return site.redirect(page, str(wrong), "warn")
-        return site.redirect(page, _summary(done, does), undo=_undo(done))
+        said, undo = _summary(done, does), _undo(done)
+        plan = bulk.keep(opened, site.settings.choices, DONE[does], done.events, site.clock())
+        if plan is not None:  # which takes back what no form of ours can, too
+            address = tenant_url("proposals.show", id_=plan.id)
+            undo = Undo(address, (("answer", "undo"), ("back", page)))
+            if plan.body.replay and (lost := bulk.regret(plan.body.replay)):
+                return site.redirect(address, f"{said}; of past answers {lost}", "warn", undo)
+        return site.redirect(page, said, undo=undo)
 
     @pages.post("/t/<tenant>/memories/undo")
     def undo(tenant: str) -> Response:

@@ -19,7 +19,7 @@ from serve.server.open_tenants import OpenTenant
 from store.home.errors import InvalidInput, MnemologError
 from store.log.event_log import EventLog
 from store.memories.memory import Memory
-from store.plans import proposals
+from store.plans import plans, proposals
 from store.plans.proposals import Changed, Proposal, State
 from store.plans.setting_changes import needs_build
 from store.plans.staleness import step_memory_ids
@@ -160,7 +160,8 @@ def proposals_blueprint(site: Site) -> Blueprint:
         if chosen is None:
             answered = _ANSWERS[word](opened.log, id_, site.clock())
             said = _SAID[word]
-            if word == "accept" and needs_build(answered.made):
+            counts_again = word == "accept" and answered.job == plans.BULK
+            if counts_again or (word == "accept" and needs_build(answered.made)):
                 site.tenants.build_now(opened)
                 said = "Accepted: it takes effect once it is built."
         elif word == "undo":

@@ -51,7 +51,7 @@ def keep(
             if active := reader.answer(lambda view: memory_counts(view, now)).active:
                 notes[0] += f", of {active:,} that were active before"
             before = OpenTenant(opened.tenant, past, reader)
-            judged = _judge(before, opened, choices, active, touched)
+            judged = _judge(before, opened, choices, now, touched / max(active, 1))
     except MnemologError as error:  # it is written, and can be undone all the same
         notes.append(f"past recalls could not be asked: {error}")
     return plans.keep_bulk(log, notes, [event.id for event in events], now, *judged)
@@ -71,7 +71,7 @@ def suppose(
     before, after = (OpenTenant(tenant, log, Reader(tenant, log, embedder)) for _ in range(2))
     active = before.reader.answer(lambda view: memory_counts(view, now)).active
     after.reader.suppose(events)
-    return _judge(before, after, choices, active, count_memories(events))
+    return _judge(before, after, choices, now, count_memories(events) / max(active, 1))
 
 
 def count_memories(events: Sequence[Event]) -> int:
@@ -92,12 +92,12 @@ def regret(diff: ReplayDiff) -> str:
 
 
 def _judge(
-    before: OpenTenant, after: OpenTenant, choices: Choices, active: int, touched: int
+    before: OpenTenant, after: OpenTenant, choices: Choices, now: int, share: float
 ) -> Judged:
     """Return what a sample of past recalls brings of one memory and of another, and the checks of
-    that; nothing where a change touched little, or nothing can be asked.
+    that; nothing where a change touched a small share, or nothing can be asked.
     """
-    if touched <= SHARE * active:
+    if share <= SHARE:
         return _NOT_ASKED
     log, embedder = after.log, after.reader.embedder
     page = receipts.page(log, receipts.Wanted(), _CHOSEN_FROM, most=_CHOSEN_FROM)
@@ -108,6 +108,6 @@ def _judge(
     ]
     if not (asked := choose_recalls(log, can_be_asked, ASKED)):
         return _NOT_ASKED
-    pairs = zip(ask_now(before, asked, choices), ask_now(after, asked, choices), strict=True)
-    diff = drift.count_changes(log, asked, pairs)
+    answers = (ask_now(one, asked, choices, now) for one in (before, after))
+    diff = drift.count_changes(log, asked, zip(*answers, strict=True))
     return diff, drift.check_drift(diff)

@@ -136,8 +136,10 @@ def replay_ways(
             yield tuple(found)
 
 
-def ask_now(opened: OpenTenant, receipts: Sequence[Event], choices: Choices) -> Iterator[Replayed]:
-    """Yield each of some receipts asked again of a memory as it is, not as it was known then."""
+def ask_now(
+    opened: OpenTenant, receipts: Sequence[Event], choices: Choices, now: int
+) -> Iterator[Replayed]:
+    """Yield each of some receipts asked again now, of a memory as it is."""
     way = Way(opened.reader.embedder)
     for receipt in receipts:
         body = receipt.body
@@ -148,7 +150,8 @@ def ask_now(opened: OpenTenant, receipts: Sequence[Event], choices: Choices) -> 
             settings = msgspec.structs.replace(
                 settings_of(body.basis, choices), explore=0.0, trial=_trial(receipt)
             )
-            yield _ask_again(opened.log, opened, way, receipt, body.basis, settings)
+            asked = replace(receipt, at=now)  # what has expired since is no loss
+            yield _ask_again(opened.log, opened, way, asked, body.basis, settings)
 
 
 def _moments_of_publication(log: EventLog) -> dict[tuple[int | None, int], int]:
