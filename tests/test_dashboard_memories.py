@@ -277,6 +277,23 @@ def test_what_was_put_away_is_taken_back_in_one_step(owner, tenants, remember, d
     assert {state(tenants, id_) for id_ in ids} == {"active"}
 
 
+def test_many_at_once_show_what_past_answers_lose_and_are_undone_whole(owner, tenants, remember):
+    names = "gate door bell lamp roof wall stair attic cellar porch hedge".split()
+    ids = [remember(f"The {name} of the house is painted {name}-green") for name in names]
+    for name in names:
+        recalled(tenants, f"how is the {name} of the house painted?")
+    page = change(owner, "forget", *ids)
+    assert "forgotten: 11 memories; of past answers" in page.text and "fall silent" in page.text
+    assert "cellar-green" in page.text  # what it answered stands beside what it answers now
+    assert "Taken back" in undo(owner, page).text
+    assert {state(tenants, id_) for id_ in ids} == {"active"}
+    quiet = change(owner, "tag", *ids, tag="house")
+    assert "past answers" not in quiet.text and "Undo" in quiet.text
+    undo(owner, quiet)
+    with tenants.get("default").reader.view() as view:
+        assert {view.tail.find(id_).tags for id_ in ids} == {()}
+
+
 def test_undo_brings_back_each_state_as_it_was(owner, tenants, remember, log):
     kept, away, old = (remember(f"memory {name}") for name in ("kept", "away", "old"))
     commands.archive(log, away, NOW)

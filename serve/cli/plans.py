@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @output.json_option
 @click.pass_context
 def plans(context: click.Context, as_json: bool) -> None:
-    """List what jobs and you proposed, and what you changed in bulk, with its state, newest first.
+    """List what jobs and you proposed and its state, newest first.
 
     A command that writes ten memories or more (an import, `forget` of many) is listed as `bulk`.
     """

@@ -14,7 +14,6 @@ from serve.dashboard import changes, memory_page
 from serve.dashboard.changes import DOES, DONE, Does, Done
 from serve.dashboard.forms import FILTER_LABELS, ListForm, read_list_form
 from serve.dashboard.page_context import Site, Undo, back, is_part, tenant_url
-from serve.evaluation import bulk
 from serve.reader.view import View
 from serve.recall.request import answer
 from serve.reports import listing
@@ -100,7 +99,10 @@ def memories_blueprint(site: Site) -> Blueprint:
             done = changes.carry_out(opened, request.form.getlist("id"), does, site.clock(), tag)
         except InvalidInput as wrong:
             return site.redirect(page, str(wrong), "warn")
+        from serve.evaluation import bulk  # and what asks past recalls, which no page else needs
+
         said, undo = _summary(done, does), _undo(done)
+        opened.notes.write_if_possible()  # the receipts of the answers just given, too
         plan = bulk.keep(opened, site.settings.choices, DONE[does], done.events, site.clock())
         if plan is not None:  # which takes back what no form of ours can, too
             address = tenant_url("proposals.show", id_=plan.id)

@@ -18,6 +18,7 @@ from msgspec import structs
 from store.home.errors import Conflict, InvalidInput, JunkText, NotFound, closest
 from store.home.instants import EARLIEST, LATEST, micros, new_id
 from store.home.projects import check_project
+from store.log import log_queries
 from store.log.checks import erasure_message
 from store.log.event_kinds import (
     Archived,
@@ -38,7 +39,6 @@ from store.log.event_kinds import (
     Revised,
     Superseded,
     Trust,
-    Undone,
 )
 from store.log.event_log import Appended, EventLog
 from store.log.events import KINDS, Event, decode, encode, is_erased
@@ -488,7 +488,7 @@ def _must_know(log: EventLog, id_: str) -> Event:
         raise NotFound(f"no memory {id_!r}: `mnemolog list` shows what there is")
     if is_erased(events[0].body):
         raise NotFound(erasure_message(id_))
-    if (plan := _undone(log, id_)) is not None:
+    if (plan := log_queries.plan_that_lacks(log, id_)) is not None:
         is_made = isinstance(events[0].body, Recorded) and events[0].body.made is not None
         cure = (
             "record again what is still true"
@@ -497,16 +497,6 @@ def _must_know(log: EventLog, id_: str) -> Event:
         )
         raise Conflict(f"memory {id_!r} is of plan {plan}, which was undone: {cure}")
     return events[0]
-
-
-def _undone(log: EventLog, id_: str) -> str | None:
-    """Return the plan that recorded a memory and was undone; None where there is none such."""
-    if id_ not in log.undone_ids(log.head()):
-        return None
-    undone = log.job_events(("undone",))
-    return next(
-        one.subject for one in undone if isinstance(one.body, Undone) and id_ in one.body.events
-    )
 
 
 def _find_erased_source(log: EventLog, recorded: Event) -> str | None:

@@ -182,16 +182,22 @@ class EventLog:
         """Return the ids of the events that count no more at seq `until`, as an `undone` says so;
         with `after`, of those that an event above it took away or, applied again, brought back.
         """
-        if not self.job_events(("undone",), 0, until):
+        where = f"FROM events WHERE {log_file.OF_JOBS} AND seq <= ? AND kind ="
+        rows = self.sql(f"SELECT {COLUMNS} {where} 'undone' ORDER BY seq", (until,))
+        if not rows:
             return frozenset()
+        told = [
+            (one.seq, one.subject, one.body.events)
+            for one in self._events(rows)
+            if isinstance(one.body, Undone)
+        ]
+        applied = self.sql(f"SELECT seq, subject {where} 'applied'", (until,))
         gone: dict[str, tuple[str, ...]] = {}
         since = set[str]()
-        for event in self.job_events(("applied", "undone"), 0, until):
-            if isinstance(event.body, Undone):
-                ids = gone[event.subject] = event.body.events
-            else:
-                ids = gone.pop(event.subject, ())
-            since.update(ids if event.seq > after else ())
+        for seq, plan, ids in sorted([*told, *((*row, ()) for row in applied)]):
+            back = gone.pop(plan, ())
+            gone[plan] = ids
+            since.update((ids or back) if seq > after else ())
         return frozenset(since) if after else frozenset(id_ for ids in gone.values() for id_ in ids)
 
     def job_events(

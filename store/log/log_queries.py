@@ -279,6 +279,20 @@ def subjects_of(log: EventLog, ids: Sequence[str]) -> list[str]:
     return [row[0] for row in found]
 
 
+def plan_that_lacks(log: EventLog, id_: str) -> str | None:
+    """Return the plan that wrote an event and was undone, and not applied again; None where there
+    is none such.
+    """
+    found = log.sql(
+        f"SELECT subject FROM events AS undone WHERE {log_file.OF_JOBS} AND kind = 'undone' "
+        "AND EXISTS (SELECT 1 FROM json_each(body, '$.events') WHERE value = ?) "
+        "AND NOT EXISTS (SELECT 1 FROM events WHERE subject = undone.subject "
+        "AND kind = 'applied' AND seq > undone.seq)",
+        (id_,),
+    )
+    return found[0][0] if found else None
+
+
 def answered_ids(log: EventLog) -> frozenset[str]:
     """Return the ids of the proposals that were answered; a plan only once all its steps were."""
     found = log.sql(
