@@ -130,8 +130,8 @@ def tenant(home: Path) -> Tenant:
 
 @pytest.fixture
 def log(tenant: Tenant) -> Iterator[EventLog]:
-    """An empty log."""
-    with EventLog(tenant.log, create=True) as made:
+    """An empty log, whose events arrive now."""
+    with EventLog(tenant.log, create=True, wall=lambda: NOW) as made:
         yield made
 
 

@@ -1,6 +1,7 @@
 """Only what is cold is put away, a person sees why, and it comes back as it was."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from store.embedders.lexical import LexicalEmbedder
 from store.home import config
 from store.home.instants import new_id
 from store.home.tenant import Tenant
-from store.log import commands
+from store.log import commands, log_queries
 from store.log.commands import Draft
 from store.log.event_kinds import Hit, Made, Planned, Recalled, Revised
 from store.log.event_log import EventLog
@@ -32,9 +33,12 @@ def old(tenant: Tenant, log: EventLog) -> Callable[..., str]:
     """Record memories a year ago, of a project in which something happened yesterday."""
     texts = iter(f"The {name} service reads its settings once at start" for name in NAMES)
 
-    def record(days: int = 365, **fields: object) -> str:
+    def record(days: int = 365, arrived: int | None = None, **fields: object) -> str:
+        """`arrived`: how many days ago it reached the log; by default when it was written."""
         given = {"content": next(texts), "project": "shop"} | fields
-        return commands.record(log, Draft(**given), NOW - days * DAY).event.id
+        event = commands.memory_event(Draft(**given), NOW - days * DAY)
+        clock = NOW - (days if arrived is None else arrived) * DAY
+        return log.append([replace(event, clock=clock)])[0].event.id
 
     record(1, id="fresh")
     return record
@@ -98,6 +102,25 @@ def test_what_a_job_made_no_longer_holds_its_source_back(tenant, log, old):
     assert proposed(tenant, log) == {}
     commands.forget(log, "insight", NOW)
     assert list(proposed(tenant, log)) == [source]
+
+
+def test_idleness_counts_from_arrival_not_from_when_it_was_written(tenant, log, old):
+    old(days=4_000, arrived=0)
+    here_long = old(days=4_000, arrived=200)
+    assert proposed(tenant, log) == {
+        here_long: "nobody recalled it since 2026-03-05, while its project went on for 200 days"
+    }
+
+
+def test_an_event_without_a_clock_came_no_earlier_than_those_before_it(tenant, log, old, tamper):
+    imported = old(days=4_000)
+    tamper(log.path, "UPDATE events SET clock = NULL")  # as older versions wrote them
+    assert log_queries.arrival_times(log, NOW) == {"fresh": NOW - DAY, imported: NOW - DAY}
+
+
+def test_a_clock_that_was_ahead_makes_nothing_new(tenant, log, old):
+    ahead = old(arrived=-900, id="ahead")
+    assert log_queries.arrival_times(log, NOW)[ahead] == NOW - DAY  # as "fresh", just before it
 
 
 def test_importance_fades_until_it_goes(tenant, log, old):

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -132,14 +133,17 @@ def test_a_person_puts_away_looks_and_takes_back(home, tenant):
     now = time.time_ns() // 1_000
     with EventLog(tenant.log, create=True) as log:
         old = Draft(id="old", content="The kiosk printer wants its paper the other way round")
-        commands.record(log, old, now - 400 * DAY)
+        event = commands.memory_event(old, now - 400 * DAY)
+        log.append([replace(event, clock=event.at)])  # it arrived then, too
         commands.record(log, Draft(content="The kiosk got a second screen"), now - DAY)
     dry = mnemolog("archive", "--dry-run")
     assert [step["subject"] for step in dry["steps"]] == ["old"]
     asked = ("recall", "--no-touch", "kiosk printer paper")  # what is recalled is not cold
     assert mnemolog(*asked)["hits"][0]["id"] == "old"
     plan = mnemolog("archive")
-    assert plan["state"] == "applied"
+    assert plan["state"] == "waiting"
+    assert mnemolog(*asked)["hits"][0]["id"] == "old"
+    assert mnemolog("plans", "apply", plan["plan"])["state"] == "applied"
     assert "old" not in [hit["id"] for hit in mnemolog(*asked)["hits"]]
     assert mnemolog(*asked, "--cold")["hits"][0]["state"] == "archived"
     (file,) = cold.folder_of(tenant).iterdir()

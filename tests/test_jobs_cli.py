@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 
+from pipelines.jobs import JOBS
+from pipelines.orchestration.job_assets import build_job_assets, key_of
 from serve.cli import main, schedule
 from store.home import failures
 from store.home.config import Settings
@@ -38,6 +41,27 @@ def proposed(built) -> plans.Plan:
     made = steps.record(draft, Made(job="distill"), NOW, "it was said")
     body = Planned(job="distill", watermark=built.log.head(), steps=(made,), cost_usd=0.25)
     return plans.propose(built.log, body, NOW)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_command_applies_a_plan_where_dagster_and_the_documentation_do(built, name, monkeypatch):
+    started: list[tuple[str, ...]] = []
+
+    def start(settings: Settings, *words: str, stdout: int) -> SimpleNamespace:
+        started.append(words)
+        answer = b'{"plan": null, "cold": {"memories": {}, "path": ""}}'
+        return SimpleNamespace(communicate=lambda: (answer, None), returncode=0)
+
+    monkeypatch.setattr("serve.server.processes.start_job", start)
+    command = ("routes", "learn") if name == "route" else (name,)
+    assert CliRunner().invoke(main, command).exit_code == 0
+    assert ("--apply" in started[0]) is not JOBS[name].is_careful
+    guide = (Path(__file__).parents[1] / "docs/learning.md").read_text()
+    *_, row = (line for line in guide.splitlines() if line.startswith(f"| `{name}` |"))
+    assert row.endswith("| yes |" if JOBS[name].is_careful else "| no |")
+    (asset,) = (one for one in build_job_assets() if one.key == key_of(name))
+    waits = "waits for a person" if JOBS[name].is_careful else "is carried out"
+    assert f"Its plan {waits}" in asset.descriptions_by_key[asset.key]
 
 
 def test_all_jobs_are_listed_and_off(built):

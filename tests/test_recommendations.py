@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,10 @@ def test_what_was_never_recalled_and_is_old_may_be_archived(log: EventLog, say, 
     say("The worker was restarted by hand", kind="activity", importance=0.9)
     say("The worker has a pinned note", kind="activity", pinned=True)
     recalled(log, used, 20)
+    imported = commands.memory_event(
+        Draft(content="The worker was looked at before it was imported", kind="activity"), NOW
+    )
+    log.append([replace(imported, clock=LATER - DAY)])
     assert whats(look()) == [("archive", (idle,))]
 
 

@@ -22,6 +22,7 @@ from store.embedders.embedder import Embedder
 from store.home.config import Choices
 from store.home.errors import InvalidInput
 from store.home.tenant import Tenant
+from store.log import log_queries
 from store.log.event_kinds import EPISODE, PlanCheck, ReplayDiff, Step
 from store.log.event_kinds import Job as JobName
 from store.log.event_log import EventLog
@@ -154,6 +155,12 @@ class Context:
     @cached_property
     def rows(self) -> MemoryRows:
         return MemoryRows.open(self.tables("memories"))
+
+    @cached_property
+    def arrived_at(self) -> npt.NDArray[np.int64]:
+        """When each memory reached this log, [rows]: an import of years ago is new today."""
+        times = log_queries.arrival_times(self.log, self.now)
+        return np.array([times.get(id_, 0) for id_ in self.rows.ids()], np.int64)
 
     @cached_property
     def live_rows(self) -> npt.NDArray[np.int64]:

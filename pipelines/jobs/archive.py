@@ -34,7 +34,7 @@ from store.maintenance.memory_archive import ColdFile
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
 from store.plans import plans, steps
 
-COLD_AFTER_DAYS = 180  # since it was last recalled, written or changed, while others were
+COLD_AFTER_DAYS = 180  # since it arrived or was last recalled or changed, while others were
 COLD_IMPORTANCE = 0.55  # or less, of what time has left of it
 MOST = 200  # memories a run: as many as a person looks through
 _DAY = 86_400 * 1_000_000  # microseconds
@@ -100,11 +100,11 @@ def _coldest(context: Context) -> Iterator[_Cold]:
     """Yield the living rows that nobody needed for long, the least important and oldest first."""
     rows, living = context.rows, context.live_rows
     usage = Usage.open(context.tables("usage"))
-    every = np.arange(len(rows))
     changed = rows.updated_at.copy()
     for row, at in _importance_changes(context):
         changed[row] = at
-    last = np.maximum(changed, usage.counts("last_recalled_at", every))
+    recalled_at = usage.counts("last_recalled_at", np.arange(len(rows)))
+    last = np.maximum(np.maximum(changed, context.arrived_at), recalled_at)
     idle = (_newest_beside(context, last) - last)[living]
     recalled = usage.counts("recalled", living)
     lasting = rows.equal("kind", LASTING_KINDS)[living]

@@ -128,12 +128,13 @@ def find_unused(context: Context) -> Iterator[Candidate]:
         return
     known = context.rows
     is_passing = known.equal("kind", PASSING)[rows] & (known.importance[rows] <= LITTLE)
-    is_old = known.updated_at[rows] < context.now - OLD_DAYS * _DAY_US
+    last = np.maximum(known.updated_at, context.arrived_at)
+    is_old = last[rows] < context.now - OLD_DAYS * _DAY_US
     is_unused = (usage.counts("recalled", rows) == 0) & (usage.counts("ratings", rows) == 0)
     for memory in context.memories(rows[is_passing & is_old & is_unused]):
         if memory.pinned or memory.key is not None:
             continue
-        days = (context.now - memory.updated_at) // _DAY_US
+        days = int(context.now - last[known.row(memory.id)]) // _DAY_US
         why = f"never recalled in {days} days, and of little weight"
         step = steps.archive(memory, why, days=days, importance=memory.importance)
         yield Candidate("archive", (memory,), (step,), why)

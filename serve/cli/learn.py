@@ -118,18 +118,23 @@ def _dollars(value: float | None) -> str:
 def _run_archive(
     env: Environment, job: Job, *, compact: bool, dry_run: bool, as_json: bool, **options: Any
 ) -> None:
-    """Run the job, then write the files below `cold/`; with `compact`, only shrink the log."""
+    """Propose what to archive and write the cold file; with `compact`, only shrink the log."""
     if compact:
         if options["project"] or options["estimate"]:
             raise click.UsageError("--compact works on the whole log: omit the other options")
         words = ["--compact", *(["--dry-run"] if dry_run else [])]
         _print_compaction(write_archive(env, *words)["compacted"], dry_run=dry_run, as_json=as_json)
         return
-    run_job(env, job, dry_run=dry_run, as_json=as_json, **options)
+    run_job(env, job, dry_run=True, as_json=as_json, **options)
     if not dry_run and not options["estimate"]:
-        found = write_archive(env)["cold"]
-        counts = ", ".join(f"{count} {state}" for state, count in found["memories"].items())
-        output.note(f"cold: {counts or 'nothing'} in {found['path']}")
+        write_cold_file(env)
+
+
+def write_cold_file(env: Environment) -> None:
+    """Write what is archived as Parquet and note where."""
+    written = write_archive(env)["cold"]
+    counts = ", ".join(f"{count} {state}" for state, count in written["memories"].items())
+    output.note(f"cold: {counts or 'nothing'} in {written['path']}")
 
 
 def write_archive(env: Environment, *words: str) -> dict[str, Any]:
@@ -183,20 +188,21 @@ class JobCommand:
 _ROWS = (
     JobCommand(
         "archive",
-        """Archive memories that are cold or expired.
+        """Propose to archive memories that are cold or expired.
 
-        A memory is cold if nobody recalled or changed it for 180 days while others of its project
-        were used. Memories that are pinned, rated helpful, the value of a key, a rule, decision or
-        goal, or a source of a live memory are never cold. Archived memories are also written as
-        Parquet, to the tenant's `cold/memories`.
+        Nothing is archived before you accept it with `mnemolog plans apply ID`. A memory is cold
+        if for 180 days, counted from its arrival, nobody recalled or changed it while others of
+        its project were used. Memories that are pinned, rated helpful, the value of a key, a rule,
+        decision or goal, or a source of a live memory are never cold. Archived memories are also
+        written as Parquet, to the tenant's `cold/memories`.
 
         With --compact, receipts and hook records over 90 days old move from the log's file to
         Parquet in `cold/log`, and the file shrinks. They stay readable: `cold/log` is part of the
         log, and `mnemolog backup` includes both.
         """,
         (
-            "mnemolog archive --dry-run",
             "mnemolog archive",
+            "mnemolog plans apply 7HQ2",
             'mnemolog recall --cold "the old bucket"   # restore ID brings one back',
             "mnemolog archive --compact --dry-run",
         ),
@@ -227,7 +233,9 @@ _ROWS = (
         """Learn from past sessions. It finds failures and their fixes, your corrections and
         decisions.
 
-        Lessons about files that have changed since become stale and are no longer shown.
+        It applies its plan at once; `mnemolog plans undo ID` reverts it. With --dry-run the plan
+        waits for `mnemolog plans apply`. Lessons about files that have changed since become stale
+        and are no longer shown.
         """,
         ("mnemolog distill --dry-run", "mnemolog distill --session 7f3a"),
         option=click.option("--session", metavar="ID", help="Learn only from this session."),

@@ -101,6 +101,22 @@ def moment_at(log: EventLog, seq: int) -> int:
     return int(found[0][0] or 0)
 
 
+def arrival_times(log: EventLog, now: int) -> dict[str, int]:
+    """Return when each recorded memory reached the log, microseconds UTC, by its id.
+
+    An import tells of years ago and arrived today. An event without a clock, or with one of a wall
+    clock that was ahead, came no earlier than any event before it happened.
+    """
+    known = "max(CASE WHEN at <= ?1 THEN at ELSE 0 END) OVER (ORDER BY seq)"
+    found = log.sql(
+        "SELECT subject, max(arrived) FROM (SELECT subject, kind, "
+        f"CASE WHEN clock <= ?1 THEN clock ELSE {known} END AS arrived FROM events) "
+        "WHERE kind = 'recorded' GROUP BY subject",
+        (now,),
+    )
+    return dict(found)
+
+
 def newest_until(log: EventLog, at: int) -> int | None:
     """Return the seq of the last event that happened at a moment or before, microseconds UTC; None
     if there is none.

@@ -62,6 +62,10 @@ class MemoryRows:
         """Return the row of an id, or None."""
         return self.memories.row(id_)
 
+    def ids(self) -> list[str]:
+        """Return the id of every row."""
+        return [id_ for _, part in self._by_part() for id_ in part.table.column("id").to_pylist()]
+
     def find(self, id_: str) -> Memory | None:
         return self.memories.find(id_)
 
