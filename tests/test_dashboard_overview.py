@@ -1,12 +1,17 @@
 """The overview: every figure, what went wrong, and counters that move while somebody looks."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
+from click.testing import CliRunner
 from conftest import NOW, Built
 from dashboard_page import CHROMIUM, HOST, PHONE, Browser, application, browser, tab
+from drafts import draft
 from flask import Flask
+from test_hazards import SKIPS
 
+from serve.cli import main
 from serve.reports.tenant_statistics import DAY, timeline
 from serve.server.open_tenants import OpenTenants
 from store.home import failures
@@ -14,8 +19,9 @@ from store.home.config import Settings
 from store.home.instants import moment
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Hit, Recalled
+from store.log.event_kinds import Hit, Planned, Quarantined, Recalled
 from store.log.events import Event
+from store.plans import plans, steps
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Refusal
 
@@ -99,7 +105,49 @@ def test_what_needs_attention_comes_first_then_use_then_figures(owner: Browser, 
     page = owner.get(PAGE).text
     places = [page.index(f"{name}</h2>") for name in ("Needs your attention", "Use", "The memory")]
     assert places == sorted(places)
-    assert "no proposal waits" in page and "Nothing was asked yet" in page
+    assert "nothing waits for your decision" in page and "Nothing was asked yet" in page
+
+
+def test_status_overview_lessons_and_plans_count_the_same_things(
+    owner: Browser, built: Built, tenants: OpenTenants
+):
+    assert "waiting   nothing" in mnemolog("status")
+    stated = ("We never deploy on Fridays", "Uploads are tried five times", "Anna reviews SQL")
+    drafts = [Draft(kind="statement", content=text) for text in stated]
+    drafts.append(Draft(content=SKIPS, trust="agent"))
+    drafts.append(Draft(kind="lesson", content="Use pnpm, never npm", trust="agent"))
+    commands.record_batch(built.log, drafts, NOW)
+    built.log.append([draft("Retry uploads", "lesson", NOW)])
+    with tenants.get("default").reader.view() as view:
+        memory = view.tail.find("m01")
+        assert memory is not None
+        step = steps.archive(memory, "nobody asks for it")
+    body = Planned(job="archive", watermark=built.log.head(), steps=(step,))
+    plans.propose(built.log, body, NOW)
+    quarantined = Quarantined(check="no_secrets", reason="a key")
+    built.log.append([Event("q", NOW, quarantined, "m02")])
+
+    said = mnemolog("status")
+    assert (
+        "waiting   3 statements, 1 lesson of an agent, 1 note held back from agents, 1 draft: "
+        "`mnemolog lessons`; 1 plan: `mnemolog plans`; 1 memory in quarantine: "
+        "`mnemolog quarantine`" in said
+    )
+    counts = json.loads(mnemolog("status", "--json"))["waiting"]
+    assert sum(counts.values()) == 8 == json.loads(mnemolog("stats", "--json"))["waiting"]
+    assert len(json.loads(mnemolog("lessons", "--json"))["drafts"]) == 6
+    (plan,) = json.loads(mnemolog("plans", "--json"))["plans"]
+    assert plan["state"] == "waiting"
+    page = owner.get(PAGE).text
+    assert "nothing waits for your decision" not in page
+    for words, place in (("3 statements", "lessons"), ("1 plan", "proposals")):
+        assert f'<a href="/t/default/{place}"><strong>{words}</strong></a>' in page
+
+
+def mnemolog(*words: str) -> str:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def test_memories_are_drawn_by_when_they_happened(built: Built, tenants: OpenTenants):

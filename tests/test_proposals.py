@@ -8,7 +8,6 @@ import pytest
 from flask.testing import FlaskClient
 
 from serve.app import create_app
-from serve.reports.tenant_statistics import count_open_proposals
 from serve.server.open_tenants import OpenTenants
 from store.home.config import Settings
 from store.home.errors import Conflict, InvalidInput, NotFound, PlanStale
@@ -139,11 +138,11 @@ def test_what_a_job_applied_by_itself_is_not_called_accepted(notes: EventLog):
 def test_of_a_plan_some_steps_are_accepted_and_the_rest_waits(notes: EventLog):
     id_ = a_plan(notes)
     found = proposals.accept(notes, id_, NOW + 1, [1])
-    assert found.state == "waiting" and count_open_proposals(notes) == 1
+    assert found.state == "waiting"
     answers = [step.answer for step in proposals.steps(found)]
     assert answers == ["accepted", "accepted", "waiting", "waiting"]
     done = proposals.reject(notes, id_, NOW + 2)
-    assert done.state == "accepted" and count_open_proposals(notes) == 0
+    assert done.state == "accepted"
     assert proposals.undo(notes, id_, NOW + 3).state == "undone"
 
 

@@ -19,7 +19,6 @@ from serve.reports.statistics_plots import file_charts, lesson_impact
 from serve.reports.statistics_rendering import counts, statistics_payload
 from serve.reports.tenant_statistics import (
     Statistics,
-    count_open_proposals,
     growth,
     live_counters,
     rating_counts,
@@ -34,7 +33,7 @@ from store.home import failures
 from store.home.tenant import Tenant
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Body, Called, Hit, Planned, Rated, Recalled, Rejected
+from store.log.event_kinds import Body, Called, Hit, Rated, Recalled
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.snapshots import manifest as manifests
@@ -185,15 +184,6 @@ def test_spending_is_by_day_and_purpose(log: EventLog):
     assert list(found.by_purpose) == ["distill", "judge"]
     assert found.days[-2:] == (0.5, 0.25)
     assert sum(found.days) == 0.75
-
-
-def test_what_waits_is_what_nobody_answered(log: EventLog):
-    planned = Planned(job="archive", watermark=0, steps=())
-    told(log, NOW, planned)
-    assert count_open_proposals(log) == 1
-    rejected = Event("x", NOW, planned, "x")
-    log.append([rejected, Event("y", NOW, Rejected(), "x")])
-    assert count_open_proposals(log) == 1
 
 
 def test_builds_tell_of_checks_refusals_and_failures(built: Built):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from serve.lessons.lesson_stats import LessonStats
     from serve.reports.tenant_statistics import Statistics
     from serve.reports.usefulness import Period, Usefulness
+    from serve.reports.waiting import Waiting
     from store.home.registry import Server
 
 
@@ -41,11 +43,15 @@ def status(env: Environment, /, as_json: bool) -> None:
     with EventLog(tenant.log) as log:
         found = _status(settings, tenant, log)
         found["episodes"] = _episodes(settings, tenant, log)
+        waiting = _waiting(settings, log)
     found["recording"] = recording_status(settings, fault, Path.cwd(), environment.now())
     if as_json:
-        output.emit(found)
-    else:
-        _print_status(found)
+        counts = None if waiting is None else {one.sort: one.count for one in waiting}
+        output.emit(found | {"waiting": counts})
+        return
+    _print_status(found)
+    if waiting is not None:
+        output.say(f"waiting   {_waiting_line(waiting) or 'nothing'}")
 
 
 def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]:
@@ -113,6 +119,25 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "behind": [str(one) for one in mirrors.mirrors_behind(tenant, settings.choices)],
         "damage": [*found["damage"], *checkup.damage(tenant, manifest)],
     }
+
+
+def _waiting(settings: Settings, log: EventLog) -> "tuple[Waiting, ...] | None":
+    """Return what waits for a person; None where nothing can be read."""
+    from serve.reports.waiting import count_waiting
+    from store.home.errors import LogError, SnapshotError
+
+    now = environment.now()
+    try:
+        reader = environment.open_reader(settings, log)
+        return reader.answer(lambda view: count_waiting(view, log, now))
+    except (LogError, SnapshotError):  # said as damage
+        return None
+
+
+def _waiting_line(waiting: "tuple[Waiting, ...]") -> str:
+    """Return what waits with the commands that list it: "2 statements: `mnemolog lessons`"."""
+    by_command = groupby(waiting, key=lambda one: one.command)
+    return "; ".join(f"{', '.join(map(str, some))}: `{command}`" for command, some in by_command)
 
 
 def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any] | None:
@@ -367,7 +392,7 @@ def _print_statistics(found: "Statistics") -> None:
     for purpose, spent in spending.by_purpose.items():
         output.say(f"          {purpose}: {count(spent.calls)} calls, {dollars(spent.cost_usd)}")
     if found.waiting:
-        output.say(f"waiting   {count(found.waiting)} for your decision")
+        output.say(f"waiting   {_waiting_line(found.waiting)}")
 
 
 _PERIODS = {"today": "today", "last_7_days": "7 days", "last_30_days": "30 days"}

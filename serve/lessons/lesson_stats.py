@@ -63,10 +63,7 @@ class Statistics:
 
 def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
     """Return how the lessons stand that may come back."""
-    built = view.snapshots.lessons
-    tally = Tally() if built is None else Tally.of(built.tables)
-    for event in log.read(0 if built is None else view.snapshots.watermark):
-        tally.add(event)
+    tally = _tally(view, log)
     may_come = {one.id: one for one in rules(view, asked)}
     standings = [
         LessonStats(
@@ -78,8 +75,34 @@ def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
         if id_ in may_come
     ]
     standings.sort(key=lambda one: (-one.counts["surfaced"], -one.counts["last_surfaced_at"]))
+    drafts = _waiting_rows(view, tally, asked, may_come)
+    return Statistics(tuple(standings), len(may_come) - len(standings), drafts)
+
+
+def waiting_lessons(view: View, log: EventLog, asked: Filter) -> tuple[dict[str, Any], ...]:
+    """Return what `statistics` has as `drafts`."""
+    may_come = {rule.id: rule for rule in rules(view, asked)}
+    return _waiting_rows(view, _tally(view, log), asked, may_come)
+
+
+def _tally(view: View, log: EventLog) -> Tally:
+    built = view.snapshots.lessons
+    tally = Tally() if built is None else Tally.of(built.tables)
+    for event in log.read(0 if built is None else view.snapshots.watermark):
+        tally.add(event)
+    return tally
+
+
+def _waiting_rows(
+    view: View, tally: Tally, asked: Filter, may_come: Mapping[str, Memory]
+) -> tuple[dict[str, Any], ...]:
     drafts = [
-        {**row, "draft": msgspec.json.decode(row["draft"]), "is_memory": False}
+        {
+            **row,
+            "draft": msgspec.json.decode(row["draft"]),
+            "is_memory": False,
+            "sort": "draft",
+        }
         for row in tally.drafts.values()
         if holds_in(row["project"], asked.project)
     ]
@@ -89,8 +112,7 @@ def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
     others = newest(view, replace(asked, kinds=_HELD_KINDS), _MOST_STATED)
     waiting |= {one.id: one for one in others if is_held(one)}
     drafts += map(_waiting_memory, waiting.values())
-    drafts.sort(key=lambda row: -row["at"])
-    return Statistics(tuple(standings), len(may_come) - len(standings), tuple(drafts))
+    return tuple(sorted(drafts, key=lambda row: -row["at"]))
 
 
 def stats_json(found: Statistics) -> dict[str, Any]:
@@ -123,13 +145,16 @@ def _lesson_json(one: LessonStats) -> dict[str, Any]:
 
 def _waiting_memory(memory: Memory) -> dict[str, Any]:
     """Return a statement, an agent's lesson or held advice as what waits for a person's yes."""
+    held = hazard_of(memory)
+    own = "statement" if memory.kind == STATEMENT else "lesson of an agent"
     return {
         "id": memory.id,
         "at": memory.created_at,
         "project": memory.project,
         "session": memory.session,
-        "because": f"held back from agents: {kind}" if (kind := hazard_of(memory)) else None,
+        "because": f"held back from agents: {held}" if held else None,
         "is_memory": True,
+        "sort": "note held back from agents" if held else own,
         "draft": {"kind": _accepted_kind(memory), "content": memory.content},
     }
 

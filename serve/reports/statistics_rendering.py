@@ -63,7 +63,7 @@ def statistics_payload(found: Statistics) -> dict[str, Any]:
             },
         },
         "usefulness": _usefulness(found.usefulness),
-        "waiting": found.waiting,
+        "waiting": sum(one.count for one in found.waiting),
     }
 
 

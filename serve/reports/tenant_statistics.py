@@ -26,6 +26,7 @@ from serve.reports.holdings import (
     tail_length,
 )
 from serve.reports.usefulness import Usefulness, usefulness
+from serve.reports.waiting import Waiting, count_waiting
 from store.home.instants import moment
 from store.home.tenant import Tenant
 from store.log import integrity, log_queries
@@ -291,7 +292,7 @@ LIVE_RECALLS = 500  # receipts behind the counters that are asked for every few 
 class Statistics:
     """The figures at one moment, `at` in microseconds UTC.
 
-    `waiting` are plans, drafts and recommendations that nobody answered; some may be outdated.
+    `waiting` is what waits for a person's decision, by sort.
     """
 
     tenant: str
@@ -307,7 +308,7 @@ class Statistics:
     builds: BuildHistory
     spending: Spending
     usefulness: Usefulness
-    waiting: int
+    waiting: tuple[Waiting, ...]
 
 
 def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) -> Statistics:
@@ -326,7 +327,7 @@ def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) 
         builds=build_history(home, tenant, log, view),
         spending=spending(log, now),
         usefulness=usefulness(log, view, now),
-        waiting=count_open_proposals(log),
+        waiting=count_waiting(view, log, now),
     )
 
 
@@ -363,12 +364,6 @@ def live_counters(log: EventLog, view: View, now: int) -> LiveCounters:
         p50_ms=said.took(0.5),
         p95_ms=said.took(0.95),
     )
-
-
-def count_open_proposals(log: EventLog) -> int:
-    """Return how much waits for a person's yes or no."""
-    of = log_queries.subjects_by_kind(log, ("planned", "proposed"))
-    return len((of["planned"] | of["proposed"]) - log_queries.answered_ids(log))
 
 
 # A tenant in a few figures, for its owner

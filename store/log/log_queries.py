@@ -309,16 +309,6 @@ def plan_that_lacks(log: EventLog, id_: str) -> str | None:
     return found[0][0] if found else None
 
 
-def answered_ids(log: EventLog) -> frozenset[str]:
-    """Return the ids of the proposals that were answered; a plan only once all its steps were."""
-    found = log.sql(
-        "SELECT subject FROM events WHERE kind IN ('applied', 'accepted', 'rejected', 'undone') "
-        "AND json_extract(body, '$.steps') IS NULL",
-        (),
-    )
-    return frozenset(row[0] for row in found)
-
-
 def erased_ids(log: EventLog, until: int, after: int = 0) -> frozenset[str]:
     """Return the ids of the memories that were erased with `after` < seq <= `until`."""
     found = log.sql(

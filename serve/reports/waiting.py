@@ -1,0 +1,53 @@
+"""
+What waits for a person's decision, counted in one place for every command and page.
+
+Statements, agents' lessons, held advice and drafts are those that `mnemolog lessons` lists; plans
+and recommendations those that still apply.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from serve.lessons.lesson_stats import waiting_lessons
+from serve.reader.filters import Filter
+from serve.reader.view import View
+from store.log.event_log import EventLog
+from store.maintenance import quarantine
+from store.plans import proposals
+from store.text.excerpt import plural
+
+# what waits, the command that lists it and the dashboard's page
+_SORTS = (
+    ("statement", "mnemolog lessons", "lessons.index"),
+    ("lesson of an agent", "mnemolog lessons", "lessons.index"),
+    ("note held back from agents", "mnemolog lessons", "lessons.index"),
+    ("draft", "mnemolog lessons", "lessons.index"),
+    ("plan", "mnemolog plans", "proposals.index"),
+    ("recommendation", "mnemolog recommendations", "proposals.index"),
+    ("memory in quarantine", "mnemolog quarantine", "errors.index"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """So many of a sort wait; `command` lists them, and so does the dashboard's `page`."""
+
+    sort: str
+    count: int
+    command: str
+    page: str
+
+    def __str__(self) -> str:
+        noun, of, rest = self.sort.partition(" ")
+        return plural(self.count, noun) + of + rest
+
+
+def count_waiting(view: View, log: EventLog, now: int) -> tuple[Waiting, ...]:
+    """Return how many of each sort wait, those of which none does left out."""
+    counts = Counter(row["sort"] for row in waiting_lessons(view, log, Filter(now)))
+    counts["plan"] = len(proposals.every(log, "waiting", "plan"))
+    counts["recommendation"] = len(proposals.every(log, "waiting", "recommendation"))
+    counts["memory in quarantine"] = len(quarantine.entries(log))
+    return tuple(
+        Waiting(sort, counts[sort], command, page) for sort, command, page in _SORTS if counts[sort]
+    )
