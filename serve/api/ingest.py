@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from mnemolog.wire import JobInShort, Jobs, Refused, WholeJob
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from serve.api.operation import Call, Nothing, Operation, Reply
 from serve.api.parameters import InTenant, SentDraft, decode_cursor, encode_cursor, list_digest
@@ -19,7 +18,7 @@ from store.home.projects import optional_project
 from store.ingest.batch import MAX_ITEMS, Batch, Turn, make_batch, turn_drafts
 from store.ingest.job_queue import Queue
 from store.ingest.queue_file import Job, Outcome, State, job_fields
-from store.log.commands import Draft
+from store.log.commands import Draft, author_of
 from store.log.event_kinds import Name
 
 # Jobs: what became of accepted batches; a dead one is tried again.
@@ -141,13 +140,15 @@ def ingest(call: Call[Nothing, NewJob]) -> Reply:
 def _batch(id_: str, now: int, asked: NewJob) -> Batch:
     project = optional_project(asked.project)
     whose = {"project": project, "session": asked.session, "agent": asked.agent}
-    drafts = [_whose(draft, whose) for draft in asked.memories]
+    drafts = [_sent(draft, whose) for draft in asked.memories]
     return make_batch(id_, now, drafts, turn_drafts(asked.turns, **whose))
 
 
-def _whose(draft: Draft, otherwise: dict[str, str | None]) -> Draft:
-    unsaid = {name: one for name, one in otherwise.items() if one and not getattr(draft, name)}
-    return replace(draft, **unsaid) if unsaid else draft
+def _sent(draft: SentDraft, otherwise: dict[str, str | None]) -> Draft:
+    """Return a draft as a program sent it, with what it leaves unsaid."""
+    given = {name: getattr(draft, name) for name in Draft.__struct_fields__}
+    unsaid = {name: one for name, one in otherwise.items() if one and not given[name]}
+    return Draft(**given | unsaid | {"author": author_of("program", draft.trust)})
 
 
 OPERATIONS = (

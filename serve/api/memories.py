@@ -2,6 +2,7 @@
 Memories: record them, read one and its history.
 """
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -42,6 +43,7 @@ from store.log.event_kinds import (
     Superseded,
 )
 from store.log.event_log import Appended
+from store.log.events import Event
 from store.memories.memory import FORGOTTEN
 
 
@@ -63,7 +65,7 @@ def record(call: Call[Nothing, NewMemory]) -> Reply:
     if draft.id is None:
         draft = structs.replace(draft, id=own)
     log = call.tenant.log
-    [appended] = log.append([commands.memory_event(draft, call.now)], first_use_check(own))
+    [appended] = log.append([_sent(commands.memory_event(draft, call.now))], first_use_check(own))
     event = appended.event
     seq = event.seq if appended.is_new else log_queries.newest_change(log, event.id)
     return Reply(
@@ -79,9 +81,15 @@ def record_batch(call: Call[Nothing, NewMemories]) -> Reply:
     for number in unnamed:
         drafts[number] = structs.replace(drafts[number], id=key and key.id(f"memories/{number}"))
     own = drafts[unnamed[0]].id if unnamed else None
-    done = call.tenant.log.append(commands.memory_events(drafts, call.now), first_use_check(own))
+    events = list(map(_sent, commands.memory_events(drafts, call.now)))
+    done = call.tenant.log.append(events, first_use_check(own))
     said = AllAcknowledged(memories=tuple(map(_acknowledge, done)))
     return Reply(said, HTTPStatus.CREATED, replay_header(own, done))
+
+
+def _sent(event: Event) -> Event:
+    """Return an event with its author: whatever a request says, a program sent it."""
+    return replace(event, author=commands.author_of("program", event.trust))
 
 
 def show(call: Call[KnownThen, Nothing]) -> Reply:
@@ -252,9 +260,10 @@ def revise(call: Call[Nothing, ChangedMemory]) -> Reply:
         changes.append(Pinned(pinned=asked.pinned))
     if not changes:
         raise InvalidInput("give at least one change: one field of the memory, or `pinned`")
-    events = [commands.change_event(log, call.path["id"], one, call.now) for one in changes]
+    id_ = call.path["id"]
+    events = [commands.change_event(log, id_, one, call.now, author="program") for one in changes]
     done = log.append(events, preconditions.unchanged_check(call))
-    return memory_reply(call.tenant, call.path["id"], done[-1].event.seq)
+    return memory_reply(call.tenant, id_, done[-1].event.seq)
 
 
 def forget(call: Call[OfForgetting, Nothing]) -> Reply:

@@ -48,6 +48,7 @@ class SentDraft(Draft, frozen=True, kw_only=True):
     """A memory as a caller asks for it: what is recorded, and whose it is."""
 
     made: None = None  # is for jobs to say
+    author: None = None  # the door says it
 
 
 # Cursors: where the next page of a list begins, and of which list, as opaque text

@@ -74,7 +74,7 @@ def show_proposal(call: Call[InTenant, Nothing]) -> Reply:
 
 def accept(call: Call[Nothing, Acceptance]) -> Reply:
     log, id_, chosen = call.tenant.log, call.path["id"], call.body.steps
-    accepted = proposals.accept(log, id_, call.now, chosen)
+    accepted = proposals.accept(log, id_, call.now, chosen, author="program")
     if needs_build(accepted.made):
         call.service.tenants.build_now(call.tenant)  # that is when it answers
     return Reply(proposal_rendering.proposal_fields(accepted))

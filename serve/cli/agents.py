@@ -401,7 +401,7 @@ def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> 
     settings = env.settings()
     with environment.open_log(settings) as log:
         wanted = _draft_ids(settings, log, ids)
-        made = [lesson_proposals.accept(log, id_, environment.now()) for id_ in wanted]
+        made = [lesson_proposals.accept(log, id_, environment.now(), "typed") for id_ in wanted]
         if as_json:
             output.emit({"memories": [{"id": one.id, "seq": one.seq} for one in made]})
             return

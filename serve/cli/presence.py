@@ -22,7 +22,6 @@ from store.home.errors import NeedsPerson
 
 if TYPE_CHECKING:
     from store.log.commands import Draft
-    from store.log.event_kinds import Author
 
 # Set by hosts in what their agents run, and by nobody in a terminal that a person types into:
 # CURSOR_TRACE_ID, CLAUDE_CODE_SSE_PORT and CODEX_HOME, for example, stand in those too.
@@ -96,17 +95,24 @@ class Presence:
         return f"{self.name} runs this command" if self.name else "no terminal is there"
 
     def limit(self, draft: Said) -> Said:
-        """Return a draft as whoever is there may say it: without a person, it is no user's word and
-        is not pinned.
+        """Return a draft as whoever is there may pass it on: without a person, it is no user's
+        word, is not pinned and was typed by nobody.
         """
         fields: Any = draft
-        if self.is_person or fields.trust != "user":
+        if self.is_person:
             return draft
-        return msgspec.structs.replace(draft, trust="agent", pinned=False)
+        if fields.author == "typed":
+            draft = msgspec.structs.replace(draft, author=self.author)
+        if fields.trust == "user":
+            draft = msgspec.structs.replace(draft, trust="agent", pinned=False)
+        return draft
 
-    def author_of(self, draft: "Draft") -> "Author | None":
-        """Return who wrote a draft; None where it says itself whose words it holds."""
-        return self.author if draft.trust == self.trust else None
+    def sign(self, draft: "Draft") -> "Draft":
+        """Return a draft that whoever is there writes now, limited and with its author."""
+        from store.log.commands import author_of
+
+        author = author_of(self.author, draft.trust)
+        return msgspec.structs.replace(self.limit(draft), author=author)
 
     def require_person(self, what: str) -> None:
         """Raise NeedsPerson where nobody is there to decide on `what`."""

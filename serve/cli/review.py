@@ -159,7 +159,8 @@ def _ask_about_proposal(log: EventLog, one: Proposal, place: str) -> str:
     while True:
         match _choose(answers):
             case "accept":
-                accepted = _try(partial(proposals.accept, log, one.id, environment.now()))
+                accept = partial(proposals.accept, author="typed")
+                accepted = _try(partial(accept, log, one.id, environment.now()))
                 if accepted and accepted.plan:
                     undo = accepted.plan[:_LEAST]
                     output.say(
@@ -194,9 +195,11 @@ def _edit(log: EventLog, one: Proposal, text: str) -> str:
     """Write a person's own words in place of the proposed ones; return the memory's id."""
     (step,), now = one.made, environment.now()
     if step.event == "revised":
-        id_ = commands.revise(log, step.subject, Revised(content=text), now).subject
+        changes = Revised(content=text)
+        id_ = commands.revise(log, step.subject, changes, now, author="typed").subject
     else:
-        draft = Draft(content=text, kind=step.body.get("kind", "fact"), project=one.project)
+        kind = step.body.get("kind", "fact")
+        draft = Draft(content=text, kind=kind, project=one.project, author="typed")
         id_ = commands.record(log, draft, now).event.id
     proposals.reject(log, one.id, now, f"said in other words: {id_}")
     return id_

@@ -102,6 +102,7 @@ def markdown(env: Environment, /, paths: tuple[Path, ...], mine: bool, **options
 
 @import_.command(epilog=output.example("mnemolog import jsonl memories.jsonl --dry-run"))
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE|-")
+@click.option("--mine", is_flag=True, help="Take its user's words for yours in a repository too.")
 @click.option("--dry-run", is_flag=True, help="Count what would be imported; write nothing.")
 @_common
 @click.pass_obj
@@ -109,6 +110,7 @@ def jsonl(
     env: Environment,
     /,
     file: Path,
+    mine: bool,
     dry_run: bool,
     project: str | None,
     and_build: bool,
@@ -116,8 +118,9 @@ def jsonl(
 ) -> None:
     """Import JSON Lines as written by `mnemolog export`; `-` is standard input.
 
-    A new memory gets the state, links and ratings of its line. Without a person, in an agent's
-    shell or without a terminal, what it says to be the user's words is kept as an agent's.
+    A new memory gets the state, links and ratings of its line. What a file in a git repository says
+    to be the user's words may be anybody's: it is quoted, and no rule, unless you add --mine.
+    Without a person, in an agent's shell or without a terminal, it is kept as an agent's.
     """
     from store.home import tenant as tenants
     from store.importers.jsonl import exported_lines, import_lines, survey
@@ -137,7 +140,7 @@ def jsonl(
         environment.open_or_make(settings) as log,
         watch(settings, log, "import jsonl", asks=not as_json),
     ):
-        lines = map(environment.presence().limit, exported_lines(source))
+        lines = map(environment.presence().limit, exported_lines(source, is_mine=mine))
         counts = import_lines(log, lines, now, project=belongs)
     _tell(counts, 0, as_json=as_json, next_step=not and_build)
     if and_build:

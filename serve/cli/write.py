@@ -128,7 +128,7 @@ def record(
     at = environment.now()
     commands.memory_event(draft, at)  # refused before anything is made
     with environment.open_or_make(settings) as log:
-        appended = commands.record(log, draft, at, environment.presence().author_of)
+        appended = commands.record(log, draft, at)
         hidden = commands.memory_event(draft, at).body != appended.event.body
         if as_json:
             output.emit(_acknowledgement(appended) | {"redacted": hidden})
@@ -159,7 +159,7 @@ def _draft(fields: dict[str, Any]) -> "Draft":
 def _limit(drafts: "list[Draft]") -> "list[Draft]":
     """Return drafts as whoever runs this may say them; note it where that makes a difference."""
     present = environment.presence()
-    limited = [present.limit(draft) for draft in drafts]
+    limited = [present.sign(draft) for draft in drafts]
     changed = zip(drafts, limited, strict=True)
     if any(old.trust != new.trust and _weighs(old) for old, new in changed):
         output.note(f"note: {present.reason}: this is kept as an agent's words, not as a rule")
@@ -177,7 +177,7 @@ def _record_batch(settings: Settings, belongs: str | None, as_json: bool) -> Non
     drafts = _limit(_read_drafts(sys.stdin.buffer.read(), belongs))
     with environment.open_or_make(settings) as log:
         with watch(settings, log, "record --batch", asks=not as_json):
-            done = commands.record_batch(log, drafts, at, environment.presence().author_of)
+            done = commands.record_batch(log, drafts, at)
     hidden = [
         commands.memory_event(draft, at).body != one.event.body
         for draft, one in zip(drafts, done, strict=True)

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from flask import Blueprint, Response, render_template, request
+from msgspec import structs
 
 from serve.dashboard import forms, recall_pages
 from serve.dashboard.changes import encode_state
@@ -69,7 +70,8 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
     def create(tenant: str) -> Response | tuple[str, int]:
         opened, sent = site.tenant(tenant), request.form.to_dict()
         try:
-            done = commands.record(opened.log, forms.draft(sent), site.clock())
+            typed = structs.replace(forms.draft(sent), author="typed")
+            done = commands.record(opened.log, typed, site.clock())
         except IdConflict:
             error = "this form was already saved: send it again to create another memory"
             return _new(site, sent, error), HTTPStatus.CONFLICT
@@ -217,7 +219,7 @@ def _append_revision(
     site: Site, opened: OpenTenant, memory: Memory, change: Revised, said: str = "changed"
 ) -> Response:
     """Append a revision of what the form was made from; raise ChangedSince, InvalidInput."""
-    event = commands.change_event(opened.log, memory.id, change, site.clock())
+    event = commands.change_event(opened.log, memory.id, change, site.clock(), author="typed")
     [done] = opened.log.append([event], [require_unchanged(memory.id, {_form_seq()})])
     fields = (("step", str(done.event.seq)), ("seen", str(done.event.seq)))
     undo = Undo(tenant_url("memories.put_back", id_=memory.id), fields)

@@ -7,6 +7,7 @@ A step shows both sides: what goes, and what stays in its place, with the words 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, get_args
 
 from flask import Blueprint, Response, render_template, request
@@ -30,7 +31,7 @@ ANSWERS_SHOWN = 20  # changed answers of a proposal; a report of it has more
 MOST = 200  # proposals that are answered at once
 STATES: tuple[State, ...] = get_args(State)
 _ANSWERS: Mapping[str, Callable[[EventLog, str, int], Proposal]] = {
-    "accept": proposals.accept,
+    "accept": partial(proposals.accept, author="typed"),
     "reject": proposals.reject,
     "undo": proposals.undo,
 }
@@ -168,7 +169,7 @@ def proposals_blueprint(site: Site) -> Blueprint:
             raise InvalidInput("what was accepted of a plan is undone as a whole")
         else:
             if word == "accept":
-                proposals.accept(opened.log, id_, site.clock(), chosen)
+                proposals.accept(opened.log, id_, site.clock(), chosen, author="typed")
             else:
                 proposals.reject(opened.log, id_, site.clock(), chosen=chosen)
             said = f"{_count(len({*chosen}), 'change')} {_DONE[word]}."

@@ -72,7 +72,7 @@ def lessons_blueprint(site: Site) -> Blueprint:
         opened, word = site.tenant(tenant), request.form.get("answer", "")
         here = back(tenant_url("lessons.index"))
         if word == "accept":
-            lesson_proposals.accept(opened.log, id_, site.clock())
+            lesson_proposals.accept(opened.log, id_, site.clock(), "typed")
             return site.redirect(here, "Accepted: it is now a rule.")
         if word != "forget":
             raise InvalidInput(f"answer accept or forget, not {word!r}")

@@ -140,6 +140,7 @@ def draft_memory(here: ToolContext, asked: NewMemory, project: str | None, **mor
     whose = {
         "project": here.scope(project) or None,
         "trust": "agent",
+        "author": "agent",
         "agent": here.agent,
         "session": here.session,
     }
@@ -163,7 +164,8 @@ def update_memory(here: ToolContext, asked: UpdateMemory) -> ToolResult:
     if not given.keys() - {"id", "reason"}:
         raise InvalidInput("give at least one change: `content`, `tags` or `importance`")
     del given["id"]
-    commands.revise(here.tenant.log, id_, msgspec.convert(given, Revised), here.now, trust="agent")
+    changes = msgspec.convert(given, Revised)
+    commands.revise(here.tenant.log, id_, changes, here.now, "agent", "agent")
     return ToolResult("Updated; the old text is in its history.", {"id": id_})
 
 

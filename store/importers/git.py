@@ -210,6 +210,7 @@ def _draft(commit: Commit, read: Message, origin: Origin, project: str | None, r
         created_by=None if is_automatic(commit.author) else label(commit.author),
         created_at=moment(at),
         trust="agent",  # collaborators wrote it too: notes of work, not this user's word
+        author="repository",
         metadata={
             "commit": commit.sha[:12],
             "files": paths[:FILES_KEPT],
@@ -265,6 +266,7 @@ def _release_draft(notes: ReleaseNotes, project: str | None, root: str) -> Draft
         source=SOURCE,
         created_at=moment(at),
         trust="agent",
+        author="repository",
         metadata={"release": release.version, "changes": notes.changes},
     )
 

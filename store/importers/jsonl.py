@@ -16,6 +16,7 @@ import msgspec
 from store.home.capped_files import is_crowded
 from store.home.errors import InvalidInput, SourceError
 from store.home.instants import derived_id, micros
+from store.home.projects import git_root
 from store.importers.source_files import read_lines
 from store.log.commands import Counts, Draft, check_text, import_drafts, memory_event
 from store.log.event_kinds import (
@@ -194,8 +195,18 @@ def drafts(source: Path, *, project: str | None, alone: bool = False) -> Iterato
         yield _draft(line, project)
 
 
-def exported_lines(source: Path) -> Iterator[Exported]:
-    """Yield the file's lines, without the forgotten ones."""
+def quote(line: Exported) -> Exported:
+    """Return a line as one of a repository, which may be anybody's: no word of the user."""
+    if line.trust != "user":
+        return msgspec.structs.replace(line, author="repository")
+    return msgspec.structs.replace(line, trust="tool", author="repository", pinned=False)
+
+
+def exported_lines(source: Path, *, is_mine: bool = False) -> Iterator[Exported]:
+    """Yield the file's lines, without the forgotten ones; those of a file in a git repository are
+    quoted, unless the user says that they are his.
+    """
+    is_quoted = not is_mine and git_root(source.parent) is not None
     for number, raw in enumerate(_lines(source), 1):
         if not raw.strip():
             continue
@@ -213,7 +224,7 @@ def exported_lines(source: Path) -> Iterator[Exported]:
         ) as error:
             raise SourceError(f"{source.name} line {number}: {error}") from error
         if line.state != "forgotten":
-            yield line
+            yield quote(line) if is_quoted else line
 
 
 def _decode(raw: bytes) -> Exported:

@@ -382,6 +382,7 @@ def _file(
                 project=project,
                 source=SOURCE,
                 trust="tool" if is_quoted else "user",
+                author="repository" if is_quoted else "typed" if is_mine else None,
                 created_at=created_at,
                 metadata={"path": place} | ({"in_project": True} if is_own else {}),
             )

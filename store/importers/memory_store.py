@@ -22,14 +22,14 @@ from store.home.capped_files import MOST_VALUES, is_crowded
 from store.home.errors import InvalidInput, SourceError
 from store.home.instants import derived_id, micros, moment
 from store.home.projects import git_root
-from store.importers.jsonl import OWN, Exported, import_lines
+from store.importers.jsonl import OWN, Exported, import_lines, quote
 from store.importers.markdown import MAX_TEXT, pack, split_blocks, split_sections
 from store.importers.source_files import printable_name
 from store.importers.transcript_hosts import Folder
 from store.importers.transcript_turn import Skip, parse_instant
 from store.log import commands, log_queries
 from store.log.commands import Draft, memory_event
-from store.log.event_kinds import Linked, Recorded, RecordedKind, Revised
+from store.log.event_kinds import Author, Linked, Recorded, RecordedKind, Revised, Trust
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.redaction.redact import redact
@@ -162,9 +162,8 @@ def _change(log: EventLog, line: Exported, event: Event, now: int) -> Event | No
     if redact(text) == last:
         return None
     id_ = derived_id(now, event.id, text)
-    return commands.change_event(
-        log, event.id, Revised(content=text, reason=reason), now, id_, line.trust
-    )
+    change = Revised(content=text, reason=reason)
+    return commands.change_event(log, event.id, change, now, id_, line.trust, line.author)
 
 
 def as_draft(line: Exported) -> Draft:
@@ -207,11 +206,14 @@ def memory_line(
 ) -> Exported:
     """Return the line of a memory that a store calls `native`; `at` in microseconds, 0 unknown.
 
-    What is said further are fields of `Exported`; None leaves one unsaid.
+    What is said further are fields of `Exported`; None leaves one unsaid. What is trusted as a tool
+    lies in a repository; who wrote what counts as the user's is not known.
     """
+    authors: dict[Trust | None, Author] = {"agent": "agent", "tool": "repository"}
     metadata = {NATIVE: printable_name(native)[:500]} | said.pop("metadata", {})
     fields = {name: value for name, value in said.items() if value is not None}
     return Exported(
+        author=authors.get(said.get("trust")),
         id=memory_id(store, native),
         content=content,
         source=store,
@@ -316,8 +318,7 @@ def own_line(file: Path, fields: dict[str, Any], text: str) -> Exported | None:
         line = msgspec.convert({"content": text} | said, Exported)
     except msgspec.ValidationError:
         return None
-    is_claimed = line.trust == "user" and git_root(file.parent) is not None
-    return msgspec.structs.replace(line, trust="tool") if is_claimed else line
+    return quote(line) if git_root(file.parent) is not None else line
 
 
 def note_texts(text: str) -> Iterator[tuple[str, str]]:

@@ -151,6 +151,8 @@ class Sessions:
             events = tuple(turn_events(turn, self._agent, project or None, self._now, intent))
             if not events:
                 continue
+            if not is_users:
+                events = (with_fields(events[0], author="repository"), *events[1:])
             asked_after, before = before, turn.closing.text if turn.closing else ""
             session = events[0].session or ""
             if session not in self._sessions:

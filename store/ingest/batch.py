@@ -14,8 +14,8 @@ import msgspec
 
 from store.home.errors import InvalidInput, JunkText
 from store.home.instants import derived_id
-from store.log.commands import Draft, memory_event
-from store.log.event_kinds import Instant, Name, Recorded, Trust
+from store.log.commands import Draft, author_of, memory_event
+from store.log.event_kinds import Author, Instant, Name, Recorded, Trust
 from store.log.events import Event
 from store.log.rows import encode_row
 from store.redaction import redact
@@ -54,11 +54,11 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     session: str | None = None
     agent: str | None = None
     trust: Trust = "user"
+    author: Author | None = None
 
     def event(self, at: int) -> Event:
-        return Event(
-            self.id, at, self.body, self.id, self.project, self.session, self.agent, self.trust
-        )
+        whose = (self.project, self.session, self.agent, self.trust)
+        return Event(self.id, at, self.body, self.id, *whose, author=self.author)
 
 
 # made once, before there are threads: msgspec 0.22 crashes where two meet a type for the first time
@@ -124,6 +124,7 @@ def turn_drafts(
             session=session,
             agent=agent,
             trust=_TRUST[turn.role],
+            author=author_of("program", _TRUST[turn.role]),
         )
         for turn in turns
     ]
@@ -150,4 +151,5 @@ def memory_id(job: str, place: int) -> str:
 
 def _item(place: int, event: Event, id_: str) -> Item:
     assert isinstance(event.body, Recorded)
-    return Item(place, id_, event.body, event.project, event.session, event.agent, event.trust)
+    whose = (event.project, event.session, event.agent, event.trust, event.author)
+    return Item(place, id_, event.body, *whose)

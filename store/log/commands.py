@@ -6,8 +6,8 @@ log redacts secrets itself; here texts are checked and our own injected blocks a
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from store.home.projects import check_project
 from store.log import log_queries
 from store.log.checks import erasure_message
 from store.log.event_kinds import (
+    AUTHORS,
     Archived,
     Author,
     Expected,
@@ -74,9 +75,23 @@ class Draft(Recorded, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session: Name | None = None
     agent: Name | None = None
     trust: Trust = "user"
+    author: Author | None = None
 
 
-AuthorOf = Callable[[Draft], Author | None]
+_AUTHOR_OF: Mapping[Trust, Author] = {
+    "user": "typed",
+    "agent": "agent",
+    "tool": "tool",
+    "web": "web",
+}
+
+
+def author_of(sender: Author, trust: Trust) -> Author:
+    """Return who wrote a text that a sender says to be somebody's word: the lower of the two.
+
+    Every door decides by this: only a person's own door makes a text `typed`.
+    """
+    return max(sender, _AUTHOR_OF[trust], key=AUTHORS.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +132,8 @@ def memory_event(draft: Draft, now: int) -> Event:
         decode("recorded", encode(body))
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise InvalidInput(f"this is not a valid memory: {error}") from error
-    return Event(id_, now, body, id_, project, draft.session, draft.agent, draft.trust)
+    whose = (project, draft.session, draft.agent, draft.trust)
+    return Event(id_, now, body, id_, *whose, author=draft.author)
 
 
 def _side_text(name: str, text: str | None) -> str | None:
@@ -202,22 +218,14 @@ def check_text(text: str) -> str:
     return clean
 
 
-def _nobody(draft: Draft) -> None:
-    """Leave open who wrote a draft."""
-
-
-def record(log: EventLog, draft: Draft, now: int, author_of: AuthorOf = _nobody) -> Appended:
+def record(log: EventLog, draft: Draft, now: int) -> Appended:
     """Record one memory; the same id and text again is the same memory, not a second one."""
-    return log.append([replace(memory_event(draft, now), author=author_of(draft))])[0]
+    return log.append([memory_event(draft, now)])[0]
 
 
-def record_batch(
-    log: EventLog, drafts: Sequence[Draft], now: int, author_of: AuthorOf = _nobody
-) -> list[Appended]:
+def record_batch(log: EventLog, drafts: Sequence[Draft], now: int) -> list[Appended]:
     """Record all or none, in order; an error names the draft it is about."""
-    authors = map(author_of, drafts)
-    events = zip(memory_events(drafts, now), authors, strict=True)
-    return log.append([replace(event, author=author) for event, author in events])
+    return log.append(memory_events(drafts, now))
 
 
 def memory_events(drafts: Sequence[Draft], now: int) -> list[Event]:
@@ -292,12 +300,20 @@ def pin(log: EventLog, id_: str, now: int, *, pinned: bool = True) -> Event:
     return _tell(log, id_, Pinned(pinned=pinned), now)
 
 
-def revise(log: EventLog, id_: str, changes: Revised, now: int, trust: Trust = "user") -> Event:
+def revise(
+    log: EventLog,
+    id_: str,
+    changes: Revised,
+    now: int,
+    trust: Trust = "user",
+    author: Author | None = None,
+) -> Event:
     """Replace the fields that `changes` sets; the log keeps what they were.
 
     A text that another wrote is trusted no more than he is.
     """
-    return _tell(log, id_, changes, now, trust)
+    event = change_event(log, id_, changes, now, trust=trust, author=author)
+    return log.append([event])[0].event
 
 
 def supersede(log: EventLog, id_: str, by: str, now: int, reason: str | None = None) -> Event:
@@ -318,8 +334,10 @@ def change_event(
     now: int,
     event_id: str | None = None,
     trust: Trust = "user",
+    author: Author | None = None,
 ) -> Event:
-    """Return the event that changes a memory, without writing it; `trust` says whose word it is.
+    """Return the event that changes a memory, without writing it; `trust` says whose word it is,
+    `author` who wrote it.
 
     Raise NotFound where the memory, or another that the change names, is unknown or was erased,
     Conflict where a plan recorded it that was undone, since nothing can be said of what counts no
@@ -343,7 +361,8 @@ def change_event(
         _must_know(log, change.target)
     elif isinstance(change, Restored) and (source := _find_erased_source(log, first)) is not None:
         raise Conflict(f"memory {id_!r} was made of {source!r}, which was erased: record it again")
-    return Event(event_id or new_id(now), now, change, id_, first.project, trust=trust)
+    whose = (first.project, None, None, trust)
+    return Event(event_id or new_id(now), now, change, id_, *whose, author=author)
 
 
 def _tell(log: EventLog, id_: str, change: Change, now: int, trust: Trust = "user") -> Event:

@@ -19,6 +19,7 @@ from store.log.commands import Draft
 from store.log.event_kinds import (
     STATEMENT,
     Accepted,
+    Author,
     Forgotten,
     Proposed,
     Recorded,
@@ -68,9 +69,9 @@ def read(told: Sequence[Event]) -> LessonDraft:
     return LessonDraft(told[0], "rejected" if is_rejected else "pending")
 
 
-def accept(log: EventLog, id_: str, now: int) -> Event:
+def accept(log: EventLog, id_: str, now: int, author: Author | None = None) -> Event:
     """Record the memory that a statement or draft asks for, as the person's own word; return its
-    event.
+    event. `author` is `typed` where a person was seen to say yes: that alone raises an author.
 
     Said twice it is the same memory. Raise NotFound for an unknown one, Conflict for a statement
     that was forgotten.
@@ -80,7 +81,7 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
     if known := log.events_for(memory_id):
         return known[0]
     if isinstance(first.body, Recorded):
-        return _accept_memory(log, first, since, memory_id, now)
+        return _accept_memory(log, first, since, memory_id, now, author)
     assert isinstance(first.body, Proposed)
     draft = msgspec.convert(
         first.body.draft
@@ -91,6 +92,7 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
             "context": first.body.because,
             "project": first.project,
             "session": first.session,
+            "author": author,
         },
         Draft,
     )
@@ -100,7 +102,12 @@ def accept(log: EventLog, id_: str, now: int) -> Event:
 
 
 def _accept_memory(
-    log: EventLog, stated: Event, since: Sequence[Event], memory_id: str, now: int
+    log: EventLog,
+    stated: Event,
+    since: Sequence[Event],
+    memory_id: str,
+    now: int,
+    author: Author | None,
 ) -> Event:
     assert isinstance(stated.body, Recorded)
     if any(isinstance(one.body, Forgotten) for one in since[-1:]):
@@ -114,6 +121,7 @@ def _accept_memory(
         project=stated.project,
         session=stated.session,
         agent=stated.agent,
+        author=author,
         created_at=moment(stated.at),
     )
     memory = commands.memory_event(draft, now)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from store.home.errors import Conflict, NotFound
 from store.log import commands, log_queries
 from store.log.event_kinds import (
+    Author,
     Erased,
     Forgotten,
     Maker,
@@ -157,9 +158,10 @@ def accept(
     chosen: Collection[int] | None = None,
     *,
     force: bool = False,
+    author: Author | None = None,
 ) -> Proposal:
     """Apply a proposal, all of it or none, or the `chosen` steps of a plan by their place; return
-    it. Repeating it changes nothing.
+    it. Repeating it changes nothing. `author` is as in `lesson_proposals.accept`.
 
     Raise NotFound, Conflict if it was rejected or undone, PlanStale if what it rests on has
     changed, PlanRefused if a check failed and nobody says `force`, Conflict where steps are chosen
@@ -175,7 +177,7 @@ def accept(
         case "lesson":
             if found.state in ("rejected", "undone"):
                 raise Conflict(f"draft {id_} was {found.state}: record the memory yourself")
-            lesson_proposals.accept(log, id_, now)
+            lesson_proposals.accept(log, id_, now, author)
     return find(log, id_)
 
 
