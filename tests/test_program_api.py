@@ -112,6 +112,7 @@ QUESTION: dict[str, Any] = {name: ["words"] for name in wire.Question.__annotati
     "min_score": 0.5,
     "explain": True,
     "touch": False,
+    "for_agents": True,
 }
 FILTERS: dict[str, Any] = {name: ["words"] for name in wire.Filters.__annotations__} | {
     "project": "acme/web",

@@ -297,6 +297,7 @@ def _request_body(
         "until": formatting.parse_optional_time(until, at),
         "as_of": formatting.parse_time_point(as_of, at) if as_of else None,
         "active_only": not include_archived,
+        "for_agents": not environment.presence().is_person,
     }
 
 
@@ -346,6 +347,8 @@ def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> 
         output.say(f"{rank:2}. {kind}{whose}  {hit['at'][:10]}{until}{of}  {sure}  {id_}")
         for line in output.block(hit["text"]):
             output.say(line)
+        if held := hit.get("held"):
+            output.say(f"    {output.colour(f'held back from agents: {held}', 'warn')}")
         for line in explanations.mark_lines(log, hit):
             output.say(f"    {line}")
         if "why" in hit:
@@ -358,6 +361,8 @@ def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> 
         output.say("None of these is sure to be what you ask for: they are the nearest.")
     if below and payload["hits"]:
         output.say(f"{below} below the threshold of {bar:.0%}")
+    if held_back := payload.get("held_back"):
+        output.say(f"{held_back} held back from agents until you accept: `mnemolog lessons`")
 
 
 # rate

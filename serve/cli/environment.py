@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from serve.cli.presence import Presence, find_presence, list_ancestors
 from store.home import config
 from store.home import tenant as tenants
@@ -147,9 +149,15 @@ def open_log(settings: Settings, *, waits: bool = False) -> EventLog:
 
 
 def open_reader(settings: Settings, log: EventLog, tenant: Tenant | None = None) -> "Reader":
-    """Return the chosen tenant's memory, or another's, to ask without a server."""
+    """Return the chosen tenant's memory, or another's, to ask without a server; in an agent's shell
+    what is held back from agents stays so.
+    """
+    from serve.reader.memory_json import for_agents
     from serve.reader.reader import Reader
     from serve.recall.query_embedder import QueryEmbedders
+
+    if (context := click.get_current_context(silent=True)) is not None:
+        context.find_root().with_resource(for_agents(lambda: not presence().is_person))
 
     embedders = QueryEmbedders(settings.home, lambda: settings.choices.embedder)
     of = tenant or current_tenant(settings)

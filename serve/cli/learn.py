@@ -18,6 +18,7 @@ import msgspec
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.cli.plans import SHORT, plan_command, print_outcome, print_plan
+from serve.cli.processes import write_archive, write_cold_file
 from serve.server import processes
 from store.log.event_kinds import Job
 from store.log.event_log import EventLog
@@ -123,30 +124,12 @@ def _run_archive(
         if options["project"] or options["estimate"]:
             raise click.UsageError("--compact works on the whole log: omit the other options")
         words = ["--compact", *(["--dry-run"] if dry_run else [])]
-        _print_compaction(write_archive(env, *words)["compacted"], dry_run=dry_run, as_json=as_json)
+        done = write_archive(env.settings(), *words)["compacted"]
+        _print_compaction(done, dry_run=dry_run, as_json=as_json)
         return
     run_job(env, job, dry_run=True, as_json=as_json, **options)
     if not dry_run and not options["estimate"]:
-        write_cold_file(env)
-
-
-def write_cold_file(env: Environment) -> None:
-    """Write what is archived as Parquet and note where."""
-    written = write_archive(env)["cold"]
-    counts = ", ".join(f"{count} {state}" for state, count in written["memories"].items())
-    output.note(f"cold: {counts or 'nothing'} in {written['path']}")
-
-
-def write_archive(env: Environment, *words: str) -> dict[str, Any]:
-    """Have the files below `cold/` written by a process of its own; return what it says."""
-    settings = env.settings()
-    name = environment.current_tenant(settings).name
-    child = processes.start_job(settings, "cold", "--tenant", name, *words, stdout=subprocess.PIPE)
-    said, _ = child.communicate()
-    if child.returncode:
-        sys.exit(child.returncode)
-    told: dict[str, Any] = msgspec.json.decode(said)
-    return told
+        write_cold_file(env.settings())
 
 
 def _print_compaction(done: dict[str, Any], *, dry_run: bool, as_json: bool) -> None:

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,6 +72,12 @@ def faint(text: str) -> str:
 def note(line: str) -> None:
     """Print a line beside the result: a warning, a next step."""
     click.echo(encodable(line), err=True)
+
+
+def memory_text(found: Mapping[str, Any]) -> str:
+    """Return the text of a memory as JSON has it, and whether it is held back or was forgotten."""
+    held = f"(held back from agents: {found['held']})" if "held" in found else ""
+    return " ".join(filter(None, (clean(found["text"]), held))) or "(forgotten)"
 
 
 def encodable(text: str) -> str:

@@ -282,6 +282,7 @@ def goals(
     ):
         from serve.reader import goals as wanted
         from serve.reader.filters import Filter
+        from serve.reader.memory_json import shown_text
         from serve.reports.overviews import memory_item
 
         asked = Filter(here.now, belongs)
@@ -300,7 +301,7 @@ def goals(
             output.say(f"\n{output.clean(chain.name)}")
             for one in chain.milestones:
                 day = moment(one.created_at).date().isoformat()
-                output.say(_entry_line(log, day, one.id, one.content))
+                output.say(_entry_line(log, day, one.id, shown_text(one)))
 
 
 def _goal(goal: dict[str, Any]) -> str:

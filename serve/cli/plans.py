@@ -252,9 +252,9 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
         if counts_again:
             code = processes.build(env.settings(), "--quick", quiet=as_json)
         if found.body.job == "archive" and found.state == "applied" and not dry_run:
-            from serve.cli.learn import write_cold_file
+            from serve.cli.processes import write_cold_file
 
-            write_cold_file(env)
+            write_cold_file(env.settings())
         version = planned_version(found.body)
         if version is not None and found.state == "applied" and not dry_run:
             code = _build_with(env, version[1], as_json=as_json)

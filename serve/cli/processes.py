@@ -28,6 +28,24 @@ def build(settings: Settings, *words: str, quiet: bool = False) -> int:
     return _run_jobs(settings, "build", "--tenant", tenant.name, *words, quiet=quiet)
 
 
+def write_cold_file(settings: Settings) -> None:
+    """Write what is archived as Parquet and note where."""
+    written = write_archive(settings)["cold"]
+    counts = ", ".join(f"{count} {state}" for state, count in written["memories"].items())
+    output.note(f"cold: {counts or 'nothing'} in {written['path']}")
+
+
+def write_archive(settings: Settings, *words: str) -> dict[str, Any]:
+    """Have the files below `cold/` written by a process of its own; return what it says."""
+    name = environment.current_tenant(settings).name
+    child = processes.start_job(settings, "cold", "--tenant", name, *words, stdout=subprocess.PIPE)
+    said, _ = child.communicate()
+    if child.returncode:
+        sys.exit(child.returncode)
+    told: dict[str, Any] = msgspec.json.decode(said)
+    return told
+
+
 def _run_jobs(settings: Settings, *words: str, quiet: bool = False) -> int:
     sys.stdout.flush()
     child = processes.start_job(settings, *words, stdout=sys.stderr.fileno() if quiet else None)

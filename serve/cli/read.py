@@ -14,7 +14,6 @@ from store.home.projects import check_project
 from store.log.event_log import EventLog
 
 _STATES = ("active", "archived", "superseded", "forgotten", "stale")
-_FORGOTTEN = "(forgotten)"
 _LINEAGE = ("made", "sources", "made_of_it", "stale_because", "source_ids")
 _PROJECT_WIDTH = 28
 
@@ -43,7 +42,7 @@ def show(env: Environment, /, id_: str, known_at: str | None, as_json: bool) -> 
 
 
 def _print_memory(found: dict[str, Any]) -> None:
-    output.say(output.clean(found["text"]) or _FORGOTTEN)
+    output.say(output.memory_text(found))
     output.say()
     for name, value in found.items():
         if name in ("text", "history", *_LINEAGE) or value in (None, [], {}, ""):
@@ -152,7 +151,7 @@ def list_(
                 one["kind"],
                 one["at"][:10],
                 _end(one["project"] or ""),
-                output.one_line(one["text"], 200) or _FORGOTTEN,
+                output.one_line(output.memory_text(one), 200),
             )
             for one in map(visible_json, found)
         ]
@@ -224,7 +223,7 @@ def _print_history(log: EventLog, found: Sequence[dict[str, Any]]) -> None:
             one["state"],
             output.one_line(one.get("value", ""), 24),
             output.one_line(" ".join(one[name] for name in _ORIGIN if name in one), 24),
-            output.one_line(one["text"], 200) or "(forgotten)",
+            output.one_line(output.memory_text(one), 200),
         )
         for one in found
     ]

@@ -95,7 +95,8 @@ def _waiting(
     found: list[Proposal] = []
     if only in (None, "lesson"):  # statements wait beside the drafts
         drafts = reader.answer(lambda view: statistics(view, log, Filter(now, project))).drafts
-        found += [proposals.find(log, row["id"]) for row in drafts]
+        # advice that is held back has no text in an agent's shell
+        found += [proposals.find(log, row["id"]) for row in drafts if row["draft"]["content"]]
     for sort in _IN_LOG:
         found += proposals.every(log, "waiting", sort) if only in (None, sort) else []
     waiting = [one for one in found if one.state == "waiting" and holds_in(one.project, project)]

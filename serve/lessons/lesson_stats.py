@@ -14,7 +14,7 @@ from serve.lessons.impact import impact, is_at_rest
 from serve.lessons.rule_index import rules
 from serve.reader.filters import Filter
 from serve.reader.held import hazard_of, is_held
-from serve.reader.memory_json import role
+from serve.reader.memory_json import role, shown_text
 from serve.reader.view import View, newest
 from store.derived.feedback import Counts, Tally
 from store.home.instants import isoformat
@@ -155,7 +155,10 @@ def _waiting_memory(memory: Memory) -> dict[str, Any]:
         "because": f"held back from agents: {held}" if held else None,
         "is_memory": True,
         "sort": "note held back from agents" if held else own,
-        "draft": {"kind": _accepted_kind(memory), "content": memory.content},
+        "draft": {
+            "kind": _accepted_kind(memory),
+            "content": shown_text(memory),
+        },
     }
 
 

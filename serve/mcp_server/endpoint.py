@@ -31,6 +31,7 @@ from serve.mcp_server.protocol import (
 )
 from serve.mcp_server.tool_context import ToolContext
 from serve.mcp_server.tools import tools
+from serve.reader.memory_json import for_agents
 from serve.server.open_tenants import OpenTenants
 from store.home.errors import InvalidInput, MnemologError, NotFound
 from store.home.project_context import ProjectContexts
@@ -57,7 +58,8 @@ def blueprint(registry: Registry, name: str = "mcp") -> Blueprint:
             registry.heard(message.whole)
         if message.method is None or message.id is None:
             return Response(status=HTTPStatus.ACCEPTED)
-        return _answer(registry, message.method, message.id, _call(message, by))
+        with for_agents():
+            return _answer(registry, message.method, message.id, _call(message, by))
 
     return routes
 

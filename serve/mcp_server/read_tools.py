@@ -12,7 +12,6 @@ from serve.formatting import parse_optional_time, parse_time_point
 from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note, recall_note
 from serve.reader.filters import Filter
 from serve.reader.goals import open_goals
-from serve.reader.held import is_held
 from serve.reader.memory_json import role
 from serve.reader.request_fields import Kinds, Query, Topic, When
 from serve.reader.view import View, newest
@@ -87,29 +86,17 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
         request = _request(then, asked)
         asker = Asker(here.session, here.agent, "mcp")
         payload, receipt = answer(then.tenant.reader, request, then.choices, then.now, asker)
-        held = _held_ids(then, [hit["id"] for hit in payload["hits"]])
     if receipt is not None:
         here.tenant.notes.add(receipt)
-    notes = [recall_note(hit) for hit in payload["hits"] if hit["id"] not in held]
+    notes = [recall_note(hit) for hit in payload["hits"]]
     said = _recall_sentence(payload)
     is_sure = any("unsure" not in hit for hit in payload["hits"])
     values = {name: payload[name] for name in ("recall",) if is_sure and name in payload}
     values |= {"degraded": True} if payload["degraded"] else {}
-    kept_back = (
-        [f"{len(held)} held back until the user accepts: `mnemolog lessons`."] if held else []
-    )
+    held = payload.get("held_back")
+    kept_back = [f"{held} held back until the user accepts: `mnemolog lessons`."] if held else []
     said = " ".join([said, *kept_back, *payload.get("notices", ()), *known])
     return ToolResult(said, values, {"memories": notes})
-
-
-def _held_ids(here: ToolContext, ids: Sequence[str]) -> frozenset[str]:
-    """Return those of some memories that no agent is shown before a person accepted them."""
-
-    def held(view: View) -> frozenset[str]:
-        found = (view.tail.find(id_) for id_ in ids)
-        return frozenset(one.id for one in found if one is not None and is_held(one))
-
-    return _answer(here, held)
 
 
 @contextmanager
@@ -143,6 +130,7 @@ def _request(here: ToolContext, asked: Recall) -> RecallRequest:
         until=parse_optional_time(asked.until, here.now),
         as_of=parse_time_point(asked.as_of, here.now) if asked.as_of else None,
         touch=not here.off,
+        for_agents=True,
     )
 
 
@@ -194,6 +182,9 @@ def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
     assert memory is not None  # the log named it, and a view holds all the log holds
     if memory.state == FORGOTTEN:
         said = f"This memory was forgotten; `mnemolog restore {id_}` brings it back."
+        return ToolResult(said, groups={"memories": [recall_note(found | {"role": role(memory)})]})
+    if "held" in found:
+        said = f"Held back from agents until the user accepts it: `mnemolog lessons accept {id_}`."
         return ToolResult(said, groups={"memories": [recall_note(found | {"role": role(memory)})]})
     history = [{"at": one["at"], "event": one["event"]} for one in found["history"]]
     return ToolResult(

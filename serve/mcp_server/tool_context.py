@@ -8,7 +8,7 @@ from typing import Any
 
 from serve.mcp_server.methods import Result
 from serve.reader.filters import Filter
-from serve.reader.memory_json import role, short_json
+from serve.reader.memory_json import is_withheld, role, short_json
 from serve.recall.context_block import clean_text, plain_json
 from serve.server.open_tenants import OpenTenant
 from store.home.config import Choices
@@ -42,9 +42,8 @@ _TEXTS = ("context", "action", "result", "text")
 
 def memory_note(memory: Memory, longest: int = LONGEST) -> Note:
     """Return a memory as a note, its texts cut."""
-    state = {
-        name: getattr(memory, name) for name in ("key", "value", "status", "progress", "chain")
-    }
+    names = () if is_withheld(memory) else ("key", "value", "status", "progress", "chain")
+    state = {name: getattr(memory, name) for name in names}
     return recall_note(short_json(memory) | {"role": role(memory)} | state, longest)
 
 
@@ -59,6 +58,7 @@ def recall_note(found: Mapping[str, Any], longest: int = LONGEST) -> Note:
         "project": found.get("project"),
         "source": source,
         "trust": found.get("trust"),
+        "held": found.get("held"),
         "confidence": found.get("confidence"),
         "unsure": found.get("unsure"),
     }

@@ -53,7 +53,8 @@ class Filter:
     project may come back, never another project's. `until` is exclusive. `as_of` asks for what held
     at that moment, by what is known now: a memory holds from its `created_at` until it ended or its
     ttl ran out. `cold` asks for what was archived or has expired too, but not for what something
-    else took the place of.
+    else took the place of. `for_agents` leaves out what is held back from agents: recall asks that
+    of what it would return, for no column tells it.
     """
 
     now: int
@@ -69,6 +70,7 @@ class Filter:
     active_only: bool = True
     as_of: int | None = None
     cold: bool = False
+    for_agents: bool = False
 
     def at(self, now: int) -> "Filter":
         """Return the same filter, asked at another moment."""
@@ -156,7 +158,8 @@ class Masks:
     def of(self, asked: Filter) -> Mask:
         """Return which documents may come back, [rows + slots]; not yours to change."""
         passed = int(self._expiries.searchsorted(asked.now, side="right"))
-        return self._of(asked.at(int(self._expiries[passed - 1]) if passed else 0))
+        at = int(self._expiries[passed - 1]) if passed else 0
+        return self._of(replace(asked, now=at, for_agents=False))
 
 
 def _make_mask(rows: RowMasks, tail: Tail, asked: Filter) -> Mask:

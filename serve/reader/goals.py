@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from serve.reader.filters import Filter
+from serve.reader.memory_json import shown_text
 from serve.reader.view import View, newest
 from store.log.event_kinds import GoalStatus
 from store.memories.memory import Memory
@@ -69,7 +70,7 @@ def _goal_payload(goal: Memory, today: date) -> dict[str, Any]:
     day = due_date(goal)
     said = {
         "id": goal.id,
-        "text": goal.content,
+        "text": shown_text(goal),
         "trust": goal.trust,
         "status": goal.status,
         "progress": goal.progress,

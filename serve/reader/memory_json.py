@@ -5,13 +5,20 @@ Lessons, antipatterns and preferences of the user are rules, and insights of tho
 user recorded and what the user accepted. An agent's are lessons, which advise and do not bind. Text
 that a tool or the web brought may be quoted and is never more than a fact, whatever it says. The
 user's own words from a prompt are a quote until somebody accepts them.
+
+Advice that is held back (`serve.reader.held`) is marked `held`; within `for_agents`, where MCP
+answers and the command line in an agent's shell, nothing else is told of it.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
 
+from serve.reader.held import hazard_of
 from store.home.instants import isoformat
 from store.memories.memory import ACTIVE, FIELDS, FORGOTTEN, Field, Memory
 from store.text.text_features import BINDING, MAY_RULE, RULE_KINDS
@@ -37,9 +44,40 @@ def is_lesson(memory: Memory) -> bool:
     return kind in RULE_KINDS and memory.trust in MAY_RULE and memory.state == ACTIVE
 
 
+_is_agent: ContextVar[Callable[[], bool]] = ContextVar("is_agent", default=lambda: False)
+
+
+@contextmanager
+def for_agents(is_agent: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Withhold held advice from what is told of memories within; `is_agent` is asked once one is
+    met.
+    """
+    token = _is_agent.set(is_agent)
+    try:
+        yield
+    finally:
+        _is_agent.reset(token)
+
+
+def is_withheld(memory: Memory) -> bool:
+    """Return whether a memory's words are kept from whoever is answered."""
+    return hazard_of(memory) is not None and _is_agent.get()()
+
+
+def shown_text(memory: Memory) -> str:
+    """Return a memory's text; "" where it is withheld."""
+    return "" if is_withheld(memory) else memory.content
+
+
 def short_json(memory: Memory) -> dict[str, Any]:
     """Return a memory as a hit shows it; what it does not have is left out."""
     shown: dict[str, Any] = {}
+    if (held := hazard_of(memory)) is not None:
+        shown["held"] = held
+        if _is_agent.get()():
+            names = ("id", "kind", "project", "trust", "state")
+            known = {name: getattr(memory, name) for name in names}
+            return shown | known | {"at": isoformat(memory.created_at), "text": ""}
     for field, name, value in zip(_IN_HITS, _HIT_NAMES, _hit_values(memory), strict=True):
         says = value is not None if field.is_moment else value
         if field.always or (says and not (value == ACTIVE and name == "state")):
@@ -49,6 +87,8 @@ def short_json(memory: Memory) -> dict[str, Any]:
 
 def listed_json(memory: Memory) -> dict[str, Any]:
     """Return what a list shows beside `short_json`; what the memory does not have is left out."""
+    if is_withheld(memory):
+        return {}
     values = ((one, getattr(memory, one.name)) for one in _IN_LISTS)
     found = {one.name: _json_value(one, value) for one, value in values if value is not None}
     if not found["metadata"]:
@@ -64,6 +104,8 @@ def metadata_json(memory: Memory) -> dict[str, Any]:
 
 def whole_json(memory: Memory) -> dict[str, Any]:
     """Return all fields, with null for what the memory does not have but what a hit would show."""
+    if is_withheld(memory):
+        return short_json(memory)
     always = {one.name: _json_value(one, getattr(memory, one.name)) for one in _WHOLE}
     return short_json(memory) | always
 

@@ -173,7 +173,7 @@ def _count(view: View, asked: Filter) -> int:
 def _filter_names(asked: Filter) -> list[str]:
     """Return the filters that ask something, by the names of the request."""
     usual = Filter(asked.now)
-    names = [one.name for one in fields(asked)]
+    names = [one.name for one in fields(asked) if one.name != "for_agents"]  # it asks no field
     return [name for name in names if getattr(asked, name) != getattr(usual, name)]
 
 

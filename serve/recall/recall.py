@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from serve.reader.held import is_held
 from serve.reader.view import Superseded, View
 from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.recall.candidates import Candidates, Docs, Scratch, find_candidates
@@ -117,6 +118,7 @@ def recall(view: View, question: Question, timings: Timings | None = None) -> An
     ranked = rank(view, question, analysis, evidence)
     timings.end("weighing")
     selection = select(question, ranked, lambda places: _take(view, evidence.docs, places))
+    selection, held = _withhold(question, selection)
     timings.end("selection")
     hits = _hits(view, question, analysis, candidates, evidence, ranked, selection)
     is_degraded = bool(notices)
@@ -129,7 +131,7 @@ def recall(view: View, question: Question, timings: Timings | None = None) -> An
     return Answer(
         hits=hits,
         below_bar=len(selection.below_bar),
-        dropped=ranked.count_dropped(selection.dropped),
+        dropped=ranked.count_dropped(selection.dropped) | ({"held": held} if held else {}),
         notices=tuple(notices),
         is_degraded=is_degraded,
         manifest=view.snapshots.manifest.number if view.snapshots.manifest else None,
@@ -142,6 +144,14 @@ def recall(view: View, question: Question, timings: Timings | None = None) -> An
         route=route,
         why=why,
     )
+
+
+def _withhold(question: Question, selection: Selection) -> tuple[Selection, int]:
+    """Return a selection without what is held back from agents, where one asks, and how many."""
+    if not question.filter.for_agents:
+        return selection, 0
+    shown = tuple(one for one in selection.chosen if not is_held(one.memory))
+    return replace(selection, chosen=shown), len(selection.chosen) - len(shown)
 
 
 def _apply_route(question: Question, route: Route | None) -> Question:
@@ -202,7 +212,7 @@ def _hits(
             history=tuple(
                 old
                 for old in superseded.by(one.memory.id, question.filter)
-                if old.id not in returned
+                if old.id not in returned and not (question.filter.for_agents and is_held(old))
             ),
             insights=ranked.insights.get(one.place, ()),
             why=explain_hit(view, analysis, candidates, evidence, ranked, one.place)
@@ -237,6 +247,7 @@ def _explain(
         return [
             (memory, float(ranked.confidence[place]))
             for memory, place in zip(memories, few, strict=True)
+            if not (question.filter.for_agents and is_held(memory))
         ]
 
     return explain_answer(

@@ -15,7 +15,7 @@ import msgspec
 
 from serve import version
 from serve.reader.filters import FieldFilters, Filter, field_filters
-from serve.reader.memory_json import metadata_json, role, short_json
+from serve.reader.memory_json import is_withheld, metadata_json, role, short_json
 from serve.reader.reader import Reader
 from serve.reader.request_fields import KnownAt, ProjectName, Query, Reason, TenantName
 from serve.reader.view import View
@@ -43,7 +43,8 @@ class RecallRequest(FieldFilters, frozen=True, kw_only=True, forbid_unknown_fiel
     `known_at` is a place in the log: whoever asks has to open the memory as it was known there. The
     project "" asks for memories that belong to none. `cold` asks for what was archived or has
     expired too. `min_score` is a floor under a hit's `score`, which orders the hits of one answer;
-    how sure a hit is says its `confidence`.
+    how sure a hit is says its `confidence`. `for_agents` leaves out what is held back from agents
+    until a person accepts it; other answers mark it `held`.
     """
 
     query: Query
@@ -62,6 +63,7 @@ class RecallRequest(FieldFilters, frozen=True, kw_only=True, forbid_unknown_fiel
     min_score: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     explain: bool = False
     touch: bool = True
+    for_agents: bool = False
 
 
 class RateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -108,6 +110,7 @@ def answer(
         active_only=asked.active_only,
         as_of=moment_of(reader, asked.as_of),
         cold=asked.cold,
+        for_agents=asked.for_agents,
         **field_filters(asked),
     )
     question = _question(asked, those, choices)
@@ -197,6 +200,8 @@ def _payload(found: Answer, took_us: int, timings: Timings, now: int) -> dict[st
         "watermark": found.watermark,
         "took_ms": round(took_us / 1000, 3),
     }
+    if held := found.dropped.get("held", 0):
+        payload["held_back"] = held
     if found.notices:
         payload["notices"] = list(found.notices)
     if found.hint:
@@ -226,6 +231,7 @@ def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
                 "trust": old.trust,
             }
             for old in hit.history
+            if not is_withheld(old)
         ],
         "why": hit.why,
     }

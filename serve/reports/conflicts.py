@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from serve.reader.memory_json import shown_text
 from serve.reader.view import View
 from store.derived.duplicates import MOST_VALUES
 from store.derived.facts import Fact, entity_name, facts_of, may_bear
@@ -65,7 +66,7 @@ def fact_payload(one: KnownFact) -> dict[str, Any]:
     return {
         "entity": fact.entity,
         "relation": fact.relation,
-        "value": fact.value,
+        "value": shown_text(memory) and fact.value,
         "since": isoformat(fact.valid_from),
         "until": isoformat(fact.valid_to) if fact.valid_to < NEVER else None,
         "singleton": fact.is_singleton,
@@ -74,7 +75,7 @@ def fact_payload(one: KnownFact) -> dict[str, Any]:
         "project": memory.project,
         "said_by": memory.created_by or memory.trust,
         "trust": memory.trust,
-        "text": memory.content,
+        "text": shown_text(memory),
     }
 
 
@@ -288,7 +289,7 @@ def _side(side: Side, now: int) -> dict[str, Any]:
     memory = side.memory
     return {
         "id": memory.id,
-        "text": memory.content,
+        "text": shown_text(memory),
         "value": side.value,
         "at": isoformat(memory.created_at),
         "said_by": speaker(memory),

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from serve.formatting import day
+from serve.reader.memory_json import shown_text
 from serve.reader.view import View
 from store.home.instants import micros
 from store.memories.rows import MemoryRows
@@ -125,4 +126,4 @@ def session_title(view: View, session: str) -> str:
     memory = view.tail.find(id_) if id_ else None
     if memory is None or not memory.content:
         return session[:_TITLE_LENGTH]
-    return f"{day(memory.created_at)} {one_line(memory.content, _TITLE_LENGTH)}"
+    return f"{day(memory.created_at)} {one_line(shown_text(memory), _TITLE_LENGTH)}"

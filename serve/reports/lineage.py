@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from serve.reader.memory_json import shown_text
 from serve.reader.view import View
 from store.home.instants import isoformat
 from store.log import receipts
@@ -69,7 +70,7 @@ def _one(view: View, id_: str) -> dict[str, Any]:
         return {"id": id_, "state": "unknown"}
     shown = {"id": id_, "kind": memory.kind, "trust": memory.trust, "state": memory.state}
     shown |= {"job": memory.job or ""}
-    text = "" if memory.state == FORGOTTEN else one_line(memory.content, _LONGEST)
+    text = "" if memory.state == FORGOTTEN else one_line(shown_text(memory), _LONGEST)
     return {name: value for name, value in (shown | {"text": text}).items() if value}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from serve.reader.memory_json import visible_json, whole_json
+from serve.reader.memory_json import is_withheld, visible_json, whole_json
 from serve.reader.view import Superseded, View
 from serve.reports.lineage import lineage
 from store.derived.duplicates import Link
@@ -19,13 +19,14 @@ from store.memories.memory import FORGOTTEN, OPEN, Memory
 
 
 def full_json_by_id(view: View, log: EventLog, id_: str) -> dict[str, Any]:
-    """Return all there is of a memory, of a forgotten one its tombstone; raise NotFound, also for
-    an episode whose turn goes on.
+    """Return all there is of a memory, of a forgotten one its tombstone, of a withheld one that it
+    is; raise NotFound, also for an episode whose turn goes on.
     """
     memory = view.tail.find(id_)
     if memory is None or memory.state == OPEN:
         raise NotFound(f"no memory {id_!r}")
-    return visible_json(memory) if memory.state == FORGOTTEN else full_json(view, log, memory)
+    is_hidden = memory.state == FORGOTTEN or is_withheld(memory)
+    return visible_json(memory) if is_hidden else full_json(view, log, memory)
 
 
 def full_json(view: View, log: EventLog, memory: Memory) -> dict[str, Any]:
@@ -122,7 +123,8 @@ def history_fields(memory: Memory) -> dict[str, Any]:
     `until` is null for what still holds, and no later than `from` for what never did.
     """
     ends = [one for one in (memory.ended_at, memory.expires_at) if one is not None]
-    value = {} if memory.state == "forgotten" else {"key": memory.key, "value": memory.value}
+    is_hidden = memory.state == FORGOTTEN or is_withheld(memory)
+    value = {} if is_hidden else {"key": memory.key, "value": memory.value}
     return (
         visible_json(memory)
         | {"state": memory.state}

@@ -17,7 +17,7 @@ import msgspec
 from serve.reader.filters import Filter
 from serve.reader.goals import goals_payload as goals_shown
 from serve.reader.goals import oldest_first, open_goals
-from serve.reader.memory_json import role
+from serve.reader.memory_json import role, shown_text
 from serve.reader.view import View, newest
 from serve.recall.analysis import Question
 from serve.recall.recall import recall
@@ -151,9 +151,9 @@ def memory_item(memory: Memory) -> dict[str, Any]:
         "role": role(memory),
         "trust": memory.trust,
         "project": memory.project,
-        "text": _cut(memory.content),
+        "text": _cut(shown_text(memory)),
         "key": memory.key,
-        "value": memory.value,
+        "value": shown_text(memory) and memory.value,
         "status": memory.status,
         "progress": memory.progress,
         "ended_at": isoformat(memory.ended_at) if memory.ended_at is not None else None,

@@ -33,6 +33,7 @@ Kind = Literal[RecordedKind, "episode"]  # an episode is folded from hooks, neve
 Tier = Literal["auto", "working", "episodic", "semantic"]
 Trust = Literal["user", "agent", "tool", "web"]
 Author = Literal["typed", "quoted", "program", "agent", "tool", "web", "repository"]
+Hazard = Literal["fetch and run", "source", "check", "secret", "unasked"]  # of held advice
 Relation = Literal["cause", "support", "conflict", "derived"]
 GoalStatus = Literal["open", "done", "dropped", "blocked"]
 Scope = Literal["read", "write", "admin"]
@@ -163,7 +164,7 @@ class Question(TypedDict, total=False):
     `as_of` is a moment, or the position of an event in the log. `known_at` is one, or a commit that
     was imported, and asks for what was known there. The project "" asks for memories that belong to
     none; `cold` asks for what was archived or has expired too. With `touch` false no receipt is
-    kept.
+    kept. `for_agents` leaves out advice that is held back from agents until a person accepts it.
     """
 
     project: str
@@ -185,6 +186,7 @@ class Question(TypedDict, total=False):
     min_score: float
     explain: bool
     touch: bool
+    for_agents: bool
 
 
 class ReceiptFilters(TypedDict, total=False):
@@ -217,6 +219,7 @@ OneKind = Annotated[str, _words(Kind)]
 OneTier = Annotated[str, _words(Tier)]
 OneTrust = Annotated[str, _words(Trust)]
 OneAuthor = Annotated[str, _words(Author)]
+OneHazard = Annotated[str, _words(Hazard)]
 OneRelation = Annotated[str, _words(Relation)]
 OneStatus = Annotated[str, _words(GoalStatus)]
 OneScope = Annotated[str, _words(Scope)]
@@ -268,7 +271,9 @@ class AllAcknowledged(Struct, frozen=True, kw_only=True):
 
 
 class ShownMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A memory in short; what it does not have is left out."""
+    """A memory in short; what it does not have is left out. `held` says why it is held back from
+    agents until a person accepts it.
+    """
 
     id: str
     text: str
@@ -289,6 +294,7 @@ class ShownMemory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: ShownState = "active"
     superseded_by: str | None = None
     ended_at: At | None = None
+    held: OneHazard | None = None
 
 
 class Edge(Struct, frozen=True, kw_only=True):
@@ -500,8 +506,9 @@ class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
 
 class Recalled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer. `recall` is its receipt's id, by which it can be rated; `below_bar` counts what
-    lay below `min_confidence`. `hint` says why nothing came back, and what to do. `known_at` is the
-    last event that was known, where the past was asked.
+    lay below `min_confidence`, `held_back` what was left out for agents. `hint` says why nothing
+    came back, and what to do. `known_at` is the last event that was known, where the past was
+    asked.
     """
 
     hits: tuple[ShownHit, ...]
@@ -516,6 +523,7 @@ class Recalled(Struct, frozen=True, kw_only=True, omit_defaults=True):
     recall: str | None = None
     why: dict[str, Any] | None = None
     known_at: int | None = None
+    held_back: int = 0
 
 
 class Rated(Struct, frozen=True, kw_only=True):

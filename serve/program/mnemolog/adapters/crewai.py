@@ -168,7 +168,7 @@ class _Storage:
         if self._project is not None:
             question["project"] = self._project
         for hit in self._client.recall(query, **question).hits:
-            if not hit.unsure:
+            if not (hit.unsure or hit.held):
                 yield _record(hit), hit.confidence
 
     def save(self, records: list[MemoryRecord]) -> None:

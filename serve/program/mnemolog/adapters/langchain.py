@@ -36,7 +36,8 @@ class MemoryRetriever(BaseRetriever):
         }
         question = {name: one for name, one in asked.items() if one is not None}
         hits = self.client.recall(query, **question).hits
-        return [_document(hit) for hit in hits if self.unsure or not hit.unsure]
+        shown = (hit for hit in hits if not hit.held)
+        return [_document(hit) for hit in shown if self.unsure or not hit.unsure]
 
 
 def _document(hit: wire.ShownHit) -> Document:

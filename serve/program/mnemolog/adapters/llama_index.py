@@ -41,7 +41,11 @@ class MemoryBlock(BaseMemoryBlock[str]):
         if self.min_confidence is not None:
             question["min_confidence"] = self.min_confidence
         hits = (await self.client.recall(query, **question)).hits
-        lines = [f"- {one.at:%Y-%m-%d}, {one.kind}: {one.text}" for one in hits if not one.unsure]
+        lines = [
+            f"- {one.at:%Y-%m-%d}, {one.kind}: {one.text}"
+            for one in hits
+            if not (one.unsure or one.held)
+        ]
         return "\n".join([_HEAD, *lines]) if lines else ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:

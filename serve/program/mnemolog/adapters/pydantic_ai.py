@@ -48,7 +48,7 @@ class MemoryToolset(FunctionToolset[Any]):
         found = [
             {name: getattr(one, name) for name in shown} | {"at": one.at.isoformat()}
             for one in hits
-            if not one.unsure
+            if not (one.unsure or one.held)
         ]
         return found or "Nothing is known of this."
 
