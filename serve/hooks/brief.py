@@ -10,6 +10,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from msgspec import structs
+
 from serve.lessons.rule_index import rests, rules
 from serve.reader.filters import Filter
 from serve.reader.goals import due_date, set_goals
@@ -46,6 +48,7 @@ _LONGEST_COMMAND = 100
 _JOINED = re.compile(r"&&|;|\|\|?")
 _REDIRECTED = re.compile(r">[ \t]*([^\s<>&|;]+)")
 _SAME = 0.5  # of the words of two statements, that say the same
+_FILES = re.compile(r"(?<=\S)\n+Files: [^\n]*\Z")  # the last line of an imported commit
 
 
 def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
@@ -184,8 +187,8 @@ def commands(
     """Yield the commands that passed last, each beside what it is for: no turn of `without`, no
     effort of `but`.
 
-    A script that the same session wrote is none of the project's: a later session that runs it
-    without having written it shows that it stayed.
+    A script that the same session wrote is none of the project's, nor is a file of no folder that
+    it checked: a later session that runs it without having written it shows that it stayed.
     """
     found: dict[str, str] = {}
     episodes = _episodes(view, asked)
@@ -203,7 +206,7 @@ def commands(
                 effort = efforts.effort(part)
                 if effort not in _EFFORTS or effort in but or len(part) > _LONGEST_COMMAND:
                     continue
-                if not _scripts(part) & written[episode.session]:
+                if not (_scripts(part) | _loose_files(part)) & written[episode.session]:
                     found.setdefault(effort, part)
         if len(found) == len(_EFFORTS):
             break
@@ -225,6 +228,12 @@ def _scripts(command: str) -> set[str]:
     return {_file_name(form[0]) for call in calls(command) for form in call.forms}
 
 
+def _loose_files(command: str) -> set[str]:
+    """Return the names of the files of no folder, or of /tmp, that a command names."""
+    words = (word for word in command.split() if "/" not in word or word.startswith("/tmp/"))
+    return {_file_name(word) for word in words}
+
+
 def _file_name(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
@@ -239,7 +248,14 @@ def _stated(memory: Memory, asked: Filter) -> Note:
 
 
 def _short(memory: Memory, asked: Filter) -> Note:
-    return note(memory, asked.project, longest=LONGEST)
+    return note(_without_files(memory), asked.project, longest=LONGEST)
+
+
+def _without_files(memory: Memory) -> Memory:
+    """Return a commit without the list of its files, by which recall finds it."""
+    if memory.source != "git":
+        return memory
+    return structs.replace(memory, content=_FILES.sub("", memory.content))
 
 
 def _turn(memory: Memory, asked: Filter) -> Note:

@@ -40,6 +40,13 @@ _LONG_QUOTATION = re.compile(
     r'(?:(?<=\s)|(?<=:)|\A)(?:"{1,3}[^"]*"{1,3}|[\u201c\u201e][^\u201c\u201d\u201e]*[\u201c\u201d]'
     r"|\u00ab[^\u00ab\u00bb]*\u00bb)(?=[\s.,;!?]|\Z)"
 )
+# fields as a tracker exports them; what follows the one that holds the report is the report
+_REPORT = re.compile(
+    r"^[ \t]*[a-z][\w-]*:[ \t]+\S.*\n(?:[ \t]*[a-z][\w-]*:[ \t]+\S.*\n)*?"
+    r"[ \t]*(?:problem_statement|issue(?:_(?:body|text))?|description|body|details|report)"
+    r"[ \t]*:[ \t]*\S[\s\S]*",
+    re.MULTILINE,
+)
 _ANGLED = re.compile(r"^[ \t]*>+(?:[ \t].*|$)", re.MULTILINE)
 _INDENTED = re.compile(r"(?: {4,}|\t)(?![-*\u2022\d])\S")
 _QUOTATION = re.compile(
@@ -144,7 +151,7 @@ def _quoted_regions(prompt: str) -> list[tuple[int, int]]:
     """Return the regions that are quoted by their form, in order and apart."""
     spans = [
         match.span()
-        for pattern in (_FENCE, _INLINE_FENCE, _LONG_QUOTATION, _ANGLED)
+        for pattern in (_FENCE, _INLINE_FENCE, _LONG_QUOTATION, _ANGLED, _REPORT)
         for match in pattern.finditer(prompt)
         if len(match[0]) > 1 and (pattern is not _LONG_QUOTATION or "\n" in match[0])
     ]
