@@ -92,3 +92,28 @@ def test_the_weights_are_those_of_the_templates():
     with np.load(authorship.WEIGHTS) as file:
         assert file["templates"].tobytes().decode() == templates.hexdigest()[:16]
     assert authorship.WEIGHTS.stat().st_size < 200_000
+
+
+REPORT = """Fix this bug to solve the issue based on manual.yaml:
+  instance_id: tide__tide-412
+  repo: tide/tide
+  problem_statement: Wrong sign for southern ports
+```
+In [1]: Port('Ushuaia').height()
+```
+
+If the sign is lost, the height is wrong. It is possible to calculate the height
+`height(-4) # 2`
+
+But whenever a port of h is undefined, h itself is undefined.
+"""
+
+
+def test_what_follows_the_report_field_of_a_form_is_quoted_and_other_fields_quote_nothing():
+    typed = [
+        REPORT[one.start : one.end] for one in read_authors(REPORT).parts if one.author == "typed"
+    ]
+    assert typed and all(text in REPORT.partition("\n")[0] for text in typed)
+    own = "Deploy with these:\n  host: eu-1\n  port: 5432\n\nFrom now on always deploy on Mondays."
+    parts = [own[one.start : one.end] for one in read_authors(own).parts if one.author == "typed"]
+    assert any("Mondays" in text for text in parts)
