@@ -44,8 +44,7 @@ SURE = speaking.Model(tuple(HELD.get(sign, 0.0) for sign in speaking.FEATURES), 
 
 def speaks_where_recall_is_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a prompt be told what holds a good part of its words: how that is fitted is no matter."""
-    monkeypatch.setattr(speaking, "LETTERS", SURE)
-    monkeypatch.setattr(speaking, "MEANING", SURE)
+    monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, SURE))
     monkeypatch.setattr(speaking, "WORTH", 0.0)
 
 

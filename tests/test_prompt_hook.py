@@ -96,7 +96,8 @@ def test_a_receipt_holds_the_digest_of_the_block_and_what_decided_it(knows: Sess
 
 
 def test_a_memory_that_is_not_sure_says_nothing(knows: Session, monkeypatch):
-    monkeypatch.setattr(speaking, "LETTERS", replace(speaking.LETTERS, bar=1.1))
+    mute = replace(speaking.MODELS["note"], bar=1.1)
+    monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, mute))
     assert knows.ask(ASKED) == ""
     assert knows.events(Recalled)[0].body.dropped["unsaid"] == 2
 

@@ -370,7 +370,8 @@ ASKED = "which package manager do we use in this repository?"
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """A session that is told what holds the words of its prompt, whatever the fit is of the day."""
     by_words = tuple(5.0 * (name == "said") for name in speaking.FEATURES)
-    monkeypatch.setattr(speaking, "LETTERS", speaking.Model(by_words, bias=-3.0, bar=0.4))
+    model = speaking.Model(by_words, bias=-3.0, bar=0.4)
+    monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, model))
     for one in opened(tmp_path):
         one.remember(LONG, kind="decision", id="why", context="asked by the team")
         yield one

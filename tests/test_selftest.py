@@ -111,7 +111,8 @@ def test_a_hook_that_answers_small_talk_is_noticed(built, monkeypatch):
     remember(built.log, Draft(content="thanks, that looks great: what the reviewer says"), NOW)
     manifest = built.rebuild()
     monkeypatch.setattr(prompt, "read_intent", lambda said, before: Reading("work"))
-    monkeypatch.setattr(speaking, "LETTERS", replace(speaking.LETTERS, bar=0.0))
+    sure = replace(speaking.MODELS["note"], bar=0.0)
+    monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, sure))
     assert "'thanks, that looks great'" in failed(tried(built, manifest=manifest))["silence"]
 
 

@@ -80,7 +80,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
 
 def refit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Upgrade to a version whose hooks say nothing."""
-    monkeypatch.setattr(speaking, "LETTERS", MUTE)
+    monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, MUTE))
     under_code(monkeypatch, "muted")
 
 

@@ -21,7 +21,6 @@ from serve.reader.reader import Reader
 from serve.reader.view import View
 from serve.recall.analysis import Mode
 from serve.recall.context_block import Block, block, note
-from serve.recall.recall import Hit
 from serve.recall.request import RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
 from store.agents.prompt_classifier import read_intent
@@ -301,27 +300,17 @@ def _history(view: View, hit: Mapping[str, Any]) -> list[Memory]:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """A hit that was looked at, how likely it is to help, and whether it is said."""
-
-    hit: Hit
-    chance: float
-    is_said: bool
-
-
-@dataclass(frozen=True, slots=True)
 class HookPreview:
     """What the hook would do: the `block` it would put before the model, and why.
 
-    `bar` is the least chance of the best of `weighed`, None where none is weighed. `rules` counts
-    the rules that the prompt names. `kept` are the lasting words that it would keep.
+    `rules` counts the rules and statements that no recall found. `kept` are the lasting words that
+    it would keep.
     """
 
     project: str
     intent: Intent
     block: Block
-    weighed: tuple[Weighed, ...] = ()
-    bar: float | None = None
+    weighed: tuple[speaking.Weighed, ...] = ()
     rules: int = 0
     kept: tuple[PromptStatement, ...] = ()
 
@@ -344,16 +333,11 @@ def preview_prompt_hook(
             return HookPreview(project, reading.intent, said, kept=kept)
         found = look_up(view, call, reading, prompt_router(view, call), frozenset())
         said = compose(call, found)
-        each = speaking.score_hits(
-            view, prompt, reading, found.hits, found.told, is_passive=found.is_passive
-        )
-        pairs = zip(each.hits, each.chances, strict=False)  # of the first hits alone
         return HookPreview(
             project,
             reading.intent,
             said,
-            tuple(Weighed(hit, chance, hit.memory.id in said.ids) for hit, chance in pairs),
-            each.bar,
+            found.weighed,
             len(found.rules),
             kept,
         )

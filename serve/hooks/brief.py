@@ -43,6 +43,15 @@ LONGEST_TURN = 300
 _GOALS, _TURNS = 3, 3
 _LOOKED_AT = 200  # episodes, the newest
 _LATEST = 12  # turns of a session
+_WORKED = 3  # turns that edited, of a session of substance
+_LEFT_OPEN = re.compile(
+    r"\bopen:|\b(?:still open|left to|to ?do|not (?:yet|started|begun)|next (?:is|would|up|step)"
+    r"|still to be|remain(?:s|ing)|is (?:the )?next|half[- ]done|unfinished|offen|noch nicht"
+    r"|fehlt|fehlen|ausstehend|reste(?:nt)?|pas encore|quedan?|falta[mn]?|pendientes?|a medias"
+    r"|pendente|manca(?:no)?|da fare|nog niet|осталось|не готов)\b"
+    r"|まだ|残り|未完|还没|待办|剩下|아직|남은",
+    re.IGNORECASE,
+)
 _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
 _JOINED = re.compile(r"&&|;|\|\|?")
@@ -76,15 +85,28 @@ def goal_note(goal: Memory, asked: Filter) -> Note:
 
 
 def last_session(view: View, asked: Filter, without: Collection[str] = ()) -> list[Memory]:
-    """Return the last turns of the session that was last at work here, the newest first; but those
-    with an id of `without`.
+    """Return the last turns of the last session of substance here, the newest first; but those with
+    an id of `without`. Where none is, those of the last session.
+
+    A session of substance says at its end what is left open, or worked through several turns: "make
+    the logo smaller" is no place to go on from.
     """
     episodes = (one for one in _episodes(view, asked) if one.id not in without)
-    turns = [one for one in episodes if _is_own(one, asked)]
-    if not turns:
+    sessions: dict[str | None, list[Memory]] = {}
+    for episode in episodes:
+        if _is_own(episode, asked):
+            sessions.setdefault(episode.session, []).append(episode)
+    if not sessions:
         return []
-    those = [one for one in turns if one.session == turns[0].session]
-    return [one for one in those[:_LATEST] if not is_held(one)][:_TURNS]
+    turns = next((some for some in sessions.values() if _has_substance(some)), None)
+    turns = turns or next(iter(sessions.values()))
+    return [one for one in turns[:_LATEST] if not is_held(one)][:_TURNS]
+
+
+def _has_substance(turns: Collection[Memory]) -> bool:
+    if any(_LEFT_OPEN.search(one.result or "") for one in turns):
+        return True
+    return sum(bool(facts_of(one).files) for one in turns) >= _WORKED
 
 
 def _episodes(view: View, asked: Filter) -> list[Memory]:

@@ -2,8 +2,9 @@
 Hook of a prompt: what the memory knows of it is put before the model, or nothing.
 
 Small talk and orders of the moment get silence, and so does a prompt of which nothing is known for
-sure: nobody asked, so `speaking` decides how sure the memory must be and how much it says. A rule
-that names a program or file of the prompt, or what the prompt will make the agent do, needs no
+sure: nobody asked, so `speaking` decides how sure the memory must be and how much it says. What the
+user laid down is weighed by what it is about, found by the recall or not (`serve.lessons.deeds`). A
+rule that names a program or file of the prompt, or what the prompt will make the agent do, needs no
 threshold. What was put before this session's model stays there, so it is repeated only if it
 changed since, or once the session was compacted or cleared.
 
@@ -25,6 +26,7 @@ from serve.hooks.brief import goal_note, last_session
 from serve.hooks.call import Call
 from serve.hooks.model_context import model_context
 from serve.hosts.event import SILENCE, Reply
+from serve.lessons.deeds import Bearing, bearings
 from serve.lessons.rule_index import rests, rules_for_prompt
 from serve.reader.filters import Filter
 from serve.reader.goals import set_goals
@@ -75,9 +77,7 @@ class PromptAnswer:
     chosen: tuple[Hit, ...]
     is_short: bool
     rules: tuple[Memory, ...]
-    hits: tuple[Hit, ...]  # that are new to the model
-    told: tuple[Hit, ...]  # that it has before it
-    is_passive: bool
+    weighed: tuple[speaking.Weighed, ...]  # what is new to the model
     teams: str | None = None  # of the chosen ones, where another way is tried
 
 
@@ -186,31 +186,45 @@ def _look_up(
     answer = recall(view, question)
     chosen = answer.route.actions if answer.route else {}
     known = model_context(call.journal).known
-    told = [hit for hit in answer.hits if hit.memory.updated_at <= known.get(hit.memory.id, -1)]
-    hits = [
-        hit
-        for hit in answer.hits
-        if hit not in told
-        and hit.memory.id not in own
-        and not rests(view, hit.memory)
-        and not is_held(hit.memory)
-    ]
-    is_passive = chosen.get("proactivity") == "passive"
-    named = rules_for_prompt(view, call.filter, prompt)
+
+    def is_new(memory: Memory) -> bool:
+        return (
+            memory.updated_at > known.get(memory.id, -1)
+            and memory.id not in own
+            and not rests(view, memory)
+            and not is_held(memory)
+        )
+
+    bearing = bearings(view, call.filter, prompt)
+    hits = [hit for hit in answer.hits if is_new(hit.memory)]
+    more = [Hit(one.memory, 0.0, 0.0) for one in _unfound(bearing, answer) if is_new(one.memory)]
+    weighed = speaking.score_hits(
+        view,
+        prompt,
+        reading,
+        [*hits, *more[: speaking.BEARING]],
+        bearing,
+        is_passive=chosen.get("proactivity") == "passive",
+    )
+    best = speaking.best(weighed)
+    named = [one.memory for one in rules_for_prompt(view, call.filter, prompt)][:RULES]
+    laid_down = [hit.memory for hit in best if hit not in hits]
     return PromptAnswer(
         question=question,
         answer=answer,
-        chosen=speaking.score_hits(view, prompt, reading, hits, told, is_passive=is_passive).best,
+        chosen=tuple(hit for hit in best if hit in hits),
         is_short=chosen.get("context") == "summarize",
-        rules=tuple(
-            one.memory
-            for one in named[:RULES]
-            if one.memory.updated_at > known.get(one.memory.id, -1)
-        ),
-        hits=tuple(hits),
-        told=tuple(told),
-        is_passive=is_passive,
+        rules=tuple(one for one in (*named, *laid_down) if one.updated_at > known.get(one.id, -1)),
+        weighed=weighed,
     )
+
+
+def _unfound(bearing: Mapping[str, Bearing], answer: Answer) -> Iterator[Bearing]:
+    """Yield what bears on a prompt and is no hit, what bears most first."""
+    ids = {hit.memory.id for hit in answer.hits}
+    for id_, one in bearing.items():
+        if id_ not in ids and one.words + one.topics > 0.0:
+            yield one
 
 
 def compose(call: Call, found: PromptAnswer) -> Block:

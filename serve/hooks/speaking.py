@@ -2,18 +2,19 @@
 Speaking: whether what recall found is said unasked, and how much of it.
 
 Nobody asked the memory, and a note beside the point costs the model's attention. So each of the
-best few hits gets a probability that it helps with this prompt, by a logistic model over what the
-prompt is and what of it stands where in the hit; the best is said where that is over a bar, and
-others only where they are nearly as likely. Most prompts are orders ("add a discount field to
-invoices"), which a confidence fitted to questions misjudges. The coefficients were fitted by `make
-fit-speaking` on the stories in tests/data/stories; docs/prompts.md has what they let through on
-others.
+best few hits, and each of the user's rules and statements that bears on the prompt
+(`serve.lessons.deeds`), gets a probability that it helps, by a logistic model for its kind over
+what the prompt is and what of it stands where in the memory. A turn, a statement and a note each
+have a bar: what the user laid down or recorded is short and meant to be said, a commit or a turn is
+not. The coefficients were fitted by `make fit-speaking`; docs/prompts.md has what they let through.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
+from serve.lessons.deeds import Bearing, is_laid_down
 from serve.reader.view import View
 from serve.recall.analysis import LEAST_IDF
 from serve.recall.recall import Hit
@@ -21,10 +22,13 @@ from store.agents.prompt_classifier import Reading
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.memory import Memory
 from store.text import tokenizer
+from store.text.text_features import MAY_RULE
 
-LOOKED_AT = 3  # of the best hits
+LOOKED_AT = 3  # of the best hits; statements are all looked at
+BEARING = 4  # statements that no recall found
 MOST = 2  # notes
-SHARE = 0.8  # of the best one's probability that another must have
+SHARE = 0.8  # of the best one's odds that another of its kind must have
+ALSO = 1.3  # bars that one of another kind must have
 PASSIVE = 0.2  # more, where the router wants less said unasked
 # Words that no memory holds: a prompt is said to be worth as much at least, so that a hit with both
 # words of "run the tests" holds less than all of what a prompt usually asks.
@@ -32,25 +36,40 @@ WORTH = 3.0
 # Among fewer memories, counts do not tell whether a word is common: the first four may all be about
 # one thing. So the words are weighed as if there were this many, the others about something else.
 FEWEST = 50
+_PLACES, _RANKS = 8, 6  # places of a recall, and ranks of a statement, that differ
+_UNSURE = 0.003  # a confidence no less than this, and no more than what is left of 1
+
+Kind = Literal["turn", "statement", "note", "quote"]
 
 FEATURES = (
+    "confidence",  # of the recall, as log-odds
+    "place",  # in the recall
     # the share of the prompt's words, by weight, or of WORTH, that the hit holds
     "asked",  # in what was asked
     "said",  # ... in what was said at the end of the turn
     "done",  # ... in what was done
     "rarest",  # the weight of the rarest word that it holds
     "second",  # and of the next
-    "lead",  # how much its score is above the next one's
-    "told",  # how much the score of the best that the model has before it already is above its own
     "work",  # how likely the prompt is about work on the project
+    "general",  # ... or about something no project helps with
+    "question",  # 1 where it asks
     "length",  # of the prompt, in different words, as a logarithm
-    "episode",  # 1 where the hit is a turn as it happened
+    "size",  # of the memory, in memories, as a logarithm
+    # of what the user laid down (`serve.lessons.deeds.Bearing`)
+    "found",  # 1 where a recall found it
+    "words",
+    "topics",
+    "share",
+    "before",
+    "lead",
+    "among",  # as a logarithm
+    "lasts",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Coefficients in the order of SIGNS; `bar` is the least probability to be said."""
+    """Coefficients in the order of FEATURES; `bar` is the least probability to be said."""
 
     coefficients: tuple[float, ...]
     bias: float
@@ -61,32 +80,86 @@ class Model:
         return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, odds))))
 
 
-LETTERS = Model(
-    (0.408, 3.872, 5.373, -0.216, 0.14, 0.234, 0.203, 0.999, 0.763, 0.444), -5.489, 0.25
+def _model(bias: float, bar: float, **weights: float) -> Model:
+    return Model(tuple(weights.get(name, 0.0) for name in FEATURES), bias, bar)
+
+
+_NOTE = _model(
+    -2.401,
+    0.25,
+    confidence=0.437,
+    place=-0.675,
+    said=4.715,
+    rarest=0.2,
+    second=-0.006,
+    work=-0.658,
+    general=1.058,
+    question=2.908,
+    length=-0.1,
+    size=-0.438,
 )
-MEANING = Model(
-    (0.377, 4.124, 3.847, -0.208, 0.119, -0.054, 0.061, 1.462, 0.679, 0.81), -5.452, 0.3
-)
+MODELS: dict[Kind, Model] = {
+    "turn": _model(
+        0.541,
+        0.35,
+        confidence=0.224,
+        place=-0.478,
+        asked=2.084,
+        said=0.495,
+        done=0.824,
+        rarest=0.2,
+        second=0.302,
+        work=0.939,
+        general=-2.3,
+        length=-0.115,
+        size=-0.652,
+    ),
+    "statement": _model(
+        -2.05,
+        0.2,
+        confidence=0.021,
+        place=-0.121,
+        work=0.597,
+        general=-1.325,
+        question=0.064,
+        length=-0.911,
+        found=-0.406,
+        words=-0.001,
+        topics=0.185,
+        share=1.004,
+        before=-0.182,
+        lead=-0.046,
+        among=-0.465,
+        lasts=3.291,
+    ),
+    "note": _NOTE,
+    "quote": replace(_NOTE, bar=0.4),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class HelpScores:
-    """How likely each of the first LOOKED_AT `hits` is to help, `chances`, and the least that the
-    best of them must have, `bar`.
-    """
+class Weighed:
+    """A memory that might be said: how likely it helps, and the least that it must."""
 
-    hits: tuple[Hit, ...]
-    chances: tuple[float, ...]
+    hit: Hit
+    kind: Kind
+    chance: float
     bar: float
 
     @property
-    def best(self) -> tuple[Hit, ...]:
-        """The hits to be said, the likeliest to help first."""
-        order = sorted(range(len(self.chances)), key=lambda at: -self.chances[at])
-        if not order or self.chances[order[0]] < self.bar:
-            return ()
-        least = max(self.bar * SHARE, SHARE * self.chances[order[0]])
-        return tuple(self.hits[at] for at in order[:MOST] if self.chances[at] >= least)
+    def excess(self) -> float:
+        return self.chance / self.bar if self.bar > 0.0 else 1.0 + self.chance
+
+
+def best(weighed: Sequence[Weighed]) -> tuple[Hit, ...]:
+    """Return the hits to be said, the likeliest to help first."""
+    order = sorted(weighed, key=lambda one: -one.excess)
+    if not order or order[0].chance < order[0].bar:
+        return ()
+    first = order[0]
+    least = max(SHARE, SHARE * first.excess)
+    more = (one for one in order[1:] if one.excess >= (least if one.kind == first.kind else ALSO))
+    return tuple(one.hit for one in (first, *more))[:MOST]
 
 
 def score_hits(
@@ -94,45 +167,79 @@ def score_hits(
     prompt: str,
     reading: Reading,
     hits: Sequence[Hit],
-    told: Sequence[Hit] = (),
+    bearing: Mapping[str, Bearing],
     *,
     is_passive: bool = False,
-) -> HelpScores:
-    """Return how likely hits are to help with a prompt; `told` the model knows already."""
-    model = MEANING if view.snapshots.calibration.knows_meaning else LETTERS
-    chances = tuple(model.chance(one) for one in features(view, prompt, reading, hits, told))
-    return HelpScores(tuple(hits), chances, model.bar + (PASSIVE if is_passive else 0.0))
+) -> tuple[Weighed, ...]:
+    """Return how likely each of the first hits, and each statement among them, helps a prompt;
+    `bearing` is how what the user laid down bears on it.
+    """
+    found = []
+    for hit, signs in features(view, prompt, reading, hits, bearing):
+        kind = kind_of(hit.memory)
+        model = MODELS[kind]
+        bar = model.bar + (PASSIVE if is_passive else 0.0)
+        found.append(Weighed(hit, kind, model.chance(signs), bar))
+    return tuple(found)
+
+
+def kind_of(memory: Memory) -> Kind:
+    """Return which model a memory is weighed by; a `quote` is what no user's word stands behind."""
+    if memory.kind == EPISODE:
+        return "turn"
+    if is_laid_down(memory):
+        return "statement"
+    return "note" if memory.trust in MAY_RULE else "quote"
 
 
 def features(
-    view: View, prompt: str, reading: Reading, hits: Sequence[Hit], told: Sequence[Hit] = ()
-) -> list[tuple[float, ...]]:
-    """Return the signs of the best few hits, in the order of SIGNS; of each of `hits` in order."""
+    view: View,
+    prompt: str,
+    reading: Reading,
+    hits: Sequence[Hit],
+    bearing: Mapping[str, Bearing],
+) -> list[tuple[Hit, tuple[float, ...]]]:
+    """Return those of the hits that are looked at, each with its signs in the order of FEATURES."""
     words = list(dict.fromkeys(tokenizer.terms(prompt)))
     # counted where the words are: in the build, if there is one
     size = view.snapshots.postings.size or view.tail.size
     weights = {word: _weight(view, word, size) for word in words}
     unknown = _rarity(1, max(size, FEWEST))
     total = max(sum(weights.values()), WORTH * unknown)
-    work = reading.wants.work if reading.wants else 0.0
-    best_told = max((hit.score for hit in told), default=0.0)
+    wants = reading.wants
+    of_prompt = (
+        wants.work if wants else 0.0,
+        wants.general if wants else 0.0,
+        float("?" in prompt),
+        math.log1p(len(words)),
+        math.log(max(size, FEWEST)),
+    )
     found = []
-    for place, hit in enumerate(hits[:LOOKED_AT]):
+    for place, hit in enumerate(hits):
+        laid_down = bearing.get(hit.memory.id)
+        if place >= LOOKED_AT and laid_down is None:
+            continue
         parts = [weights.keys() & set(tokenizer.terms(part)) for part in _parts(hit.memory)]
         held = sorted((weights[word] for word in set().union(*parts)), reverse=True)
-        after = hits[place + 1].score if place + 1 < len(hits) else 0.0
-        found.append(
-            (
-                *(sum(weights[word] for word in part) / total for part in parts),
-                *(*held, 0.0, 0.0)[:2],
-                hit.score - after,
-                best_told - hit.score,
-                work,
-                math.log1p(len(words)),
-                float(hit.memory.kind == EPISODE),
-            )
+        sure = min(max(hit.confidence, _UNSURE), 1.0 - _UNSURE)
+        is_found = hit.score > 0.0
+        signs = (
+            math.log(sure / (1.0 - sure)),
+            float(min(place, _PLACES) if is_found else _PLACES),
+            *(sum(weights[word] for word in part) / total for part in parts),
+            *(*held, 0.0, 0.0)[:2],
+            *of_prompt,
+            float(is_found),
+            *(_bearing_signs(laid_down) if laid_down else (0.0,) * 7),
         )
+        found.append((hit, signs))
     return found
+
+
+def _bearing_signs(one: Bearing) -> tuple[float, ...]:
+    before = float(min(one.before, _RANKS))
+    among = math.log1p(one.among)
+    return one.words, one.topics, one.share, before, one.lead, among, one.lasts
 
 
 def _weight(view: View, word: str, size: int) -> float:

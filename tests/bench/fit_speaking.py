@@ -1,41 +1,62 @@
 """
-Fit how sure the memory must be to speak unasked (serve/hooks/speaking.py) on the stories.
+Fit how sure the memory must be to speak unasked (serve/hooks/speaking.py).
 
-    make fit-speaking
+    make fit-speaking ARGS="[--lives FOLDER ...] [--notes FILE] [NAME=CLONE ...]"
 
-Each story is lived through alone and in a crowd of the others (stories.py); each hit that a
-prompt's hook might say is labelled by whether its note holds anything of what the probe needs.
-Prints the coefficients of LETTERS and, where --meaning names a sentence model, of MEANING; and what
-each bar would let through, every story judged by a fit to the others.
+Each story is lived through with ordinary days and rules in between (`ordinary.life`), 60 and 200 of
+them. Further stories or lives, notes with a question each, and clones of projects with a set of
+questions in tests/data/histories may be named. Each memory that a prompt's hook might say is
+labelled by whether its note holds anything of what the prompt needs. Prints the coefficients of
+every kind of memory, and what bars let through: each source judged by a fit to the others.
 """
 
 import argparse
-from collections.abc import Sequence
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import Pool
+from pathlib import Path
+from typing import Any
 
+import histories
 import numpy as np
-import numpy.typing as npt
+import ordinary
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from stories import Served, holds, plain, stories, told, touches
+from stories import Asked, Served, World, holds, listening, plain, stories, told, touches
 
 from serve.hooks import speaking
 from serve.recall.context_block import block, note
+from store.home import tenant
+from store.home.config import Choices, Settings
+from store.home.instants import micros
+from store.home.projects import project_of
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
 from store.text import tokenizer
 
 STRENGTH = 0.1  # inverse of the regularisation
+DAYS = (60, 200)
+OWN, OTHERS = 0.6, 3.0  # weights of a prompt of ours, whose needs are hard on purpose; of others
 BARS = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
-
-Numbers = npt.NDArray[np.float64]
+# what each kind is weighed by; a commit or a tool's text by the same as a note
+SIGNS = {
+    "turn": """confidence place asked said done rarest second work general length size""",
+    "statement": """confidence place work general question length found words topics share before
+        lead among lasts""",
+    "note": "confidence place said rarest second work general question length size",
+}
 
 
 @dataclass(frozen=True)
 class Said:
-    """A hit that might be said: its signs, whether its note helps, and serves the probe alone."""
+    """A memory that might be said: its signs, whether its note helps, and serves the prompt."""
 
+    kind: str
     signs: tuple[float, ...]
     helps: bool
     serves: bool
@@ -43,112 +64,167 @@ class Said:
 
 @dataclass(frozen=True)
 class Prompt:
-    story: str
-    probe: Served
-    hits: tuple[Said, ...]
+    source: str
+    kind: str
+    needs_any: bool
+    weight: float
+    said: tuple[Said, ...]
 
 
-def lived(
-    story: dict[str, object], *, embedder: str, crowd: Sequence[dict[str, object]]
-) -> list[Prompt]:
-    """Return what might be said at each probe of a story."""
+def live(story: dict[str, Any], days: int = 0, weight: float = OTHERS) -> list[Prompt]:
+    """Return what might be said at each probe of a story with ordinary days in between."""
+    lived = ordinary.life(story, days) if days else story
     found = []
-    for one in told(story, embedder, crowd=crowd):
-        hits = tuple(said for asked in one.asked for said in _hits(one, asked))
-        bare = Served(one.id, one.kind, one.prompt, one.needs, one.brief, one.block)
-        found.append(Prompt(str(story["name"]), bare, hits))
+    for probe in told(lived, nights=20):
+        said = tuple(one for asked in probe.asked for one in _said(probe, asked))
+        found.append(Prompt(str(story["name"]), probe.kind, bool(probe.needs), weight, said))
     return found
 
 
-def _hits(probe: Served, asked: tuple) -> list[Said]:
-    view, prompt, reading, hits, known = asked
-    signs = speaking.features(view, prompt, reading, hits, known)
-    about = tokenizer.terms(prompt)
-    notes = [plain(block([note(hit.memory, about=about)]).text) for hit in hits[: len(signs)]]
-    return [
-        Said(one, touches(said, probe.needs), bool(probe.needs) and holds(said, probe.needs))
-        for one, said in zip(signs, notes, strict=True)
-    ]
+def _said(probe: Served, asked: Asked) -> Iterator[Said]:
+    about = tokenizer.terms(asked[1])
+    for hit, signs in speaking.features(*asked):
+        text = plain(block([note(hit.memory, about=about)]).text)
+        serves = bool(probe.needs) and holds(text, probe.needs)
+        kind = speaking.kind_of(hit.memory).replace("quote", "note")
+        yield Said(kind, signs, touches(text, probe.needs), serves)
 
 
-def model() -> object:
-    return make_pipeline(StandardScaler(), LogisticRegression(C=STRENGTH, max_iter=500))
+def ask_history(given: str) -> list[Prompt]:
+    """Return what might be said to the questions to a project's history."""
+    name, clone = histories.find_set(given)
+    lines = (histories.SETS / f"{name}.jsonl").read_text().splitlines()
+    questions = {one["query"]: one["answers"] for one in map(json.loads, lines)}
+    asked: list[Asked] = []
+    with listening(asked):
+        histories.ask(clone, [json.loads(line) for line in lines], "lexical")
+    found = []
+    for one in asked:
+        answers = questions[one[1]]
+        said = []
+        for hit, signs in speaking.features(*one):
+            is_right = json.loads(hit.memory.metadata or "{}").get("commit") in answers
+            said.append(Said("note", signs, is_right, is_right))
+        found.append(Prompt(name, "commit", bool(answers), OTHERS, tuple(said)))
+    return found
 
 
-def fitted(prompts: Sequence[Prompt]) -> object:
-    rows = [said for one in prompts for said in one.hits]
-    found = model()
-    return found.fit([said.signs for said in rows], [said.helps for said in rows])
+FEW = 5  # notes of a home, beside all of them in one
 
 
-def chances(found: object, one: Prompt) -> list[float]:
-    return found.predict_proba([said.signs for said in one.hits])[:, 1].tolist() if one.hits else []
-
-
-def judged(prompts: Sequence[Prompt]) -> None:
-    """Print what each bar lets through, every story judged by a fit to the others."""
-    by_story = {}
-    for name in sorted({one.story for one in prompts}):
-        others = fitted([one for one in prompts if one.story != name])
-        by_story |= {id(one): chances(others, one) for one in prompts if one.story == name}
-    needed = [one for one in prompts if one.probe.needs]
-    silent = [one for one in prompts if one.probe.kind == "silent"]
-    idle = [one for one in prompts if one.probe.kind == "plain"]
-    print("| bar | served | noise | spoke of plain work | beside |\n|---|---|---|---|---|")
-    for bar in BARS:
-        said = {id(one): _chosen(one, by_story[id(one)], bar) for one in prompts}
-        served = sum(
-            holds(one.probe.brief, one.probe.needs) or any(hit.serves for hit in said[id(one)])
-            for one in needed
+def ask_notes(path: Path) -> list[Prompt]:
+    """Return what might be said to questions that notes answer, and to prompts about nothing."""
+    data = json.loads(path.read_text())
+    notes, others = data["notes"], data["others"]
+    quiet = [p["prompt"] for story in stories() for p in story["probes"] if not p["needs"]]
+    homes = [notes, *(notes[at : at + FEW] for at in range(0, len(notes), FEW))]
+    found = []
+    for number, some in enumerate(homes):
+        texts = [one["text"] for one in some]
+        asked = _ask_home(
+            [*texts, *(others if not number else others[:FEW])],
+            [*(one["question"] for one in some), *quiet[number :: len(homes)]],
         )
-        notes = [hit for some in said.values() for hit in some]
-        beside = sum(not hit.helps for hit in notes)
-        print(
-            f"| {bar} | {served / len(needed):.3f} | {_spoke(silent, said)} | {_spoke(idle, said)} "
-            f"| {beside / max(1, len(notes)):.3f} of {len(notes)} |"
-        )
+        wanted = {one["question"]: one["text"] for one in some}
+        for one in asked:
+            said = []
+            for hit, signs in speaking.features(*one):
+                is_right = hit.memory.content == wanted.get(one[1])
+                said.append(Said("note", signs, is_right, is_right))
+            kind = "note" if one[1] in wanted else "silent"
+            found.append(Prompt(f"notes {number % 4}", kind, one[1] in wanted, 2.0, tuple(said)))
+    return found
 
 
-def _chosen(one: Prompt, likely: Sequence[float], bar: float) -> list[Said]:
-    order = sorted(range(len(likely)), key=lambda at: -likely[at])
-    if not order or likely[order[0]] < bar:
-        return []
-    least = max(bar * speaking.SHARE, speaking.SHARE * likely[order[0]])
-    return [one.hits[at] for at in order[: speaking.MOST] if likely[at] >= least]
+def _ask_home(texts: Sequence[str], prompts: Sequence[str]) -> list[Asked]:
+    """Return what is asked of `speaking` where these texts were recorded, and nothing else."""
+    asked: list[Asked] = []
+    with tempfile.TemporaryDirectory(prefix="mnemolog-notes-") as name:
+        home, folder = Path(name) / "home", Path(name) / "notes"
+        (folder / ".git").mkdir(parents=True)
+        (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        world = World(Settings(home, Choices()), folder, ())
+        drafts = [Draft(content=text, kind="fact", project=project_of(folder)) for text in texts]
+        with EventLog(tenant.tenant(home).log, create=True) as log:
+            commands.import_drafts(log, drafts, micros(world.at))
+        world.night()
+        with world.awake() as hooks, listening(asked):
+            for number, prompt in enumerate(prompts):
+                told = {"prompt": prompt, "prompt_id": str(number)}
+                world.tell(hooks, f"s{number}", "UserPromptSubmit", **told)
+    return asked
 
 
-def _spoke(some: Sequence[Prompt], said: dict[int, list[Said]]) -> str:
-    return f"{sum(bool(said[id(one)]) for one in some) / max(1, len(some)):.3f}"
-
-
-def printed(name: str, found: object) -> None:
-    scaler, last = found[0], found[-1]
-    weights: Numbers = last.coef_[0] / scaler.scale_
-    bias = float(last.intercept_[0] - (weights * scaler.mean_).sum())
-    print(
-        f"{name}: "
-        f"{dict(zip(speaking.FEATURES, weights.round(3).tolist(), strict=True))}, {bias:.3f}"
+def fitted(prompts: Sequence[Prompt], kind: str) -> object:
+    """Return the model of a kind of memory, over its SIGNS."""
+    rows = [(one.weight, said) for one in prompts for said in one.said if said.kind == kind]
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=STRENGTH, max_iter=800))
+    return model.fit(
+        [_signs(said) for _, said in rows],
+        [said.helps for _, said in rows],
+        logisticregression__sample_weight=[weight for weight, _ in rows],
     )
+
+
+def _signs(said: Said) -> list[float]:
+    by_name = dict(zip(speaking.FEATURES, said.signs, strict=True))
+    return [by_name[name] for name in SIGNS[said.kind].split()]
+
+
+def judge(prompts: Sequence[Prompt]) -> None:
+    """Print what each bar lets through, the best of each prompt by a fit to the other sources."""
+    print("| kind | bar | right | said | of that with no need |\n|---|---|---|---|---|")
+    for kind in SIGNS:
+        best: list[tuple[float, bool, bool]] = []
+        for source in sorted({one.source for one in prompts}):
+            model = fitted([one for one in prompts if one.source != source], kind)
+            for one in prompts:
+                rows = [said for said in one.said if said.kind == kind]
+                if one.source == source and rows:
+                    likely = model.predict_proba([_signs(said) for said in rows])[:, 1]
+                    at = int(np.argmax(likely))
+                    best.append((float(likely[at]), rows[at].helps, one.needs_any))
+        for bar in BARS:
+            said = [one for one in best if one[0] >= bar]
+            right = sum(helps for _, helps, _ in said)
+            idle = sum(not needs for _, _, needs in said)
+            print(f"| {kind} | {bar} | {right} | {len(said)} | {idle} |")
+
+
+def report(prompts: Sequence[Prompt]) -> None:
+    """Print the coefficients of every kind."""
+    for kind, names in SIGNS.items():
+        scaler, last = (model := fitted(prompts, kind))[0], model[-1]
+        weights = last.coef_[0] / scaler.scale_
+        bias = float(last.intercept_[0] - (weights * scaler.mean_).sum())
+        print(
+            kind, round(bias, 3), dict(zip(names.split(), weights.round(3).tolist(), strict=True))
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--meaning", help="a sentence model: onnx:FOLDER")
+    parser.add_argument("clones", nargs="*", metavar="NAME=CLONE")
+    parser.add_argument("--lives", type=Path, action="append", default=[])
+    parser.add_argument("--notes", type=Path)
     asked = parser.parse_args()
-    every = list(stories())
-    for name, embedder in (("LETTERS", "lexical"), ("MEANING", asked.meaning)):
-        if embedder is None:
-            continue
-        prompts: list[Prompt] = []
-        for crowd in ([], every):
-            with Pool(2) as pool:
-                for some in pool.imap(partial(lived, embedder=embedder, crowd=crowd), every):
-                    prompts += some
-        print(f"{name}: {len(prompts)} prompts, {sum(len(one.hits) for one in prompts)} hits")
-        judged(prompts)
-        printed(name, fitted(prompts))
+    prompts: list[Prompt] = []
+    with Pool(2) as pool:
+        for days in DAYS:
+            for some in pool.imap(partial(live, days=days, weight=OWN), list(stories())):
+                prompts += some
+        for folder in asked.lives:
+            for some in pool.imap(live, list(stories(folder=folder))):
+                prompts += some
+    for clone in asked.clones:
+        prompts += ask_history(clone)
+    if asked.notes:
+        prompts += ask_notes(asked.notes)
+    print(f"{len(prompts)} prompts, {sum(len(one.said) for one in prompts)} memories")
+    judge(prompts)
+    report(prompts)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
 """
 Stories: does a memory that nobody feeds by hand serve the next session?
 
-    python tests/bench/stories.py [--only NAME] [--crowd] [--after 60] [--embedder NAME] [--show]
+    python tests/bench/stories.py [--only NAME] [--crowd] [--days 60] [--embedder NAME] [--show]
     python tests/bench/stories.py --ablation
 
 Twelve made-up projects (tests/data/stories) are lived through by the hook events of Claude Code,
 three sessions each, whose agent never calls a tool of the memory; the nightly jobs and a build run
 between them. Then each probe is the first prompt of a session of its own, and what counts is the
 text put before the model: the brief, and the block of the prompt. In a crowd, the project had the
-sessions of all the other stories before; with `--after N` it goes on for N ordinary sessions, about
-its own files and commands, before anyone asks.
+sessions of all the other stories before; with `--days N` it has N ordinary ones between and after
+its own, and eight rules are laid down on some of them, with a deed each that they are about.
 
 served: an alternative of what the probe needs stands in it whole. noise: a prompt of small talk, or
 about nothing of the project, brought a block. spoke: so did one about work of which the memory
@@ -20,12 +20,11 @@ part of the product taken away at a time.
 import argparse
 import gzip
 import json
-import random
 import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -38,6 +37,7 @@ import msgspec
 from serve.hooks import speaking
 from serve.hooks.answer import Hooks
 from serve.hosts import HOSTS
+from serve.lessons.deeds import Bearing
 from serve.reader.view import View
 from serve.recall.recall import Hit
 from serve.server.open_tenants import OpenTenants
@@ -54,26 +54,6 @@ from store.log.event_log import EventLog
 from store.maintenance import build
 from store.text.frame import CLOSING, OPENING
 
-# what people type on most days, about a file of theirs or about none
-CHORES = (
-    ("what does {file} do again?", "It reads its input, checks it and passes it on."),
-    ("the title in {file} is misspelt, fix it", "Fixed the title in {file}."),
-    ("move the second function of {file} up a bit", "Moved it; nothing else changed."),
-    ("can you make the naming in {file} consistent", "The names in {file} agree now."),
-    ("split {file} in two, it got long", "Split it; the imports are updated."),
-    ("add a comment on top of {file} that says who calls it", "Added the comment."),
-    ("there's a warning about an unused import somewhere in {file}", "Removed the import."),
-    ("the list in {file} should be sorted by name", "Sorted by name."),
-    ("sort the imports of {file}", "Sorted."),
-    ("what changed in {file} lately?", "Two renames and a comment."),
-    ("run it once more", "It passes."),
-    ("status?", "All green, nothing unusual."),
-    ("look at the logs quickly", "Nothing unusual in the logs."),
-    ("ok", "Done."),
-    ("commit that", "Committed."),
-    ("why did this fail yesterday and not today", "A flaky download; it passes now."),
-)
-
 STORIES = Path(__file__).parents[1] / "data" / "stories"
 JOBS = ("facts", "distill")
 SILENT = "silent"
@@ -85,7 +65,8 @@ PARTS = {
     "bar": "the best two hits are said at every prompt",
 }
 
-Asked = tuple[View, str, Reading, Sequence[Hit], Sequence[Hit]]  # what `speaking.features` takes
+# what `speaking.features` takes
+Asked = tuple[View, str, Reading, Sequence[Hit], Mapping[str, Bearing]]
 
 
 @dataclass(frozen=True)
@@ -219,7 +200,7 @@ class World:
 
 
 @contextmanager
-def listening(world: World) -> Iterator[None]:
+def listening(asked: list[Asked], *, without: str = "") -> Iterator[None]:
     """Keep what the hook asks `speaking` about each prompt."""
     usual = speaking.score_hits
 
@@ -228,15 +209,15 @@ def listening(world: World) -> Iterator[None]:
         prompt: str,
         reading: Reading,
         hits: Sequence[Hit],
-        told: Sequence[Hit] = (),
+        bearing: Mapping[str, Bearing],
         *,
         is_passive: bool = False,
-    ) -> speaking.HelpScores:
-        world.asked.append((view, prompt, reading, hits, told))
-        if world.without == "bar":
-            best = tuple(hits[: speaking.MOST])
-            return speaking.HelpScores(best, (1.0,) * len(best), 0.0)
-        return usual(view, prompt, reading, hits, told, is_passive=is_passive)
+    ) -> tuple[speaking.Weighed, ...]:
+        asked.append((view, prompt, reading, hits, bearing))
+        found = usual(view, prompt, reading, hits, bearing, is_passive=is_passive)
+        if without == "bar":
+            return tuple(replace(one, chance=1.0, bar=0.5) for one in found[: speaking.MOST])
+        return found
 
     speaking.score_hits = weighed
     try:
@@ -252,12 +233,13 @@ def told(
     background: Path | None = None,
     crowd: Sequence[dict[str, Any]] = (),
     without: str = "",
-    after: int = 0,
+    nights: int = 1,
 ) -> Iterator[Served]:
     """Live through a story; yield what each of its probes is given.
 
     The project had the sessions in `background`, a folder of transcripts, and of the `crowd`
-    before, and `after` ordinary ones after it. `without` is what is taken away, one of PARTS.
+    before. `without` is what is taken away, one of PARTS. A build comes after so many sessions as
+    `nights` says, and after the last.
     """
     with tempfile.TemporaryDirectory(prefix="mnemolog-story-") as name:
         home, folder = Path(name) / "home", Path(name) / story["name"]
@@ -279,15 +261,10 @@ def told(
             world.at = datetime.fromisoformat(f"{session['date']}T09:00:00+00:00")
             with world.awake() as hooks:
                 world.live(hooks, f"{story['name']}-{number}", session["turns"])
-            world.night()
-        for number, turns in enumerate(ordinary_sessions(story, after), 1):
-            world.at += timedelta(hours=20)
-            with world.awake() as hooks:
-                world.live(hooks, f"{story['name']}-after-{number}", turns)
-            if number % BETWEEN_NIGHTS == 0 or number == after:
+            if (number + 1) % nights == 0 or number + 1 == len(story["sessions"]):
                 world.night()
         world.at += timedelta(days=1)
-        with world.awake() as hooks, listening(world):
+        with world.awake() as hooks, listening(world.asked, without=without):
             for probe in story["probes"]:
                 yield world.probe(hooks, probe)
 
@@ -300,39 +277,6 @@ def _import(log: EventLog, folder: Path, project: str, scratch: Path, at: dateti
     sessions = Sessions(log, host.agent, project, micros(at))
     found = transcribed.find_transcripts(host, scratch, print)
     commands.import_drafts(log, sessions.events(found, host.turns, print), micros(at))
-
-
-def ordinary_sessions(story: Mapping[str, Any], count: int) -> Iterator[list[dict[str, Any]]]:
-    """Yield the turns of some sessions of everyday work on a story's own files and commands."""
-    steps = [step for one in story["sessions"] for turn in one["turns"] for step in turn["steps"]]
-    files = sorted({step["input"]["file_path"] for step in steps if "file_path" in step["input"]})
-    passed = sorted(
-        {
-            (step["input"]["command"], step.get("output", ""))
-            for step in steps
-            if step["tool"] == "Bash" and step.get("ok", True)
-        }
-    )
-    chance = random.Random(story["name"])
-    for _ in range(count):
-        turns = []
-        for prompt, final in chance.sample(CHORES, chance.randint(1, 3)):
-            file = chance.choice(files)
-            uses = []
-            if "{file}" in prompt:
-                edit = {"file_path": file, "old_string": "before", "new_string": "after"}
-                uses.append({"tool": "Edit", "input": edit})
-            if passed and chance.random() < 0.5:
-                command, output = chance.choice(passed)
-                uses.append({"tool": "Bash", "input": {"command": command}, "output": output})
-            turns.append(
-                {
-                    "prompt": prompt.format(file=file),
-                    "steps": uses,
-                    "final": final.format(file=file),
-                }
-            )
-        yield turns
 
 
 def stories(only: str = "", folder: Path = STORIES) -> Iterator[dict[str, Any]]:
@@ -423,7 +367,7 @@ def main() -> None:
     parser.add_argument("--stories", type=Path, default=STORIES)
     parser.add_argument("--only", default="", help="a pattern of their names")
     parser.add_argument("--crowd", action="store_true", help="all other stories came before")
-    parser.add_argument("--after", type=int, default=0, help="ordinary sessions lived afterwards")
+    parser.add_argument("--days", type=int, default=0, help="ordinary sessions in between")
     parser.add_argument("--background", type=Path, help="transcripts the project had before")
     parser.add_argument("--embedder", default="lexical")
     parser.add_argument("--jobs", default=",".join(JOBS))

@@ -142,7 +142,7 @@ def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) ->
     names = itertools.cycle(OUTCOMES)
     for number, one in enumerate(sent):
         for host in itertools.islice(names, hosts):
-            with patch.object(speaking, "LETTERS", _ALL_TOLD):
+            with patch.object(speaking, "MODELS", dict.fromkeys(speaking.MODELS, _ALL_TOLD)):
                 said = _prompt(here, host, one.poison, f"{when}-{number}-{host}")
             found.look(one, f"at a prompt of {host}", said, True)
         ran = {
@@ -303,7 +303,7 @@ def _fed_back(here: Place, turns: int) -> Outcome:
         for host in OUTCOMES:
             session = f"again-{host}-{number // 5}"
             asked = f"{said}\nhow often does the upload service retry, attempt {number}?"
-            with patch.object(speaking, "LETTERS", _ALL_TOLD):
+            with patch.object(speaking, "MODELS", dict.fromkeys(speaking.MODELS, _ALL_TOLD)):
                 told = here.hook(host, in_session(reworded(PROMPTS[host], asked), session))
             said, heard = told or said, heard + told
             for payload in RECORDED[host]:
