@@ -299,3 +299,16 @@ def test_whatever_is_typed_is_answered_by_a_block_or_by_silence(
 ):
     assert set(ids(knows.ask(prompt))) <= {"rule", "why"}
     assert caplog.text == "" and len(knows.events(Prompted)) == 1
+
+
+def test_where_we_left_off_is_the_last_session_of_substance(session: Session):
+    session.ask("start the export of invoices as csv")
+    session.use(doing="edit", files=("export.py",))
+    session.stop("The csv is written. Still open: the encoding of umlauts, and a test.")
+    session.name = "s2"
+    session.ask("make the logo smaller")
+    session.use(doing="edit", files=("logo.css",))
+    session.stop("The logo is smaller.")
+    session.name = "s3"
+    said = session.ask("where did we leave off?")
+    assert "umlauts" in said and "logo" not in said

@@ -1,5 +1,6 @@
 """
-Hooks around a tool: lessons that name its command or file before it runs, a record of it after.
+Hooks around a tool: lessons that name its command or file before it runs, and what the user stated
+of it (`serve.lessons.deeds`); a record of it after.
 
 A lesson is advice, unless the user set `enforce`: each is given here once in a session, whatever a
 brief or a prompt said of it before, at most two at a time, and only if it names this very command
@@ -15,10 +16,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath, PureWindowsPath
 
 from serve.hooks.call import Call
+from serve.hooks.model_context import model_context
 from serve.hosts.event import SILENCE, Decision, Reply
+from serve.lessons.deeds import statements_for_tool
 from serve.lessons.matching import RuleMatch
 from serve.lessons.rule_index import rules_for_tool
 from serve.reader.held import is_accepted
+from serve.reader.view import View
 from serve.recall.context_block import block, note, short_id
 from store.agents import efforts
 from store.agents.tool_calls import MAX_SOURCE, ToolUse, action_event
@@ -81,13 +85,24 @@ def _reason(call: Call, against: list[RuleMatch]) -> str:
 
 def _matching_rules(call: Call, tool: ToolUse) -> list[RuleMatch]:
     files = in_project(tool.files, call.event.cwd) if tool.doing == "edit" else ()
-    found = call.ask(lambda view: rules_for_tool(view, call.filter, tool.command, files))
+
+    def find(view: View) -> tuple[list[RuleMatch], list[RuleMatch]]:
+        return (
+            rules_for_tool(view, call.filter, tool.command, files),
+            statements_for_tool(view, call.filter, tool.command, files),
+        )
+
+    found, stated = call.ask(find)
+    if stated:
+        own = model_context(call.journal).own  # the model heard them
+        stated = [one for one in stated if one.memory.id not in own]
     if tool.command is None or all(one.is_forbidden for one in found):
-        return found
+        return [*found, *stated]
     # what a lesson wants done first may be done already: the journal is only read for this
     acted = [event.body for event in call.journal.turn if isinstance(event.body, Acted)]
     before = [one.command for one in acted if one.command and one.passed is not False]
-    return call.ask(lambda view: rules_for_tool(view, call.filter, tool.command, files, before))
+    again = call.ask(lambda view: rules_for_tool(view, call.filter, tool.command, files, before))
+    return [*again, *stated]
 
 
 def _surface_event(call: Call, named: RuleMatch, characters: int | None = None) -> Event:

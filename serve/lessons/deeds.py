@@ -4,19 +4,28 @@ Deeds: which of the user's rules and statements bear on what is about to be done
 A rule shares few words with its deed ("amounts in cents" with "add a discount"), and a recall ranks
 it behind every turn that does. So all that the user laid down here is looked at apart: by the words
 it shares, each weighed by how few of the others hold it, and by its topics likewise (`topics`).
+
+A tool is told more sparingly: a statement that names it (`matching`), or one that orders something
+and holds a name of the file, or two words of the command, that hardly another statement holds.
 """
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
-from serve.lessons.rule_index import rules
-from serve.lessons.topics import topics
+import numpy as np
+
+from serve.lessons.matching import MAX_ABOUT, RuleMatch, Rules
+from serve.lessons.rule_index import rests, rules
+from serve.lessons.topics import topics, words
 from serve.reader.filters import Filter
+from serve.reader.held import is_held
 from serve.reader.memory_json import role
-from serve.reader.view import View, newest
+from serve.reader.snapshots import Snapshots
+from serve.reader.view import View
 from store.agents.prompt_classifier import read
 from store.log.event_kinds import STATEMENT
 from store.memories.memory import Memory
@@ -55,18 +64,15 @@ def is_laid_down(memory: Memory) -> bool:
 
 def bearings(view: View, asked: Filter, deed: str) -> dict[str, Bearing]:
     """Return what bears on a deed by its id, what bears most first; `deed` is a prompt's text."""
-    those = list(_laid_down(view, asked))
-    if not those:
-        return {}
-    held = [_words_and_topics(one.content) for one in those]
-    words, about = _words_and_topics(deed)
-    by_word = _weights(words, [one[0] for one in held])
-    by_topic = _weights(None, [one[1] for one in held])
+    those = [one for one in rules(view, asked) if role(one) == "rule"]
+    laid_down = _gather(view, [*those, *statements(view, asked)])
+    held_words, held_topics = _words_and_topics(deed)
+    by_word = {word: laid_down.weight(laid_down.words[word]) for word in held_words}
+    by_topic = {topic: laid_down.weight(laid_down.topics[topic]) for topic in held_topics}
     found = []
-    for memory, (its_words, its_topics) in zip(those, held, strict=True):
-        shared = sum(by_word[word] for word in words & its_words)
-        same = sum(by_topic[topic] for topic in about & its_topics)
-        whole = sum(by_topic[topic] for topic in its_topics)
+    for memory, (its_words, its_topics), whole in laid_down.held:
+        shared = sum(by_word[word] for word in held_words & its_words)
+        same = sum(by_topic[topic] for topic in held_topics & its_topics)
         found.append((shared + same, memory, shared, same, same / whole if whole else 0.0))
     found.sort(key=lambda one: -one[0])
     scores = [one[0] for one in found]
@@ -78,27 +84,151 @@ def bearings(view: View, asked: Filter, deed: str) -> dict[str, Bearing]:
             share,
             scores.index(score),
             score - (scores[place + 1] if place + 1 < len(scores) else 0.0),
-            len(those),
+            len(found),
         )
         for place, (score, memory, shared, same, share) in enumerate(found)
     }
 
 
-def _weights(wanted: frozenset[str] | None, held: list[frozenset[str]]) -> dict[str, float]:
-    """Return how much each word or topic tells, by how few hold it."""
-    counts = Counter(one for some in held for one in (some if wanted is None else some & wanted))
-    if wanted is not None:
-        counts.update(dict.fromkeys(wanted, 0))
-    size = len(held)
-    return {
-        one: math.log(1.0 + (size - count + 0.5) / (count + 0.5)) for one, count in counts.items()
-    }
+class LaidDown:
+    """Some rules and statements, and what is counted of them. Threads may share it."""
+
+    def __init__(self, memories: Sequence[Memory]) -> None:
+        held = [_words_and_topics(one.content) for one in memories]
+        self.size = len(held)
+        self.words = Counter(word for one in held for word in one[0])
+        self.topics = Counter(topic for one in held for topic in one[1])
+        self.held = [
+            (memory, one, sum(self.weight(self.topics[topic]) for topic in one[1]))
+            for memory, one in zip(memories, held, strict=True)
+        ]
+        self._memories = memories
+
+    def weight(self, count: int) -> float:
+        """Return how much a word or topic tells that so many hold."""
+        return math.log(1.0 + (self.size - count + 0.5) / (count + 0.5))
+
+    @cached_property
+    def rules(self) -> Rules:
+        return Rules(self._memories)
+
+    @cached_property
+    def named(self) -> list[tuple[Memory, frozenset[str]]]:
+        """The memories, each with the words that may name a file or a command."""
+        return [(one, frozenset(words(one.content))) for one in self._memories]
+
+    @cached_property
+    def names(self) -> Counter[str]:
+        return Counter(word for _, some in self.named for word in some)
 
 
-def _laid_down(view: View, asked: Filter) -> Iterator[Memory]:
-    yield from (one for one in rules(view, asked) if role(one) == "rule")
-    those = replace(asked, kinds=(STATEMENT,))
-    yield from (one for one in newest(view, those, MOST) if one.trust in MAY_RULE)
+_KEPT = 16  # sets of statements whose counts are kept
+
+
+@dataclass(frozen=True)
+class RowStatements:
+    """The statements of one snapshot by project, with their rows. Threads may share it."""
+
+    snapshots: Snapshots
+    by_project: dict[str | None, list[tuple[int, Memory]]] = field(default_factory=dict)
+    gathered: dict[tuple[str, ...], LaidDown] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, snapshots: Snapshots) -> "RowStatements":
+        """Use `snapshots.once(RowStatements.of)`."""
+        return cls(snapshots)
+
+    def in_project(self, asked: Filter) -> list[tuple[int, Memory]]:
+        """Return the newest statements of a project, and of none, that the user made."""
+        if asked.project not in self.by_project:
+            rows = self.snapshots.rows
+            mask = Filter(asked.now, asked.project, kinds=(STATEMENT,)).mask(rows)
+            found = np.flatnonzero(mask & rows.equal("trust", tuple(sorted(MAY_RULE))))
+            newest = found[np.argsort(-rows.created_at[found], kind="stable")][:MOST].tolist()
+            self.by_project[asked.project] = list(zip(newest, rows.take(newest), strict=True))
+        return self.by_project[asked.project]
+
+
+def _gather(view: View, memories: Sequence[Memory]) -> LaidDown:
+    """Return what is counted of some memories; kept as long as the snapshot is served."""
+    kept = view.snapshots.once(RowStatements.of).gathered
+    ids = tuple(one.id for one in memories)
+    found = kept.get(ids)
+    if found is None:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        found = kept[ids] = LaidDown(memories)
+    return found
+
+
+def statements(view: View, asked: Filter) -> list[Memory]:
+    """Return the user's own statements that hold here."""
+    tail = view.tail
+    found = [
+        one
+        for row, one in view.snapshots.once(RowStatements.of).in_project(asked)
+        if not tail.is_hidden(row) and (one.expires_at is None or one.expires_at > asked.now)
+    ]
+    slots = np.flatnonzero(tail.live & tail.columns.equal("kind", (STATEMENT,)))
+    said = tail.take(slots.tolist()) if len(slots) else []
+    return [*found, *(one for one in said if one.trust in MAY_RULE and asked.accepts(one))]
+
+
+_SURE = 0.6  # how likely a statement lasts that a tool is told of
+_RARE = 2  # statements that hold a name at most, for it to tell one
+_IN_COMMAND = 2  # words of a command line
+_LONGEST = 200  # characters of one that is looked at so
+# who lays something down says so
+_ORDERS = re.compile(
+    r"n't\b|\b(?:never|not|no|only|always|must|without|nothing|nobody|instead|by hand|before|ask"
+    r"|nie|niemals|nicht|kein\w*|nur|immer|ohne|jamais|pas|toujours|aucun\w*|seul\w*|nunca|s[oó]lo"
+    r"|siempre|ni un|sin|não|nem|só|sempre|mai|niet|geen|nooit|altijd|alleen)\b",
+    re.IGNORECASE,
+)
+# names that lie in every project
+_COMMON = frozenset(
+    """src lib libs app apps main test tests index git python node file dev new old com serve server
+    core common utils java resources public config templates services service controllers models
+    views components pages packages scripts cat echo grep run make use set get all not the and for
+    with""".split()
+)
+
+
+def statements_for_tool(
+    view: View, asked: Filter, command: str | None = None, files: Sequence[str] = ()
+) -> list[RuleMatch]:
+    """Return the user's statements about a command line about to run, or files about to be edited;
+    those at rest or held are left out.
+    """
+    those = statements(view, asked)
+    if not those:
+        return []
+    stated = _gather(view, those)
+    found = {one.memory.id: one for one in (stated.rules.of_command(command) if command else ())}
+    found |= {one.memory.id: one for path in files for one in stated.rules.of_file(path)}
+    for about, names, least in _names(command, files):
+        for memory, its_words in stated.named:
+            shared = names & its_words
+            if len(shared) >= least and any(stated.names[word] <= _RARE for word in shared):
+                found.setdefault(memory.id, RuleMatch(memory, about[:MAX_ABOUT], False))
+    return [
+        one
+        for one in found.values()
+        if _ORDERS.search(one.memory.content)
+        and _lasts(one.memory.content) >= _SURE
+        and not rests(view, one.memory)
+        and not is_held(one.memory)
+    ]
+
+
+def _names(command: str | None, files: Sequence[str]) -> Iterator[tuple[str, frozenset[str], int]]:
+    """Yield what is touched, its names, and how many of them a statement must hold."""
+    if command and len(command) <= _LONGEST:
+        yield command, frozenset(words(command)) - _COMMON, _IN_COMMAND
+    for path in files:
+        *folders, name = path.lower().split("/")
+        stem, _, ending = name.rpartition(".")
+        yield path, frozenset((*folders, name, stem or name, ending)) - _COMMON, 1
 
 
 @lru_cache(maxsize=8_192)  # the same statements are read at every prompt
