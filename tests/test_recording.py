@@ -144,7 +144,8 @@ def test_an_import_leaves_out_what_is_off(home: Path, work: Path, start: Callabl
     assert imported()["added"]
     with EventLog(tenant.tenant(home).log) as log:
         events = list(log.read())
-    assert {one.kind for one in events} == {"prompted", "session"}
+    # and the plan by which all of it is undone
+    assert {one.kind for one in events} == {"prompted", "session", "planned", "applied"}
     assert {one.body.prompt for one in events if one.kind == "prompted"} == {""}
 
 

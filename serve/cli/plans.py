@@ -250,7 +250,7 @@ def plan_command(verb: Literal["apply", "undo"], job: Job | None = None) -> clic
                 code = make_true(env, log, name, quiet=as_json)
             print_outcome(found, as_json=as_json)
         if counts_again:
-            code = processes.build(env.settings(), "--quick", quiet=as_json)
+            code = processes.build(env.settings(), "--quick", "--accept", quiet=as_json)
         if found.body.job == "archive" and found.state == "applied" and not dry_run:
             from serve.cli.processes import write_cold_file
 
