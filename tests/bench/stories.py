@@ -33,6 +33,7 @@ from statistics import median
 from typing import Any
 
 import msgspec
+import ordinary
 
 from serve.hooks import speaking
 from serve.hooks.answer import Hooks
@@ -379,10 +380,10 @@ def main() -> None:
 
     def lived(jobs: Sequence[str] = wanted, without: str = "") -> list[Served]:
         found: list[Served] = []
-        for story in stories(asked.only, asked.stories):
-            found += told(
-                story, asked.embedder, jobs, asked.background, crowd, without, asked.after
-            )
+        nights = BETWEEN_NIGHTS if asked.days else 1
+        for short in stories(asked.only, asked.stories):
+            story = ordinary.life(short, asked.days) if asked.days else short
+            found += told(story, asked.embedder, jobs, asked.background, crowd, without, nights)
             print(story["name"], file=sys.stderr)
         return found
 
