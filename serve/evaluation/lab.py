@@ -329,7 +329,7 @@ def preview_prompt_hook(
 
     def answer(view: View) -> HookPreview:
         if reading.intent == "recap":
-            said = block(list(recap(view, call, prompt, {}, frozenset())))
+            said = block(list(recap(view, call, reading, {}, frozenset())))
             return HookPreview(project, reading.intent, said, kept=kept)
         found = look_up(view, call, reading, prompt_router(view, call), frozenset())
         said = compose(call, found)

@@ -106,7 +106,7 @@ def answer_prompt(call: Call) -> Reply:
     if reading.intent == "recap":
         context = model_context(call.journal)
         said = block(
-            call.ask(lambda view: list(recap(view, call, prompt, context.known, context.own)))
+            call.ask(lambda view: list(recap(view, call, reading, context.known, context.own)))
         )
         if said.ids and call.is_in_time:
             call.write_later(*_surface_events(call, said.ids, len(said.text)))
@@ -301,27 +301,32 @@ _RECAP_EPISODES = 200  # episodes of a time
 
 
 def recap(
-    view: View, call: Call, prompt: str, known: Mapping[str, int], own: Collection[str]
+    view: View, call: Call, reading: Reading, known: Mapping[str, int], own: Collection[str]
 ) -> Iterator[Note]:
     """Yield notes of what was done, the most telling first; none that the model has before it.
 
     `known` says when each memory was put there, in microseconds; `own` are the turns that the model
     was there for.
     """
+    prompt = call.event.prompt
     about = tokenizer.terms(prompt)
     goals = [one for one in set_goals(view, call.filter) if not is_held(one)][:GOALS]
     yield from (goal_note(one, call.filter) for one in goals if one.id not in known)
-    on_topic = [one for one in _on_topic(view, call, prompt) if one.id not in own]
+
+    def is_new(memory: Memory) -> bool:
+        return memory.id not in own and memory.updated_at > known.get(memory.id, -1)
+
+    on_topic = [one for one in _on_topic(view, call, reading) if is_new(one)][:MOST]
     if (when := interval(prompt, call.now, language(prompt))) is not None:
         for one in on_topic:
-            if one.kind != EPISODE and one.updated_at > known.get(one.id, -1):
+            if one.kind != EPISODE:
                 yield note(one, call.project, about=about, longest=RECAP_TEXT)
         yield from islice(_sessions(view, call, when, own), SESSIONS)
         return
-    for some in (on_topic, last_session(view, call.filter, own)):
-        if some and some[0].updated_at > known.get(some[0].id, -1):
-            for one in some[:MOST]:
-                yield note(one, call.project, about=about, longest=RECAP_TEXT)
+    last = last_session(view, call.filter, own)
+    there = last[:MOST] if last and is_new(last[0]) else []
+    for one in {one.id: one for one in (*on_topic, *there)}.values():
+        yield note(one, call.project, about=about, longest=RECAP_TEXT)
 
 
 def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> Iterator[Note]:
@@ -338,13 +343,19 @@ def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> I
         yield note(some[0], call.project, longest=RECAP_TEXT) | {"user_asked": "; ".join(asked)}
 
 
-def _on_topic(view: View, call: Call, prompt: str) -> list[Memory]:
+def _on_topic(view: View, call: Call, reading: Reading) -> list[Memory]:
+    """Return what a recall is sure of, or would say unasked, the likeliest to help first."""
+    prompt = call.event.prompt
     question = replace(
-        default_question(prompt, call.filter, call.choices),
-        min_confidence=RECAP_CONFIDENCE,
-        top_k=MOST,
+        default_question(prompt, call.filter, call.choices), min_confidence=0.0, top_k=LOOKED_AT
     )
-    return [hit.memory for hit in recall(view, question).hits if not is_held(hit.memory)]
+    hits = [hit for hit in recall(view, question).hits if not is_held(hit.memory)]
+    weighed = speaking.score_hits(view, prompt, reading, hits, bearings(view, call.filter, prompt))
+    return [
+        one.hit.memory
+        for one in sorted(weighed, key=lambda one: -one.excess)
+        if one.hit.confidence >= RECAP_CONFIDENCE or one.chance >= one.bar
+    ]
 
 
 def keep_statements(call: Call, prompt: str, before: str, prompted: Event) -> list[Event]:

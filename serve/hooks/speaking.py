@@ -101,7 +101,7 @@ _NOTE = _model(
 MODELS: dict[Kind, Model] = {
     "turn": _model(
         0.541,
-        0.35,
+        0.45,
         confidence=0.224,
         place=-0.478,
         asked=2.084,
