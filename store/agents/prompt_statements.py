@@ -64,7 +64,7 @@ MOST = 3  # of one prompt
 LONGEST = 600  # characters
 SHORT = 6  # words: an answer of so few means nothing without what was asked
 ASKED = 240  # characters of that
-SURE, ALSO = 0.55, 0.25  # how likely a sentence lasts that is kept; one beside it
+SURE, ALSO = 0.45, 0.15  # how likely a sentence lasts that is kept; one beside it
 
 
 @dataclass(frozen=True, slots=True)

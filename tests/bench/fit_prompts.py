@@ -6,8 +6,8 @@ Fit the classifier of prompts (store/agents) on labelled lines; report it on lin
 Writes store/agents/weights.npz, and prints the report of docs/prompts.md: every figure is of
 lines that the model which judged them had not seen, nor any of the nineteen lines around them,
 which may be on the same matter. The lines are five fields parted by tabs: language, what is
-wanted, whether it corrects, what the agent said before, and the prompt, in which what lasts is
-marked.
+wanted, whether it corrects (`-`: not labelled), what the agent said before, and the prompt, in
+which what lasts is marked.
 """
 
 import re
@@ -39,10 +39,11 @@ LINES = Path(__file__).parents[1] / "data" / "prompts"
 WANTED = dict(zip("wgscr", WANTS, strict=True))
 MARKED = dict(zip("RPDF", LASTS, strict=True))
 FOLDS, BLOCK = 5, 20
-STRENGTH = {"wants": 20.0, "corrects": 10.0, "lasts": 15.0}  # inverse of the regularisation
+STRENGTH = {"wants": 20.0, "corrects": 10.0, "lasts": 8.0}  # inverse of the regularisation
 BALANCE = {"wants": "balanced", "corrects": None, "lasts": None}
 LENGTH = 1.8  # of a feature vector: with it the strengths above were chosen
 RATES = (0.02, 0.05, 0.1)
+REAL = 3.0  # times that a line after the shapes of real sessions (real-*.tsv) weighs another one
 
 _MARK = re.compile(r"⟦([RPDF]) ?(.*?)⟧", re.DOTALL)
 Matrix = sp.csr_matrix
@@ -55,11 +56,12 @@ class Line:
 
     language: str
     wants: str
-    corrects: bool
+    corrects: bool | None
     before: str
     text: str
     spans: tuple[tuple[int, int, str], ...]
     block: int
+    weight: float = 1.0
 
 
 def lines() -> list[Line]:
@@ -71,9 +73,9 @@ def lines() -> list[Line]:
             text, spans = _unmarked(marked.replace("\\n", "\n"))
             block = number * 10_000 + row // BLOCK
             before = before.replace("\\n", "\n")
-            line = Line(
-                language, WANTED[wanted], corrects == "1", before, text, tuple(spans), block
-            )
+            weight = REAL if path.stem.startswith("real-") else 1.0
+            is_one = {"1": True, "0": False, "-": None}[corrects]
+            line = Line(language, WANTED[wanted], is_one, before, text, tuple(spans), block, weight)
             found.setdefault(text, line)
     return list(found.values())
 
@@ -106,11 +108,12 @@ def _lasts(line: Line, start: int, end: int) -> str:
 
 @dataclass(frozen=True)
 class Samples:
-    """Feature vectors [n, buckets], their classes [n], and the line each is of [n]."""
+    """Feature vectors [n, buckets], their classes, the line each is of and its weight, all [n]."""
 
     features: Matrix
     classes: Codes
     line: Codes
+    weights: npt.NDArray[np.float64]
 
 
 def _matrix(vectors: Sequence[Features]) -> Matrix:
@@ -131,10 +134,14 @@ def samples(found: Sequence[Line]) -> dict[str, Samples]:
             parts.append(sentence_features(one.text, sentence, one.before))
             classes.append(LASTS.index(kind) + 1 if kind else 0)  # type: ignore[arg-type]
             of.append(number)
+    wants = np.array([WANTS.index(one.wants) for one in found])
+    corrects = np.array([int(one.corrects or 0) for one in found])
+    known = np.array([float(one.corrects is not None) for one in found])
+    weights, line = np.array([one.weight for one in found]), np.array(of)
     return {
-        "wants": Samples(whole, np.array([WANTS.index(one.wants) for one in found]), numbers),
-        "corrects": Samples(whole, np.array([int(one.corrects) for one in found]), numbers),
-        "lasts": Samples(_matrix(parts), np.array(classes), np.array(of)),
+        "wants": Samples(whole, wants, numbers, np.ones(len(found))),
+        "corrects": Samples(whole, corrects, numbers, known),
+        "lasts": Samples(_matrix(parts), np.array(classes), line, weights[line]),
     }
 
 
@@ -152,7 +159,7 @@ def fitted(
     name: str, some: Samples, features: Matrix, rows: npt.NDArray[np.bool_]
 ) -> LogisticRegression:
     model = LogisticRegression(C=STRENGTH[name], max_iter=500, class_weight=BALANCE[name])
-    return model.fit(features[rows], some.classes[rows])
+    return model.fit(features[rows], some.classes[rows], sample_weight=some.weights[rows])
 
 
 def held_out(found: Sequence[Line], of: dict[str, Samples]) -> dict[str, npt.NDArray[np.float64]]:
@@ -173,17 +180,21 @@ def held_out(found: Sequence[Line], of: dict[str, Samples]) -> dict[str, npt.NDA
 
 
 def report(found: Sequence[Line], of: dict[str, Samples]) -> None:
+    """Print the figures of the lines but for those after real sessions, many of which are alike."""
     chances = held_out(found, of)
     languages = np.array([one.language for one in found])
+    judged = np.array([one.weight == 1 for one in found])
     print(f"{len(found):,} lines: {dict(Counter(languages.tolist()).most_common())}")
-    wanted, likely = of["wants"].classes, chances["wants"]
+    print(f"judged: {judged.sum():,}")
+    wanted, likely = of["wants"].classes[judged], chances["wants"][judged]
     print("\n| wanted | lines | found | right where said |\n|---|---|---|---|")
     guess = likely.argmax(1)
     for place, name in enumerate(WANTS):
         there, said = wanted == place, guess == place
         both = (there & said).sum()
         print(f"| {name} | {there.sum()} | {both / there.sum():.3f} | {both / said.sum():.3f} |")
-    corrects, sure = of["corrects"].classes, chances["corrects"][:, 1]
+    known = of["corrects"].weights > 0
+    corrects, sure = of["corrects"].classes[known], chances["corrects"][known, 1]
     order = np.argsort(-sure)
     first = order[: corrects.sum()]
     print(f"\ncorrections: {corrects[first].mean():.3f} right of as many as there are")
@@ -192,6 +203,7 @@ def report(found: Sequence[Line], of: dict[str, Samples]) -> None:
     of_line, marked = np.zeros(len(found)), np.zeros(len(found), np.bool_)
     np.maximum.at(of_line, some.line, lasts)
     np.logical_or.at(marked, some.line, some.classes > 0)
+    of_line, marked, languages = of_line[judged], marked[judged], languages[judged]
     print(
         "\n| lines kept by mistake | bar | kept of those that last | "
         + " | ".join(sorted(set(languages)))
@@ -207,7 +219,7 @@ def report(found: Sequence[Line], of: dict[str, Samples]) -> None:
             f"| {rate:.2f} | {bar:.3f} | {(of_line[marked] >= bar).mean():.3f} | {' | '.join(by)} |"
         )
     kinds = chances["lasts"][:, 1:].argmax(1) + 1
-    there = some.classes > 0
+    there = (some.classes > 0) & judged[some.line]
     print(f"\nkinds of those that last: {(kinds == some.classes)[there].mean():.3f} right")
 
 
