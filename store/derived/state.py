@@ -78,7 +78,7 @@ _HOLDERS = 48  # the newest claims that hold a word
 _CANDIDATES = 10
 _NEAR = 8  # claims of a session
 _SHORT = 6  # words that a claim is about
-_SAME = 0.8  # how likely claims repeat each other that are over together
+_SAME = 0.7  # how likely claims repeat each other that are over together
 _TOGETHER = 16
 _CONCLUSION = re.compile(
     r"\s*(?:so:|therefore|thus|hence|conclusion|consequently|that leaves|which leaves|derived\b"
@@ -209,8 +209,6 @@ class Claims:
         """Yield what is over, with what repeats it and what was concluded from it."""
         told: dict[int, tuple[int, float]] = dict(over)
         for older, (relation, chance) in over.items():
-            if chance < SURE:
-                continue
             together = self._alike[self._root[older]][-_TOGETHER:]
             resting = list(self._resting.get(self._root[older], ())[-_TOGETHER:])
             resting += [n for one in resting for n in self._alike[self._root[one]][-_TOGETHER:]]

@@ -40,7 +40,7 @@ from store.text.claims import (
 Relation = Literal["none", "replaces", "ends", "refines", "repeats"]
 RELATIONS: tuple[Relation, ...] = ("none", "replaces", "ends", "refines", "repeats")
 WEIGHTS = Path(__file__).with_name("state_weights.npz")
-SURE = 0.85  # how likely a claim is over that is shown as such
+SURE = 0.88  # how likely a claim is over that is shown as such
 UNSURE = 0.5  # from here on both are shown, the newer first
 
 MOST_DEVIATIONS = 3.0  # of a feature from its mean
@@ -78,6 +78,7 @@ _CHANGES = sum(
 )
 _ENDED = 0.6  # of what a claim says to be over, that the earlier one is about
 _REASONS = frozenset("due because since as so weil wegen porque parce car perché omdat".split())
+_MEASURES = frozenset((NUMBER, MONEY, PERCENT, VERSION, DATE, TIME))
 _POINTING = frozenset(
     """it that this these those them one ones instead das es dies dafür ça cela eso esto ello isso
     isto quello questo dat dit это то""".split()
@@ -407,7 +408,12 @@ def may_be_over(older: Claim, newer: Claim) -> bool:
     if newer.has("falsified") and len(older.terms & newer.terms) < _CALLED_WRONG * len(older.terms):
         return False
     denies = any(newer.has(cue) for cue in ("ends", "no_longer", "falsified", "instead", "than"))
-    return denies or not older.terms <= newer.terms
+    if denies:
+        return True
+    was, is_now = (
+        {value for kind, value, *_ in claim.values if kind in _MEASURES} for claim in (older, newer)
+    )
+    return not older.terms <= newer.terms and (not was or was != is_now)
 
 
 def is_doubtful(older: Claim, newer: Claim) -> bool:
@@ -423,7 +429,7 @@ def is_doubtful(older: Claim, newer: Claim) -> bool:
         gaps, _ = _align(_content(older), _content(newer))
         swaps = [gap for gap in gaps if gap.older and gap.newer]
         return not shared or len(swaps) > 1 or any(map(_is_mixed, swaps))
-    if shared and newer.has("ends"):
+    if shared and newer.has("ends") and not newer.has("falsified"):
         ended = _ended_terms(newer)
         return len(ended & older.terms) < _ENDED * len(ended)
     return False

@@ -366,6 +366,7 @@ _PATH = re.compile(r"[~.]{0,2}/[\w./-]+|[\w.-]+/[\w./-]+|[\w-]+\.[a-z]{1,5}")
 _IDENT = re.compile(
     r"\w*[a-z][A-Z]\w*|\w+_\w+|[a-z]+\d[\w-]*|--?[a-z][\w-]*|[\w]+(?:::|\.)\w+[\w.:]*", re.ASCII
 )
+_BRAND = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")  # GlobeTrain, whatever class is named so
 _HYPHENED = re.compile(r"[^\W\d_]+(?:-[^\W_]+)+")
 
 # what a token is, by its place in the features of a pair
@@ -612,6 +613,8 @@ def _kind(raw: str, folded: str, *, start_of_sentence: bool) -> int:
         if _HYPHENED.fullmatch(bare):
             return NAME if bare[0].isupper() and not start_of_sentence else WORD
         return IDENT if any(map(str.isdigit, bare)) or "_" in bare or "/" in bare else WORD
+    if _BRAND.fullmatch(bare):
+        return NAME
     if _IDENT.fullmatch(bare):
         return IDENT
     if bare[0].isupper() and (not start_of_sentence or (len(bare) > 1 and bare.isupper())):

@@ -187,7 +187,9 @@ def _replaces(draw: Draw, slot: Slot) -> Made:
         said_by = draw.said_by(low, draw.say(slot, s, o)), draw.said_by(high, draw.say(slot, s, v))
         yield "decided above", *said_by, draw.around(True)
         tentative = draw.use("tentative", slot, s, o)
-        yield "tentative before", tentative, draw.use("firm", slot, s, v), draw.around(True)
+        for _ in range(2):
+            turns = draw.random.choice((1, 1, 2))
+            yield "tentative before", tentative, draw.use("firm", slot, s, v), Around(turns)
         here, _ = draw.word("scope").split(">")
         was, is_now = (f"{draw.say(slot, s, value)} {here}" for value in (o, v))
         newer = draw.use("cue", slot, s, v, o, is_now)
