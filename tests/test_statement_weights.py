@@ -118,13 +118,13 @@ def test_chore_of_every_week_stands_below_a_rule_however_it_sounds(
             session=f"s{number}",
         )
     for number in range(3):
-        state(session, "Tickets are closed by the one who opened them.", session=f"r{number}")
+        state(session, "Never close a ticket that somebody else opened.", session=f"r{number}")
     build(session, tmp_path)
     rows = weights(tmp_path)
     assert [row["routine"] for row in rows] == [2, 2, 2, 0, 0, 0]
     assert [row["restated"] for row in rows] == [0, 0, 0, 2, 2, 2]
     shown = [note["user_said"] for note in notes(session.start()) if "user_said" in note]
-    assert shown[0].startswith("Tickets are closed")
+    assert shown[0].startswith("Never close a ticket")
 
 
 def test_long_statement_is_shown_by_its_lasting_sentences(session: Session):
