@@ -433,5 +433,4 @@ STATE_PROJECTION = Projection(
     inputs=("log", "memories"),
     schemas={"claims": CLAIMS, "links": LINKS, "restored": RESTORED},
     build=build,
-    grows=False,  # what a claim changes follows from the claims before it
 )
