@@ -21,19 +21,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from store.agents.authorship import read_authors
 from store.log.event_kinds import EPISODE, MEMORY_KINDS, Restored
 from store.memories.memory import ACTIVE, OPEN, STATES, Memory
 from store.memories.parts import fields_of
 from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables, column_view
 from store.text.claim_pairs import (
     RELATIONS,
-    SURE,
     UNSURE,
     Around,
     Relation,
     features,
-    is_doubtful,
     may_be_over,
+    most_likely,
     rarity_of,
     relations,
 )
@@ -188,8 +188,13 @@ class Claims:
         def rarity(term: str) -> float:
             return rarity_of(len(self._holders.get(_number(term), ())), place)
 
+        arounds = {older: self._around(older, place, claim) for older in candidates}
+        most = {
+            older: most_likely(parse(self.said[older].text), claim, around)
+            for older, around in arounds.items()
+        }
         rows = [
-            features(parse(self.said[older].text), claim, rarity, self._around(older, place, claim))
+            features(parse(self.said[older].text), claim, rarity, arounds[older])
             for older in candidates
         ]
         found = dict(zip(candidates, relations(rows), strict=True))
@@ -198,12 +203,22 @@ class Claims:
             ended = float(chances[_REPLACES] + chances[_ENDS])
             if ended >= UNSURE and may_be_over(parse(self.said[older].text), claim):
                 relation = _ENDS if chances[_ENDS] > chances[_REPLACES] else _REPLACES
-                if ended >= SURE and is_doubtful(parse(self.said[older].text), claim):
-                    ended = UNSURE
-                over[older] = relation, ended
+                if most[older] >= UNSURE:
+                    over[older] = relation, min(ended, most[older])
             elif (best := int(chances.argmax())) > _ENDS and chances[best] >= UNSURE:
                 yield Link(older, place, best, round(float(chances[best]), 3))
-        yield from self._spread(place, over)
+        yield from self._spread(place, self._nearest(place, over))
+
+    def _nearest(
+        self, place: int, over: dict[int, tuple[int, float]]
+    ) -> dict[int, tuple[int, float]]:
+        """Return what is over; of what a claim only points at, the likeliest in the last turn."""
+        terms = set(self.said[place].terms)
+        pointed = [older for older in over if terms.isdisjoint(self.said[older].terms)]
+        best = max(pointed, key=lambda older: (self.turns[older], over[older][1]), default=None)
+        return {
+            older: found for older, found in over.items() if older not in pointed or older == best
+        }
 
     def _spread(self, place: int, over: dict[int, tuple[int, float]]) -> Iterator[Link]:
         """Yield what is over, with what repeats it and what was concluded from it."""
@@ -291,11 +306,21 @@ def claims_of(
 ) -> Iterator[Said]:
     """Yield the claims of a memory's content."""
     mark = text_mark(content)
-    for start, end in claim_spans(content):
+    typed = _typed(content) if kind == EPISODE else content
+    for start, end in claim_spans(typed):
         text = content[start:end]
         terms = tuple(sorted(map(_number, parse(text).terms)))
         is_note = kind != EPISODE and session is None
         yield Said(id_, mark, project or "", session or "", at, text, terms, is_note)
+
+
+def _typed(prompt: str) -> str:
+    """Return a prompt of the same length without what was pasted into it; quotations stay."""
+    typed = list(prompt)
+    for part in read_authors(prompt).parts:
+        if part.author != "typed" and part.place != "quotation":
+            typed[part.start : part.end] = re.sub(r"[^\n]", " ", prompt[part.start : part.end])
+    return "".join(typed)
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:

@@ -77,10 +77,19 @@ _CHANGES = sum(
     )
 )
 _ENDED = 0.6  # of what a claim says to be over, that the earlier one is about
+_SAYS = frozenset(
+    """is are lives = goes sits stays runs ist liegt läuft est se trouve está vive fica sta è staat
+    connects listens hosted deploy deploys moved""".split()
+)
 _REASONS = frozenset("due because since as so weil wegen porque parce car perché omdat".split())
+_BESIDE = 2  # turns between what points and what is pointed at
+_APART = 6  # turns of one session, from which on it is as another
+_SHORT = 6  # words
+_LONG, _HALF = 14, 0.5  # words of a claim of which half of another's have to be
+_SHARED = 0.2  # of the shorter one's words
 _MEASURES = frozenset((NUMBER, MONEY, PERCENT, VERSION, DATE, TIME))
 _POINTING = frozenset(
-    """it that this these those them one ones instead das es dies dafür ça cela eso esto ello isso
+    """it that this these those instead das es dies dafür ça cela eso esto ello isso
     isto quello questo dat dit это то""".split()
 )
 _OLDER_CUES = (
@@ -416,6 +425,48 @@ def may_be_over(older: Claim, newer: Claim) -> bool:
     return not older.terms <= newer.terms and (not was or was != is_now)
 
 
+def most_likely(older: Claim, newer: Claim, around: Around) -> float:
+    """Return how likely a change may be at most, whatever its features: 0 where they share nothing
+    and the later one does not point at what is just before it, or where they stand in different
+    sessions and share too little; UNSURE where it is doubtful.
+    """
+    shared = {term for term in older.terms & newer.terms if not term[:1].isdigit()}
+    announced = newer.cues & ~older.cues & _CHANGES
+    if not shared:
+        is_beside = 0 <= around.turns <= _BESIDE and len(newer.terms) <= _SHORT
+        if not is_beside or not (announced or newer.has("firm")) or not _points(newer):
+            return 0.0
+    elif around.turns < 0 or around.turns > _APART:
+        is_same_key = bool(older.key) and older.key == newer.key
+        if not announced and not around.is_note and not is_same_key:
+            return 0.0
+        ended = _ended_terms(newer) if newer.has("ends") else frozenset[str]()
+        is_named = bool(ended) and ended <= older.terms
+        if len(shared) < 2 and not is_named and not _has_same_slot(older, newer):
+            return 0.0
+        if len(shared) < _SHARED * min(len(older.terms), len(newer.terms)):
+            return 0.0
+    is_little = len(older.terms) >= _LONG and len(shared) < _HALF * len(newer.terms)
+    return UNSURE if is_little or is_doubtful(older, newer) else 1.0
+
+
+def _points(claim: Claim) -> bool:
+    """Return whether a claim is about something said before: it points at it, or only gives a value
+    or a choice.
+    """
+    if claim.values or any(claim.has(cue) for cue in ("instead", "back", "firm")):
+        return True
+    return any(token.text in _POINTING for token in claim.tokens)
+
+
+def _has_same_slot(older: Claim, newer: Claim) -> bool:
+    """Return whether the same word stands before other values of a kind."""
+    was = {(_GROUPS[kind], left): value for kind, value, left, _ in older.values if left}
+    return any(
+        was.get((_GROUPS[kind], left), value) != value for kind, value, left, _ in newer.values
+    )
+
+
 def is_doubtful(older: Claim, newer: Claim) -> bool:
     """Return whether a change is at most likely, whatever its features: the later claim announces
     nothing and differs in two places, is filed under another key, or ends something else.
@@ -428,7 +479,12 @@ def is_doubtful(older: Claim, newer: Claim) -> bool:
     if not announced:
         gaps, _ = _align(_content(older), _content(newer))
         swaps = [gap for gap in gaps if gap.older and gap.newer]
-        return not shared or len(swaps) > 1 or any(map(_is_mixed, swaps))
+        if not shared or len(swaps) > 1 or any(map(_is_mixed, swaps)):
+            return True
+        # "the typo in a.py", "the typo in b.py": no place of anything
+        kinds = {token.kind for gap in swaps for token in (*gap.older, *gap.newer)}
+        is_said = bool(a) or any(token.text in _SAYS for token in newer.tokens)
+        return bool(kinds) and kinds <= {PATH, IDENT, HOST} and not is_said
     if shared and newer.has("ends") and not newer.has("falsified"):
         ended = _ended_terms(newer)
         return len(ended & older.terms) < _ENDED * len(ended)

@@ -24,6 +24,19 @@ _END = re.compile(
     r"(?<=[.!?;\u3002\uff01\uff1f])[\"')\]]*\s+(?=\S)|(?<=[\u3002\uff01\uff1f])|\s+[\u2013\u2014]\s+"
     r"|\s*\n+\s*"
 )
+# questions typed without their mark, and lines of logs
+_ASKS = re.compile(
+    r"\W*(?:what|why|how|where|who|which|can|could|would|is there|are there|do we|does|did|was"
+    r"|wie|warum|wieso|wo|wer|welche\w?|kannst|gibt es|qué|cómo|por qué|dónde|quién|puedes"
+    r"|comment|pourquoi|où|quel\w*|peux-tu|est-ce|come|perché|dove|quale|como|onde|hoe|waarom"
+    r"|waar|wat|как|почему|где|что|什么|怎么|なぜ|どう)\b(?!['\u2019:])",
+    re.IGNORECASE,
+)
+_LOGGED = re.compile(
+    r"^\s*at \S+\(|^\w*(?:Error|Exception|Warning|Traceback|ANR)\b|\b\w+(?:Error|Exception)\b[: ]"
+    r"|panicked at|^\s*(?:\[?\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d)|^\s*[+-]{3} |^\s*[|$>] "
+    r"|\b0x[0-9a-f]{4,}"
+)
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|z\.b|etc|vs|dr|mr|mrs|ms|no|nr|st|ca|approx)\.$", re.I)
 _TOKEN = re.compile(
     r"[\"'\u201c\u201d\u2018\u2019\u00ab\u00bb`]|[$\u20ac\u00a3\u00a5]?\d[\d.,:/]*\d%?[A-Za-zµ]*"
@@ -31,6 +44,10 @@ _TOKEN = re.compile(
     r"(?:[-._/:@+#'\u2019\\]+\w+)*(?:\+\+|#)?|[:,]"
 )
 _KEY = re.compile(r"\s*([^:.!?\n]{2,60}?)\s*:\s+(?=\S)")
+# "based on the survey: ..." names no slot
+_SOURCE = re.compile(
+    r"(?:based on|according to|per|laut|gemäß|según|selon|d'après|segundo|secondo|volgens)\b", re.I
+)
 _NUMBERED = re.compile(r"\s+(?:v|version|rev|no\.?|#)?\s*\d{1,2}$", re.I)
 
 
@@ -142,7 +159,7 @@ _CUES: dict[str, str] = {
     "back": """
         back to | revert | revert to | reverted | reverted to | reverting | reverting to
         | return to | returned to | returning to | restor* | roll back | rolled back |
-        zurück zu* | wieder | retour à | revenons | reviens | volvemos a | volver a | de
+        zurück zu* | retour à | revenons | reviens | volvemos a | volver a | de
         vuelta | voltamos | voltar | torniamo | terug naar | верн* | 改回 | 戻*
     """,
     "also": """
@@ -390,9 +407,9 @@ _VALUES = frozenset(range(1, 13))
 
 # words that say nothing of what a claim is about, beside stop words and cues
 _GENERIC = tokenizer.STOP_WORDS | _words(
-    """use used uses using set get got go going make made let lets please need want keep run runs
-    work works working okay ok hi hello hey thanks anyway note noted previous previously current
-    currently today way thing things bit lot great good bad news sure fine just decision
+    """may um uh use used uses using set get got go going make made let lets please need want
+    keep run runs work works working okay ok hi hello hey thanks anyway note noted previous
+    previously current currently today way thing things bit lot great good bad news sure fine just decision
     conclusion value actual requirement info information based das der die den dem des und ist sind
     wir ich es ein eine einen einem für mit auf von zu im in am an bei wird werden haben hat auch
     le la les un une des du de et est sont nous je il elle pour avec sur dans au aux que qui on
@@ -469,7 +486,9 @@ def _sentence_spans(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
 def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     said = text[start:end]
     inner = said.strip()
-    if sum(map(str.isalnum, inner)) < _FEWEST_LETTERS or inner.endswith(("?", "\uff1f")):
+    if sum(map(str.isalnum, inner)) < _FEWEST_LETTERS or inner.endswith(("?", "\uff1f", ":")):
+        return
+    if _ASKS.match(inner) or _LOGGED.search(inner):
         return
     first = start + said.index(inner[0])
     yield first, min(first + len(inner), first + LONGEST)
@@ -491,7 +510,7 @@ def parse(text: str) -> Claim:
         body = body[lead.end() :]
     match = _KEY.match(body)
     while match is not None and "://" not in match[0]:
-        if _key_terms(match[1]):
+        if _key_terms(match[1]) and not _SOURCE.match(match[1]):
             key = match[1]
             break
         body = body[match.end() :]  # "Update: ..." names no slot
@@ -504,8 +523,9 @@ def parse(text: str) -> Claim:
         )
     )
     tokens = tuple(_tokens(body))
-    terms = frozenset(token.term for token in tokens if token.term)
-    return Claim(text, tokens, cues, _key_terms(key), terms, tuple(_values(tokens)), quoted)
+    slot = _key_terms(key)
+    terms = frozenset((*slot, *(token.term for token in tokens if token.term)))
+    return Claim(text, tokens, cues, slot, terms, tuple(_values(tokens)), quoted)
 
 
 def _cues(folded: str) -> int:
@@ -596,7 +616,7 @@ def _kind(raw: str, folded: str, *, start_of_sentence: bool) -> int:
         return IDENT
     if folded in _NUMBER_WORDS:
         return NUMBER
-    if folded in _MONTHS or folded in _DAYS:
+    if (folded in _MONTHS or folded in _DAYS) and raw != "may":
         return DATE
     if folded in _STATUSES:
         return STATUS
