@@ -409,7 +409,8 @@ _VALUES = frozenset(range(1, 13))
 _GENERIC = tokenizer.STOP_WORDS | _words(
     """may um uh use used uses using set get got go going make made let lets please need want
     keep run runs work works working okay ok hi hello hey thanks anyway note noted previous
-    previously current currently today way thing things bit lot great good bad news sure fine just decision
+    previously current currently today
+    way thing things bit lot great good bad news sure fine just decision
     conclusion value actual requirement info information based das der die den dem des und ist sind
     wir ich es ein eine einen einem für mit auf von zu im in am an bei wird werden haben hat auch
     le la les un une des du de et est sont nous je il elle pour avec sur dans au aux que qui on
