@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from serve.recall.request import Asker, RecallRequest, answer
 from serve.server.open_tenants import OpenTenant
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices, Settings
+from store.home.instants import micros
 from store.home.tenant import Tenant, tenant
 from store.log import commands, receipts
 from store.log.commands import Draft
@@ -347,7 +349,7 @@ def test_what_was_written_before_an_interrupt_is_kept(
 
 @pytest.mark.parametrize("is_asked", [True, False])
 def test_an_archive_that_past_answers_need_waits_for_a_person(memory: Memory, is_asked: bool):
-    later = memory.at + (COLD_AFTER_DAYS + 30) * DAY
+    later = max(memory.at, micros(datetime.now(UTC))) + (COLD_AFTER_DAYS + 30) * DAY  # of arrival
     for number, thing in enumerate(THINGS):
         draft = Draft(content=f"today Ann looks after {thing}", id=f"{thing}-t", ttl_s=60)
         commands.record(memory.log, draft, memory.at)

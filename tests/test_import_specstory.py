@@ -328,7 +328,7 @@ def test_edits_whose_request_is_lost_are_not_the_users_words(log: EventLog, hist
     counted = "Performed 2 file operations:\n\nEdited `tax.py` (2 edits)"
     write(history, title=NEW[: NEW.index("<think>")] + counted)
     imported(log, "specstory", history)
-    assert next(iter(log.read())).author == "program"
+    assert next(iter(log.read())).author == "repository"  # where it lies, whoever wrote it
 
 
 def test_auto_finds_the_history_of_the_repository_one_is_in(

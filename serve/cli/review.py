@@ -27,7 +27,6 @@ from store.log.event_kinds import Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.log_queries import newest_change
-from store.maintenance import quarantine
 from store.plans import proposals
 from store.plans.proposals import Changed, Proposal, Sort
 from store.text.excerpt import plural
@@ -74,6 +73,8 @@ def review(env: Environment, /, only: str | None, project: str | None, as_json: 
             output.emit({"proposals": list(map(proposal_fields, waiting)), "conflicts": found})
         elif not waiting and not found:
             output.say("nothing waits for your decision")
+            from store.maintenance import quarantine  # numpy, pyarrow: not for the help
+
             if away := quarantine.entries(log):
                 what = f"{plural(len(away), 'memory')} in quarantine"
                 output.note(f"{what}: `mnemolog quarantine`")

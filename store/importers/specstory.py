@@ -50,7 +50,7 @@ _ENDS = {
     "<details": "</details>",
     "```": "```",
 }
-_NAMED = re.compile(r"(?:.*<summary>)?Tool use: \*\*([\w.-]{1,80})\*\*")
+_NAMED = re.compile(r"Tool use: \*\*([\w.-]{1,80})\*\*")
 _TOOL = re.compile(r'<tool-use data-tool-type="(\w{1,20})" data-tool-name="([^"]{1,80})"')
 _DEED = re.compile(
     r"(Edit|Write|Create|Read|Delete) file: ?([^\n<]{1,500})|Apply patch for ([^\n<]+)"
@@ -302,7 +302,7 @@ class _Reading:
         words, self.said = "\n".join(self.said).strip(), []
         if self.turn is None or words in ("", "Cancelled"):
             return
-        if named := _NAMED.match(words):
+        if named := _NAMED.match(words.rpartition("<summary>")[2]):
             self._do(named[1], "", words)
         else:
             request = self.turn.request
@@ -322,7 +322,9 @@ class _Reading:
             self._do(name, kind, block)
             return
         words = "\n".join(self.said).strip()
-        if lines[0][3:].strip() in _SHELLS and (not words or _NAMED.fullmatch(words)):
+        if lines[0][3:].strip() in _SHELLS and (
+            not words or _NAMED.fullmatch(words.rpartition("<summary>")[2])
+        ):
             self.said = []
             self._do("", "shell", block)
         elif self.ran and not words and lines[0] == "```":
