@@ -550,7 +550,6 @@ _LASTING = {
     "entities": "entities",
     "duplicates": "duplicates",
     "facts": "facts",
-    "state": "claims",
     "goals": "goals",
     "usage": "usage",
     "lessons": "lessons",
