@@ -168,7 +168,8 @@ def test_accepted_it_is_a_rule_that_is_told_before_the_command(agent: Agent):
     agent.asked("no, use pnpm instead of npm")
     (event,) = agent.events("recorded")
     later = agent.again("s2")
-    assert later.runs("npm install lodash") == ""  # a quote binds nobody
+    quoted = later.runs("npm install lodash")
+    assert '"user_said"' in quoted and '"rule"' not in quoted  # a quote is told and binds nobody
     (made,) = command(agent, "lessons", "accept", event.id[:14])["memories"]
     assert "use pnpm instead of npm" in agent.again("s3").runs("npm install lodash")
     log = agent.tenants.get("default").log
