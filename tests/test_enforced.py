@@ -111,7 +111,8 @@ def test_a_rule_of_an_agent_an_import_or_a_program_is_only_advice(
 def test_a_statement_is_enforced_once_it_is_accepted(start: Start):
     agent = start("deny")
     said = learn(agent, kind="statement", insight_type="rule", source="prompt")
-    assert before(agent) == {}
+    told = before(agent)  # a quote is told and binds nobody
+    assert "permissionDecision" not in told and "user_said" in told["additionalContext"]
     lesson_proposals.accept(agent.tenants.get("default").log, said, NOW)
     assert before(agent)["permissionDecision"] == "deny"
 
