@@ -115,7 +115,7 @@ _LISTS = {
 }  # fmt: skip
 
 _TOKEN = re.compile(r"[^\W\d_]+(?:[.'’-][^\W\d_]+)*|[A-Za-z]\d+[A-Za-z]\d*|[a-z]+_[a-z_]+")
-_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _SHORTEST = 2
 
 
@@ -143,7 +143,7 @@ def words(text: str) -> Iterator[str]:
     """Yield the words of a text, a path or a command, in folded case, parts of names apart."""
     for match in _TOKEN.findall(text):
         for word in {match, *re.split(r"[._'’-]", match)}:
-            for part in {word, *_CAMEL.split(word)}:
+            for part in {word, *_HUMP.split(word)}:
                 if len(part) >= _SHORTEST:
                     yield _fold(part)
 

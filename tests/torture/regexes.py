@@ -52,8 +52,8 @@ def modules() -> Iterator[tuple[str, Path]]:
 
 
 def found() -> tuple[list[Regex], list[str]]:
-    """Return every pattern once, and the calls of `re` whose pattern nobody could tell."""
-    by_text: dict[str | bytes, Regex] = {}
+    """Return the patterns of each module, and calls of `re` whose pattern nobody could tell."""
+    every: dict[tuple[str, str | bytes], Regex] = {}
     untold: list[str] = []
     for name, path in modules():
         try:
@@ -63,13 +63,13 @@ def found() -> tuple[list[Regex], list[str]]:
                 raise
             continue  # an adapter, whose library is not installed
         for regex in _values(module, name):
-            by_text.setdefault(regex.pattern.pattern, regex)
+            every.setdefault((name, regex.pattern.pattern), regex)
         for line, pattern in _calls(ast.parse(path.read_text()), module):
             if pattern is None:
                 untold.append(f"{name}:{line}")
             else:
-                by_text.setdefault(pattern.pattern, Regex(name, f"line {line}", pattern))
-    return list(by_text.values()), untold
+                every.setdefault((name, pattern.pattern), Regex(name, f"line {line}", pattern))
+    return list(every.values()), untold
 
 
 def _values(module: ModuleType, name: str) -> Iterator[Regex]:
@@ -120,13 +120,19 @@ def _is_of_re(called: ast.expr) -> bool:
     )
 
 
-def uses(paths: Iterable[Path]) -> dict[str, set[str]]:
-    """Return by the last word of what a method was called on, which of a pattern's methods were."""
-    methods: dict[str, set[str]] = {}
-    for path in paths:
+def uses(paths: Iterable[tuple[str, Path]]) -> dict[tuple[str, str], set[str]]:
+    """
+    Return which of a pattern's methods were called on what: by a module and the last word of it.
+
+    Two modules may give one name to different patterns. What a module does not call itself is
+    called by those that import it: the module "" has the calls of all.
+    """
+    methods: dict[tuple[str, str], set[str]] = {}
+    for module, path in paths:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and node.attr in _CALLS[1:]:
                 on = node.value
                 word = on.id if isinstance(on, ast.Name) else getattr(on, "attr", "")
-                methods.setdefault(word, set()).add(node.attr)
+                methods.setdefault((module, word), set()).add(node.attr)
+                methods.setdefault(("", word), set()).add(node.attr)
     return methods
