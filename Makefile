@@ -150,11 +150,12 @@ $(VENV)/.release: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable '.[release]'
 	touch $(VENV)/.release
 
-# the classifiers of prompts and of authors, from the lines in tests/data/prompts and the templates in
-# tests/data/authors: prints their reports, writes the weights in store/agents
+# the classifiers of prompts, authors and claim pairs, from the lines and templates in
+# tests/data/{prompts,authors,state}: prints their reports, writes the weights beside their code
 fit: $(VENV)/.fit
 	$(BIN)/python tests/bench/fit_prompts.py $(ARGS)
 	$(BIN)/python tests/bench/fit_authors.py $(ARGS)
+	$(BIN)/python tests/bench/fit_state.py $(ARGS)
 
 # when the memory speaks unasked, from the stories, some ten minutes: prints coefficients for
 # serve/hooks/speaking.py; those of a sentence model with ARGS="--meaning onnx:FOLDER"

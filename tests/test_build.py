@@ -79,7 +79,7 @@ def test_a_receipt_rebuilds_only_what_reads_the_log(built):
     built.log.append([Event("r", NOW, receipt, "r")])
     after = built.rebuild()
     changed = {name for name, path in paths(after).items() if path != paths(built.manifest)[name]}
-    assert changed == {"memories", "usage"}
+    assert changed == {"memories", "state", "usage"}
     assert {ref.watermark for ref in after.projections.values()} == {built.log.head()}
     assert after.digests["memories"] == built.manifest.digests["memories"]
 

@@ -92,7 +92,6 @@ def test_of_two_values_the_newer_comes_first_and_the_older_is_marked(
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("The staging database is Postgres", "The staging database is MySQL"),
         ("The staging cluster runs on port 80", "The production cluster runs on port 81"),
         ("loginHandler answers 401", "logoutHandler answers 401"),
         ("Is the port 5432?", "The port is 5432"),

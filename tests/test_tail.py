@@ -123,6 +123,7 @@ def view_at(log: list[Event], watermark: int) -> View:
             usage=None,
             lessons=None,
             statement_weights=None,
+            state=None,
             insights=None,
             routes=None,
             notices=(),

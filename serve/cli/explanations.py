@@ -64,6 +64,11 @@ def mark_lines(log: EventLog, hit: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a hit says of other memories, a line each."""
     if newer := hit.get("conflicts_with"):
         yield f"older: {output.short_id(log, newer)} has another value"
+    if newer := hit.get("replaced_by"):
+        id_, text = output.short_id(log, newer["id"]), output.one_line(newer["text"], 80)
+        over = hit.get("outdated")
+        what = f"“{output.one_line(over, 50)}” holds" if over else "holds"
+        yield f"{what} until {hit['until'][:10]}, then: {text} ({id_}; not so? restore the older)"
     if copies := hit.get("copies"):
         ids = ", ".join(output.short_id(log, id_) for id_ in copies[:_NAMED])
         more = f" and {len(copies) - _NAMED} more" if len(copies) > _NAMED else ""

@@ -26,7 +26,7 @@ from store.derived.statement_weights import Scores, lasting_sentences, read_last
 from store.home.projects import scope_chain
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.episode import OUTCOME, facts_of
-from store.memories.memory import Memory
+from store.memories.memory import OPEN, Memory
 from store.plans.lesson_proposals import ACCEPTED
 from store.text import tokenizer
 from store.text.excerpt import one_line
@@ -67,7 +67,7 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
     goals = [one for one in set_goals(view, asked) if _is_own(one, asked) and not is_held(one)][
         :_GOALS
     ]
-    last = _fill_room((_turn(one, asked) for one in last_session(view, asked, own)), LAST)
+    last = _fill_room((_turn(view, one, asked) for one in last_session(view, asked, own)), LAST)
     rest = (
         Part("The last session, its end first:", tuple(last)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
@@ -100,7 +100,52 @@ def last_session(view: View, asked: Filter, without: Collection[str] = ()) -> li
         return []
     turns = next((some for some in sessions.values() if _has_substance(some)), None)
     turns = turns or next(iter(sessions.values()))
-    return [one for one in turns[:_LATEST] if not is_held(one)][:_TURNS]
+    # "hold on" and "back to ..." make no turn of their own, but say what was beside the point
+    idle = newest(view, replace(asked, kinds=(EPISODE,)), _LATEST, OPEN)
+    said = [one for one in (*turns, *idle) if one.session == turns[0].session]
+    said.sort(key=lambda one: (-one.created_at, -one.seq))
+    those = [one for one in without_asides(said) if one.state != OPEN][:_LATEST]
+    return [one for one in those if not is_held(one) and not _is_over(view, one)][:_TURNS]
+
+
+def _is_over(view: View, memory: Memory) -> bool:
+    """Return whether nothing of a turn holds: it is over, or only says that something else is."""
+    return view.is_over(memory) or view.retraction_of(memory) is not None
+
+
+OPENING = 120  # characters of a turn, in which it says that it interrupts or goes back
+_ASIDE = re.compile(
+    r"\W*(?:(?:ok|okay|sorry|wait|hey)[\s,]+)*"
+    r"(?:hold on|hang on|one (?:sec|second|moment|minute)\b|just a (?:sec|second|moment)"
+    r"|quick (?:interruption|detour|aside|side ?question)|side (?:note|question|track)"
+    r"|before (?:we|you) (?:go on|continue)|interrupting|something urgent|moment mal"
+    r"|kurze? (?:unterbrechung|zwischenfrage)|attends|une seconde|petite parenthèse|espera"
+    r"|un momento|aspetta|um momento|wacht even|подожди|等一下|ちょっと待って)",
+    re.IGNORECASE,
+)
+_BACK = re.compile(
+    r"(?:[^,.;:]{0,60}[,.;:]\s*|[^\w\s]*(?:ok|okay|so|now|and|alright|right)?[\s,]*)"
+    r"(?:(?:let'?s |let us |now )?(?:get |go |going |come )?back to\b|where were we|as you were"
+    r"|zurück zu[mr]?\b|weiter mit\b|revenons à|retour à|volvamos a|de vuelta a"
+    r"|voltando (?:a|ao|à)|torniamo a|terug naar\b|верн[её]мся|回到|話を戻)",
+    re.IGNORECASE,
+)
+
+
+def without_asides(turns: Sequence[Memory]) -> list[Memory]:
+    """Return a session's turns, newest first as given, without what interrupted them: from "hold
+    on, ..." to "back to ...".
+    """
+    kept: list[Memory] = []
+    is_aside = False
+    for place, turn in enumerate(turns):
+        if not is_aside and _BACK.match(turn.content[:OPENING]):
+            is_aside = any(_ASIDE.match(one.content[:OPENING]) for one in turns[place + 1 :])
+        if not is_aside:
+            kept.append(turn)
+        elif _ASIDE.match(turn.content[:OPENING]):
+            is_aside = False
+    return kept
 
 
 def _has_substance(turns: Collection[Memory]) -> bool:
@@ -123,8 +168,10 @@ def standing_parts(
     """
     standing = (*shown, *_binding(view, asked), *_weighed_statements(view, asked))
     free = [one for one in {one.id: one for one in standing}.values() if not is_held(one)]
-    stated = [_stated(one, asked) for one in free if one.kind == STATEMENT]
-    ruling = [_short(one, asked) for one in free if one.kind != STATEMENT]
+    current = [one for one in free if role(one) == "rule" or not view.is_over(one)]
+    said = [one for one in current if one.kind == STATEMENT]
+    stated = [_stated(view, one, asked) for one in said[: 2 * STATEMENTS]]
+    ruling = [_short(view, one, asked) for one in current if one.kind != STATEMENT]
     least = list(_fill_room(stated, STATED))
     binding = tuple(_fill_room(ruling, room - sum(map(_size, least))))
     statements = tuple(_fill_room(stated, room - sum(map(_size, binding))))
@@ -260,17 +307,23 @@ def _file_name(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
-def _stated(memory: Memory, asked: Filter) -> Note:
+def _stated(view: View, memory: Memory, asked: Filter) -> Note:
     """Return a statement as a line of a block, of a long one its lasting sentences alone."""
-    line = _short(memory, asked)
+    line = _short(view, memory, asked)
     if len(memory.content) > SHORT:
         sentences = lasting_sentences(memory.content, prompt_statements.SURE)
         line[SAID] = one_line(" ".join(sentence.text for sentence in sentences), LONGEST)
     return line
 
 
-def _short(memory: Memory, asked: Filter) -> Note:
-    return note(_without_files(memory), asked.project, longest=LONGEST)
+def _short(view: View, memory: Memory, asked: Filter, longest: int = LONGEST) -> Note:
+    return note(
+        _without_files(memory),
+        asked.project,
+        change=view.change_of(memory),
+        retracts=view.retraction_of(memory),
+        longest=longest,
+    )
 
 
 def _without_files(memory: Memory) -> Memory:
@@ -280,8 +333,8 @@ def _without_files(memory: Memory) -> Memory:
     return structs.replace(memory, content=_FILES.sub("", memory.content))
 
 
-def _turn(memory: Memory, asked: Filter) -> Note:
-    found = note(memory, asked.project, longest=LONGEST_TURN)
+def _turn(view: View, memory: Memory, asked: Filter) -> Note:
+    found = _short(view, memory, asked, LONGEST_TURN)
     found.pop("tool_output", None)
     return found
 
@@ -294,13 +347,19 @@ def _fill_room(notes: Iterable[Note], room: int) -> Iterator[Note]:
             yield line
 
 
+_MARKS = (
+    "replaced_by",
+    "outdated",
+    "no_longer",
+    "conflicts_with",
+)  # these take no room from others
+
+
 def _size(line: Note) -> int:
     """Return how many bytes a note takes, about; its id is cut when it is rendered."""
-    values = (
-        min(len(str(value).encode()), ID) if name == "id" else len(str(value).encode())
-        for name, value in line.items()
-    )
-    return sum(values) + sum(len(name) + 6 for name in line) + 2
+    told = [(name, str(value)) for name, value in line.items() if name not in _MARKS]
+    values = (min(len(text.encode()), ID if name == "id" else BYTES) for name, text in told)
+    return sum(values) + sum(len(name) + 6 for name, _ in told) + 2
 
 
 def _stands(memory: Memory, asked: Filter) -> bool:

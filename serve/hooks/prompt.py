@@ -196,7 +196,7 @@ def _look_up(
         )
 
     bearing = bearings(view, call.filter, prompt)
-    hits = [hit for hit in answer.hits if is_new(hit.memory)]
+    hits = [hit for hit in answer.hits if is_new(hit.memory) and not hit.is_over]
     more = [Hit(one.memory, 0.0, 0.0) for one in _unfound(bearing, answer) if is_new(one.memory)]
     weighed = speaking.score_hits(
         view,
@@ -240,13 +240,15 @@ def compose(call: Call, found: PromptAnswer) -> Block:
 
 def _note(hit: Hit, project: str, about: list[str], *, is_short: bool) -> Note:
     if is_short:
-        return short_note(hit.memory, project, conflicts_with=hit.conflicts_with)
+        return short_note(hit.memory, project, conflicts_with=hit.conflicts_with, change=hit.change)
     return note(
         hit.memory,
         project,
         about=about,
         conflicts_with=hit.conflicts_with,
         history=hit.history,
+        change=hit.change,
+        retracts=hit.retracts,
     )
 
 

@@ -32,8 +32,8 @@ BESIDE = 8_000  # of what stands beside the text of a whole one
 MOST = 24_000  # characters of all texts in an answer
 
 _MARKS = (
-    *("state", "superseded_by", "conflicts_with", "ended_at", "pinned", "key", "value"),
-    *("status", "progress", "chain", "tags"),
+    *("state", "superseded_by", "conflicts_with", "until", "replaced_by", "outdated", "no_longer"),
+    *("ended_at", "pinned", "key", "value", "status", "progress", "chain", "tags"),
 )
 _OLDER = 2  # of the memories that one replaced
 _NOTHING: tuple[object, ...] = (None, False, "", [])

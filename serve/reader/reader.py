@@ -171,13 +171,17 @@ class Reader:
         self.grow()
 
     def grow(self) -> bool:
-        """Index one step of the new texts that wait; return whether others still may be."""
+        """
+        Index one step of the new texts that wait, and read what they change; return whether others
+        still may be.
+        """
         may_go_on = False
         if self._view.tail.waiting:  # else the view stays, with all that was worked out of it
             with self._growing:
                 may_go_on = self._live.grow()
                 self._view = replace(self._view, tail=self._live.now())
         self._live.embed_ahead()
+        self._view.read_changes()
         return may_go_on
 
     def _now(self, *, without_log: bool) -> View:

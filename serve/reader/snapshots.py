@@ -159,6 +159,7 @@ class Snapshots:
     entities: EntityIndex | None
     duplicates: Duplicates | None
     facts: Facts | None
+    state: Tables | None
     sessions: Sessions | None
     usage: Usage | None
     lessons: Lessons | None
@@ -243,6 +244,7 @@ def open_snapshots(
         entities=None,
         duplicates=None,
         facts=None,
+        state=None,
         sessions=None,
         usage=None,
         lessons=None,
@@ -306,6 +308,7 @@ def open_manifest(
         entities=optional("entities", EntityIndex.open),
         duplicates=optional("duplicates", Duplicates.open),
         facts=optional("facts", Facts.open),
+        state=optional("state", lambda tables: tables),
         sessions=optional("sessions", Sessions.open),
         usage=optional("usage", Usage.open),
         lessons=optional("lessons", Lessons),

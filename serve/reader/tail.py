@@ -11,7 +11,7 @@ its storage.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,7 +26,7 @@ from store.index import similar_terms
 from store.index.bm25 import K1, Formula, norms, sample_coverage
 from store.index.postings import PostingsIndex
 from store.index.vector_scan import VectorRows
-from store.log.event_kinds import Adopted, Undone
+from store.log.event_kinds import Adopted, Restored, Undone
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event
 from store.memories.fold import Fold
@@ -63,6 +63,7 @@ class Tail:
     terms_once: int  # terms that one live slot holds
     adopted: tuple[Event, ...]  # policies of the router, oldest first
     undone: frozenset[str]  # events that count no more
+    restored: Mapping[str, int]  # when memories were said to hold, by id
     _slots: Slots
     _vectors: TailVectors
     _rows: MemoryRows
@@ -76,6 +77,11 @@ class Tail:
         """Return a memory as it is in this tail, else as it is in the snapshot."""
         slot = self.slot(id_)
         return self._rows.find(id_) if slot is None else self._slots.memories[slot]
+
+    @property
+    def source(self) -> object:
+        """What the tails of one storage share."""
+        return self._slots
 
     def slot(self, id_: str) -> int | None:
         """Return the live slot of a memory; None where it did not change since the snapshot."""
@@ -311,6 +317,7 @@ class LiveTail:
         self._waiting: dict[str, None] = {}  # ids of what is not indexed, the newest last
         self._adopted: tuple[Event, ...] = ()
         self._undone: frozenset[str] = frozenset()
+        self._restored: dict[str, int] = {}
 
     @property
     def width(self) -> int:
@@ -327,6 +334,8 @@ class LiveTail:
                 self._adopted += (event,)
             if isinstance(event.body, Undone):
                 self._undone |= frozenset(event.body.events)
+            if isinstance(event.body, Restored):
+                self._restored = self._restored | {event.subject: event.at}
             if isinstance(event.body, Undone) and self._log is not None:
                 self._edges = ()  # some may go
                 try:
@@ -371,6 +380,7 @@ class LiveTail:
             terms_once=self._slots.terms.once,
             adopted=self._adopted,
             undone=self._undone,
+            restored=self._restored,
             _slots=self._slots,
             _vectors=self._vectors,
             _rows=self._rows,

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from serve.reader.filters import Filter, Masks
 from serve.reader.snapshots import Snapshots
+from serve.reader.state import Change, StateIndex, change_of, retraction_of
 from serve.reader.tail import Tail
 from store.derived.routing import Policy
 from store.embedders.embedder import Embedder
@@ -134,6 +135,29 @@ class View:
     @cached_property
     def insights(self) -> CurrentInsights:
         return CurrentInsights.of(self.snapshots, self.tail)
+
+    @cached_property
+    def _state(self) -> StateIndex:
+        index = self.snapshots.once(StateIndex)
+        index.extend(self.tail)
+        return index
+
+    def read_changes(self) -> None:
+        """Compare the tail's claims with the earlier ones, which the first question would do."""
+        self._state.extend(self.tail)
+
+    def change_of(self, memory: Memory, until: int | None = None) -> Change | None:
+        """Return what became of a memory by later claims, up to a moment; None where it holds."""
+        return change_of(self._state, self.tail, memory, until)
+
+    def is_over(self, memory: Memory) -> bool:
+        """Return whether what a memory says is surely over, and little else is in it."""
+        change = self.change_of(memory)
+        return change is not None and change.is_sure and change.is_whole
+
+    def retraction_of(self, memory: Memory) -> str | None:
+        """Return what a memory quotes only to say that it is over."""
+        return retraction_of(self._state, memory)
 
     def policy(self, at: int | None = None) -> Policy:
         """Return what the router serves, or served at a moment in microseconds: what was adopted

@@ -17,10 +17,12 @@ from typing import Any
 import msgspec
 
 from serve.reader.memory_json import role
+from serve.reader.state import Change
 from store.home.instants import isoformat
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.episode import MAX_SAID, OUTCOME
 from store.memories.memory import Memory
+from store.text.claims import LONGEST, announces, parse
 from store.text.excerpt import first_sentence, one_line
 from store.text.frame import CLOSING, OPENING
 from store.text.text_features import MAY_RULE
@@ -77,6 +79,8 @@ def note(
     about: Collection[str] = (),
     conflicts_with: str | None = None,
     history: Sequence[Memory] = (),
+    change: Change | None = None,
+    retracts: str | None = None,
     longest: int = TEXT,
 ) -> dict[str, Any]:
     """Return a memory as one line of a block says it: whose words they are is their name.
@@ -86,7 +90,8 @@ def note(
     the web brought it, which `by` says. Of an episode the parts that are `about` some words come
     first. What a tool or the web said before is not said as what was replaced. `here` is the
     project one stands in, which is not said again. A text over `longest` characters is cut; the
-    whole is read by its id. What a memory does not have is left out.
+    whole is read by its id. `change` is what a later claim did to it, `retracts` what it quotes
+    only to say that it is over. What a memory does not have is left out.
     """
     said: dict[str, Any] = {"id": memory.id, "on": _day(memory)}
     if memory.kind == EPISODE:
@@ -107,8 +112,21 @@ def note(
         "progress": memory.progress,
         "conflicts_with": conflicts_with,
         "replaced": old or None,
+        **_change_note(change),
+        "no_longer": _clean(retracts, BESIDE) if retracts else None,
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+def _change_note(change: Change | None) -> dict[str, Any]:
+    """Return how a note shows what a later claim did: what is over, and what holds since when."""
+    if change is None:
+        return {}
+    newer = {"on": isoformat(change.at)[:10], "text": _clean(change.text, BESIDE)}
+    if not change.is_sure:
+        return {"conflicts_with": change.by}
+    outdated = None if change.is_whole else _clean(change.outdated, BESIDE)
+    return {"outdated": outdated, "replaced_by": newer}
 
 
 def label(memory: Memory) -> str:
@@ -128,10 +146,14 @@ def short_id(id_: str) -> str:
 
 
 def short_note(
-    memory: Memory, here: str | None = None, *, conflicts_with: str | None = None
+    memory: Memory,
+    here: str | None = None,
+    *,
+    conflicts_with: str | None = None,
+    change: Change | None = None,
 ) -> dict[str, Any]:
     """Return a memory as one sentence, with its provenance and nothing beside."""
-    found = note(memory, here, conflicts_with=conflicts_with)
+    found = note(memory, here, conflicts_with=conflicts_with, change=change)
     name = "agent_said" if memory.kind == EPISODE else label(memory)
     if name in found:
         found[name] = first_sentence(found[name], SENTENCE)
@@ -144,11 +166,41 @@ def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, An
     chosen = _nearest([_clean(line, LINE) for line in done], about, round(longest * DONE))
     whole = _clean(episode.result or "", MAX_SAID)
     said = _nearest(_sentences(whole), about, round(longest * TOLD))
+    room = max(round(longest * ASKED), longest - sum(map(len, (*chosen, *said))))
     return {
-        "user_asked": _clean(episode.content, round(longest * ASKED)),
+        "user_asked": _matching(episode.content, about, room),
         "tool_output": "; ".join(chosen) or None,
         "agent_said": " ".join(said) or None,
     }
+
+
+def _matching(text: str, about: Collection[str], longest: int) -> str:
+    """Return at most so many characters of a text: all of it, else the sentences that are about
+    some words or announce a change, and as much of the beginning as fits.
+    """
+    whole = _clean(text, 8 * longest)
+    if len(whole) <= longest:
+        return whole
+    parts = _sentences(whole)
+    wanted = frozenset(about)
+    telling = [
+        len(wanted.intersection(text_terms(part))) + announces(parse(part[:LONGEST]))
+        for part in parts
+    ]
+    if not any(telling[1:]):
+        return _clean(text, longest)
+    room, kept = longest, set[int]()
+    for place in sorted(range(len(parts)), key=lambda at: (-telling[at], at)):
+        if len(parts[place]) + 4 <= room:
+            kept.add(place)
+            room -= len(parts[place]) + 4
+    if not kept:
+        return _clean(text, longest)
+    shown = [
+        parts[place] if not place or place - 1 in kept else f"... {parts[place]}"
+        for place in sorted(kept)
+    ]
+    return " ".join(shown) + ("" if len(parts) - 1 in kept else " ...")
 
 
 def _sentences(text: str) -> list[str]:

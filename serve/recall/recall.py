@@ -8,6 +8,8 @@ One recall from top to bottom, without a model or I/O on the way.
     select           what comes back: near duplicates folded, conflicts side by side (`selection`)
     explain          what every stage did, if asked (`explanation`)
 
+A memory that a later claim put an end to gives its place to that one and comes behind it, marked.
+
 Each stage is entered once, in this order, and takes the values of those before it.
 """
 
@@ -17,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from serve.reader.held import is_held
+from serve.reader.state import Change
 from serve.reader.view import Superseded, View
 from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.recall.candidates import Candidates, Docs, Scratch, find_candidates
@@ -57,7 +60,8 @@ class Hit:
 
     `copies` are ids of memories that say the same; `conflicts_with` is a newer one that says
     another value; `history` is what this one replaced, newest first. `insights` are ids of what
-    jobs made of this one and others, and that gave way to it.
+    jobs made of this one and others, and that gave way to it. `change` is what a later claim did
+    to it, `retracts` what it quotes only to say that it is over.
     """
 
     memory: Memory
@@ -68,6 +72,13 @@ class Hit:
     history: tuple[Memory, ...] = ()
     insights: tuple[str, ...] = ()
     why: dict[str, Any] | None = None
+    change: Change | None = None
+    retracts: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what the memory says is surely over, and little else is in it."""
+        return self.change is not None and self.change.is_sure and self.change.is_whole
 
     @property
     def is_unsure(self) -> bool:
@@ -121,6 +132,7 @@ def recall(view: View, question: Question, timings: Timings | None = None) -> An
     selection, held = _withhold(question, selection)
     timings.end("selection")
     hits = _hits(view, question, analysis, candidates, evidence, ranked, selection)
+    hits = _follow_changes(view, question, hits)
     is_degraded = bool(notices)
     if notice := time_notice(view, question, analysis, [hit.memory for hit in hits]):
         notices.append(notice)
@@ -218,8 +230,68 @@ def _hits(
             why=explain_hit(view, analysis, candidates, evidence, ranked, one.place)
             if question.explain
             else None,
+            retracts=view.retraction_of(one.memory),
         )
         for one in selection.chosen
+    )
+
+
+def _follow_changes(view: View, question: Question, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    """Return the hits with what is over marked, each behind the one that took its place."""
+    until = question.filter.as_of
+    found: list[Hit] = []
+    changed = False
+    for hit in hits:
+        change = view.change_of(hit.memory, until)
+        if change is None:
+            found.append(hit)
+            continue
+        changed = True
+        marked = replace(hit, change=change)
+        if not change.is_sure:
+            marked = replace(marked, conflicts_with=hit.conflicts_with or change.by)
+        found.append(marked)
+    if not changed:
+        return hits
+    placed: list[Hit] = []
+    for hit in found:
+        if hit.change is not None and not _is_placed(hit.change, placed):
+            newer = next((one for one in found if _says(one.memory, hit.change)), None)
+            newer = newer or _successor(view, question, hit)
+            if newer is not None and all(one.memory.id != newer.memory.id for one in placed):
+                placed.append(newer)
+        if all(one.memory.id != hit.memory.id for one in placed):
+            placed.append(hit)
+    return tuple(placed[: max(len(hits), 1)])
+
+
+def _is_placed(change: Change, placed: Sequence[Hit]) -> bool:
+    return any(_says(one.memory, change) for one in placed)
+
+
+def _says(memory: Memory, change: Change) -> bool:
+    return memory.id == change.by or (
+        memory.created_at == change.at and change.text in memory.content
+    )
+
+
+def _successor(view: View, question: Question, hit: Hit) -> Hit | None:
+    """Return what took a hit's place as a hit of its own; None where it may not be shown, or is no
+    more than likely.
+    """
+    if hit.change is None or not hit.change.is_sure:
+        return None
+    memory = view.tail.find(hit.change.by)
+    if memory is None or not question.filter.accepts(memory) or is_held(memory):
+        return None
+    return replace(
+        hit,
+        memory=memory,
+        copies=(),
+        history=(),
+        insights=(),
+        change=None,
+        retracts=view.retraction_of(memory),
     )
 
 

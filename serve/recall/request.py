@@ -222,6 +222,8 @@ def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
         "ended_at": isoformat(expires_at) if is_over and expires_at is not None else None,
         "copies": list(hit.copies),
         "conflicts_with": hit.conflicts_with,
+        **_change_json(hit),
+        "no_longer": hit.retracts,
         "insights": list(hit.insights),
         "history": [
             {
@@ -240,6 +242,18 @@ def _hit_json(hit: Hit, now: int) -> dict[str, Any]:
         | {"role": role(hit.memory), "score": hit.score, "confidence": hit.confidence}
         | {name: mark for name, mark in marks.items() if mark}
     )
+
+
+def _change_json(hit: Hit) -> dict[str, Any]:
+    """Return what a later claim did to a hit: surely ended it, or a sentence of it."""
+    change = hit.change
+    if change is None or not change.is_sure:
+        return {}
+    return {
+        "until": isoformat(change.at),
+        "replaced_by": {"id": change.by, "text": change.text, "at": isoformat(change.at)},
+        "outdated": None if change.is_whole else change.outdated,
+    }
 
 
 def _receipt_body(

@@ -7,6 +7,7 @@ from store.derived.feedback import LESSONS_PROJECTION, USAGE_PROJECTION
 from store.derived.listings import GOALS_PROJECTION, INSIGHTS_PROJECTION
 from store.derived.routing import ROUTES_PROJECTION
 from store.derived.sessions import SESSIONS_PROJECTION
+from store.derived.state import STATE_PROJECTION
 from store.derived.statement_weights import STATEMENT_WEIGHTS_PROJECTION
 from store.embedders.embedder import Embedder
 from store.index import vectors
@@ -25,6 +26,7 @@ def all_projections(embedder: Embedder) -> tuple[Projection, ...]:
         ENTITIES_PROJECTION,
         DUPLICATES_PROJECTION,
         FACTS_PROJECTION,
+        STATE_PROJECTION,
         GOALS_PROJECTION,
         USAGE_PROJECTION,
         LESSONS_PROJECTION,

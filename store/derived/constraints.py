@@ -203,6 +203,20 @@ VALUES: Mapping[str, Mapping[str, Mapping[str, Rule]]] = {
             "valid_to": _SOMEWHEN,
         },
     },
+    "state": {
+        "claims": {
+            **dict.fromkeys(("id", "mark", "project", "session", "text", "terms"), _PRESENT),
+            "at": _MOMENT,
+            "is_note": _PRESENT,
+        },
+        "links": {
+            "older": Numbers(below="state.claims"),
+            "newer": Numbers(below="state.claims", order="ascending"),
+            "relation": Numbers(below=6),
+            **dict.fromkeys(("probability", "is_void"), _PRESENT),
+        },
+        "restored": {"id": _PRESENT, "at": _MOMENT},
+    },
     "goals": {"goals": {"document": _DOCUMENT}, "milestones": {"document": _DOCUMENT}},
     "usage": {
         "usage": {

@@ -550,6 +550,7 @@ _LASTING = {
     "entities": "entities",
     "duplicates": "duplicates",
     "facts": "facts",
+    "state": "claims",
     "goals": "goals",
     "usage": "usage",
     "lessons": "lessons",

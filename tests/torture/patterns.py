@@ -22,12 +22,13 @@ from torture.regexes import Regex, found, modules, uses
 
 from pipelines.jobs.distill import fixes
 from pipelines.jobs.facts import statements
+from serve.hooks import brief
 from serve.recall import analysis
 from store.agents import authorship, prompt_classifier
 from store.redaction.labelled_secrets import NAMED
 from store.redaction.redact import find
 from store.redaction.token_patterns import ISSUED
-from store.text import hazards
+from store.text import claims, hazards
 
 SIZE = 100_000
 LONGEST_S = 0.05
@@ -48,7 +49,13 @@ CAPPED: Mapping[str, int] = {
     "store.agents.prompt_classifier._COMMAND": prompt_classifier.LOOKED_AT,
     "store.agents.authorship._SHAPES": authorship.SHAPED,
     "store.text.hazards.": hazards.LOOKED_AT,
+    "store.text.claims.": claims.LONGEST,
+    "store.text.claims._NUMBERED": claims.LONGEST_KEY,
+    "store.text.claims._FENCE": claims.LOOKED_AT,
+    "store.text.claims._END": claims.LOOKED_AT,
     "pipelines.jobs.distill.fixes.HEADLINES": fixes.WIDEST,
+    "serve.hooks.brief._ASIDE": brief.OPENING,
+    "serve.hooks.brief._BACK": brief.OPENING,
 }
 # how those are used that lie in a tuple or a dictionary: nothing in the source calls them by name
 HELD: Mapping[str, set[str]] = {
@@ -57,6 +64,11 @@ HELD: Mapping[str, set[str]] = {
     "store.agents.authorship._SHAPES": {"match"},
     "store.agents.efforts._WORDS": {"match"},
     "store.redaction.bare_tokens._VALUE": {"match"},
+    "store.text.claims._DATE": {"fullmatch"},
+    "store.text.claims._MONEY": {"fullmatch"},
+    "store.text.claims._PERCENT": {"fullmatch"},
+    "store.text.claims._PATH": {"fullmatch"},
+    "store.text.claims._TIME": {"fullmatch"},
     "store.text.corrections._KINDS": {"fullmatch"},
 }
 

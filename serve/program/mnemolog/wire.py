@@ -483,13 +483,24 @@ class Replaced(Struct, frozen=True, kw_only=True):
     trust: OneTrust
 
 
+class Successor(Struct, frozen=True, kw_only=True):
+    """What holds in place of a hit: a memory, the words of it that say so, and when they came."""
+
+    id: str
+    text: str
+    at: At
+
+
 class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
     """A memory that came back. `confidence` is the calibrated chance that it bears on the query;
     where that is low, it is `unsure`: only among the nearest.
 
     `copies` say the same and were folded into it; `conflicts_with` is a newer one that says another
-    value; `history` what it replaced, newest first; `insights` are of jobs, and gave way to it. A
-    `rule` is to be followed, a `fact` is background. `why`, where asked for, is its evidence.
+    value; of a hit that no longer holds `replaced_by` does since `until`, and where it says more
+    than that, `outdated` is the sentence that is over; `no_longer` is what a hit quotes only to say
+    that it is over; `history` what it replaced, newest first; `insights` are of jobs, and gave way
+    to it. A `rule` is to be followed, a `fact` is background. `why`, where asked for, is its
+    evidence.
     """
 
     role: Role
@@ -499,6 +510,10 @@ class ShownHit(ShownMemory, frozen=True, kw_only=True, omit_defaults=True):
     unsure: bool = False
     copies: tuple[str, ...] = ()
     conflicts_with: str | None = None
+    until: At | None = None
+    replaced_by: Successor | None = None
+    outdated: str | None = None
+    no_longer: str | None = None
     insights: tuple[str, ...] = ()
     history: tuple[Replaced, ...] = ()
     why: dict[str, Any] | None = None

@@ -1,0 +1,516 @@
+"""
+The projection `state`: which earlier claim a later one replaces, ends, refines or repeats.
+
+A claim (`store.text.claims`) is a sentence of what the user typed, of a statement, or of a note. In
+the order in which they were made, each is compared with those before it in its project that share
+its rarer words, and a short one also with the last of its session: "Make that 150" is about the
+turn before. So what a claim changes depends on the earlier ones alone, and a build goes on from
+where the last one was. What repeats a claim is over with it, and a conclusion drawn from it rests
+on what is over. Nothing here changes a memory: recall marks what is over, history keeps it, and
+`mnemolog restore ID` says that a memory holds all the same.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import groupby, takewhile
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from store.agents.authorship import read_authors
+from store.log.event_kinds import EPISODE, MEMORY_KINDS, Restored
+from store.memories.memory import ACTIVE, OPEN, STATES, Memory
+from store.memories.parts import fields_of
+from store.snapshots.projection import Inputs, Made, Previous, Projection, Tables, column_view
+from store.text.claim_pairs import (
+    RELATIONS,
+    SURE,
+    UNSURE,
+    Around,
+    Relation,
+    features,
+    may_be_over,
+    may_repeat,
+    most_likely,
+    rarity_of,
+    relations,
+)
+from store.text.claims import Claim, announces, claim_spans, parse
+from store.text.text_features import MAY_RULE
+
+CLAIMS = pa.schema(
+    [
+        ("id", pa.string()),  # of the memory
+        ("mark", pa.uint64()),  # of its text
+        ("project", pa.string()),
+        ("session", pa.string()),
+        ("at", pa.int64()),
+        ("text", pa.string()),
+        ("terms", pa.list_(pa.uint32())),
+        ("is_note", pa.bool_()),
+    ]
+)
+# of rows of `claims`; `relation` is the place in NAMES
+LINKS = pa.schema(
+    [
+        ("older", pa.int32()),
+        ("newer", pa.int32()),
+        ("relation", pa.int8()),
+        ("probability", pa.float32()),
+        ("is_void", pa.bool_()),  # the older claim was made again since
+    ]
+)
+RESTORED = pa.schema([("id", pa.string()), ("at", pa.int64())])
+
+State = Literal[Relation, "rests"]
+NAMES: tuple[State, ...] = (*RELATIONS, "rests")
+_REPLACES, _ENDS, _REPEATS = map(RELATIONS.index, ("replaces", "ends", "repeats"))
+_RESTS = len(RELATIONS)
+
+# what happened is not made untrue by what happened later; what a job wrote follows its sources
+KINDS = frozenset(MEMORY_KINDS) - {
+    *("raw_turn", "activity", "observation", "milestone", "summary", "bugfix", "insight", "goal")
+}
+_FIELDS = "id seq kind state content project session trust created_at job author".split()
+_FEWEST = 0.45  # of the summed rarity of the words that candidates share
+_SHARED = 0.2  # of the words of the shorter one
+_HOLDERS = 48  # the newest claims that hold a word
+_CANDIDATES = 6
+_NEAR = 8  # claims of a session
+_SHORT = 6  # words that a claim is about
+_SAME = 0.7  # how likely claims repeat each other that are over together
+_TOGETHER = 16
+_CONCLUSION = re.compile(
+    r"\s*(?:so:|therefore|thus|hence|conclusion|consequently|that leaves|which leaves|derived\b"
+    r"|daher|folglich|donc|par conséquent|por lo tanto|así que|portanto|quindi|dus\b|поэтому|所以"
+    r"|因此|だから)",
+    re.IGNORECASE,
+)
+_REPORTED = re.compile(
+    r"\b(?:from|by|via|says?|said|wrote|writes|according|per|von|laut|sagt|schreibt|según|dice"
+    r"|selon|dit|segundo|diz|secondo|volgens|zegt|от|пишет)\b",
+    re.IGNORECASE,
+)
+_BASIS = 2  # turns before a conclusion
+
+
+class Said(NamedTuple):
+    """A claim, whose it is and when it was made, microseconds UTC."""
+
+    id: str
+    mark: int
+    project: str
+    session: str
+    at: int
+    text: str
+    terms: tuple[int, ...]
+    is_note: bool
+
+
+class Link(NamedTuple):
+    """What a claim is to an earlier one; both by their places in their project."""
+
+    older: int
+    newer: int
+    relation: int
+    probability: float
+    is_void: bool = False
+
+
+@dataclass(slots=True)
+class Claims:
+    """The claims of one project, in order, and what is asked of them."""
+
+    said: list[Said] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)  # of each claim, counted in its session
+    links: list[Link] = field(default_factory=list)
+    _holders: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _sessions: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _texts: dict[str, int] = field(default_factory=dict)  # the first claim of a text
+    _root: list[int] = field(default_factory=list)  # the first claim that each repeats
+    _alike: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _resting: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, one: Said, known: Sequence[Link] | None = None) -> None:
+        """Add the next claim and find what it changes; or take over the links that are `known`."""
+        place = self._append(one)
+        for link in self._find(place) if known is None else known:
+            self.links.append(link)
+            if link.relation == _REPEATS and link.probability >= _SAME:
+                self._join(place, link.older)
+        self._file(place)
+
+    def is_repeated_since(self, place: int, newer: int) -> bool:
+        """Return whether a claim was made again, by then or since, and so holds."""
+        at, own = self.said[newer].at, self.said[place].id
+        since = takewhile(
+            lambda other: self.said[other].at >= at,
+            (other for other in reversed(self._alike[self._root[place]]) if other != newer),
+        )
+        return any(self.said[other].id != own for other in since)
+
+    def marked_links(self) -> Iterator[Link]:
+        """Yield the links, those void whose older claim was made again since."""
+        again = {
+            (link.older, self.said[link.newer].id)
+            for link in self.links
+            if link.relation == _REPEATS
+        }
+        for link in self.links:
+            is_again = (link.older, self.said[link.newer].id) in again
+            yield link._replace(
+                is_void=is_change(link)
+                and (is_again or self.is_repeated_since(link.older, link.newer))
+            )
+
+    def _append(self, one: Said) -> int:
+        place = len(self.said)
+        before = self._sessions[one.session] if one.session else ()
+        turn = 0
+        if before:
+            last = before[-1]
+            turn = self.turns[last] + (self.said[last].at != one.at)
+        self.said.append(one)
+        self.turns.append(turn)
+        self._root.append(place)
+        first = self._texts.setdefault(_plain(one.text), place)
+        if first != place:
+            self._root[place] = self._root[first]
+        self._alike[self._root[place]].append(place)
+        return place
+
+    def _join(self, place: int, older: int) -> None:
+        """Let a claim be over with an older one."""
+        if self._root[place] == place:
+            self._alike[place].remove(place)
+            self._root[place] = self._root[older]
+            self._alike[self._root[place]].append(place)
+
+    def _file(self, place: int) -> None:
+        one = self.said[place]
+        for term in one.terms:
+            self._holders[term].append(place)
+        if not one.session:
+            return
+        if _CONCLUSION.match(one.text):
+            for base in self._sessions[one.session][-_NEAR:]:
+                if self.turns[place] - self.turns[base] in range(1, _BASIS + 1):
+                    self._resting[self._root[base]].append(place)
+        self._sessions[one.session].append(place)
+
+    def _find(self, place: int) -> Iterator[Link]:
+        one = self.said[place]
+        claim = parse(one.text)
+        candidates = self._candidates(place, claim)
+        if not candidates:
+            return
+
+        def rarity(term: str) -> float:
+            return rarity_of(len(self._holders.get(_number(term), ())), place)
+
+        pairs = dict[int, tuple[float, list[float]]]()
+        for older in candidates:
+            other, around = parse(self.said[older].text), self._around(older, place, claim)
+            most = most_likely(other, claim, around)
+            if most or may_repeat(other, claim):
+                pairs[older] = most, features(other, claim, rarity, around)
+        over: dict[int, tuple[int, float]] = {}
+        judged = relations([row for _, row in pairs.values()]) if pairs else ()
+        for (older, (most, _)), chances in zip(pairs.items(), judged, strict=True):
+            ended = float(chances[_REPLACES] + chances[_ENDS])
+            if ended >= UNSURE and may_be_over(parse(self.said[older].text), claim):
+                relation = _ENDS if chances[_ENDS] > chances[_REPLACES] else _REPLACES
+                chance = min(ended, most)
+                # requests of different days are alike: a doubt about each says nothing
+                if chance >= (SURE if self._is_far(older, place) else UNSURE):
+                    over[older] = relation, chance
+            elif chances[_REPEATS] >= UNSURE and int(chances.argmax()) == _REPEATS:
+                yield Link(older, place, _REPEATS, round(float(chances[_REPEATS]), 3))
+        yield from self._spread(place, self._nearest(place, over))
+
+    def _is_far(self, older: int, place: int) -> bool:
+        """Return whether a claim was typed in another session."""
+        other = self.said[older]
+        return not other.is_note and other.session != self.said[place].session
+
+    def _nearest(
+        self, place: int, over: dict[int, tuple[int, float]]
+    ) -> dict[int, tuple[int, float]]:
+        """Return what is over; of what a claim only points at, the likeliest in the last turn."""
+        terms = set(self.said[place].terms)
+        pointed = [older for older in over if terms.isdisjoint(self.said[older].terms)]
+        best = max(pointed, key=lambda older: (self.turns[older], over[older][1]), default=None)
+        return {
+            older: found for older, found in over.items() if older not in pointed or older == best
+        }
+
+    def _spread(self, place: int, over: dict[int, tuple[int, float]]) -> Iterator[Link]:
+        """Yield what is over, with what repeats it and what was concluded from it."""
+        told: dict[int, tuple[int, float]] = dict(over)
+        for older, (relation, chance) in over.items():
+            together = self._alike[self._root[older]][-_TOGETHER:]
+            resting = list(self._resting.get(self._root[older], ())[-_TOGETHER:])
+            resting += [n for one in resting for n in self._alike[self._root[one]][-_TOGETHER:]]
+            for other, state in (
+                *((n, relation) for n in together),
+                *((n, _RESTS) for n in resting),
+            ):
+                if other != place and self._root[other] != self._root[place]:
+                    if told.get(other, (0, 0.0))[1] < chance:
+                        told[other] = state, chance
+        for older, (relation, chance) in sorted(told.items()):
+            yield Link(older, place, relation, round(chance, 3))
+
+    def _candidates(self, place: int, claim: Claim) -> list[int]:
+        """Return the claims that one may change, in order: those nearest in words, and the last of
+        its session where it is short.
+        """
+        one = self.said[place]
+        weights, shared = defaultdict[int, float](float), Counter[int]()
+        for term in one.terms:
+            holders = self._holders.get(term, ())
+            weight = rarity_of(len(holders), place)
+            for older in holders[-_HOLDERS:]:
+                weights[older] += weight
+                shared[older] += 1
+        fewest = _SHARED * len(one.terms)
+        best = sorted(
+            (
+                older
+                for older, weight in weights.items()
+                if weight >= _FEWEST
+                and shared[older] >= min(fewest, _SHARED * len(self.said[older].terms))
+            ),
+            key=lambda older: (-weights[older], -older),
+        )[:_CANDIDATES]
+        found = set(best)
+        if one.session and (len(claim.terms) <= _SHORT or announces(claim)):
+            found.update(self._sessions.get(one.session, ())[-_NEAR:])
+        plain = _plain(one.text)
+        return sorted(
+            older
+            for older in found
+            if (other := self.said[older]).id != one.id
+            and not (other.at == one.at and other.session == one.session)
+            and _plain(other.text) != plain
+        )
+
+    def _around(self, older: int, place: int, claim: Claim) -> Around:
+        one, other = self.said[place], self.said[older]
+        if not one.session or one.session != other.session:
+            return Around(is_note=other.is_note)
+        kinds = {kind for kind, *_ in claim.values}
+        between = (n for n in self._sessions[one.session][-2 * _NEAR :] if older < n < place)
+        nearer = sum(
+            any(kind in kinds for kind, *_ in parse(self.said[n].text).values)
+            for n in between
+            if self._root[n] != self._root[older] and self.said[n].at != other.at
+        )
+        return Around(self.turns[place] - self.turns[older], False, min(3, nearer), other.is_note)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" .!,;:")
+
+
+def _number(term: str) -> int:
+    return int.from_bytes(blake2b(term.encode(), digest_size=4).digest(), "little")
+
+
+def text_mark(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def bears_claims(memory: Memory) -> bool:
+    """Return whether a memory's claims may hold or be over."""
+    return _bears(memory.kind, memory.state, memory.trust, memory.job, memory.author)
+
+
+def _bears(kind: str, state: str, trust: str, job: str | None, author: str | None) -> bool:
+    if kind == EPISODE:  # its prompt; one of which nothing came may correct something all the same
+        return state in (ACTIVE, OPEN) and author in (None, "typed")
+    return kind in KINDS and state == ACTIVE and trust in MAY_RULE and job is None
+
+
+def claims_of(
+    id_: str, kind: str, content: str, project: str | None, session: str | None, at: int
+) -> Iterator[Said]:
+    """Yield the claims of a memory's content."""
+    mark = text_mark(content)
+    typed = _typed(content) if kind == EPISODE else content
+    for start, end in claim_spans(typed):
+        text = content[start:end]
+        terms = tuple(sorted(map(_number, parse(text).terms)))
+        is_note = kind != EPISODE and session is None
+        yield Said(id_, mark, project or "", session or "", at, text, terms, is_note)
+
+
+def _typed(prompt: str) -> str:
+    """
+    Return a prompt of the same length without what was pasted into it. Quotations stay, and on
+    one line what its writer calls a change: "Change of plans: ..."
+    """
+    typed = list(prompt)
+    before = ""
+    for part in read_authors(prompt).parts:
+        text = prompt[part.start : part.end]
+        is_told = part.place == "after" and "\n" not in text and _announces_own(before)
+        if part.author != "typed" and part.place != "quotation" and not is_told:
+            typed[part.start : part.end] = re.sub(r"[^\n]", " ", text)
+        before = text if part.place == "before" else ""
+    return "".join(typed)
+
+
+def _announces_own(label: str) -> bool:
+    """Return whether what stands before a colon announces a change that nobody else reports."""
+    return announces(parse(label.strip())) and _REPORTED.search(label) is None
+
+
+def build(inputs: Inputs, previous: Previous | None) -> Made:
+    """Return the claims, project by project, and their links."""
+    old = _Known.of(previous)
+    rows: list[Said] = []
+    links: list[Link] = []
+    for project, some in groupby(
+        _all_claims(inputs.tables["memories"], old), lambda one: one.project
+    ):
+        said, start = list(some), len(rows)
+        before, known = old.project(project)
+        same = next(
+            (n for n, (a, b) in enumerate(zip(said, before, strict=False)) if a != b),
+            min(len(said), len(before)),
+        )
+        claims = Claims()
+        for place, one in enumerate(said):
+            claims.add(one, known.get(place, ()) if place < same else None)
+        rows += said
+        links += (
+            one._replace(older=one.older + start, newer=one.newer + start)
+            for one in claims.marked_links()
+        )
+    return {
+        "claims": _table(rows, CLAIMS),
+        "links": _table(links, LINKS),
+        "restored": _restored(inputs, previous),
+    }
+
+
+def _table(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [pa.array(column, one.type) for column, one in zip(columns, schema, strict=True)]
+    return pa.table(arrays, schema=schema)
+
+
+def _restored(inputs: Inputs, previous: Previous | None) -> pa.Table:
+    """Return when memories were last said to hold, by `mnemolog restore`."""
+    found: dict[str, int] = {}
+    if previous is not None:
+        found = {row["id"]: row["at"] for row in previous.tables["restored"].to_pylist()}
+    for event in inputs.read(0 if previous is None else previous.watermark):
+        if isinstance(event.body, Restored):
+            found.pop(event.subject, None)
+            found[event.subject] = event.at
+    return _table(list(found.items()), RESTORED)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What an earlier build found: claims by memory, and the links of each project."""
+
+    by_memory: dict[tuple[str, int], list[Said]]
+    projects: dict[str, tuple[list[Said], dict[int, list[Link]]]]
+
+    @classmethod
+    def of(cls, previous: Previous | None) -> "_Known":
+        if previous is None:
+            return cls({}, {})
+        said, links = read_claims(previous.tables), read_links(previous.tables)
+        by_memory: defaultdict[tuple[str, int], list[Said]] = defaultdict(list)
+        for one in said:
+            by_memory[one.id, one.mark].append(one)
+        newer: defaultdict[int, list[Link]] = defaultdict(list)
+        for link in links:
+            newer[link.newer].append(link)
+        projects = {}
+        for project, rows in rows_by_project(previous.tables).items():
+            own = {
+                row - rows.start: [
+                    link._replace(older=link.older - rows.start, newer=row - rows.start)
+                    for link in newer[row]
+                ]
+                for row in rows
+                if row in newer
+            }
+            projects[project] = said[rows.start : rows.stop], own
+        return cls(dict(by_memory), projects)
+
+    def project(self, name: str) -> tuple[list[Said], dict[int, list[Link]]]:
+        return self.projects.get(name, ([], {}))
+
+
+def is_change(link: Link) -> bool:
+    """Return whether the older claim may be over."""
+    return link.relation in (_REPLACES, _ENDS, _RESTS)
+
+
+def rows_by_project(tables: Tables) -> dict[str, range]:
+    """Return the rows of CLAIMS by their project, which stand together."""
+    found: dict[str, range] = {}
+    start = 0
+    for project, some in groupby(tables["claims"].column("project").to_pylist()):
+        found[project] = range(start, start := start + sum(1 for _ in some))
+    return found
+
+
+def read_claims(tables: Tables, rows: range | None = None) -> list[Said]:
+    """Return rows of CLAIMS, by default all."""
+    table = tables["claims"] if rows is None else tables["claims"].slice(rows.start, len(rows))
+    columns = [table.column(name).to_pylist() for name in CLAIMS.names]
+    return [Said._make((*row[:6], tuple(row[6]), row[7])) for row in zip(*columns, strict=True)]
+
+
+def read_links(tables: Tables, newer: range | None = None) -> list[Link]:
+    """Return rows of LINKS, by default all, else those whose newer claim is one of some rows."""
+    table = tables["links"]
+    if newer is not None:
+        places = column_view(table, "newer")
+        start, stop = np.searchsorted(places, (newer.start, newer.stop))
+        table = table.slice(start, stop - start)
+    columns = [table.column(name).to_pylist() for name in LINKS.names]
+    return [Link._make((*row[:3], round(row[3], 3), row[4])) for row in zip(*columns, strict=True)]
+
+
+def _all_claims(memories: Tables, old: _Known) -> list[Said]:
+    """Return all claims, by project and there in the order in which they were made."""
+    kinds, states = (column_view(memories["columns"], name) for name in ("kind", "state"))
+    wanted = np.isin(kinds, [MEMORY_KINDS.index(kind) for kind in KINDS])
+    wanted &= np.isin(states, [STATES.index(ACTIVE), STATES.index(OPEN)])
+    rows = fields_of(memories, np.flatnonzero(wanted), _FIELDS).to_pylist()
+    rows = [
+        row
+        for row in rows
+        if _bears(row["kind"], row["state"], row["trust"], row["job"], row["author"])
+    ]
+    rows.sort(key=lambda row: (row["project"] or "", row["created_at"], row["seq"]))
+    found: list[Said] = []
+    for row in rows:
+        about = row["id"], row["kind"], row["content"], row["project"], row["session"]
+        known = old.by_memory.get((row["id"], text_mark(row["content"])))
+        if known is not None and known[0].at == row["created_at"]:
+            found += known
+        else:
+            found += claims_of(*about, row["created_at"])
+    return found
+
+
+STATE_PROJECTION = Projection(
+    name="state",
+    version="1",
+    inputs=("log", "memories"),
+    schemas={"claims": CLAIMS, "links": LINKS, "restored": RESTORED},
+    build=build,
+)

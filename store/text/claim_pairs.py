@@ -1,0 +1,545 @@
+"""
+Claim pairs: whether a later claim replaces, ends, refines or repeats an earlier one.
+
+A small network over the aligned slots of two claims (`features`): what they are about, which values
+differ and of which kind, what the later one announces, how near it stands. It is fitted by
+`make fit` on labelled pairs (tests/bench/state_pairs.py); docs/time.md has what it gets right
+on kinds of pairs that it never saw. Who may change whose words is for the caller to know.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from store.text.claims import (
+    CUES,
+    DATE,
+    HOST,
+    ID,
+    IDENT,
+    MONEY,
+    NAME,
+    NUMBER,
+    PATH,
+    PERCENT,
+    STATUS,
+    TIME,
+    VERSION,
+    WORD,
+    Claim,
+    Token,
+    is_copula,
+    parse,
+)
+
+Relation = Literal["none", "replaces", "ends", "refines", "repeats"]
+RELATIONS: tuple[Relation, ...] = ("none", "replaces", "ends", "refines", "repeats")
+WEIGHTS = Path(__file__).with_name("state_weights.npz")
+SURE = 0.88  # how likely a claim is over that is shown as such
+UNSURE = 0.5  # from here on both are shown, the newer first
+
+MOST_DEVIATIONS = 3.0  # of a feature from its mean
+_CALLED_WRONG = 0.75  # of the words of a claim, that what calls it wrong repeats
+_MOST_TOKENS = 28  # of a claim that are aligned
+_GROUPS = {
+    NUMBER: 0, MONEY: 1, PERCENT: 1, VERSION: 2, DATE: 3, TIME: 3, ID: 4, HOST: 5, PATH: 5,
+    IDENT: 6, NAME: 7, STATUS: 8, WORD: 9,
+}  # fmt: skip
+_GROUP_NAMES = (
+    "number",
+    "amount",
+    "version",
+    "time",
+    "id",
+    "host",
+    "ident",
+    "name",
+    "status",
+    "word",
+)
+_CHANGES = sum(
+    1 << CUES.index(cue)
+    for cue in (
+        "label",
+        "recant",
+        "instead",
+        "moved",
+        "now",
+        "no_longer",
+        "ends",
+        "falsified",
+        "back",
+    )
+)
+_ENDED = 0.6  # of what a claim says to be over, that the earlier one is about
+_SAYS = frozenset(
+    """is are lives = goes sits stays runs ist liegt läuft est se trouve está vive fica sta è staat
+    connects listens hosted deploy deploys moved""".split()
+)
+_REASONS = frozenset("due because since as so weil wegen porque parce car perché omdat".split())
+_BESIDE = 2  # turns between what points and what is pointed at
+_APART = 6  # turns of one session, from which on it is as another
+_SHORT = 6  # words
+_SAID = 2  # words of a claim that says something
+_LONG, _HALF = 14, 0.5  # words of a claim of which half of another's have to be
+_ALIKE = 0.5  # of all words of two claims, that they share
+_SHARED = 0.2  # of the shorter one's words
+_MEASURES = frozenset((NUMBER, MONEY, PERCENT, VERSION, DATE, TIME))
+_POINTING = frozenset(
+    """it that this these those instead das es dies dafür ça cela eso esto ello isso
+    isto quello questo dat dit это то""".split()
+)
+_OLDER_CUES = (
+    "label",
+    "ends",
+    "no_longer",
+    "falsified",
+    "tentative",
+    "also",
+    "than",
+    "concludes",
+    "if",
+    "firm",
+    "time_was",
+)
+
+
+class Around(NamedTuple):
+    """Where two claims stand to each other: `turns` from the one to the other within a session, -1
+    in another; whether they are of one text; and how many claims between them have a value of the
+    later one's kind.
+    """
+
+    turns: int = -1
+    is_one_text: bool = False
+    nearer: int = 0
+    is_note: bool = False  # the older was recorded, not typed in a prompt
+
+
+class _Gap(NamedTuple):
+    older: Sequence[Token]
+    newer: Sequence[Token]
+    is_subject: bool
+
+
+def features(
+    older: Claim, newer: Claim, rarity: Callable[[str], float], around: Around
+) -> list[float]:
+    """Return what tells the relation of two claims; `rarity` of a term is 0 to 1."""
+    a, b = _content(older), _content(newer)
+    shared = older.terms & newer.terms
+    gaps, matched = _align(a, b)
+    found = [
+        *_coverage(older, newer, shared, rarity),
+        *_key_features(older, newer),
+        *_gap_features(gaps, matched, len(a), len(b)),
+        *_value_features(older, newer),
+        *_cue_features(older, newer),
+        *_shape_features(older, newer, a, b),
+        *_around_features(newer, around, has_offer=_offers(older, newer)),
+    ]
+    return found
+
+
+def _content(claim: Claim) -> list[tuple[Token, bool]]:
+    """Return the tokens that say something, and whether each stands before the first copula."""
+    found: list[tuple[Token, bool]] = []
+    is_subject = True
+    for token in claim.tokens:
+        if found and is_subject and is_copula(token):
+            is_subject = False
+        if token.term:
+            found.append((token, is_subject))
+    if is_subject:  # no copula: no part of it is known to be its subject
+        found = [(token, False) for token, _ in found]
+    return found[:_MOST_TOKENS]
+
+
+def _align(
+    a: Sequence[tuple[Token, bool]], b: Sequence[tuple[Token, bool]]
+) -> tuple[list[_Gap], int]:
+    """Return what differs between two rows of tokens, in order, and how many are the same."""
+    one, other = [token.term for token, _ in a], [token.term for token, _ in b]
+    n, m = len(one), len(other)
+    table = [[0] * (m + 1)]
+    for x in range(n - 1, -1, -1):
+        below, term = table[-1], one[x]
+        row = [0] * (m + 1)
+        for y in range(m - 1, -1, -1):
+            row[y] = below[y + 1] + 1 if term == other[y] else max(below[y], row[y + 1])
+        table.append(row)
+    table.reverse()
+    gaps: list[_Gap] = []
+    matched = x = y = start_a = start_b = 0
+    while x < n and y < m:
+        if one[x] == other[y]:
+            if x > start_a or y > start_b:
+                gaps.append(_gap(a[start_a:x], b[start_b:y]))
+            matched, x, y = matched + 1, x + 1, y + 1
+            start_a, start_b = x, y
+        elif table[x + 1][y] >= table[x][y + 1]:
+            x += 1
+        else:
+            y += 1
+    if start_a < n or start_b < m:
+        gaps.append(_gap(a[start_a:], b[start_b:]))
+    return gaps, matched
+
+
+def _gap(a: Sequence[tuple[Token, bool]], b: Sequence[tuple[Token, bool]]) -> _Gap:
+    is_subject = any(subject for _, subject in a) and any(subject for _, subject in b)
+    return _Gap([token for token, _ in a], [token for token, _ in b], is_subject)
+
+
+def _few(count: float, most: int = 4) -> float:
+    return min(count, most) / most
+
+
+def _coverage(
+    older: Claim, newer: Claim, shared: frozenset[str], rarity: Callable[[str], float]
+) -> list[float]:
+    weight = {term: 0.15 + rarity(term) for term in older.terms | newer.terms}
+    both = sum(weight[term] for term in shared)
+    of_a = both / max(0.01, sum(weight[term] for term in older.terms))
+    of_b = both / max(0.01, sum(weight[term] for term in newer.terms))
+    values_a = {value for _, value, _, _ in older.values} & older.terms
+    values_b = {value for _, value, _, _ in newer.values} & newer.terms
+    subject_a, subject_b = older.terms - values_a, newer.terms - values_b
+    subject = subject_a & subject_b
+    quoted = frozenset(newer.quoted.casefold().split()) if newer.quoted else frozenset[str]()
+    quoted_share = (
+        sum(token.text in quoted for token in older.tokens) / max(1, len(older.tokens))
+        if quoted
+        else 0.0
+    )
+    return [
+        of_a,
+        of_b,
+        min(of_a, of_b),
+        len(shared) / max(1, len(older.terms | newer.terms)),
+        _few(len(shared)),
+        float(not shared),
+        _few(len(subject)),
+        len(subject) / max(1, len(subject_a)),
+        len(subject) / max(1, len(subject_b)),
+        max((weight[term] for term in subject), default=0.0),
+        _few(len(subject_a - subject_b)),
+        _few(len(subject_b - subject_a)),
+        _few(len(values_a & values_b)),
+        quoted_share,
+    ]
+
+
+def _key_features(older: Claim, newer: Claim) -> list[float]:
+    a, b = frozenset(older.key), frozenset(newer.key)
+    both = a & b
+    return [
+        float(bool(a) and a == b),
+        float(bool(both) and a != b),
+        float(bool(a) and bool(b) and not both),
+        len(b & older.terms) / len(b) if b and not a else 0.0,
+        len(a & newer.terms) / len(a) if a and not b else 0.0,
+        float(bool(a)),
+        float(bool(b)),
+        _few(len(a ^ b)) if both else 0.0,
+    ]
+
+
+def _gap_features(gaps: Sequence[_Gap], matched: int, n: int, m: int) -> list[float]:
+    swaps = [gap for gap in gaps if gap.older and gap.newer]
+    same_group = [0.0] * len(_GROUP_NAMES)
+    subject_words = subject_names = late_words = mixed = 0
+    for gap in swaps:
+        ours = {_GROUPS[token.kind] for token in gap.older}
+        theirs = {_GROUPS[token.kind] for token in gap.newer}
+        for group in ours & theirs:
+            same_group[group] += 1
+        if not ours & theirs:
+            mixed += 1
+        if gap.is_subject:
+            subject_words += 9 in ours and 9 in theirs
+            subject_names += bool({4, 5, 6, 7} & ours & theirs)
+        else:
+            late_words += 9 in ours and 9 in theirs
+    first_swap = gaps[0] if gaps and gaps[0].older and gaps[0].newer else None
+    return [
+        *(_few(count, 2) for count in same_group),
+        _few(mixed, 2),
+        _few(len(swaps)),
+        float(len(swaps) == 1),
+        float(not gaps),
+        _few(sum(1 for gap in gaps if gap.older and not gap.newer)),
+        _few(sum(1 for gap in gaps if gap.newer and not gap.older)),
+        _few(subject_words, 2),
+        _few(subject_names, 2),
+        _few(late_words, 2),
+        max((_few(len(gap.older), 6) for gap in swaps), default=0.0),
+        max((_few(len(gap.newer), 6) for gap in swaps), default=0.0),
+        matched / max(1, n),
+        matched / max(1, m),
+        float(first_swap is not None and first_swap.is_subject),
+        # the last thing said is the value, and nothing else differs
+        float(len(swaps) == 1 and len(gaps) == 1 and gaps[0] is swaps[0] and matched >= 1),
+    ]
+
+
+def _value_features(older: Claim, newer: Claim) -> list[float]:
+    """Return how the values of both stand to each other: the same word beside another value."""
+    before = after = same_slot = 0
+    groups_a = {(_GROUPS[kind], value) for kind, value, _, _ in older.values}
+    groups_b = {(_GROUPS[kind], value) for kind, value, _, _ in newer.values}
+    only_a, only_b = groups_a - groups_b, groups_b - groups_a
+    for kind, value, left, right in newer.values:
+        if (_GROUPS[kind], value) not in only_b:
+            continue
+        for kind_a, value_a, left_a, right_a in older.values:
+            if _GROUPS[kind_a] != _GROUPS[kind] or (_GROUPS[kind_a], value_a) not in only_a:
+                continue
+            is_left, is_right = bool(left) and left == left_a, bool(right) and right == right_a
+            before += is_left
+            after += is_right
+            same_slot += is_left and right == right_a
+    kinds_a, kinds_b = {group for group, _ in only_a}, {group for group, _ in only_b}
+    differ = kinds_a & kinds_b
+    ids_a = {value for group, value in groups_a if group in (4, 5, 6)}
+    ids_b = {value for group, value in groups_b if group in (4, 5, 6)}
+    names_a = {value for group, value in groups_a if group == 7}
+    names_b = {value for group, value in groups_b if group == 7}
+    return [
+        _few(before, 2),
+        _few(after, 2),
+        _few(same_slot, 2),
+        *(float(group in differ) for group in range(len(_GROUP_NAMES) - 1)),
+        float(bool(differ)),
+        float(bool(ids_a & ids_b)),
+        float(bool(ids_a) and bool(ids_b) and not ids_a & ids_b),
+        float(bool(names_a & names_b)),
+        float(bool(names_a) and bool(names_b) and not names_a & names_b),
+        float(bool(names_a - names_b) and bool(names_b - names_a)),
+        float(not groups_a),
+        float(not groups_b),
+        _few(len(groups_a & groups_b)),
+    ]
+
+
+def _cue_features(older: Claim, newer: Claim) -> list[float]:
+    bits = [float(newer.cues >> place & 1) for place in range(len(CUES))]
+    mine = [float(older.has(cue)) for cue in _OLDER_CUES]
+    denies, denied = newer.has("than"), older.has("than")
+    changes = any(newer.has(cue) for cue in ("recant", "instead", "moved", "no_longer", "back"))
+    return [
+        *bits,
+        *mine,
+        float(denies != denied),
+        float(denies and denied),
+        float(older.has("must") and newer.has("may")),
+        float(denied and newer.has("may")),
+        float(changes),
+        float(changes or any(newer.has(cue) for cue in ("label", "now", "ends", "falsified"))),
+    ]
+
+
+def _shape_features(
+    older: Claim,
+    newer: Claim,
+    a: Sequence[tuple[Token, bool]],
+    b: Sequence[tuple[Token, bool]],
+) -> list[float]:
+    return [
+        _few(len(a), 12),
+        _few(len(b), 12),
+        _few(newer.words, 20),
+        _few(older.words, 20),
+        float(len(b) <= 2),
+        float(len(b) <= 4),
+        float(newer.words <= 6),
+        float(any(token.text in _POINTING for token in newer.tokens[:5])),
+        float(len(a) <= 2),
+    ]
+
+
+def _offers(older: Claim, newer: Claim) -> bool:
+    """Return whether the later claim has a value of a kind that the earlier one has, too."""
+    kinds = {_GROUPS[kind] for kind, _, _, _ in newer.values}
+    return any(_GROUPS[kind] in kinds for kind, _, _, _ in older.values)
+
+
+def _around_features(newer: Claim, around: Around, *, has_offer: bool) -> list[float]:
+    near = 0.0 if around.turns < 0 else 1.0 / (1 + around.turns)
+    is_short = len(newer.terms) <= 4
+    is_free = around.nearer == 0
+    return [
+        near,
+        float(around.turns >= 0),
+        float(0 <= around.turns <= 1),
+        float(around.is_one_text),
+        float(has_offer),
+        float(has_offer and is_short),
+        float(has_offer and is_free),
+        float(has_offer and is_free and is_short) * near,
+        _few(around.nearer, 3),
+        float(is_short) * near,
+        float(around.is_note),
+    ]
+
+
+Probabilities = npt.NDArray[np.float32]
+
+
+def relations(pairs: Sequence[Sequence[float]]) -> Probabilities:
+    """Return the probabilities of RELATIONS for the features of some pairs, [pairs, relations]."""
+    models = _models()
+    x = np.asarray(pairs, np.float32).reshape(len(pairs), -1)
+    found: Probabilities = np.mean([judge(model, x) for model in models], 0, dtype=np.float32)
+    return found
+
+
+def judge(model: "Model", x: npt.NDArray[np.float32]) -> Probabilities:
+    """Return the probabilities of RELATIONS by one network for rows of features."""
+    # what is rare in the pairs it was fitted on must not decide alone
+    x = np.clip((x - model.mean) / model.scale, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+    hidden = np.tanh(x @ model.first + model.first_bias)
+    scores = hidden @ model.second + model.second_bias + x @ model.direct
+    exponents = np.exp(scores - scores.max(1, keepdims=True))
+    found: Probabilities = (exponents / exponents.sum(1, keepdims=True)).astype(np.float32)
+    return found
+
+
+def may_repeat(older: Claim, newer: Claim) -> bool:
+    """Return whether claims share so many words that the later one may only say it again."""
+    return len(older.terms & newer.terms) >= _ALIKE * len(older.terms | newer.terms)
+
+
+def may_be_over(older: Claim, newer: Claim) -> bool:
+    """Return whether a later claim may put an end to an earlier one: what it tells of the past, or
+    only repeats, is not over by it, and what it calls wrong has to be the earlier one.
+    """
+    if newer.has("past") and not any(newer.has(cue) for cue in ("now", "instead", "moved")):
+        return False
+    if newer.has("falsified") and len(older.terms & newer.terms) < _CALLED_WRONG * len(older.terms):
+        return False
+    denies = any(newer.has(cue) for cue in ("ends", "no_longer", "falsified", "instead", "than"))
+    if denies:
+        return True
+    was, is_now = (
+        {value for kind, value, *_ in claim.values if kind in _MEASURES} for claim in (older, newer)
+    )
+    return not older.terms <= newer.terms and (not was or was != is_now)
+
+
+def most_likely(older: Claim, newer: Claim, around: Around) -> float:
+    """Return how likely a change may be at most, whatever its features: 0 where they share nothing
+    and the later one does not point at what is just before it, or where they stand in different
+    sessions and share too little; UNSURE where it is doubtful.
+    """
+    shared = {term for term in older.terms & newer.terms if not term[:1].isdigit()}
+    announced = newer.cues & ~older.cues & _CHANGES
+    if not shared:
+        is_beside = 0 <= around.turns <= _BESIDE and len(newer.terms) <= _SHORT
+        if not is_beside or not (announced or newer.has("firm")) or not _points(newer):
+            return 0.0
+        if len(older.terms) < _SAID and not older.values:  # "lint it", "looks good"
+            return 0.0
+    elif around.turns < 0 or around.turns > _APART:
+        is_same_key = bool(older.key) and older.key == newer.key
+        if not announced and not around.is_note and not is_same_key:
+            return 0.0
+        ended = _ended_terms(newer) if newer.has("ends") else frozenset[str]()
+        is_named = bool(ended) and ended <= older.terms
+        if len(shared) < 2 and not is_named and not _has_same_slot(older, newer):
+            return 0.0
+        if len(shared) < _SHARED * min(len(older.terms), len(newer.terms)):
+            return 0.0
+    is_little = len(older.terms) >= _LONG and len(shared) < _HALF * len(newer.terms)
+    return UNSURE if is_little or is_doubtful(older, newer) else 1.0
+
+
+def _points(claim: Claim) -> bool:
+    """Return whether a claim is about something said before: it points at it, or only gives a value
+    or a choice.
+    """
+    if claim.values or any(claim.has(cue) for cue in ("instead", "back", "firm")):
+        return True
+    return any(token.text in _POINTING for token in claim.tokens)
+
+
+def _has_same_slot(older: Claim, newer: Claim) -> bool:
+    """Return whether the same word stands before other values of a kind."""
+    was = {(_GROUPS[kind], left): value for kind, value, left, _ in older.values if left}
+    return any(
+        was.get((_GROUPS[kind], left), value) != value for kind, value, left, _ in newer.values
+    )
+
+
+def is_doubtful(older: Claim, newer: Claim) -> bool:
+    """Return whether a change is at most likely, whatever its features: the later claim announces
+    nothing and differs in two places, is filed under another key, or ends something else.
+    """
+    a, b = frozenset(older.key), frozenset(newer.key)
+    if a - b and b - a:
+        return True
+    if a and a == b and newer.has("label"):  # "Update, deadline v3: ..." after v2
+        return False
+    announced = newer.cues & ~older.cues & _CHANGES
+    shared = older.terms & newer.terms
+    if not announced:
+        gaps, _ = _align(_content(older), _content(newer))
+        swaps = [gap for gap in gaps if gap.older and gap.newer]
+        if not shared or len(swaps) > 1 or any(map(_is_mixed, swaps)):
+            return True
+        # "the typo in a.py", "the typo in b.py": no place of anything
+        kinds = {token.kind for gap in swaps for token in (*gap.older, *gap.newer)}
+        is_said = bool(a) or any(token.text in _SAYS for token in newer.tokens)
+        return bool(kinds) and kinds <= {PATH, IDENT, HOST} and not is_said
+    if shared and newer.has("ends") and not newer.has("falsified"):
+        ended = _ended_terms(newer)
+        return len(ended & older.terms) < _ENDED * len(ended)
+    return False
+
+
+def _is_mixed(gap: _Gap) -> bool:
+    """Return whether more than a value differs at a place: words and values on both sides."""
+    return all(
+        len(side) > 2 and {WORD} < {token.kind for token in side} for side in (gap.older, gap.newer)
+    )
+
+
+def _ended_terms(claim: Claim) -> frozenset[str]:
+    """Return what a claim says to be over: its words but for those that say so, and the reason."""
+    found: list[str] = []
+    for token in claim.tokens:
+        if token.text in _REASONS and found:
+            break
+        if token.term and not parse(token.text).has("ends"):
+            found.append(token.term)
+    return frozenset(found)
+
+
+class Model(NamedTuple):
+    """The weights: [features, hidden], [hidden], [hidden, relations], ..."""
+
+    mean: npt.NDArray[np.float32]
+    scale: npt.NDArray[np.float32]
+    first: npt.NDArray[np.float32]
+    first_bias: npt.NDArray[np.float32]
+    second: npt.NDArray[np.float32]
+    second_bias: npt.NDArray[np.float32]
+    direct: npt.NDArray[np.float32]
+
+
+@cache
+def _models() -> list[Model]:
+    """Return the networks, whose judgments are averaged."""
+    with np.load(WEIGHTS) as arrays:
+        parts = [arrays[name].astype(np.float32) for name in Model._fields]
+    return [Model(*some) for some in zip(*parts, strict=True)]
+
+
+def rarity_of(count: int, claims: int) -> float:
+    """Return how rare a term is that so many of some claims hold: 1 for one that is new."""
+    return 1.0 - math.log1p(count) / math.log1p(claims + 2)

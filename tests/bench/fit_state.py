@@ -1,0 +1,232 @@
+"""
+Fit the classifier of claim pairs (store/text/claim_pairs.py); report it on families held out.
+
+    make fit
+
+Writes store/text/state_weights.npz and prints the report of docs/time.md: every figure is of pairs
+whose slot and whose words the model that judged them had not seen. Nothing is fitted on
+tests/data/state/lookalikes.tsv.
+"""
+
+import sys
+from collections import Counter, defaultdict
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from store.text.claim_pairs import (
+    MOST_DEVIATIONS,
+    RELATIONS,
+    SURE,
+    UNSURE,
+    WEIGHTS,
+    Around,
+    Model,
+    features,
+    is_doubtful,
+    judge,
+    may_be_over,
+    rarity_of,
+)
+from store.text.claims import parse
+
+sys.path.insert(0, str(Path(__file__).parent))
+from state_pairs import FOLDER, SOURCES, Pair, pairs
+
+NETWORKS, HIDDEN, EPOCHS, BATCH, RATE, DECAY = 4, 40, 45, 128, 0.003, 3e-4
+FOLDS = 4
+LOOKALIKES = FOLDER / "lookalikes.tsv"
+WEIGHT = {
+    "none": 1.5,
+    "refines": 1.3,
+    "repeats": 1.3,
+    "hand": 5.0,
+}  # of a pair that changes nothing; of a hand-written one
+Floats = npt.NDArray[np.float32]
+
+
+def digest() -> str:
+    """Return the digest of what the pairs are made from: the weights name it."""
+    sources = [Path(__file__).with_name("state_pairs.py"), *(FOLDER / name for name in SOURCES)]
+    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
+def matrix(some: list[Pair]) -> tuple[Floats, npt.NDArray[np.int64], Floats]:
+    """Return features [pairs, features], classes and weights [pairs] of pairs."""
+    rng = np.random.default_rng(3)
+    counts: Counter[str] = Counter()
+    for pair in some:
+        counts.update(parse(pair.older).terms | parse(pair.newer).terms)
+    rows = []
+    for pair in some:
+        # a project has few claims or many: what is rare in it varies
+        size = int(rng.integers(2, 400))
+        share = size / (2 * len(some))
+
+        def rarity(term: str, share: float = share, size: int = size) -> float:
+            return rarity_of(round(counts[term] * share), size)
+
+        rows.append(features(parse(pair.older), parse(pair.newer), rarity, pair.around))
+    classes = np.array([RELATIONS.index(pair.relation) for pair in some])
+    weights = [
+        WEIGHT.get(pair.relation, 1.0) * (WEIGHT["hand"] if pair.domain == "hand" else 1.0)
+        for pair in some
+    ]
+    return np.array(rows, np.float32), classes, np.array(weights, np.float32)
+
+
+def fit(x: Floats, y: npt.NDArray[np.int64], weight: Floats, seed: int = 0) -> Model:
+    """Return a network fitted by Adam on cross entropy."""
+    rng = np.random.default_rng(seed)
+    mean, scale = x.mean(0), x.std(0) + 0.05
+    x = np.clip((x - mean) / scale, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+    n, m, k = x.shape[1], HIDDEN, len(RELATIONS)
+    parts = [
+        rng.normal(0, 1 / np.sqrt(n), (n, m)), np.zeros(m), rng.normal(0, 1 / np.sqrt(m), (m, k)),
+        np.zeros(k), np.zeros((n, k)),
+    ]  # fmt: skip
+    parts = [part.astype(np.float32) for part in parts]
+    first = [np.zeros_like(part) for part in parts]
+    second = [np.zeros_like(part) for part in parts]
+    step = 0
+    for epoch in range(EPOCHS):
+        rate = RATE * (1 - epoch / EPOCHS) + 1e-4
+        order = rng.permutation(len(x))
+        for start in range(0, len(x), BATCH):
+            some = order[start : start + BATCH]
+            a, b, w = x[some], y[some], weight[some]
+            w1, b1, w2, b2, direct = parts
+            hidden = np.tanh(a @ w1 + b1)
+            keep = (rng.random(hidden.shape) > 0.15).astype(np.float32) / 0.85
+            scores = (hidden * keep) @ w2 + b2 + a @ direct
+            scores -= scores.max(1, keepdims=True)
+            p = np.exp(scores)
+            p /= p.sum(1, keepdims=True)
+            p[np.arange(len(b)), b] -= 1
+            g = p * (w / len(b))[:, None]
+            back = (g @ w2.T) * keep * (1 - hidden**2)
+            grads = [a.T @ back, back.sum(0), (hidden * keep).T @ g, g.sum(0), a.T @ g]
+            step += 1
+            for i, grad in enumerate(grads):
+                grad = grad + (DECAY * parts[i] if parts[i].ndim == 2 else 0)
+                first[i] = 0.9 * first[i] + 0.1 * grad
+                second[i] = 0.999 * second[i] + 0.001 * grad**2
+                corrected = np.sqrt(second[i] / (1 - 0.999**step)) + 1e-8
+                parts[i] = parts[i] - (rate / (1 - 0.9**step)) * first[i] / corrected
+                parts[i] = parts[i].astype(np.float32)
+    return Model(mean, scale, *parts)
+
+
+def fit_all(x: Floats, y: npt.NDArray[np.int64], weight: Floats) -> list[Model]:
+    return [fit(x, y, weight, seed) for seed in range(NETWORKS)]
+
+
+def average(models: list[Model], x: Floats) -> Floats:
+    return np.mean([judge(model, x) for model in models], 0)
+
+
+def sure_and_unsure(over: npt.NDArray[np.floating]) -> tuple[float, float]:
+    """Return the share of pairs that would be shown as over, and of those shown both."""
+    return float((over >= SURE).mean()), float(((over >= UNSURE) & (over < SURE)).mean())
+
+
+def report(some: list[Pair], x: Floats, y: npt.NDArray[np.int64], w: Floats) -> None:
+    """Print how pairs are judged by a model that saw neither their slots nor their templates."""
+    by_slot, by_template = (
+        np.array([int(sha256(name.encode()).hexdigest(), 16) % FOLDS for name in names])
+        for names in (
+            [pair.domain for pair in some],
+            [pair.template or pair.newer for pair in some],
+        )
+    )
+    p = np.zeros((len(some), len(RELATIONS)), np.float32)
+    held = by_slot == by_template
+    for fold in range(FOLDS):
+        seen = (by_slot != fold) & (by_template != fold)
+        unseen = held & (by_slot == fold)
+        p[unseen] = average(fit_all(x[seen], y[seen], w[seen]), x[unseen])
+    some, y, p = (
+        [pair for pair, is_held in zip(some, held, strict=True) if is_held],
+        y[held],
+        p[held],
+    )
+    may = [may_be_over(parse(pair.older), parse(pair.newer)) for pair in some]
+    doubted = [is_doubtful(parse(pair.older), parse(pair.newer)) for pair in some]
+    over = (p[:, 1] + p[:, 2]) * np.array(may)
+    over = np.where(doubted, np.minimum(over, UNSURE), over)
+    print(f"{'family':34} {'pairs':>5}  over: sure  unsure   relation right")
+    by_family: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, pair in enumerate(some):
+        by_family[pair.relation, pair.family].append(number)
+    for (relation, family), rows in sorted(by_family.items()):
+        right = (p[rows].argmax(1) == y[rows]).mean()
+        sure, unsure = sure_and_unsure(over[rows])
+        print(f"{relation:9} {family:34} {len(rows):5}  {sure:.3f}  {unsure:.3f}  {right:.3f}")
+    is_over = (y == 1) | (y == 2)
+    for name, mask in (("over", is_over), ("not over", ~is_over)):
+        sure, unsure = sure_and_unsure(over[mask])
+        print(f"{name}: sure {sure:.3f}, unsure {unsure:.3f} of {mask.sum()}")
+    wrong = [(over[i], some[i]) for i in np.flatnonzero(~is_over & (over >= SURE))]
+    for value, pair in sorted(wrong, key=lambda one: -one[0])[:: max(1, len(wrong) // 25)][:25]:
+        print(
+            f"    wrongly over {value:.2f} {pair.family}: {pair.older} => {pair.newer}",
+            file=sys.stderr,
+        )
+
+
+def report_lookalikes(models: list[Model]) -> None:
+    """Print how many of the look-alikes, both ways and near or far, would be shown as over."""
+    rows = LOOKALIKES.read_text(encoding="utf-8").splitlines()
+    texts = [row.split("\t") for row in rows if not row.startswith("#")]
+    counts: Counter[str] = Counter()
+    for one, other in texts:
+        counts.update(parse(one).terms | parse(other).terms)
+    for name, turns in (("in one session", 1), ("in two", -1)):
+        x = np.array(
+            [
+                features(
+                    parse(a),
+                    parse(b),
+                    lambda term: rarity_of(counts[term], len(texts)),
+                    Around(turns),
+                )
+                for pair in texts
+                for a, b in (pair, pair[::-1])
+            ],
+            np.float32,
+        )
+        may = [may_be_over(parse(a), parse(b)) for p in texts for a, b in (p, p[::-1])]
+        p = average(models, x)
+        over = (p[:, 1] + p[:, 2]) * np.array(may)
+        doubted = [is_doubtful(parse(a), parse(b)) for p in texts for a, b in (p, p[::-1])]
+        over = np.where(doubted, np.minimum(over, UNSURE), over)
+        sure, unsure = (round(share * len(over)) for share in sure_and_unsure(over))
+        print(f"look-alikes {name}: {sure} over, {unsure} unsure of {len(over)}")
+        for row in np.flatnonzero(over >= SURE):
+            a, b = texts[row // 2][:: -1 if row % 2 else 1]
+            print(f"    {over[row]:.2f} {a} => {b}", file=sys.stderr)
+
+
+def main() -> None:
+    some = pairs()
+    x, y, w = matrix(some)
+    print(
+        f"{len(some)} pairs, {x.shape[1]} features: "
+        + ", ".join(f"{RELATIONS[k]} {n}" for k, n in sorted(Counter(y.tolist()).items()))
+    )
+    if "--quick" not in sys.argv:
+        report(some, x, y, w)
+    models = fit_all(x, y, w)
+    report_lookalikes(models)
+    arrays = {
+        name: np.stack([getattr(model, name) for model in models]).astype(np.float16)
+        for name in Model._fields
+    }
+    np.savez_compressed(WEIGHTS, digest=np.array(digest()), **arrays)
+    print(f"{WEIGHTS.name}: {WEIGHTS.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""What a later claim replaces or ends is shown so, in recall, blocks and briefs, and comes back."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_selection import HOUR, NOW, Memory, memory
+
+from serve.hooks.brief import without_asides
+from serve.recall.context_block import note
+from serve.recall.recall import Hit
+from store.derived.state import NAMES, Claims, claims_of
+from store.home.tenant import Tenant
+from store.log import commands
+from store.log.event_log import EventLog
+from store.memories.memory import Memory as Row
+from store.text.claim_pairs import SURE, UNSURE, WEIGHTS
+from store.text.claims import CUES, claims, parse
+
+__all__ = ["memory"]  # a fixture
+
+DATA = Path(__file__).parent / "data" / "state"
+
+
+def links(*prompts: str, sessions: int = 1) -> dict[tuple[int, int], tuple[str, float]]:
+    """Return relation and probability by the places of the older and newer prompt."""
+    found = Claims()
+    for place, prompt in enumerate(prompts):
+        session = f"s{place % sessions}"
+        for one in claims_of(str(place), "episode", prompt, "p", session, place * HOUR):
+            found.add(one)
+    said = found.said
+    return {
+        (int(said[link.older].id), int(said[link.newer].id)): (
+            NAMES[link.relation],
+            link.probability,
+        )
+        for link in found.links
+    }
+
+
+def is_over(found: dict[tuple[int, int], tuple[str, float]], older: int, newer: int) -> bool:
+    relation, chance = found.get((older, newer), ("none", 0.0))
+    return relation in ("replaces", "ends", "rests") and chance >= SURE
+
+
+def test_a_claim_is_a_sentence_that_asks_nothing():
+    text = "We use uv. Why? Update: the port is 5433; fine\n```\nx = 1\n```\nthe end"
+    assert [one.text for one in claims(text)] == [
+        "We use uv.",
+        "Update: the port is 5433;",
+        "fine",
+        "the end",
+    ]
+
+
+def test_a_claim_knows_its_key_its_values_and_what_it_announces():
+    claim = parse("Update, release date v2: moved to May 3, build 12 is off")
+    assert claim.key == ("releas", "date")
+    assert {"may", "3", "build 12"} <= {value for _, value, _, _ in claim.values}
+    assert claim.has("label") and claim.has("moved") and not claim.has("also")
+
+
+def test_cues_have_one_bit_each():
+    assert len(CUES) == len(set(CUES)) < 32
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("release date: May 3", "Update, release date v2: June 10"),
+        ("The retry limit is 5.", "Actually, the retry limit is 8."),
+        ("Schedule the demo for next month.", "No wait, change that to this month."),
+        ("Put the meeting on Tuesday.", "actually Wednesday"),
+    ],
+)
+def test_a_correction_ends_what_it_corrects(older: str, newer: str):
+    assert is_over(links(older, newer), 0, 1)
+
+
+def test_what_repeats_a_claim_is_over_with_it():
+    found = links(
+        "hall seats: 120 seats in the hall",
+        "Based on the survey: 120 seats in the hall",
+        "Update, hall seats corrected: 95 seats in the hall",
+    )
+    assert is_over(found, 0, 2) and is_over(found, 1, 2)
+
+
+def test_a_conclusion_rests_on_what_is_over():
+    found = links(
+        "hall seats: 120 seats in the hall",
+        "So: sell 110 tickets, keep 10 for guests",
+        "Update, hall seats corrected: 95 seats in the hall",
+    )
+    assert found[1, 2][0] == "rests"
+
+
+def test_look_alikes_end_nothing():
+    lines = (DATA / "lookalikes.tsv").read_text(encoding="utf-8").splitlines()
+    texts = [line.split("\t") for line in lines if not line.startswith("#")]
+    assert len(texts) >= 119
+    for older, newer in texts:
+        for sessions in (1, 2):
+            for a, b in ((older, newer), (newer, older)):
+                assert not is_over(links(a, b, sessions=sessions), 0, 1), f"{a} => {b}"
+
+
+def test_weights_are_of_the_pairs_there_are():
+    sys.path.insert(0, str(Path(__file__).parent / "bench"))
+    from hashlib import sha256
+
+    from state_pairs import FOLDER, SOURCES
+
+    code = Path(__file__).parent / "bench" / "state_pairs.py"
+    data = b"".join(path.read_bytes() for path in (code, *(FOLDER / name for name in SOURCES)))
+    with np.load(WEIGHTS) as arrays:
+        assert str(arrays["digest"]) == sha256(data).hexdigest()[:16], "run `make fit`"
+    assert WEIGHTS.stat().st_size < 200_000
+
+
+def hits(memory: Memory, query: str) -> list[Hit]:
+    return list(memory.ask(query).hits)
+
+
+def test_the_newer_takes_the_place_of_what_it_replaced(memory: Memory):
+    memory.record("old", "release date: May 3")
+    memory.record("new", "Update, release date v2: June 10", NOW + HOUR)
+    newer, older = hits(memory, "release date May 3")
+    assert (newer.memory.id, older.memory.id) == ("new", "old")
+    assert newer.change is None and older.is_over and older.change is not None
+    shown = note(older.memory, change=older.change)
+    assert shown["replaced_by"]["text"] == "Update, release date v2: June 10"
+
+
+def test_of_a_long_memory_only_the_sentence_is_over(memory: Memory):
+    beside = "The hall is on Mill Road, the caterer is Tiber and guests park behind the church."
+    memory.record("old", f"{beside} release date: May 3")
+    memory.record("new", "Update, release date v2: June 10", NOW + HOUR)
+    older = next(hit for hit in hits(memory, "release date hall") if hit.memory.id == "old")
+    assert older.change is not None and not older.is_over
+    assert note(older.memory, change=older.change)["outdated"] == "release date: May 3"
+
+
+def test_restoring_says_that_a_memory_holds(memory: Memory):
+    memory.record("old", "release date: May 3")
+    memory.record("new", "Update, release date v2: June 10", NOW + HOUR)
+    commands.restore(memory.log, "old", NOW + 2 * HOUR)
+    assert [hit.change for hit in hits(memory, "release date")] == [None, None]
+
+
+def test_a_change_is_the_writers_own_unless_it_is_reported(memory: Memory):
+    def said(prompt: str) -> list[str]:
+        return [one.text for one in claims_of("id", "episode", prompt, None, "s", NOW)]
+
+    assert said("Change of plans: use uv instead.") == ["Change of plans: use uv instead."]
+    assert "use uv instead." not in " ".join(said("Change of plans, Bob wrote: use uv instead."))
+    assert said("Review this mail: we no longer use uv, everybody moves to npm") == []
+
+
+def test_a_claim_made_again_holds(memory: Memory):
+    memory.record("old", "release date: May 3")
+    memory.record("new", "Update, release date v2: June 10", NOW + HOUR)
+    memory.record("again", "release date: May 3", NOW + 2 * HOUR)
+    changes = {hit.memory.id: hit.change for hit in hits(memory, "release date")}
+    assert changes["new"] is not None and changes.get("old") is None
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_came_after_a_build_changes_what_was_before_it(
+    tenant: Tenant, log: EventLog, again: bool
+):
+    built, tail = Memory(tenant, log, True), Memory(tenant, log, False)
+    built.record("old", "release date: May 3")
+    if again:
+        built.record("new", "Update, release date v2: June 10", NOW + HOUR)
+    hits(built, "release date")
+    if again:
+        tail.record("again", "release date: May 3", NOW + 2 * HOUR)
+    else:
+        tail.record("new", "Update, release date v2: June 10", NOW + HOUR)
+    over = {hit.memory.id for hit in hits(tail, "release date") if hit.is_over}
+    assert over == ({"new"} if again else {"old"})
+
+
+def test_another_project_ends_nothing(memory: Memory):
+    memory.record("old", "release date: May 3", project="a")
+    memory.record("new", "Update, release date v2: June 10", NOW + HOUR, project="b")
+    assert all(hit.change is None for hit in hits(memory, "release date"))
+
+
+def test_a_tool_replaces_no_word_of_the_user(memory: Memory):
+    memory.record("old", "release date: May 3")
+    memory.record("new", "Update, release date v2: June 10", NOW + HOUR, trust="web")
+    assert all(hit.change is None for hit in hits(memory, "release date"))
+
+
+def test_what_is_likely_over_is_shown_after_the_newer(memory: Memory):
+    found = links("The staging database is Postgres", "The staging database is MySQL")
+    assert UNSURE <= found[0, 1][1]
+
+
+def test_an_aside_is_left_out_of_the_last_session(memory: Memory):
+    prompts = ("plan the fair", "hold on, the printer burns", "call Tom", "ok back to the fair")
+    for place, prompt in enumerate(prompts):
+        memory.record(str(place), prompt, NOW + place * HOUR)
+    found: list[Row] = sorted(
+        (hit.memory for hit in memory.ask(" ".join(prompts), top_k=9).hits),
+        key=lambda one: -one.created_at,
+    )
+    kept = [one.content for one in without_asides(found)]
+    assert set(kept) <= {"plan the fair"} and len(found) >= 3
