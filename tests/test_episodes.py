@@ -16,11 +16,14 @@ from serve.cli import environment as cli
 from serve.cli import main
 from serve.reader.filters import Filter
 from serve.reader.view import newest
+from serve.recall.analysis import default_question
 from serve.recall.recall import Question, recall
 from store.embedders.lexical import LexicalEmbedder
 from store.home import tenant
+from store.home.config import Choices
 from store.home.errors import InvalidInput, NotFound
 from store.log import commands
+from store.log.commands import Draft
 from store.log.event_kinds import (
     EPISODE,
     Acted,
@@ -77,6 +80,14 @@ def found(session: Session, question: str, **asked: object) -> list[str]:
         return [hit.memory.id for hit in recall(view, wanted).hits]
 
 
+def first(session: Session, question: str) -> str:
+    """Return the kind of what a recall with the usual settings puts first."""
+    session.tenants.get("default").reader.poll()
+    with session.tenants.get("default").reader.view() as view:
+        asked = default_question(question, Filter(session.at, ""), Choices())
+        return recall(view, asked).hits[0].memory.kind
+
+
 def build(session: Session, *, full: bool = False) -> dict[str, str]:
     manifest = rebuild(
         session.tenants.get("default").tenant, session.log, MODEL, session.at, full=full
@@ -96,6 +107,26 @@ def test_an_episode_is_found_once_its_turn_is_over_by_what_was_asked_done_and_sa
     build(session)
     for where, question in QUESTIONS.items():
         assert found(session, question) == [id_], where
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_a_long_turn_that_holds_a_questions_words_by_chance_stands_behind_the_note(
+    session: Session, built: bool
+):
+    for number in range(40):
+        session.ask(f"look at module {number} and list what it needs")
+        session.stop(f"Module {number} needs only part{number} and the lock.")
+    session.ask("the skip markers are wrong in the nightly run, please look")
+    for number in range(60):
+        line = f"skip worker{number}, report line {number}, show stage{number} of host{number}"
+        session.use(doing="run", command=f"run shard{number}", passed=True, output=line)
+    session.stop("Done, the nightly run is green.")
+    draft = Draft(content="Skip reports give the line of the decorated function")
+    commands.record_batch(session.log, [draft], session.at)
+    if built:
+        build(session)
+    assert first(session, "which line should a skip report show?") == "fact"
+    assert first(session, "skip markers wrong in the nightly run, show line of report") == EPISODE
 
 
 def test_an_open_episode_is_not_found_after_a_build_either(session: Session):

@@ -19,6 +19,7 @@ from serve.recall.candidates import Candidates, Scratch
 from serve.recall.classification import COMMON_TERMS, REMOVAL_TERMS
 from serve.recall.scoring import Ranking, beside, reciprocal_rank, weighted_sum
 from store.derived.sessions import Sessions
+from store.log.event_kinds import EPISODE, MEMORY_KINDS
 from store.text import tokenizer
 from store.text.text_features import Traits
 
@@ -52,6 +53,8 @@ _WEIGHT_LISTED = 4.0  # of the time, where nothing else is asked
 _OF_VECTORS = ("vector", "session_vector")
 # A model reads an issue with its code and logs as one meaning, near to that of any other issue.
 _WITH_TITLE = 0.2  # of the weight of vectors
+ANSWER_WORDS = 64  # of the part of a turn that answers a question
+_EPISODE = MEMORY_KINDS.index(EPISODE)  # as columns code it
 _FOREIGN = 0.3  # where the model has read little of the question's language
 
 
@@ -129,8 +132,11 @@ def gather_evidence(
         near = channels["vector"].of(docs) if "vector" in channels else None
         held, held_by_question = _term_matches(view, analysis, docs, questions)
     else:
-        place, said, by_kind = _by_kind(view, question, analysis, candidates, known, scratch)
+        place = place_in_conversations(view, candidates.docs, candidates.mask)
         matches = _term_matches(view, analysis, place.docs, place.question)
+        said, by_kind = _by_kind(
+            view, question, analysis, candidates, place, matches[0], known, scratch
+        )
         docs, scores, order = weighted_sum(candidates.docs, by_kind, weights)
         if question.mode == "auto":
             held = matches[0][:, order]
@@ -140,14 +146,15 @@ def gather_evidence(
             if len(entering):
                 at = candidates.docs.searchsorted(entering)
                 candidates = replace(candidates, docs=np.insert(candidates.docs, at, entering))
-                place, said, by_kind = _by_kind(
-                    view, question, analysis, candidates, known, scratch
-                )
+                place = place_in_conversations(view, candidates.docs, candidates.mask)
                 asked = place.question[candidates.docs.searchsorted(entering)]
                 more = _term_matches(view, analysis, entering, asked)
                 matches = (
                     np.insert(matches[0], at, more[0], axis=1),
                     np.insert(matches[1], at, more[1], axis=1),
+                )
+                said, by_kind = _by_kind(
+                    view, question, analysis, candidates, place, matches[0], known, scratch
                 )
             by_kind["bridge"] = np.zeros(len(candidates.docs))
             by_kind["bridge"][candidates.docs.searchsorted([*bridges])] = [
@@ -189,14 +196,15 @@ def _by_kind(
     question: Question,
     analysis: Analysis,
     candidates: Candidates,
+    place: Conversations,
+    held: Shares,
     known: KnownTerms,
     scratch: Scratch,
-) -> tuple[Conversations, dict[str, Scores], dict[str, Values]]:
-    """Return the candidates' places, what each channel says of them, and the evidence by kind.
+) -> tuple[dict[str, Scores], dict[str, Values]]:
+    """Return what each channel says of the candidates, and the evidence by kind.
 
-    All are in the order of the candidates.
+    All are in the order of the candidates, `held` too: how far they hold the query's terms.
     """
-    place = place_in_conversations(view, candidates.docs, candidates.mask)
     said = {name: one.of(candidates.docs) for name, one in candidates.channels.items()}
     candidates.topic[candidates.insights] = 0.0  # their words are no measure for those of turns
     found = {
@@ -204,11 +212,54 @@ def _by_kind(
         for name, one in candidates.rankings.items()
         if name != "time"
     }
+    if "lexical" in found:
+        words = found["lexical"] * _beyond_chance(view, analysis, candidates.docs, held, known)
+        best = float(words[candidates.mask[candidates.docs]].max(initial=0.0))
+        found["lexical"] = neighbours.scale(words, best)
     if candidates.time is not None:
         found["time"] = candidates.time[candidates.docs].astype(np.float64)
     if question.mode == "auto":
         found |= _context(view, analysis, candidates, place, found, known, scratch)
-    return place, said, found
+    return said, found
+
+
+def _beyond_chance(
+    view: View, analysis: Analysis, docs: Docs, held: Shares, known: KnownTerms
+) -> Values:
+    """Return the share of each document's words that chance does not explain, by weight, [docs].
+
+    An agent's turn is as long as many notes, and holds many a word of any question by chance. A few
+    lines of it answer a question. It has so many parts of that size, is as much likelier to hold a
+    word, and so each word tells the logarithm of that less. What is to be done, or a pasted text,
+    is like a whole turn, and nothing is taken; nor is anything from other memories.
+    """
+    shares = np.ones(len(docs))
+    if analysis.answer_type is None or analysis.has_title:
+        return shares
+    episodes, words = _episodes(view, docs)
+    if not len(episodes):
+        return shares
+    held = held[:, episodes]
+    chance = np.log(np.maximum(words / ANSWER_WORDS, 1.0))
+    least = LEAST_IDF * known.weights  # every word must still count
+    rest = np.maximum(known.weights[:, None] - known.counts[:, None] * chance, least[:, None])
+    whole = known.weights @ held
+    told = (held * rest).sum(axis=0)
+    shares[episodes] = np.divide(told, whole, out=np.ones(len(episodes)), where=whole > 0)
+    return shares
+
+
+def _episodes(view: View, docs: Docs) -> tuple[Docs, Values]:
+    """Return the places of the agents' turns among documents, ascending, and their words."""
+    rows, columns = view.snapshots.rows, view.tail.columns
+    end = int(docs.searchsorted(len(rows)))
+    built, fresh = docs[:end], docs[end:] - len(rows)
+    is_episode = np.concatenate(
+        [rows.codes("kind")[built] == _EPISODE, columns.equal("kind", (EPISODE,))[fresh]]
+    )
+    words = np.concatenate([view.snapshots.postings.lengths[built], columns["length"][fresh]])
+    places = np.flatnonzero(is_episode)
+    return places, words[places].astype(np.float64)
 
 
 BRIDGE_STARTS = 2  # of the best candidates
