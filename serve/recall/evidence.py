@@ -212,10 +212,8 @@ def _by_kind(
         for name, one in candidates.rankings.items()
         if name != "time"
     }
-    if "lexical" in found:
-        words = found["lexical"] * _beyond_chance(view, analysis, candidates.docs, held, known)
-        best = float(words[candidates.mask[candidates.docs]].max(initial=0.0))
-        found["lexical"] = neighbours.scale(words, best)
+    if "lexical" in found and analysis.answer_type is not None and not analysis.has_title:
+        found["lexical"] = _discount_turns(view, candidates, found["lexical"], held, known)
     if candidates.time is not None:
         found["time"] = candidates.time[candidates.docs].astype(np.float64)
     if question.mode == "auto":
@@ -223,43 +221,36 @@ def _by_kind(
     return said, found
 
 
-def _beyond_chance(
-    view: View, analysis: Analysis, docs: Docs, held: Shares, known: KnownTerms
+def _discount_turns(
+    view: View, candidates: Candidates, own: Values, held: Shares, known: KnownTerms
 ) -> Values:
-    """Return the share of each document's words that chance does not explain, by weight, [docs].
+    """Return the evidence of the words, `own`, [docs], without what agents' turns hold by chance.
 
-    An agent's turn is as long as many notes, and holds many a word of any question by chance. A few
-    lines of it answer a question. It has so many parts of that size, is as much likelier to hold a
-    word, and so each word tells the logarithm of that less. What is to be done, or a pasted text,
-    is like a whole turn, and nothing is taken; nor is anything from other memories.
+    A turn is as long as many notes, and holds many a word of any question by chance. A few lines of
+    it answer a question. It has so many parts of that size, is as much likelier to hold a word, and
+    so each word tells the logarithm of that less. What is to be done, or a pasted text, is like a
+    whole turn, and is not asked here.
     """
-    shares = np.ones(len(docs))
-    if analysis.answer_type is None or analysis.has_title:
-        return shares
-    episodes, words = _episodes(view, docs)
-    if not len(episodes):
-        return shares
-    held = held[:, episodes]
-    chance = np.log(np.maximum(words / ANSWER_WORDS, 1.0))
+    docs, rows, columns = candidates.docs, view.snapshots.rows, view.tail.columns
+    end = int(docs.searchsorted(len(rows)))
+    turns = np.flatnonzero(rows.codes("kind")[docs[:end]] == _EPISODE)
+    sizes = view.snapshots.postings.lengths[docs[turns]]
+    if end < len(docs):
+        fresh = docs[end:] - len(rows)
+        fresh_turns = np.flatnonzero(columns["kind"][fresh] == columns.codes["kind"].get(EPISODE))
+        sizes = np.concatenate([sizes, columns["length"][fresh[fresh_turns]]])
+        turns = np.concatenate([turns, end + fresh_turns])
+    if not len(turns):
+        return own
+    held = held[:, turns]
+    chance = np.log(np.maximum(sizes / ANSWER_WORDS, 1.0))
     least = LEAST_IDF * known.weights  # every word must still count
     rest = np.maximum(known.weights[:, None] - known.counts[:, None] * chance, least[:, None])
     whole = known.weights @ held
     told = (held * rest).sum(axis=0)
-    shares[episodes] = np.divide(told, whole, out=np.ones(len(episodes)), where=whole > 0)
-    return shares
-
-
-def _episodes(view: View, docs: Docs) -> tuple[Docs, Values]:
-    """Return the places of the agents' turns among documents, ascending, and their words."""
-    rows, columns = view.snapshots.rows, view.tail.columns
-    end = int(docs.searchsorted(len(rows)))
-    built, fresh = docs[:end], docs[end:] - len(rows)
-    is_episode = np.concatenate(
-        [rows.codes("kind")[built] == _EPISODE, columns.equal("kind", (EPISODE,))[fresh]]
-    )
-    words = np.concatenate([view.snapshots.postings.lengths[built], columns["length"][fresh]])
-    places = np.flatnonzero(is_episode)
-    return places, words[places].astype(np.float64)
+    own = own.copy()
+    own[turns] *= np.divide(told, whole, out=np.ones(len(turns)), where=whole > 0)
+    return neighbours.scale(own, float(own[candidates.mask[docs]].max(initial=0.0)))
 
 
 BRIDGE_STARTS = 2  # of the best candidates
