@@ -196,6 +196,38 @@ def test_script_that_a_session_wrote_is_no_command_of_the_project(session: Sessi
     assert "python test_issue.py" in block
 
 
+def turn(session: Session, name: str, prompt: str, said: str, *deeds: Acted) -> None:
+    session.name = name
+    told(session, Prompted(prompt=prompt, intent="work"), *deeds)
+    told(session, SessionTold(stage="stopped", said=said))
+
+
+def test_what_was_left_open_is_told_after_many_sessions_that_left_nothing(session: Session):
+    turn(session, "long ago", "move the tiles", "Steps 1 to 6 work. Step 7 is not started.")
+    for number in range(210):
+        turn(session, f"day {number}", f"chore {number}", "Todo arriba, nada raro.")
+    session.name = "new"
+    _, _, before = session.start().partition("Left open before that:")
+    assert "Step 7 is not started" in before
+    turn(session, "now", "move the lakes", "Half of them moved, the rest is still open.")
+    session.name = "newer"
+    assert "Left open before that:" not in session.start()
+
+
+def test_the_brief_tells_what_failed_and_how_it_ended_where_there_is_room(session: Session):
+    ran = Acted(tool="Bash", doing="run", command="just soak", passed=False, error="18011 open")
+    looked = Acted(tool="Bash", doing="run", command="grep -r pool src", passed=False, error="")
+    turn(session, "one", "goroutines leak", "The body was never drained. " * 10, ran)
+    turn(session, "two", "where is the pool", "There is none.", looked)
+    turn(session, "three", "add a badge", "It is there.")
+    session.name = "new"
+    _, _, failed = session.start().partition("What failed here before, and how it ended:")
+    assert "The body was never drained." in failed and "There is none." not in failed
+    for number in range(30):
+        session.remember(f"Rule {number} of the house " + "a" * 200, kind="lesson")
+    assert "What failed here before" not in session.start("clear")
+
+
 def test_the_brief_is_of_the_project_one_stands_in(session: Session, tmp_path: Path):
     work = tmp_path / "work"
     subprocess.run(["git", "init", "-q", str(work)], check=True)

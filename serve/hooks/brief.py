@@ -2,13 +2,14 @@
 The brief of a project: what a session should know before its first prompt, or nothing.
 
 The standing rules; below them, under a heading of their own, a few statements of the user that
-nobody accepted; what the last session did and left open; open goals; how things are run here. A
-project without memories has no brief.
+nobody accepted; what the last session did, and what was left open; open goals; how things are run
+here; in the room that is left, what failed before. A project without memories has no brief.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from msgspec import structs
 
@@ -32,23 +33,26 @@ from store.text import tokenizer
 from store.text.excerpt import one_line
 from store.text.text_features import MAY_RULE
 
-BYTES = 2_000  # of the whole brief
+BYTES = 2_400  # of the whole brief
 FRAME = 240  # of it, for its headings and its first and last line
-STANDING, LAST = 1_300, 460  # of them, for rules and statements, and for the last session
+STANDING, LAST = 1_600, 460  # of them, for rules and statements, and for the last session
 STATED = 700  # of STANDING, that rules leave to statements
-STATEMENTS = 12  # lines
+STATEMENTS = 16  # lines
 LONGEST = 240  # characters of a text
 SHORT = 160  # characters of a statement that is shown whole
 LONGEST_TURN = 300
 _GOALS, _TURNS = 3, 3
-_LOOKED_AT = 200  # episodes, the newest
+_LOOKED_AT = 200  # memories, the newest
+_FURTHER = 1_000  # episodes, where the newest do not tell
+_WENT_WRONG = 8  # turns in which a command failed
 _LATEST = 12  # turns of a session
 _WORKED = 3  # turns that edited, of a session of substance
 _LEFT_OPEN = re.compile(
-    r"\bopen:|\b(?:still open|left to|to ?do|not (?:yet|started|begun)|next (?:is|would|up|step)"
-    r"|still to be|remain(?:s|ing)|is (?:the )?next|half[- ]done|unfinished|offen|noch nicht"
-    r"|fehlt|fehlen|ausstehend|reste(?:nt)?|pas encore|quedan?|falta[mn]?|pendientes?|a medias"
-    r"|pendente|manca(?:no)?|da fare|nog niet|осталось|не готов)\b"
+    r"\bopen:|\b(?:still open|left to|to[- ]do|(?-i:TODO)|not (?:yet|started|begun)"
+    r"|next (?:is|would|up|step)|still to be|remain(?:s|ing)|is (?:the )?next|half[- ]done"
+    r"|unfinished|offen|noch nicht|fehlt|fehlen|ausstehend|reste(?:nt)?|pas encore"
+    r"|quedan?|falta[mn]?|pendientes?|a medias|pendente|manca(?:no)?|da fare|nog niet|осталось"
+    r"|не готов)\b"
     r"|まだ|残り|未完|还没|待办|剩下|아직|남은",
     re.IGNORECASE,
 )
@@ -67,14 +71,22 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
     goals = [one for one in set_goals(view, asked) if _is_own(one, asked) and not is_held(one)][
         :_GOALS
     ]
-    last = _fill_room((_turn(view, one, asked) for one in last_session(view, asked, own)), LAST)
+    last = last_session(view, asked, own)
+    before = [_turn(view, one, asked) for one in left_open(view, asked, last, own)]
+    room = LAST - sum(map(_size, before))
+    turns = _fill_room((_turn(view, one, asked) for one in last), room)
     rest = (
-        Part("The last session, its end first:", tuple(last)),
+        Part("The last session, its end first:", tuple(turns)),
+        Part("Left open before that:", tuple(before)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
         Part("Commands that worked here:", tuple(commands(view, asked, own))),
     )
-    left = BYTES - FRAME - sum(_size(line) for part in rest for line in part.notes)
-    parts = (*standing_parts(view, asked, room=max(STANDING, left)), *rest)
+    left = BYTES - FRAME - _size_of(rest)
+    standing = standing_parts(view, asked, room=max(STANDING, left))
+    shown = {*own, *(line["id"] for part in rest for line in part.notes if "id" in line)}
+    failed = (_turn(view, one, asked) for one in went_wrong(view, asked, shown))
+    ended = tuple(_fill_room(failed, left - _size_of(standing)))
+    parts = (*standing, *rest, Part("What failed here before, and how it ended:", ended))
     return [part for part in parts if part.notes]
 
 
@@ -148,14 +160,52 @@ def without_asides(turns: Sequence[Memory]) -> list[Memory]:
     return kept
 
 
+def left_open(
+    view: View, asked: Filter, last: Collection[Memory], without: Collection[str] = ()
+) -> list[Memory]:
+    """Return the last turn here that says what is left open, unless one of the `last` does."""
+    if any(map(_leaves_open, last)):
+        return []
+    episodes = (one for one in _episodes(view, asked, _FURTHER) if one.id not in without)
+    found = (one for one in episodes if _leaves_open(one) and _is_own(one, asked))
+    return list(islice((one for one in found if not is_held(one) and not _is_over(view, one)), 1))
+
+
+def went_wrong(view: View, asked: Filter, without: Collection[str] = ()) -> list[Memory]:
+    """Return the last turns here in which a command failed, and of which the agent told the end."""
+    episodes = (one for one in _episodes(view, asked) if one.id not in without)
+    failed = (one for one in episodes if one.result and any(_failures(one)))
+    own = (one for one in failed if _is_own(one, asked) and not is_held(one))
+    return list(islice(own, _WENT_WRONG))
+
+
+def _failures(episode: Memory) -> Iterator[str]:
+    """Yield the commands of a turn that failed; one that only looks fails where nothing is."""
+    for command, came in _commands_run(episode):
+        if came.startswith("failed") and not efforts.only_looks(command):
+            yield command
+
+
+def _commands_run(episode: Memory) -> Iterator[tuple[str, str]]:
+    """Yield the commands of a turn, each with what came of it."""
+    for line in (episode.action or "").splitlines():
+        if line.startswith("$ "):
+            command, _, came = line.removeprefix("$ ").partition(OUTCOME)
+            yield command, came
+
+
+def _leaves_open(turn: Memory) -> bool:
+    return _LEFT_OPEN.search(turn.result or "") is not None
+
+
 def _has_substance(turns: Collection[Memory]) -> bool:
-    if any(_LEFT_OPEN.search(one.result or "") for one in turns):
-        return True
-    return sum(bool(facts_of(one).files) for one in turns) >= _WORKED
+    return (
+        any(map(_leaves_open, turns)) or sum(bool(facts_of(one).files) for one in turns) >= _WORKED
+    )
 
 
-def _episodes(view: View, asked: Filter) -> list[Memory]:
-    return newest(view, replace(asked, kinds=(EPISODE,)), _LOOKED_AT)
+def _episodes(view: View, asked: Filter, limit: int = _LOOKED_AT) -> list[Memory]:
+    return newest(view, replace(asked, kinds=(EPISODE,)), limit)
 
 
 def standing_parts(
@@ -267,9 +317,8 @@ def commands(
     for episode in episodes:
         if episode.id in without:
             continue
-        for line in reversed((episode.action or "").splitlines()):
-            command, _, came = line.removeprefix("$ ").partition(OUTCOME)
-            if not line.startswith("$ ") or came.startswith("failed"):
+        for command, came in reversed([*_commands_run(episode)]):
+            if came.startswith("failed"):
                 continue
             for part in map(str.strip, _JOINED.split(command)):
                 effort = efforts.effort(part)
@@ -287,9 +336,8 @@ def _written_files(episode: Memory) -> Iterator[str]:
     """Yield the names of the files that a turn wrote, with its tools or from its shell."""
     for path in facts_of(episode).files:
         yield _file_name(path)
-    for line in (episode.action or "").splitlines():
-        if line.startswith("$ "):
-            yield from map(_file_name, _REDIRECTED.findall(line.partition(OUTCOME)[0]))
+    for command, _ in _commands_run(episode):
+        yield from map(_file_name, _REDIRECTED.findall(command))
 
 
 def _scripts(command: str) -> set[str]:
@@ -347,12 +395,12 @@ def _fill_room(notes: Iterable[Note], room: int) -> Iterator[Note]:
             yield line
 
 
-_MARKS = (
-    "replaced_by",
-    "outdated",
-    "no_longer",
-    "conflicts_with",
-)  # these take no room from others
+# these take no room from others
+_MARKS = frozenset(("replaced_by", "outdated", "no_longer", "conflicts_with"))
+
+
+def _size_of(parts: Iterable[Part]) -> int:
+    return sum(_size(line) for part in parts for line in part.notes)
 
 
 def _size(line: Note) -> int:

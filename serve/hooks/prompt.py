@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
 from serve.hooks import speaking
-from serve.hooks.brief import goal_note, last_session
+from serve.hooks.brief import goal_note, last_session, left_open
 from serve.hooks.call import Call
 from serve.hooks.model_context import model_context
 from serve.hosts.event import SILENCE, Reply
@@ -327,7 +327,8 @@ def recap(
         return
     last = last_session(view, call.filter, own)
     there = last[:MOST] if last and is_new(last[0]) else []
-    for one in {one.id: one for one in (*on_topic, *there)}.values():
+    before = [one for one in left_open(view, call.filter, last, own) if is_new(one)]
+    for one in {one.id: one for one in (*on_topic, *there, *before)}.values():
         yield note(one, call.project, about=about, longest=RECAP_TEXT)
 
 

@@ -36,6 +36,9 @@ WORTH = 3.0
 # Among fewer memories, counts do not tell whether a word is common: the first four may all be about
 # one thing. So the words are weighed as if there were this many, the others about something else.
 FEWEST = 50
+# A turn that a recall hardly found and that holds little of the prompt shares two rare words with
+# it, and no more: among few memories that is chance.
+NEAR, HELD = 0.08, 0.25
 _PLACES, _RANKS = 8, 6  # places of a recall, and ranks of a statement, that differ
 _UNSURE = 0.003  # a confidence no less than this, and no more than what is left of 1
 
@@ -65,6 +68,9 @@ FEATURES = (
     "among",  # as a logarithm
     "lasts",
 )
+
+
+_SHARES = slice(FEATURES.index("asked"), FEATURES.index("done") + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +185,8 @@ def score_hits(
         kind = kind_of(hit.memory)
         model = MODELS[kind]
         bar = model.bar + (PASSIVE if is_passive else 0.0)
-        found.append(Weighed(hit, kind, model.chance(signs), bar))
+        is_beside = kind == "turn" and hit.confidence < NEAR and max(signs[_SHARES]) < HELD
+        found.append(Weighed(hit, kind, 0.0 if is_beside else model.chance(signs), bar))
     return tuple(found)
 
 
