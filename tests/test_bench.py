@@ -225,3 +225,22 @@ def test_a_load_under_which_something_did_not_hold_is_told_of() -> None:
         "the server grew by 51 MiB, not under 50",
     ]
     assert "1 x 503" in load.report([*quick, away], 32, 0.0, 60.0, then, grown)
+
+
+# Of the 42 needs of a life of 43 sessions, and of the 12 that are rules: 24 and 11 when recorded.
+SERVED, STANDING = 23, 11
+
+
+def test_a_life_is_served_no_less_than_before() -> None:
+    import ordinary
+    import stories
+
+    short = next(stories.stories("quarry"))
+    found = list(stories.told(ordinary.life(short, 40, 6), nights=100))
+    figures = stories.figures(found)
+    standing = [one for one in found if one.kind in ("rule", "deed")]
+    assert len(standing) == 12 and figures.served[1] == 42
+    assert figures.served[0] >= SERVED
+    assert sum(one.is_served for one in standing) >= STANDING
+    assert figures.noise[0] == figures.idle[0] == 0
+    assert figures.brief <= 2_400
