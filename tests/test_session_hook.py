@@ -203,12 +203,13 @@ def turn(session: Session, name: str, prompt: str, said: str, *deeds: Acted) -> 
 
 
 def test_what_was_left_open_is_told_after_many_sessions_that_left_nothing(session: Session):
-    turn(session, "long ago", "move the tiles", "Steps 1 to 6 work. Step 7 is not started.")
+    ran = Acted(tool="Bash", doing="run", effort="test", command="just test", passed=True)
+    turn(session, "long ago", "move the tiles", "Steps 1 to 6 work. Step 7 is not started.", ran)
     for number in range(210):
         turn(session, f"day {number}", f"chore {number}", "Todo arriba, nada raro.")
     session.name = "new"
     _, _, before = session.start().partition("Left open before that:")
-    assert "Step 7 is not started" in before
+    assert "Step 7 is not started" in before and '"test":"just test"' in before
     turn(session, "now", "move the lakes", "Half of them moved, the rest is still open.")
     session.name = "newer"
     assert "Left open before that:" not in session.start()

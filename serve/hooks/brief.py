@@ -310,7 +310,7 @@ def commands(
     it checked: a later session that runs it without having written it shows that it stayed.
     """
     found: dict[str, str] = {}
-    episodes = _episodes(view, asked)
+    episodes = _episodes(view, asked, _FURTHER)
     written: dict[str | None, set[str]] = {}
     for episode in episodes:
         written.setdefault(episode.session, set()).update(_written_files(episode))
