@@ -55,6 +55,7 @@ FEATURES = (
     "second",  # and of the next
     "work",  # how likely the prompt is about work on the project
     "general",  # ... or about something no project helps with
+    "small_talk",  # ... or nothing
     "question",  # 1 where it asks
     "length",  # of the prompt, in different words, as a logarithm
     "size",  # of the memory, in memories, as a logarithm
@@ -117,12 +118,13 @@ MODELS: dict[Kind, Model] = {
         second=0.302,
         work=0.939,
         general=-2.3,
+        small_talk=-2.0,
         length=-0.115,
         size=-0.652,
     ),
     "statement": _model(
         -2.05,
-        0.2,
+        0.25,
         confidence=0.021,
         place=-0.121,
         work=0.597,
@@ -217,6 +219,7 @@ def features(
     of_prompt = (
         wants.work if wants else 0.0,
         wants.general if wants else 0.0,
+        wants.small_talk if wants else 0.0,
         float("?" in prompt),
         math.log1p(len(words)),
         math.log(max(size, FEWEST)),

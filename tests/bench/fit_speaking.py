@@ -45,7 +45,8 @@ OWN, OTHERS = 0.6, 3.0  # weights of a prompt of ours, whose needs are hard on p
 BARS = (0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
 # what each kind is weighed by; a commit or a tool's text by the same as a note
 SIGNS = {
-    "turn": """confidence place asked said done rarest second work general length size""",
+    "turn": """confidence place asked said done rarest second work general small_talk length
+        size""",
     "statement": """confidence place work general question length found words topics share before
         lead among lasts""",
     "note": "confidence place said rarest second work general question length size",
