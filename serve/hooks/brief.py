@@ -35,7 +35,8 @@ from store.text.text_features import MAY_RULE
 
 BYTES = 2_400  # of the whole brief
 FRAME = 240  # of it, for its headings and its first and last line
-STANDING, LAST = 1_600, 460  # of them, for rules and statements, and for the last session
+STANDING, LAST = 1_400, 460  # of them, for rules and statements, and for the last session
+LEAST = 240  # of LAST, beside what an earlier session left open
 STATED = 700  # of STANDING, that rules leave to statements
 STATEMENTS = 16  # lines
 LONGEST = 240  # characters of a text
@@ -73,7 +74,7 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
     ]
     last = last_session(view, asked, own)
     before = [_turn(view, one, asked) for one in left_open(view, asked, last, own)]
-    room = LAST - sum(map(_size, before))
+    room = max(LEAST, LAST - sum(map(_size, before)))
     turns = _fill_room((_turn(view, one, asked) for one in last), room)
     rest = (
         Part("The last session, its end first:", tuple(turns)),
