@@ -366,10 +366,12 @@ def _stated(view: View, memory: Memory, asked: Filter) -> Note:
 
 
 def _short(view: View, memory: Memory, asked: Filter, longest: int = LONGEST) -> Note:
+    change = view.change_of(memory)
     return note(
         _without_files(memory),
         asked.project,
-        change=view.change_of(memory),
+        # what only may be over has its date, and the newer is not far
+        change=change if change is not None and change.is_sure else None,
         retracts=view.retraction_of(memory),
         longest=longest,
     )
@@ -396,19 +398,17 @@ def _fill_room(notes: Iterable[Note], room: int) -> Iterator[Note]:
             yield line
 
 
-# these take no room from others
-_MARKS = frozenset(("replaced_by", "outdated", "no_longer", "conflicts_with"))
-
-
 def _size_of(parts: Iterable[Part]) -> int:
     return sum(_size(line) for part in parts for line in part.notes)
 
 
 def _size(line: Note) -> int:
     """Return how many bytes a note takes, about; its id is cut when it is rendered."""
-    told = [(name, str(value)) for name, value in line.items() if name not in _MARKS]
-    values = (min(len(text.encode()), ID if name == "id" else BYTES) for name, text in told)
-    return sum(values) + sum(len(name) + 6 for name, _ in told) + 2
+    values = (
+        min(len(str(value).encode()), ID) if name == "id" else len(str(value).encode())
+        for name, value in line.items()
+    )
+    return sum(values) + sum(len(name) + 6 for name in line) + 2
 
 
 def _stands(memory: Memory, asked: Filter) -> bool:
