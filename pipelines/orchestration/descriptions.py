@@ -226,6 +226,7 @@ _COLUMNS: Mapping[str, str] = {
     "newer": "The row in `claims` of what came after.",
     "links.relation": "0 none, 1 replaces, 2 ends, 3 refines, 4 repeats, 5 rests on what is over.",
     "probability": "How likely that is.",
+    "is_void": "Whether the older was said again since, and so holds.",
     "restored.id": "ID of the memory.",
     "position": "Its place in its chain, from 0.",
     "lasting": "How likely the statement holds beyond its prompt.",
