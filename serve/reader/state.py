@@ -11,8 +11,6 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import Tail
 from store.derived.state import (
@@ -34,6 +32,7 @@ from store.text.claim_pairs import SURE, UNSURE
 from store.text.claims import parse
 
 _WINDOW = 2_000  # claims of a project's snapshot that the tail's are compared with: the newest
+_MOST = 32  # memories of the tail that are read at once, some milliseconds each
 _HOPS = 8  # from what a claim gave way to, to what holds now
 _SHORT = 160  # characters of a memory that is shown whole where one sentence of it changed another
 _WHOLE = 0.6  # of a memory's text that is over with it
@@ -120,19 +119,23 @@ class StateIndex:
             self.restored = {row["id"]: row["at"] for row in self._tables["restored"].to_pylist()}
             links = [link for link in read_links(self._tables) if is_change(link)]
             ids = self._tables["claims"].column("id")
-            for place, found in ((0, self._over), (1, self._made)):
-                rows = pa.array([link[place] for link in links], pa.int32())
-                for id_, link in zip(ids.take(rows).to_pylist(), links, strict=True):
-                    found.setdefault(id_, []).append(link)
+            for link in links:
+                # one by one: `take` of Arrow loads its compute functions, which no server needs
+                self._over.setdefault(ids[link.older].as_py(), []).append(link)
+                self._made.setdefault(ids[link.newer].as_py(), []).append(link)
 
     def extend(self, tail: Tail) -> None:
-        """Read the claims of what the tail has more than when it was read last."""
+        """
+        Read the claims of what the tail has more than when it was read last: of an import or of
+        another flood the newest alone. The next build reads all.
+        """
         with self._lock:
             if tail.source is not self._source:
                 self._source, self._slots = tail.source, 0
             slots = range(self._slots, len(tail))
             self._slots = max(self._slots, len(tail))
-            memories = [memory for memory in tail.take(list(slots)) if bears_claims(memory)]
+            newest = list(slots[-_MOST:])
+            memories = [memory for memory in tail.take(newest) if bears_claims(memory)]
             for memory in sorted(memories, key=lambda one: (one.created_at, one.seq)):
                 self._add(memory)
 

@@ -108,10 +108,13 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     texts, wrong, slowest = 0, [], (0.0, "")
     tested = set[tuple[object, ...]]()
     for regex in every:
-        used = _methods(regex, methods)
-        if (same := (regex.pattern.pattern, _cap(regex.where), *sorted(used))) in tested:
-            continue  # imported from where it was tried
-        tested.add(same)
+        used, pattern = _methods(regex, methods), regex.pattern.pattern
+        is_called = (regex.module, regex.name.split("[")[0]) in methods
+        if (same := (pattern, _cap(regex.where), *sorted(used))) in tested:
+            continue
+        if not is_called and (pattern,) in tested:
+            continue  # imported, and tried where it is called
+        tested |= {same, (pattern,)}
         tried, slow, took = _worst(regex, used, most, size)
         texts += tried
         wrong += slow
