@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import apsw
 import msgspec
 import pytest
+from hypothesis import HealthCheck, settings
 
 from serve.cli import environment
 from serve.cli.presence import PERSON, VARIABLES
@@ -29,6 +30,12 @@ from store.log.event_log import EventLog
 from store.log.events import encode
 from store.maintenance import build
 from store.snapshots.manifest import Manifest
+
+# how fast a machine makes its examples is no finding
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 ROOT = Path(__file__).resolve().parents[1]
 NOW = 1_790_000_000_000_000  # microseconds UTC: September 2026
