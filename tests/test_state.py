@@ -184,6 +184,16 @@ def test_what_came_after_a_build_changes_what_was_before_it(
     assert over == ({"new"} if again else {"old"})
 
 
+def test_a_flood_hides_no_change_that_came_last(tenant: Tenant, log: EventLog):
+    built, tail = Memory(tenant, log, True), Memory(tenant, log, False)
+    built.record("old", "release date: May 3")
+    hits(built, "release date")
+    for number in range(40):
+        tail.record(f"other-{number}", f"The lamp {number} hangs in hall {number}", NOW + number)
+    tail.record("new", "Update, release date v2: June 10", NOW + HOUR)
+    assert [hit.memory.id for hit in hits(tail, "release date") if hit.is_over] == ["old"]
+
+
 def test_another_project_ends_nothing(memory: Memory):
     memory.record("old", "release date: May 3", project="a")
     memory.record("new", "Update, release date v2: June 10", NOW + HOUR, project="b")

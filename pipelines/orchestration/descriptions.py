@@ -28,7 +28,7 @@ PROJECTIONS: Mapping[str, str] = {
     "Nothing is hidden by a link; the job `consolidate` proposes what to merge.",
     "facts": "Values of entities and how long each held: a keyed memory, or one that a job read a "
     "fact in.",
-    "state": "Which sentence of a memory replaces, ends, refines or repeats an earlier one. Recall "
+    "state": "Which sentence of a memory replaces, ends or repeats an earlier one. Recall "
     "marks what is over; nothing is hidden from history.",
     "goals": "The active goals, open ones first, and the milestones of each chain.",
     "usage": "How often each memory was recalled, rated and judged. A recall counts from the next "
@@ -224,7 +224,7 @@ _COLUMNS: Mapping[str, str] = {
     "is_note": "Whether it was recorded, not typed in a session.",
     "older": "The row in `claims` of what may be over.",
     "newer": "The row in `claims` of what came after.",
-    "links.relation": "0 none, 1 replaces, 2 ends, 3 refines, 4 repeats, 5 rests on what is over.",
+    "links.relation": "1 replaces, 2 ends, 4 repeats, 5 rests on what is over.",
     "probability": "How likely that is.",
     "is_void": "Whether the older was said again since, and so holds.",
     "restored.id": "ID of the memory.",

@@ -31,7 +31,7 @@ def watch(settings: "Settings", log: "EventLog", what: str, *, asks: bool) -> "I
     with log.collect() as events:
         try:
             yield
-        except BaseException:
+        except BaseException:  # an interrupt too: what was written is kept, then it goes on
             _keep(settings, log, what, events)
             raise
     plan = _keep(settings, log, what, events)

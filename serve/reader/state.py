@@ -62,7 +62,6 @@ class _Project:
     def __init__(self, tables: Tables | None, rows: range) -> None:
         self.claims = Claims()
         self.start = rows.start  # the row of the first claim
-        self.built = len(rows)  # claims of the snapshot
         self._over: dict[str, list[Link]] = {}  # links of the tail's claims, by the older's memory
         self._made: dict[str, list[Link]] = {}  # the same, by the newer's
         self._repeated: set[tuple[int, str]] = set()  # a claim, and the memory that repeats it
@@ -110,7 +109,7 @@ class StateIndex:
         self._over: dict[str, list[Link]] = {}  # by the older claim's memory
         self._made: dict[str, list[Link]] = {}  # by the newer claim's memory
         self._projects: dict[str, _Project] = {}  # where the tail says something
-        self._seen: dict[str, str] = {}  # texts of the tail's memories, by id
+        self._seen: set[str] = set()  # ids of the tail's memories that were read
         self._source: object = None  # of the tail's slots that were read, and how many
         self._slots = 0
         self.restored: dict[str, int] = {}
@@ -142,7 +141,7 @@ class StateIndex:
     def _add(self, memory: Memory) -> None:
         if memory.id in self._seen:  # revised: the next build reads it
             return
-        self._seen[memory.id] = memory.content
+        self._seen.add(memory.id)
         about = memory.id, memory.kind, memory.content, memory.project, memory.session
         claims = list(claims_of(*about, memory.created_at))
         if not claims:

@@ -1,5 +1,5 @@
 """
-The projection `state`: which earlier claim a later one replaces, ends, refines or repeats.
+The projection `state`: which earlier claim a later one replaces, ends or repeats.
 
 A claim (`store.text.claims`) is a sentence of what the user typed, of a statement, or of a note. In
 the order in which they were made, each is compared with those before it in its project that share
