@@ -184,6 +184,13 @@ def test_what_came_after_a_build_changes_what_was_before_it(
     assert over == ({"new"} if again else {"old"})
 
 
+def test_a_rule_is_marked_and_not_hidden(memory: Memory):
+    memory.record("rule", "release date: May 3", kind="lesson", trust="user")
+    memory.record("new", "Update, release date v2: June 10", NOW + HOUR)
+    older = next(hit for hit in hits(memory, "release date") if hit.memory.id == "rule")
+    assert older.change is not None and older.change.is_sure and not older.is_over
+
+
 def test_a_flood_hides_no_change_that_came_last(tenant: Tenant, log: EventLog):
     built, tail = Memory(tenant, log, True), Memory(tenant, log, False)
     built.record("old", "release date: May 3")

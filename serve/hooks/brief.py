@@ -219,7 +219,7 @@ def standing_parts(
     """
     standing = (*shown, *_binding(view, asked), *_weighed_statements(view, asked))
     free = [one for one in {one.id: one for one in standing}.values() if not is_held(one)]
-    current = [one for one in free if role(one) == "rule" or not view.is_over(one)]
+    current = [one for one in free if not view.is_over(one)]
     said = [one for one in current if one.kind == STATEMENT]
     stated = [_stated(view, one, asked) for one in said[: 2 * STATEMENTS]]
     ruling = [_short(view, one, asked) for one in current if one.kind != STATEMENT]

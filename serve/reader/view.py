@@ -14,6 +14,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from serve.reader.filters import Filter, Masks
+from serve.reader.memory_json import role
 from serve.reader.snapshots import Snapshots
 from serve.reader.state import Change, StateIndex, change_of, retraction_of
 from serve.reader.tail import Tail
@@ -151,8 +152,10 @@ class View:
         return change_of(self._state, self.tail, memory, until)
 
     def is_over(self, memory: Memory) -> bool:
-        """Return whether what a memory says is surely over, and little else is in it."""
-        change = self.change_of(memory)
+        """Return whether what a memory says is surely over, and little else is in it; of a rule
+        only its user says so.
+        """
+        change = self.change_of(memory) if role(memory) != "rule" else None
         return change is not None and change.is_sure and change.is_whole
 
     def retraction_of(self, memory: Memory) -> str | None:

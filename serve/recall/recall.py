@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from serve.reader.held import is_held
+from serve.reader.memory_json import role
 from serve.reader.state import Change
 from serve.reader.view import Superseded, View
 from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
@@ -77,8 +78,12 @@ class Hit:
 
     @property
     def is_over(self) -> bool:
-        """Whether what the memory says is surely over, and little else is in it."""
-        return self.change is not None and self.change.is_sure and self.change.is_whole
+        """Whether what the memory says is surely over, and little else is in it.
+
+        A rule is never so: it is shown, marked, until its user takes it back.
+        """
+        change = self.change if role(self.memory) != "rule" else None
+        return change is not None and change.is_sure and change.is_whole
 
     @property
     def is_unsure(self) -> bool:
