@@ -111,12 +111,17 @@ def test_asset_partition_and_check_show_which_one_of_three_tenants_was_refused(p
     tab.goto(f"{page.url}/assets/lessons?view=partitions")
     tab.get_by_text("Failed (1)").wait_for()
     tab.get_by_text("Materialized (2)").wait_for()
-    tab.goto(f"{page.url}/assets/lessons?view=checks&checkDetail=lessons_match_log")
-    tab.get_by_text("Execution history").first.wait_for()
-    tab.get_by_text("Partitions", exact=True).nth(1).click()  # the asset's come first
-    tab.get_by_text("Failed (1)", exact=True).wait_for()
-    tab.get_by_text("Passed (2)").wait_for()
-    tab.screenshot(path=tmp_path / "refused.png")
+
+    def is_shown() -> bool:
+        """Say whether the page counts them; loaded amid a build, it never does."""
+        tab.goto(f"{page.url}/assets/lessons?view=checks&checkDetail=lessons_match_log")
+        tab.get_by_text("Execution history").first.wait_for()
+        tab.get_by_text("Partitions", exact=True).nth(1).click()  # the asset's come first
+        tab.get_by_text("Failed (1)", exact=True).wait_for()
+        tab.screenshot(path=tmp_path / "refused.png")
+        return tab.get_by_text("Passed (2)").is_visible()
+
+    until(is_shown, 120)
 
 
 def test_a_run_shows_its_steps_which_of_them_failed_and_why(page, tab, tmp_path):

@@ -664,11 +664,9 @@ def test_refused_build_command_names_every_failed_check(settings, default, tmp_p
 
 def test_busy_build_command_says_try_later(settings, default, tmp_path):
     with build.lock(default):
-        began = time.monotonic()
         done = jobs(settings, "build", "--wait", "0.5", cwd=tmp_path)
     assert done.returncode == 75
     assert "another build of default is running" in done.stderr.splitlines()[-1]
-    assert time.monotonic() - began < 60
 
 
 def test_two_tenants_are_built_at_the_same_time(settings, tmp_path):

@@ -1,9 +1,7 @@
 """A model knows the scripts of which its vocabulary has words, not just letters."""
 
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from test_token_table import write
 from tiny_model import write_bert
@@ -36,15 +34,8 @@ def test_a_text_without_letters_is_known():
     assert is_known("🙂 12:30 —", {"LATIN"}) and is_known("", {"LATIN"})
 
 
-def test_a_long_text_takes_microseconds():
-    text = CHINESE * 1_000
-    is_known(text, {"CJK"})
-    times = []
-    for _ in range(50):
-        began = time.perf_counter()
-        is_known(text, {"CJK"})
-        times.append(time.perf_counter() - began)
-    assert np.median(times) < 500e-6  # 20 where nothing else runs
+def test_only_the_first_letters_are_read():
+    assert is_known(CHINESE * 1_000 + RUSSIAN * 10_000, {"CJK"})
 
 
 @pytest.mark.parametrize("kind", ["onnx", "table"])
