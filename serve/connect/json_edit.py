@@ -9,9 +9,10 @@ for byte, where `blanks` was read from the first; and nothing else of the text c
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
+
+import msgspec
 
 from store.home.errors import ConfigError
 
@@ -22,13 +23,14 @@ KeyPath = tuple[Key, ...]
 
 BOM = "\ufeff"
 MAX_DEPTH = 100
+_GAP_BEGINS = (" ", "\t", "\r", "\n", "/")
 _GAP = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"')
 _OTHER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])|(?:true|false|null)\b")
+_read_value = json.JSONDecoder().raw_decode
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A value, from its first character to the one after its last, and what it holds."""
 
     start: int
@@ -45,8 +47,7 @@ class Node:
         return next((one for one in reversed(self.children) if one.key == key), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(msgspec.Struct, frozen=True):
     """A member of an object or an item of an array; `start` is where its key begins."""
 
     key: Key
@@ -81,6 +82,8 @@ def find_node(node: Node, path: KeyPath) -> Node | None:
 
 def after_gap(text: str, at: int) -> int:
     """Return where white space and comments end."""
+    if text[at : at + 1] not in _GAP_BEGINS:
+        return at
     match = _GAP.match(text, at)
     return match.end() if match else at
 
@@ -105,7 +108,7 @@ def _value(text: str, at: int, depth: int) -> Node:
     match = _OTHER.match(text, at)
     if match is None:
         _fail(text, at, "a value")
-    return Node(at, match.end(), _plain(text, at, match.group(), "a shorter number"))
+    return Node(at, match.end(), _plain(text, at, "a shorter number"))
 
 
 def _string(text: str, at: int) -> Node:
@@ -115,12 +118,12 @@ def _string(text: str, at: int) -> Node:
     written = match.group()
     if "\\" not in written:
         return Node(at, match.end(), written[1:-1])
-    return Node(at, match.end(), _plain(text, at, written, "a string with known escapes"))
+    return Node(at, match.end(), _plain(text, at, "a string with known escapes"))
 
 
-def _plain(text: str, at: int, written: str, wanted: str) -> Any:
+def _plain(text: str, at: int, wanted: str) -> Any:
     try:
-        return json.loads(written)
+        return _read_value(text, at)[0]
     except ValueError:  # an unknown escape; more digits than Python turns into a number
         _fail(text, at, wanted)
 

@@ -12,7 +12,7 @@ import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -249,17 +249,18 @@ def corrects(prompt: str, before: str = "") -> float:
     return 1.0 / (1.0 + float(np.exp(-odds)))
 
 
-def read(prompt: str, before: str = "") -> list[Said]:
+@lru_cache(maxsize=64)  # "go on" is said a hundred times
+def read(prompt: str, before: str = "") -> tuple[Said, ...]:
     """Return the sentences of a prompt in order; none of a pasted document."""
     if len(prompt) > MAX_PROMPT:
-        return []
+        return ()
     found = []
     for one in sentences(prompt):
         shares = _shares(_model().odds(sentence_features(prompt, one, before))[len(WANTS) + 1 :])
         kind = LASTS[int(shares[1:].argmax())]
         text = prompt[one.start : one.end].strip()
         found.append(Said(text, one.start, one.end, 1.0 - float(shares[0]), kind))
-    return found
+    return tuple(found)
 
 
 def _shares(odds: Values) -> Values:

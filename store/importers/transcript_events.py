@@ -27,7 +27,16 @@ from store.home.projects import git_root, holds_in, scope_of
 from store.importers.source_files import printable_name
 from store.importers.transcript_turn import Skip, Transcript, Turn, Turns
 from store.log import log_queries
-from store.log.event_kinds import STATEMENT, Acted, Body, Intent, Prompted, Recorded, SessionTold
+from store.log.event_kinds import (
+    STATEMENT,
+    Acted,
+    Author,
+    Body,
+    Intent,
+    Prompted,
+    Recorded,
+    SessionTold,
+)
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.memories.fold import Fold
@@ -39,8 +48,7 @@ MAX_PROMPT = 2_000  # characters kept, as of a live prompt
 LONGEST_NAME = 200  # characters of a session's id, a branch
 HEARD_WITHIN = 20_000_000  # microseconds between a prompt's hook and its line in the transcript
 AT_WORK = 3_600_000_000  # microseconds since a hook told of a turn that did not end
-_NEWEST = 5_000  # events of the log among which a turn that goes on now is looked for
-_DAY = 86_400_000_000  # microseconds
+_HOUR, _DAY = 3_600_000_000, 86_400_000_000  # microseconds
 _BATCH = 500  # turns whose ids are looked up at once
 _ENDS = ("stopped", "ended")
 
@@ -86,8 +94,8 @@ class Sessions:
         own: Path | None = None,
     ) -> None:
         self.turns = self.live = self.off = self.statements = 0
-        self._sessions: dict[str, bool] = {}  # and whether a turn of one goes on
-        self._elsewhere: set[str] = set()  # those that another program told of, by the same id
+        self._sessions: dict[str, _Told] = {}
+        self._heard: tuple[int, int, list[Event]] = (0, 0, [])  # since, until: what hooks told then
         self._log, self._agent, self._project, self._now = log, agent, project, now
         self._intent_of, self._choices_of, self._pauses = intent_of, choices_of, pauses
         self._own = own.absolute() if own is not None else None
@@ -155,33 +163,33 @@ class Sessions:
                 events = (with_fields(events[0], author="repository"), *events[1:])
             asked_after, before = before, turn.closing.text if turn.closing else ""
             session = events[0].session or ""
-            if session not in self._sessions:
-                self._sessions[session] = self._is_at_work(session)
-                if self._is_told_elsewhere(session):
-                    self._elsewhere.add(session)
-                if self._sessions[session]:
+            if (told := self._sessions.get(session)) is None:
+                told = self._sessions[session] = self._told_of(session)
+                if told.is_at_work:
                     on_skip(f"session {session} is at work: import again once its turn has ended")
             self.turns += 1
-            is_live = session in self._elsewhere or self._was_heard(events[0])
+            is_live = told.is_elsewhere or self._was_heard(events[0])
             self.live += is_live
             if is_live:
                 yield TranscriptTurn(events, is_live)
             elif self._is_off(events[0], turn.cwd, choices):
                 self.off += 1
-            elif not self._sessions[session]:
+            elif not told.is_at_work:
                 events = tuple(recordable(events, choices.record))
                 keeps = is_users and choices.remember_words and "prompts" in choices.record
-                keeps = keeps and not self._is_known(events[0])
+                keeps = keeps and events[0].id not in told.ids
                 said = (
                     self._lasting_events(turn.request.text, asked_after, events[0]) if keeps else ()
                 )
                 yield TranscriptTurn(events, statements=said)
 
     def _lasting_events(self, prompt: str, before: str, prompted: Event) -> tuple[Event, ...]:
-        """Return the events that keep what a prompt says that lasts."""
+        """Return the events that keep what a prompt says that lasts, unless the log has it."""
         found = statement_events(
             frame.strip(prompt).strip(), before, prompted, lambda: self._there(prompted)
         )
+        if found and self._log is not None and self._log.present_ids([prompted.id]):
+            return ()  # read in another session, which this one was copied from
         for event in found:
             self._statements.apply(event)
             self.statements += isinstance(event.body, Recorded)
@@ -218,37 +226,47 @@ class Sessions:
             for one in self._pauses
         )
 
-    def _is_known(self, event: Event) -> bool:
-        return self._log is not None and bool(self._log.present_ids([event.id]))
-
     def _was_heard(self, prompt: Event) -> bool:
         """Return whether a hook told of a prompt: in its session, or in that it was copied from."""
         if self._log is None:
             return False
-        told = self._log.events_between(
-            ("prompted",), prompt.at - HEARD_WITHIN, prompt.at + HEARD_WITHIN
+        since, until, heard = self._heard
+        if not since <= prompt.at - HEARD_WITHIN <= prompt.at + HEARD_WITHIN <= until:
+            since, until = prompt.at - HEARD_WITHIN, prompt.at + HEARD_WITHIN + _HOUR
+            told = self._log.events_between(("prompted",), since, until)
+            heard = [it for it in told if isinstance(it.body, Prompted) and not it.body.imported]
+            self._heard = since, until, heard
+        return any(_is_same(it, prompt) for it in heard)
+
+    def _told_of(self, session: str) -> "_Told":
+        """Return what the log says of a session before it is read."""
+        if self._log is None:
+            return _Told()
+        events = self._log.session_events(session)
+        prompts = [it for it in events if isinstance(it.body, Prompted)]
+        is_at_work = False
+        if events and events[-1].at >= self._now - AT_WORK:
+            last = events[-1].body
+            is_at_work = not (isinstance(last, SessionTold) and last.stage in _ENDS)
+        return _Told(
+            is_at_work,
+            any(it.agent != self._agent for it in prompts),
+            frozenset(it.id for it in prompts),
         )
-        return any(_is_same(one, prompt) for one in told)
 
-    def _is_told_elsewhere(self, session: str) -> bool:
-        """Return whether another program told of a session: SpecStory writes down those of all."""
-        if self._log is None:
-            return False
-        told = self._log.session_events(session)
-        return any(isinstance(it.body, Prompted) and it.agent != self._agent for it in told)
 
-    def _is_at_work(self, session: str) -> bool:
-        """Return whether hooks tell of a turn of a session now.
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the log says of a session, and the ids of its prompts.
 
-        What it does next belongs to its newest episode, which no older one must become.
-        """
-        if self._log is None:
-            return False
-        told = self._log.session_events(session, max(0, self._log.head() - _NEWEST))
-        if not told or told[-1].at < self._now - AT_WORK:
-            return False
-        last = told[-1].body
-        return not (isinstance(last, SessionTold) and last.stage in _ENDS)
+    It is at work where hooks tell of a turn of it now: what it does next belongs to its newest
+    episode, which no older one must become. Elsewhere is one that another program told of by the
+    same id: SpecStory writes down those of all.
+    """
+
+    is_at_work: bool = False
+    is_elsewhere: bool = False
+    ids: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -291,7 +309,7 @@ def _count_new(waiting: dict[str, Share], log: EventLog | None) -> None:
 def _is_same(told: Event, prompt: Event) -> bool:
     body, asked = told.body, prompt.body
     assert isinstance(body, Prompted) and isinstance(asked, Prompted)
-    if body.imported or told.agent != prompt.agent:
+    if told.agent != prompt.agent or abs(told.at - prompt.at) > HEARD_WITHIN:
         return False
     return told.session == prompt.session or body.prompt == asked.prompt
 
@@ -308,15 +326,16 @@ def turn_events(
         return
     session = printable_name(turn.session)[:LONGEST_NAME]
 
-    def event(body: Body, id_: str, at: int, facet: str) -> Event:
+    def event(body: Body, id_: str, at: int, facet: str, author: "Author | None" = None) -> Event:
         made = derived_id(at, agent, id_, facet)
-        return Event(made, at or now, body, made, project, session, agent, "agent")
+        of = (project, session, agent)
+        return Event(made, at or now, body, made, *of, "agent", author=author)
 
     branch = printable_name(turn.branch)[:LONGEST_NAME] if turn.branch else None
     first = turn.request
     prompted = Prompted(prompt=asked[:MAX_PROMPT], intent=intent, branch=branch, imported=True)
     author = author_of(asked, is_unattended=turn.is_unattended)
-    yield with_fields(event(prompted, first.id, first.at, "prompt"), author=author)
+    yield event(prompted, first.id, first.at, "prompt", author)
     at = first.at
     for step in turn.steps:
         at = step.at or at
@@ -381,6 +400,7 @@ def project_at(cwd: str) -> str | None:
     return re.sub(r"[^A-Za-z0-9._~+-]+", "-", name).lstrip("._-+")[:200] or None
 
 
+@lru_cache(maxsize=256)
 def _is_here(cwd: str) -> bool:
     try:
         return os.path.isabs(cwd) and os.path.isdir(cwd)
