@@ -1,5 +1,8 @@
 """The lexical embedder: unit vectors, the same everywhere, near for words that share letters."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -67,6 +70,36 @@ def test_a_server_keeps_few_vectors_of_terms_at_hand_and_they_are_the_same(monke
     assert 2 * WHILE_ASKED < most["job"]  # so that more could have been seen
     for one in texts:
         np.testing.assert_array_equal(found["server", one], found["job", one])
+
+
+def test_a_question_is_embedded_while_another_tenants_long_text_is(monkeypatch):
+    monkeypatch.setattr(lexical, "_vocabulary", lexical._Vocabulary())
+    is_begun, may_end = threading.Event(), threading.Event()
+    term_vector = lexical._term_vector
+
+    def slowly(term: str) -> np.ndarray:
+        if term == "flood":
+            is_begun.set()
+            may_end.wait(60)
+        return term_vector(term)
+
+    monkeypatch.setattr(lexical, "_term_vector", slowly)
+    flood = threading.Thread(target=vector, args=("flood",))
+    flood.start()
+    assert is_begun.wait(60) and vector("harbour lamps").any()
+    assert flood.is_alive()  # the question did not wait for it
+    may_end.set()
+    flood.join()
+
+
+def test_threads_that_meet_the_same_terms_give_them_one_vector(monkeypatch):
+    monkeypatch.setattr(lexical, "_vocabulary", lexical._Vocabulary())
+    texts = [" ".join(f"word{(at + n) % 3_000}" for n in range(300)) for at in range(0, 3_000, 100)]
+    with ThreadPoolExecutor(8) as threads:
+        together = list(threads.map(lambda text: vector(text), texts * 4))
+    monkeypatch.setattr(lexical, "_vocabulary", lexical._Vocabulary())
+    for text, found in zip(texts * 4, together, strict=True):
+        np.testing.assert_array_equal(found, vector(text))
 
 
 def test_an_embedder_there_is_not_names_those_there_are():

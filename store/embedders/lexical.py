@@ -48,9 +48,9 @@ class LexicalEmbedder:
     def embed(self, texts: Sequence[str]) -> Matrix:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), _BATCH):
-            with _lock:
-                _make_room(self._most_terms)
-                sums = _sums([one[:MAX_CHARACTERS] for one in texts[start : start + _BATCH]])
+            vocabulary = _with_room(self._most_terms)
+            batch = [text[:MAX_CHARACTERS] for text in texts[start : start + _BATCH]]
+            sums = _sums(batch, vocabulary)
             lengths = np.linalg.norm(sums, axis=1, keepdims=True)
             np.divide(sums, lengths, out=vectors[start : start + _BATCH], where=lengths > 0)
         return vectors
@@ -65,10 +65,12 @@ class LexicalEmbedder:
 class _Vocabulary(dict[str, tuple[int, ...]]):
     """The numbers of the terms of each white-space chunk, made as they are met; and their vectors.
 
-    Words are Zipfian: most of a text is looked up.
+    Words are Zipfian: most of a text is looked up. Threads share it, and only adding a term is one
+    at a time: nobody's question waits while another's long texts are embedded.
     """
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self.numbers: dict[str, int] = {}
         self.vectors = np.zeros((1_024, LexicalEmbedder.dimension), np.float32)
 
@@ -79,38 +81,45 @@ class _Vocabulary(dict[str, tuple[int, ...]]):
         return numbers
 
     def _number(self, term: str) -> int:
-        if (number := self.numbers.get(term)) is None:
-            number = self.numbers[term] = len(self.numbers)
+        if (number := self.numbers.get(term)) is not None:
+            return number
+        vector = _term_vector(term)
+        with self._lock:
+            number = self.numbers.get(term, len(self.numbers))
             if number == len(self.vectors):
                 grown = np.zeros((2 * number, LexicalEmbedder.dimension), np.float32)
                 grown[:number] = self.vectors  # the rest takes no memory until it is written
                 self.vectors = grown
-            self.vectors[number] = _term_vector(term)
+            self.vectors[number] = vector
+            self.numbers[term] = number  # last: a number that is found has its vector
         return number
 
 
 _vocabulary = _Vocabulary()
-_lock = threading.Lock()  # it is changed where it is read
 
 
-def _make_room(most_terms: int) -> None:
+def _with_room(most_terms: int) -> _Vocabulary:
+    """Return the vocabulary, begun anew where it has more terms than are kept at hand."""
     global _vocabulary
     if max(len(_vocabulary.numbers), len(_vocabulary) // 4) > most_terms:
         _vocabulary = _Vocabulary()
+    return _vocabulary
 
 
-def _sums(texts: Sequence[str]) -> Matrix:
+def _sums(texts: Sequence[str], vocabulary: _Vocabulary) -> Matrix:
     """Return the sum of each text's term vectors by the root of their count, [n, dimension]."""
-    numbers_of = _vocabulary.__getitem__
+    numbers_of = vocabulary.__getitem__
     found = [[*chain.from_iterable(map(numbers_of, one.split()))] for one in texts]
     if len(found) == 1:  # a query
         counted = Counter(found[0])
         terms = np.array([*counted], np.int64)
-        sum_: Matrix = _weights([*counted.values()])[None, :] @ _vocabulary.vectors[terms]
+        sum_: Matrix = _weights([*counted.values()])[None, :] @ vocabulary.vectors[terms]
         return sum_
     sizes = np.fromiter(map(len, found), np.int64, len(found))
     terms = np.fromiter(chain.from_iterable(found), np.int64, int(sizes.sum()))
-    row, term, count = _count_pairs(np.repeat(np.arange(len(texts)), sizes), terms)
+    row, term, count = _count_pairs(
+        np.repeat(np.arange(len(texts)), sizes), terms, len(vocabulary.numbers)
+    )
     weight = _weights(count)
     held = np.bincount(row, minlength=len(texts))
     start = np.cumsum(held) - held
@@ -122,7 +131,7 @@ def _sums(texts: Sequence[str]) -> Matrix:
         is_own = at < (start + held)[rows, None]
         at[~is_own] = 0
         weights = np.where(is_own, weight[at], np.float32(0.0))
-        sums[rows] = np.matmul(weights[:, None, :], _vocabulary.vectors[term[at]])[:, 0]
+        sums[rows] = np.matmul(weights[:, None, :], vocabulary.vectors[term[at]])[:, 0]
     return sums
 
 
@@ -133,9 +142,12 @@ def _weights(counts: Numbers | Sequence[int]) -> npt.NDArray[np.float32]:
     return weights
 
 
-def _count_pairs(rows: Numbers, terms: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return each row with each of its terms once, and how often it has it; rows ascend."""
-    size = max(1, len(_vocabulary.numbers))
+def _count_pairs(rows: Numbers, terms: Numbers, most: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Return each row with each of its terms once, and how often it has it; rows ascend.
+
+    There are `most` terms.
+    """
+    size = max(1, most)
     pairs = np.sort(rows * size + terms)
     begins = np.flatnonzero(np.diff(pairs, prepend=-1))
     row, term = np.divmod(pairs[begins], size)
