@@ -70,7 +70,9 @@ def _apart(name: str, scale: Scale) -> list[Outcome]:
         found.append(Outcome(name, 0, "points", (f"the attack ended with {done.returncode}",)))
     took = time.monotonic() - began
     verdict = "held" if all(one.held for one in found) else "LOST"
-    print(f"{name}: {verdict}, {took:.0f} s", file=sys.stderr, flush=True)
+    lost = [f"\n    {one.tried}: {text}" for one in found if not one.held for text in one.wrong]
+    told = "".join(lost[:MOST_WRONG])  # at once: the table comes when all have ended
+    print(f"{name}: {verdict}, {took:.0f} s{told}", file=sys.stderr, flush=True)
     return found
 
 
