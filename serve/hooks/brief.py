@@ -72,20 +72,23 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
     goals = [one for one in set_goals(view, asked) if _is_own(one, asked) and not is_held(one)][
         :_GOALS
     ]
-    last = last_session(view, asked, own)
-    before = [_turn(view, one, asked) for one in left_open(view, asked, last, own)]
+    episodes = recent_turns(view, asked)
+    told = [episode for episode in episodes if episode.id not in own]
+    last = last_session(view, asked, told)
+    before = [_turn(view, one, asked) for one in left_open(view, asked, last, told)]
     room = max(LEAST, LAST - sum(map(_size, before)))
     turns = _fill_room((_turn(view, one, asked) for one in last), room)
     rest = (
         Part("The last session, its end first:", tuple(turns)),
         Part("Left open before that:", tuple(before)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
-        Part("Commands that worked here:", tuple(commands(view, asked, own))),
+        Part("Commands that worked here:", tuple(commands(episodes, own))),
     )
     left = BYTES - FRAME - _size_of(rest)
     standing = standing_parts(view, asked, room=max(STANDING, left))
-    shown = {*own, *(line["id"] for part in rest for line in part.notes if "id" in line)}
-    failed = (_turn(view, one, asked) for one in went_wrong(view, asked, shown))
+    shown = {line["id"] for part in rest for line in part.notes if "id" in line}
+    others = [episode for episode in told if episode.id not in shown]
+    failed = (_turn(view, one, asked) for one in went_wrong(asked, others))
     ended = tuple(_fill_room(failed, left - _size_of(standing)))
     parts = (*standing, *rest, Part("What failed here before, and how it ended:", ended))
     return [part for part in parts if part.notes]
@@ -97,16 +100,20 @@ def goal_note(goal: Memory, asked: Filter) -> Note:
     return note(goal, asked.project, longest=LONGEST) | ({"due": day} if day else {})
 
 
-def last_session(view: View, asked: Filter, without: Collection[str] = ()) -> list[Memory]:
-    """Return the last turns of the last session of substance here, the newest first; but those with
-    an id of `without`. Where none is, those of the last session.
+def recent_turns(view: View, asked: Filter, limit: int = _FURTHER) -> list[Memory]:
+    """Return the newest episodes of a project and those below it, the newest first."""
+    return newest(view, replace(asked, kinds=(EPISODE,)), limit)
+
+
+def last_session(view: View, asked: Filter, episodes: Sequence[Memory]) -> list[Memory]:
+    """Return the last turns of the last session of substance here, the newest first, of some
+    `episodes`, the newest first. Where none is, those of the last session.
 
     A session of substance says at its end what is left open, or worked through several turns: "make
     the logo smaller" is no place to go on from.
     """
-    episodes = (one for one in _episodes(view, asked) if one.id not in without)
     sessions: dict[str | None, list[Memory]] = {}
-    for episode in episodes:
+    for episode in episodes[:_LOOKED_AT]:
         if _is_own(episode, asked):
             sessions.setdefault(episode.session, []).append(episode)
     if not sessions:
@@ -162,20 +169,22 @@ def without_asides(turns: Sequence[Memory]) -> list[Memory]:
 
 
 def left_open(
-    view: View, asked: Filter, last: Collection[Memory], without: Collection[str] = ()
+    view: View, asked: Filter, last: Collection[Memory], episodes: Iterable[Memory]
 ) -> list[Memory]:
-    """Return the last turn here that says what is left open, unless one of the `last` does."""
+    """Return the last turn here that says what is left open, of some `episodes`, the newest first;
+    none where one of the `last` says so.
+    """
     if any(map(_leaves_open, last)):
         return []
-    episodes = (one for one in _episodes(view, asked, _FURTHER) if one.id not in without)
     found = (one for one in episodes if _leaves_open(one) and _is_own(one, asked))
     return list(islice((one for one in found if not is_held(one) and not _is_over(view, one)), 1))
 
 
-def went_wrong(view: View, asked: Filter, without: Collection[str] = ()) -> list[Memory]:
-    """Return the last turns here in which a command failed, and of which the agent told the end."""
-    episodes = (one for one in _episodes(view, asked) if one.id not in without)
-    failed = (one for one in episodes if one.result and any(_failures(one)))
+def went_wrong(asked: Filter, episodes: Sequence[Memory]) -> list[Memory]:
+    """Return the last turns here in which a command failed, and of which the agent told the end, of
+    some `episodes`, the newest first.
+    """
+    failed = (one for one in episodes[:_LOOKED_AT] if one.result and any(_failures(one)))
     own = (one for one in failed if _is_own(one, asked) and not is_held(one))
     return list(islice(own, _WENT_WRONG))
 
@@ -203,10 +212,6 @@ def _has_substance(turns: Collection[Memory]) -> bool:
     return (
         any(map(_leaves_open, turns)) or sum(bool(facts_of(one).files) for one in turns) >= _WORKED
     )
-
-
-def _episodes(view: View, asked: Filter, limit: int = _LOOKED_AT) -> list[Memory]:
-    return newest(view, replace(asked, kinds=(EPISODE,)), limit)
 
 
 def standing_parts(
@@ -299,19 +304,15 @@ def _counts(view: View, memory: Memory) -> Counts:
 
 
 def commands(
-    view: View,
-    asked: Filter,
-    without: Collection[str] = (),
-    but: Collection[str] = (),
+    episodes: Sequence[Memory], without: Collection[str] = (), but: Collection[str] = ()
 ) -> Iterator[Note]:
-    """Yield the commands that passed last, each beside what it is for: no turn of `without`, no
-    effort of `but`.
+    """Yield the commands that passed last in some `episodes`, the newest first, each beside what it
+    is for: no turn of `without`, no effort of `but`.
 
     A script that the same session wrote is none of the project's, nor is a file of no folder that
     it checked: a later session that runs it without having written it shows that it stayed.
     """
     found: dict[str, str] = {}
-    episodes = _episodes(view, asked, _FURTHER)
     written: dict[str | None, set[str]] = {}
     for episode in episodes:
         written.setdefault(episode.session, set()).update(_written_files(episode))

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
 from serve.hooks import speaking
-from serve.hooks.brief import goal_note, last_session, left_open
+from serve.hooks.brief import goal_note, last_session, left_open, recent_turns
 from serve.hooks.call import Call
 from serve.hooks.model_context import model_context
 from serve.hosts.event import SILENCE, Reply
@@ -325,9 +325,10 @@ def recap(
                 yield note(one, call.project, about=about, longest=RECAP_TEXT)
         yield from islice(_sessions(view, call, when, own), SESSIONS)
         return
-    last = last_session(view, call.filter, own)
+    told = [one for one in recent_turns(view, call.filter) if one.id not in own]
+    last = last_session(view, call.filter, told)
     there = last[:MOST] if last and is_new(last[0]) else []
-    before = [one for one in left_open(view, call.filter, last, own) if is_new(one)]
+    before = [one for one in left_open(view, call.filter, last, told) if is_new(one)]
     for one in {one.id: one for one in (*on_topic, *there, *before)}.values():
         yield note(one, call.project, about=about, longest=RECAP_TEXT)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from serve.hooks.brief import BYTES as BRIEF_BYTES
-from serve.hooks.brief import brief, commands, goal_note, standing_parts
+from serve.hooks.brief import brief, commands, goal_note, recent_turns, standing_parts
 from serve.hooks.call import Call
 from serve.hooks.model_context import ModelContext, keeps_notes, model_context
 from serve.hosts.event import SILENCE, Reply, Start
@@ -118,7 +118,10 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
         Part("Recorded in this session, the newest first:", _notes(recorded[:_RECORDED], call)),
         Part("Asked in this session, the newest first:", tuple(_prompt_notes(done))),
         Part("Done in this session:", (*_run_notes(done), *_edit_notes(done))),
-        Part("Commands that worked here:", tuple(commands(view, call.filter, but=done.runs))),
+        Part(
+            "Commands that worked here:",
+            tuple(commands(recent_turns(view, call.filter), but=done.runs)),
+        ),
     )
 
 
