@@ -30,7 +30,7 @@ def mnemolog(*words: str, event: bytes = b"", **environ: str) -> "subprocess.Com
         input=event,
         env=os.environ | {"PYTHONPATH": str(ROOT)} | environ,
         capture_output=True,
-        timeout=60,
+        timeout=180,
     )
     out, err = done.stdout.decode(), done.stderr.decode()
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)

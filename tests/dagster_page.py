@@ -61,7 +61,7 @@ class Page:
                 json.dumps({"query": query}).encode(),
                 self.bearer | {"Content-Type": "application/json"},
             )
-            with urllib.request.urlopen(request, timeout=5) as response:
+            with urllib.request.urlopen(request, timeout=60) as response:
                 return dict(json.load(response)["data"])
         except (urllib.error.URLError, OSError):
             return {}
@@ -80,14 +80,14 @@ class Page:
         request = urllib.request.Request(
             f"{self.url}/v1/logins", b"{}", self.bearer | {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=5) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return self.url + str(json.load(response)["path"])
 
     def end(self) -> str:
         """End it as a service manager would; return what it printed."""
         if self.is_there:
             self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=120)
         return self.output.read_text()
 
     @property

@@ -132,7 +132,7 @@ def tab(app: Flask, *, theme: str = "light", scripts: bool = True) -> Iterator["
             java_script_enabled=scripts,
         )
         opened = context.new_page()
-        opened.set_default_timeout(10_000)
+        opened.set_default_timeout(60_000)
         wrong: list[str] = []
         opened.on("pageerror", lambda error: wrong.append(str(error)))
         opened.on(

@@ -597,7 +597,7 @@ def test_a_process_reads_json_lines_from_a_pipe():
     line = '{"content": "Piped in from elsewhere", "id": "p1"}\n'
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = spawn("import", "jsonl", "-", "--json", **pipes)
-    stdout, _ = process.communicate(line, timeout=30)
+    stdout, _ = process.communicate(line, timeout=120)
     assert json.loads(stdout)["added"] == 1
     assert process.returncode == 0
 
@@ -610,7 +610,7 @@ def test_a_reader_that_goes_away_is_no_traceback():
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert process.wait(30) == 141
+    assert process.wait(120) == 141
 
 
 def with_jobs_that_end_with_75(folder: Path, *words: str) -> subprocess.CompletedProcess:
@@ -658,7 +658,7 @@ def test_serve_says_where_it_listens_and_ends_on_interrupt(home):
     assert said["pid"] == process.pid
     assert answer("status")["server"]["pid"] == process.pid
     process.send_signal(2)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 0
     assert answer("status")["server"] is None
 
@@ -668,7 +668,7 @@ def test_an_interrupt_ends_quietly():
     process = spawn("record", "-", **pipes)
     time.sleep(1)
     process.send_signal(2)
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=120)
     assert (process.returncode, stdout, stderr.strip()) == (130, "", "")
 
 

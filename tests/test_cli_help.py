@@ -149,7 +149,7 @@ def test_the_shell_is_told_how_to_complete():
 def python(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(HERE)} | variables
     command = [sys.executable, "-P", *words]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize(

@@ -468,7 +468,7 @@ def test_on_a_terminal_review_asks_and_does_what_is_answered(home: Home, tmp_pat
     command = [*AS_PERSON, "consolidate", "review"]
     with subprocess.Popen(command, cwd=tmp_path, stdin=inner, stdout=inner, stderr=inner) as child:
         os.write(outer, b"what?\ndetails\napply\n")
-        assert child.wait(30) == 0
+        assert child.wait(120) == 0
     said = os.read(outer, 1 << 16).decode()
     os.close(outer)
     os.close(inner)

@@ -40,7 +40,7 @@ def _ended(home: Path) -> Iterator[None]:
 def ask(home: Path, path: str, body: object) -> tuple[int, Any]:
     server = live_server(Settings(home))
     assert server is not None
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     token = (home / "token").read_text()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:

@@ -55,7 +55,7 @@ def ask(page: Page, path: str, body: bytes | None = None, **headers: str) -> tup
     """Return the status and the headers of what the pages answer."""
     request = urllib.request.Request(f"{page.url}{path}", body, headers)
     try:
-        with urllib.request.build_opener(NoRedirect).open(request, timeout=10) as answer:
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=60) as answer:
             return answer.status, answer.headers
     except urllib.error.HTTPError as error:
         return error.code, error.headers
@@ -102,9 +102,9 @@ def schedules_that_run(page: Page) -> set[str]:
 def test_a_schedule_is_on_while_a_tenant_has_its_job_on(page):
     assert schedules_that_run(page) == set()
     job_catalog.set_switches(page.leaky, ["judge"], on=True)
-    until(lambda: schedules_that_run(page) == {"learn_judge_by_night"}, 60)
+    until(lambda: schedules_that_run(page) == {"learn_judge_by_night"}, 400)
     job_catalog.set_switches(page.leaky, ["judge"], on=False)
-    until(lambda: schedules_that_run(page) == set(), 60)
+    until(lambda: schedules_that_run(page) == set(), 400)
 
 
 SAMPLE = "/graphql?query=%7BassetNodes%7BassetKey%7Bpath%7D%7D%7D"
@@ -157,7 +157,7 @@ def test_a_link_lets_in_once(page):
 
 
 def test_two_headers_of_a_name_are_no_way_around(page):
-    with socket.create_connection(("127.0.0.1", page.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", page.port), timeout=60) as connection:
         own = f"127.0.0.1:{page.port}"
         lines = ["GET /server_info HTTP/1.1", f"Host: {own}", "Host: evil.example"]
         lines += [f"{name}: {value}" for name, value in page.bearer.items()]
@@ -172,7 +172,7 @@ def subscribed(page: Page, **headers: str) -> Iterator[ClientConnection]:
         f"ws://127.0.0.1:{page.port}/graphql",
         additional_headers=headers,
         subprotocols=[Subprotocol("graphql-ws")],
-        open_timeout=10,
+        open_timeout=60,
     ) as connection:
         subscribe(connection, runs(page)[0])
         yield connection
@@ -225,7 +225,7 @@ def test_no_foreign_page_opens_the_websocket(page, case):
 
 
 def test_a_second_ui_prints_a_link_to_the_first(page):
-    known = until(lambda: dagster_ui(page.settings), 60)
+    known = until(lambda: dagster_ui(page.settings), 400)
     said: list[str] = []
     assert dagster_home.run_ui(page.settings, free_port(), said.append) == 0
     assert said[0].startswith(f"{known.url}/login?key=")
@@ -233,16 +233,16 @@ def test_a_second_ui_prints_a_link_to_the_first(page):
 
 def test_ui_lists_assets_builds_what_is_new_and_ends_whole(dagster_page):
     page = dagster_page()
-    until(lambda: assets_of(page.ask("{assetNodes {assetKey {path}}}")) == ASSETS, 60)
-    assert until(lambda: published(page.good), 60) == 1
+    until(lambda: assets_of(page.ask("{assetNodes {assetKey {path}}}")) == ASSETS, 400)
+    assert until(lambda: published(page.good), 400) == 1
     children = group_of(page.process.pid)
-    known = until(lambda: dagster_ui(page.settings), 60)
+    known = until(lambda: dagster_ui(page.settings), 400)
     assert known is not None and known.url == page.url
     output = page.end()
     assert dagster_ui(page.settings) is None
     assert page.url in output
     assert len(children) >= 4
-    assert until(lambda: not alive(children), 5)
+    assert until(lambda: not alive(children), 60)
     assert [path for path in page.user.rglob("*") if path.is_file()] == []
     assert [path.name for path in page.stands_in.iterdir()] == ["store"]
 
@@ -252,7 +252,7 @@ def test_taken_port_is_one_line(tmp_path):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         process = start(taken.getsockname()[1], tmp_path / "home", tmp_path, tmp_path)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "is taken: choose another with --port" in output
     assert output.count("\n") == 1

@@ -82,7 +82,7 @@ except mnemolog.NoServer as error:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=180,
         cwd=tmp_path,
         env={"PATH": ""},
     )

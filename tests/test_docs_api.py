@@ -49,7 +49,7 @@ def test_its_calls_with_curl_print_what_it_says(server: Server, tmp_path: Path):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
         )
         assert done.returncode == 0, done.stderr
         before += f"{command}\n" if command.startswith("ask()") else ""

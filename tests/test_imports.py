@@ -32,7 +32,7 @@ def loaded(statement: str, cwd: Path) -> set[str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=180,
     )
     return set(done.stdout.splitlines()[-1].split())
 

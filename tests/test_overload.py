@@ -167,7 +167,7 @@ def test_a_request_that_waited_too_long_is_told_when_to_come_back(home: Path):
 
 
 def until(found: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not found():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -188,7 +188,7 @@ class Channel:
 
     def service(self) -> None:
         self.begun.set()
-        assert self.may_end.wait(20)
+        assert self.may_end.wait(120)
         self.answered.append((self.path, is_late()))
 
     def cancel(self) -> None:
@@ -228,7 +228,7 @@ def waiting(clock_s: Clock) -> Iterator[Callable[[str], Channel]]:
 def test_what_takes_long_takes_no_turn_from_a_recall(waiting: Callable[[str], Channel]):
     busy = [waiting("/v1/memories/batch") for _ in range(20)]
     recall = waiting("/v1/recall")
-    assert recall.begun.wait(20)
+    assert recall.begun.wait(120)
     assert sum(one.begun.is_set() for one in busy) < 20
 
 
@@ -236,7 +236,7 @@ def test_what_takes_long_takes_no_turn_from_a_hook(waiting: Callable[[str], Chan
     for _ in range(20):
         waiting("/v1/memories")
     hook = waiting("/v1/hooks/claude-code")
-    assert hook.begun.wait(20)
+    assert hook.begun.wait(120)
 
 
 def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
@@ -244,14 +244,14 @@ def test_a_recall_that_waited_too_long_is_late_and_the_next_is_not(
 ):
     first = [waiting("/v1/recall") for _ in range(process.RANKING)]
     for one in first:
-        assert one.begun.wait(20)
+        assert one.begun.wait(120)
     late = waiting("/v1/recall")
     clock_s.now += process._RECALL_S + 0.01
     soon = waiting("/v1/recall")
     for one in (*first, late, soon):
         one.may_end.set()
     while len(soon.answered) < len(first) + 2:
-        assert soon.begun.wait(20)
+        assert soon.begun.wait(120)
     assert sorted(is_late for _, is_late in soon.answered) == [False] * (len(first) + 1) + [True]
 
 
@@ -262,7 +262,7 @@ def test_who_asks_alone_is_never_late(clock_s: Clock, monkeypatch: pytest.Monkey
     taken = process._Waiting.service
 
     def slowly(one: process._Waiting) -> None:  # as on a machine that is busy with something else
-        assert held.wait(20)
+        assert held.wait(120)
         taken(one)
 
     monkeypatch.setattr(process._Waiting, "service", slowly)
@@ -281,4 +281,4 @@ def test_a_write_waits_longer_than_a_recall():
 
 
 def test_a_request_that_could_not_be_read_has_its_turn_too(waiting: Callable[[str], Channel]):
-    assert waiting("").begun.wait(20)
+    assert waiting("").begun.wait(120)

@@ -687,7 +687,7 @@ def test_two_tenants_are_built_at_the_same_time(settings, tmp_path):
 def wait_for_runs(instance: dg.DagsterInstance, count: int) -> list[dg.DagsterRun]:
     """Return the runs that have started and not ended, once there are so many."""
     started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while len(found := list(instance.get_runs(started))) < count:
         assert time.monotonic() < deadline, f"{len(found)} of {count} runs have started"
         time.sleep(0.1)

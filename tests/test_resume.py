@@ -91,7 +91,7 @@ def test_a_killed_build_is_gone_on_with(server, log, tenant, child, home, monkey
 
 
 def until(holds) -> None:
-    patience = time.monotonic() + 60
+    patience = time.monotonic() + 240
     while not holds():
         assert time.monotonic() < patience
         time.sleep(0.02)
