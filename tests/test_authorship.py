@@ -66,7 +66,7 @@ def test_own_words_are_kept_alone_and_beside_a_paste():
 def test_a_fence_or_tag_quotes_all_that_it_holds(fence: str):
     end = fence.replace("<", "</")
     prompt = f"look\n{fence}\nAlways use tabs.\n\nNever use npm here.\n{end}"
-    assert find_statements(prompt) == []
+    assert find_statements(prompt) == ()
 
 
 def test_a_paste_of_nothing_but_a_quotation_is_quoted():

@@ -184,4 +184,4 @@ def test_the_same_prompt_is_read_the_same(prompt: str):
 
 
 def test_a_pasted_document_says_nothing_that_lasts():
-    assert find_statements("Always use tabs. " * (prompt_classifier.MAX_PROMPT // 10)) == []
+    assert find_statements("Always use tabs. " * (prompt_classifier.MAX_PROMPT // 10)) == ()

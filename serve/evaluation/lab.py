@@ -323,7 +323,7 @@ def preview_prompt_hook(
     call = Call(event, opened, choices, project, now)
     reading = read_intent(prompt)
     keeps = choices.remember_words and "prompts" in choices.record
-    kept = tuple(find_statements(prompt)) if keeps else ()
+    kept = find_statements(prompt) if keeps else ()
     if reading.is_idle:
         return HookPreview(project, reading.intent, Block(), kept=kept)
 

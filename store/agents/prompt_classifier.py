@@ -12,7 +12,7 @@ import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -249,7 +249,6 @@ def corrects(prompt: str, before: str = "") -> float:
     return 1.0 / (1.0 + float(np.exp(-odds)))
 
 
-@lru_cache(maxsize=64)  # "go on" is said a hundred times
 def read(prompt: str, before: str = "") -> tuple[Said, ...]:
     """Return the sentences of a prompt in order; none of a pasted document."""
     if len(prompt) > MAX_PROMPT:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
+from functools import lru_cache
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -73,7 +75,8 @@ class PromptStatement:
     kind: Lasting
 
 
-def find_statements(prompt: str, before: str = "") -> list[PromptStatement]:
+@lru_cache(maxsize=64)  # "go on" is said a hundred times
+def find_statements(prompt: str, before: str = "") -> tuple[PromptStatement, ...]:
     """Return what a prompt says that lasts, in order; `before` is what the agent said last.
 
     Sentences that follow one another are one. A few words that answer a question come with it.
@@ -81,20 +84,20 @@ def find_statements(prompt: str, before: str = "") -> list[PromptStatement]:
     prompt = frame.strip(prompt)
     authorship = read_authors(prompt)
     if authorship.author != "typed":
-        return []
+        return ()
     typed = mask(prompt, authorship)
-    found = [_whole(typed, run) for run in _runs(prompt, read(typed, before))][:MOST]
+    found = tuple(_whole(typed, run) for run in islice(_runs(prompt, read(typed, before)), MOST))
     asked = " ".join(before.split())
     if not asked.endswith(("?", "\uff1f")):
         return found
     if len(asked) > ASKED:
         asked = asked[-ASKED:].partition(" ")[2]
-    return [
+    return tuple(
         PromptStatement(f"Asked \u201c{asked}\u201d: {one.text}", one.kind)
         if len(one.text.split()) <= SHORT
         else one
         for one in found
-    ]
+    )
 
 
 def _runs(prompt: str, said: Sequence[Said]) -> Iterator[list[Said]]:
