@@ -1,6 +1,7 @@
 """What a later claim replaces or ends is shown so, in recall, blocks and briefs, and comes back."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from store.log import commands
 from store.log.event_log import EventLog
 from store.memories.memory import Memory as Row
 from store.text.claim_pairs import SURE, UNSURE, WEIGHTS
-from store.text.claims import CUES, claims, parse
+from store.text.claims import CUES, claims, parse, tells_of_past
 
 __all__ = ["memory"]  # a fixture
 
@@ -107,6 +108,62 @@ def test_look_alikes_end_nothing():
                 assert not is_over(links(a, b, sessions=sessions), 0, 1), f"{a} => {b}"
 
 
+def sessions(name: str) -> list[list[tuple[str, str]]]:
+    """Return the sessions of a file: of each prompt "-" where it is over, "+" where it holds."""
+    text = (DATA / name).read_text(encoding="utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith(("#", "=")))
+    parts = "\n".join(lines).split("\n\n")
+    return [
+        [(line[0], line[2:]) for line in part.splitlines() if line]
+        for part in parts
+        if part.strip()
+    ]
+
+
+def judged(name: str) -> Counter[str]:
+    """Count what the claims of some sessions are found to be, as against what they are."""
+    counts: Counter[str] = Counter()
+    for session in sessions(name):
+        found = links(*(prompt for _, prompt in session))
+        for place, (mark, _) in enumerate(session):
+            chances = [
+                chance
+                for (older, _), (relation, chance) in found.items()
+                if older == place and relation in ("replaces", "ends", "rests")
+            ]
+            chance = max(chances, default=0.0)
+            state = "sure" if chance >= SURE else "unsure" if chance >= UNSURE else "none"
+            counts[f"{mark} {state}"] += 1
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("name", "over", "marked", "wrong"),
+    [("sessions.txt", 36, 48, 0), ("sessions_held_out.txt", 26, 34, 1)],
+)
+def test_changes_in_sessions_are_found(name: str, over: int, marked: int, wrong: int):
+    counts = judged(name)
+    assert counts["- sure"] >= over
+    assert counts["- sure"] + counts["- unsure"] >= marked
+    assert counts["+ sure"] <= wrong
+
+
+def test_a_decision_is_told_from_who_made_it():
+    claim = parse("order b: [BOARD] Ann Lee (Audit): Bonuses are capped at $90k")
+    assert claim.rank > parse("Otto (CEO): pay a bonus of $400k").rank > parse("we pay $9").rank
+    assert claim.body == "bonuses are capped at $90k" and claim.key == ()
+
+
+def test_what_is_kept_is_no_part_of_a_change():
+    assert "place" not in parse("Keep the place, but change the seats to 6.").terms
+    assert parse("The date stays, but the hall changes to B2.").body == "the hall changes to b2."
+
+
+def test_what_only_tells_of_the_past_is_known():
+    assert tells_of_past("To recap: originally it was May 3.")
+    assert not tells_of_past("Originally it was May 3, now it is June 10.")
+
+
 def test_weights_are_of_the_pairs_there_are():
     sys.path.insert(0, str(Path(__file__).parent / "bench"))
     from hashlib import sha256
@@ -152,7 +209,8 @@ def test_restoring_says_that_a_memory_holds(memory: Memory):
 
 def test_a_change_is_the_writers_own_unless_it_is_reported(memory: Memory):
     def said(prompt: str) -> list[str]:
-        return [one.text for one in claims_of("id", "episode", prompt, None, "s", NOW)]
+        claims = claims_of("id", "episode", prompt, None, "s", NOW)
+        return [claim.text for claim in claims if claim.is_own]
 
     assert said("Change of plans: use uv instead.") == ["Change of plans: use uv instead."]
     assert "use uv instead." not in " ".join(said("Change of plans, Bob wrote: use uv instead."))

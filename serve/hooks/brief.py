@@ -30,6 +30,7 @@ from store.memories.episode import OUTCOME, facts_of
 from store.memories.memory import OPEN, Memory
 from store.plans.lesson_proposals import ACCEPTED
 from store.text import tokenizer
+from store.text.claims import tells_of_past
 from store.text.excerpt import one_line
 from store.text.text_features import MAY_RULE
 
@@ -120,11 +121,13 @@ def last_session(view: View, asked: Filter, episodes: Sequence[Memory]) -> list[
         return []
     turns = next((some for some in sessions.values() if _has_substance(some)), None)
     turns = turns or next(iter(sessions.values()))
-    # "hold on" and "back to ..." make no turn of their own, but say what was beside the point
+    # "hold on" and "back to ..." make no turn of their own, but say what was beside the point; nor
+    # does "no wait, Thursday", which says what holds
     idle = newest(view, replace(asked, kinds=(EPISODE,)), _LATEST, OPEN)
     said = [one for one in (*turns, *idle) if one.session == turns[0].session]
     said.sort(key=lambda one: (-one.created_at, -one.seq))
-    those = [one for one in without_asides(said) if one.state != OPEN][:_LATEST]
+    those = [one for one in without_asides(said) if one.state != OPEN or view.ends_others(one)]
+    those = those[:_LATEST]
     return [one for one in those if not is_held(one) and not _is_over(view, one)][:_TURNS]
 
 
@@ -225,7 +228,7 @@ def standing_parts(
     standing = (*shown, *_binding(view, asked), *_weighed_statements(view, asked))
     free = [one for one in {one.id: one for one in standing}.values() if not is_held(one)]
     current = [one for one in free if not view.is_over(one)]
-    said = [one for one in current if one.kind == STATEMENT]
+    said = [one for one in current if one.kind == STATEMENT and not tells_of_past(one.content)]
     stated = [_stated(view, one, asked) for one in said[: 2 * STATEMENTS]]
     ruling = [_short(view, one, asked) for one in current if one.kind != STATEMENT]
     least = list(_fill_room(stated, STATED))
@@ -359,6 +362,7 @@ def _file_name(path: str) -> str:
 
 def _stated(view: View, memory: Memory, asked: Filter) -> Note:
     """Return a statement as a line of a block, of a long one its lasting sentences alone."""
+    memory = _without_outdated(view, memory)
     line = _short(view, memory, asked)
     if len(memory.content) > SHORT:
         sentences = lasting_sentences(memory.content, prompt_statements.SURE)
@@ -367,15 +371,22 @@ def _stated(view: View, memory: Memory, asked: Filter) -> Note:
 
 
 def _short(view: View, memory: Memory, asked: Filter, longest: int = LONGEST) -> Note:
-    change = view.change_of(memory)
+    shown = _without_outdated(view, memory)
     return note(
-        _without_files(memory),
+        _without_files(shown),
         asked.project,
-        # what only may be over has its date, and the newer is not far
-        change=change if change is not None and change.is_sure else None,
+        change=view.change_of(memory) if shown is memory else None,
         retracts=view.retraction_of(memory),
         longest=longest,
     )
+
+
+def _without_outdated(view: View, memory: Memory) -> Memory:
+    """Return what the user typed without its sentences that are over; a rule is marked instead."""
+    if memory.kind not in (EPISODE, STATEMENT):
+        return memory
+    text = view.holding_text(memory)
+    return memory if text == memory.content else structs.replace(memory, content=text)
 
 
 def _without_files(memory: Memory) -> Memory:

@@ -76,7 +76,7 @@ class PromptAnswer:
     answer: Answer
     chosen: tuple[Hit, ...]
     is_short: bool
-    rules: tuple[Memory, ...]
+    rules: tuple[Hit, ...]
     weighed: tuple[speaking.Weighed, ...]  # what is new to the model
     teams: str | None = None  # of the chosen ones, where another way is tried
 
@@ -197,26 +197,33 @@ def _look_up(
 
     bearing = bearings(view, call.filter, prompt)
     hits = [hit for hit in answer.hits if is_new(hit.memory) and not hit.is_over]
-    more = [Hit(one.memory, 0.0, 0.0) for one in _unfound(bearing, answer) if is_new(one.memory)]
+    unfound = (one.memory for one in _unfound(bearing, answer))
+    standing = (one for one in unfound if is_new(one) and not view.is_over(one))
+    more = [_told(view, one) for one in islice(standing, speaking.BEARING)]
     weighed = speaking.score_hits(
         view,
         prompt,
         reading,
-        [*hits, *more[: speaking.BEARING]],
+        [*hits, *more],
         bearing,
         is_passive=chosen.get("proactivity") == "passive",
     )
     best = speaking.best(weighed)
-    named = [one.memory for one in rules_for_prompt(view, call.filter, prompt)][:RULES]
-    laid_down = [hit.memory for hit in best if hit not in hits]
+    named = [_told(view, one.memory) for one in rules_for_prompt(view, call.filter, prompt)[:RULES]]
+    rules = (*named, *(hit for hit in best if hit not in hits))
     return PromptAnswer(
         question=question,
         answer=answer,
         chosen=tuple(hit for hit in best if hit in hits),
         is_short=chosen.get("context") == "summarize",
-        rules=tuple(one for one in (*named, *laid_down) if one.updated_at > known.get(one.id, -1)),
+        rules=tuple(hit for hit in rules if hit.memory.updated_at > known.get(hit.memory.id, -1)),
         weighed=weighed,
     )
+
+
+def _told(view: View, memory: Memory) -> Hit:
+    """Return a memory that recall did not find as a hit, with what became of it."""
+    return Hit(memory, 0.0, 0.0, change=view.change_of(memory))
 
 
 def _unfound(bearing: Mapping[str, Bearing], answer: Answer) -> Iterator[Bearing]:
@@ -230,7 +237,9 @@ def _unfound(bearing: Mapping[str, Bearing], answer: Answer) -> Iterator[Bearing
 def compose(call: Call, found: PromptAnswer) -> Block:
     """Return the block for what was found, the best first; empty where nothing is sure or new."""
     about = tokenizer.terms(call.event.prompt)
-    of_rules = {one.id: note(one, call.project) for one in found.rules}
+    of_rules = {
+        hit.memory.id: note(hit.memory, call.project, change=hit.change) for hit in found.rules
+    }
     of_hits = {
         hit.memory.id: _note(hit, call.project, about, is_short=found.is_short)
         for hit in found.chosen
@@ -318,11 +327,15 @@ def recap(
     def is_new(memory: Memory) -> bool:
         return memory.id not in own and memory.updated_at > known.get(memory.id, -1)
 
+    def line(memory: Memory) -> Note:
+        change = view.change_of(memory)
+        return note(memory, call.project, about=about, change=change, longest=RECAP_TEXT)
+
     on_topic = [one for one in _on_topic(view, call, reading) if is_new(one)][:MOST]
     if (when := interval(prompt, call.now, language(prompt))) is not None:
         for one in on_topic:
             if one.kind != EPISODE:
-                yield note(one, call.project, about=about, longest=RECAP_TEXT)
+                yield line(one)
         yield from islice(_sessions(view, call, when, own), SESSIONS)
         return
     told = [one for one in recent_turns(view, call.filter) if one.id not in own]
@@ -330,7 +343,7 @@ def recap(
     there = last[:MOST] if last and is_new(last[0]) else []
     before = [one for one in left_open(view, call.filter, last, told) if is_new(one)]
     for one in {one.id: one for one in (*on_topic, *there, *before)}.values():
-        yield note(one, call.project, about=about, longest=RECAP_TEXT)
+        yield line(one)
 
 
 def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> Iterator[Note]:
@@ -353,7 +366,9 @@ def _on_topic(view: View, call: Call, reading: Reading) -> list[Memory]:
     question = replace(
         default_question(prompt, call.filter, call.choices), min_confidence=0.0, top_k=LOOKED_AT
     )
-    hits = [hit for hit in recall(view, question).hits if not is_held(hit.memory)]
+    hits = [
+        hit for hit in recall(view, question).hits if not is_held(hit.memory) and not hit.is_over
+    ]
     weighed = speaking.score_hits(view, prompt, reading, hits, bearings(view, call.filter, prompt))
     return [
         one.hit.memory

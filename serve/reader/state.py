@@ -226,21 +226,36 @@ def _latest(
 ) -> tuple[Said, Said, State, float] | None:
     """Return the surest change of a memory, among those the newest; of one `claim` of it alone."""
     best = None
-    restored = max(index.restored.get(memory.id, -1), tail.restored.get(memory.id, -1))
-    for one in index.changes(memory):
+    for one in _standing(index, tail, memory, until):
         older, newer, _, chance = one
         if claim is not None and older.text != claim:
-            continue
-        if newer.at <= restored or (until is not None and newer.at > until) or chance < UNSURE:
-            continue
-        by = tail.find(newer.id)
-        if by is None or by.state == FORGOTTEN:
             continue
         # "that was based on wrong figures" ends, too, but the figure that holds says more
         order = chance >= SURE, not parse(newer.text).has("falsified"), newer.at
         if best is None or order > best[0]:
             best = order, one
     return None if best is None else best[1]
+
+
+def _standing(index: StateIndex, tail: Tail, memory: Memory, until: int | None) -> Iterator[Found]:
+    """Yield the changes of a memory up to a moment that nobody took back."""
+    restored = max(index.restored.get(memory.id, -1), tail.restored.get(memory.id, -1))
+    for one in index.changes(memory):
+        _, newer, _, chance = one
+        if newer.at <= restored or (until is not None and newer.at > until) or chance < UNSURE:
+            continue
+        by = tail.find(newer.id)
+        if by is not None and by.state != FORGOTTEN:
+            yield one
+
+
+def holding_text(index: StateIndex, tail: Tail, memory: Memory) -> str:
+    """Return a memory's text, and in place of its sentences that are surely over three dots."""
+    text = memory.content
+    for older, *_, chance in _standing(index, tail, memory, None):
+        if chance >= SURE:
+            text = text.replace(older.text, "...")
+    return text
 
 
 def retraction_of(index: StateIndex, memory: Memory) -> str | None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from serve.reader.filters import Filter, Masks
 from serve.reader.memory_json import role
 from serve.reader.snapshots import Snapshots
-from serve.reader.state import Change, StateIndex, change_of, retraction_of
+from serve.reader.state import Change, StateIndex, change_of, holding_text, retraction_of
 from serve.reader.tail import Tail
 from store.derived.routing import Policy
 from store.embedders.embedder import Embedder
@@ -25,6 +25,7 @@ from store.index.qdrant import QdrantSearch
 from store.log.event_kinds import EPISODE
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
 from store.memories.rows import Mask
+from store.text.claim_pairs import SURE
 
 Docs = npt.NDArray[np.int64]
 
@@ -157,6 +158,14 @@ class View:
         """
         change = self.change_of(memory) if role(memory) != "rule" else None
         return change is not None and change.is_sure and change.is_whole
+
+    def holding_text(self, memory: Memory) -> str:
+        """Return a memory's text without the sentences that are surely over."""
+        return holding_text(self._state, self.tail, memory)
+
+    def ends_others(self, memory: Memory) -> bool:
+        """Return whether some earlier memory is surely over by this one."""
+        return any(chance >= SURE for *_, chance in self._state.changes(memory, made=True))
 
     def retraction_of(self, memory: Memory) -> str | None:
         """Return what a memory quotes only to say that it is over."""

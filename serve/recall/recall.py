@@ -242,7 +242,9 @@ def _hits(
 
 
 def _follow_changes(view: View, question: Question, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-    """Return the hits with what is over marked, each behind the one that took its place."""
+    """Return the hits with what is over marked, each behind the one that took its place. Where
+    there is room, what may have taken a hit's place stands at the end.
+    """
     until = question.filter.as_of
     found: list[Hit] = []
     changed = False
@@ -262,12 +264,19 @@ def _follow_changes(view: View, question: Question, hits: tuple[Hit, ...]) -> tu
     for hit in found:
         if hit.change is not None and not _is_placed(hit.change, placed):
             newer = next((one for one in found if _says(one.memory, hit.change)), None)
-            newer = newer or _successor(view, question, hit)
+            if hit.change.is_sure:
+                newer = newer or _successor(view, question, hit)
             if newer is not None and all(one.memory.id != newer.memory.id for one in placed):
                 placed.append(newer)
         if all(one.memory.id != hit.memory.id for one in placed):
             placed.append(hit)
-    return tuple(placed[: max(len(hits), 1)])
+    placed = placed[: max(len(hits), 1)]
+    for hit in found[: question.top_k - len(placed)]:
+        change = hit.change
+        if change is not None and not change.is_sure and not _is_placed(change, placed):
+            if (newer := _successor(view, question, hit)) is not None:
+                placed.append(replace(newer, score=0.0, confidence=0.0))
+    return tuple(placed)
 
 
 def _is_placed(change: Change, placed: Sequence[Hit]) -> bool:
@@ -281,10 +290,8 @@ def _says(memory: Memory, change: Change) -> bool:
 
 
 def _successor(view: View, question: Question, hit: Hit) -> Hit | None:
-    """Return what took a hit's place as a hit of its own; None where it may not be shown, or is no
-    more than likely.
-    """
-    if hit.change is None or not hit.change.is_sure:
+    """Return what took a hit's place as a hit of its own; None where it may not be shown."""
+    if hit.change is None:
         return None
     memory = view.tail.find(hit.change.by)
     if memory is None or not question.filter.accepts(memory) or is_held(memory):

@@ -207,7 +207,7 @@ VALUES: Mapping[str, Mapping[str, Mapping[str, Rule]]] = {
         "claims": {
             **dict.fromkeys(("id", "mark", "project", "session", "text", "terms"), _PRESENT),
             "at": _MOMENT,
-            "is_note": _PRESENT,
+            **dict.fromkeys(("is_note", "is_own"), _PRESENT),
         },
         "links": {
             "older": Numbers(below="state.claims"),

@@ -33,11 +33,14 @@ from store.text.claim_pairs import (
     Around,
     Relation,
     features,
+    has_same_body,
+    likelihood,
     may_be_over,
     may_repeat,
     most_likely,
     rarity_of,
     relations,
+    restates,
 )
 from store.text.claims import Claim, announces, claim_spans, parse
 from store.text.text_features import MAY_RULE
@@ -52,6 +55,7 @@ CLAIMS = pa.schema(
         ("text", pa.string()),
         ("terms", pa.list_(pa.uint32())),
         ("is_note", pa.bool_()),
+        ("is_own", pa.bool_()),  # else only passed on: it may be over, and changes nothing
     ]
 )
 # of rows of `claims`; `relation` is the place in NAMES
@@ -109,6 +113,7 @@ class Said(NamedTuple):
     text: str
     terms: tuple[int, ...]
     is_note: bool
+    is_own: bool = True
 
 
 class Link(NamedTuple):
@@ -206,30 +211,37 @@ class Claims:
         one = self.said[place]
         claim = parse(one.text)
         candidates = self._candidates(place, claim)
+        if not one.is_own:
+            for older in candidates:
+                if has_same_body(parse(self.said[older].text), claim):
+                    yield Link(older, place, _REPEATS, 1.0)
+            return
         if not candidates:
             return
 
         def rarity(term: str) -> float:
             return rarity_of(len(self._holders.get(_number(term), ())), place)
 
-        pairs = dict[int, tuple[float, list[float]]]()
+        pairs = dict[int, tuple[Claim, Around, list[float]]]()
         for older in candidates:
             other, around = parse(self.said[older].text), self._around(older, place, claim)
-            most = most_likely(other, claim, around)
-            if most or may_repeat(other, claim):
-                pairs[older] = most, features(other, claim, rarity, around)
+            if most_likely(other, claim, around) or may_repeat(other, claim):
+                pairs[older] = other, around, features(other, claim, rarity, around)
         over: dict[int, tuple[int, float]] = {}
-        judged = relations([row for _, row in pairs.values()]) if pairs else ()
-        for (older, (most, _)), chances in zip(pairs.items(), judged, strict=True):
+        judged = relations([row for *_, row in pairs.values()]) if pairs else ()
+        for (older, (other, around, _)), chances in zip(pairs.items(), judged, strict=True):
+            repeats = float(chances[_REPEATS])
+            if has_same_body(other, claim) or (around.is_beside and restates(other, claim)):
+                repeats = 1.0
             ended = float(chances[_REPLACES] + chances[_ENDS])
-            if ended >= UNSURE and may_be_over(parse(self.said[older].text), claim):
+            chance = likelihood(other, claim, around, ended)
+            if repeats < 1.0 and chance >= UNSURE and may_be_over(other, claim):
                 relation = _ENDS if chances[_ENDS] > chances[_REPLACES] else _REPLACES
-                chance = min(ended, most)
                 # requests of different days are alike: a doubt about each says nothing
                 if chance >= (SURE if self._is_far(older, place) else UNSURE):
                     over[older] = relation, chance
-            elif chances[_REPEATS] >= UNSURE and int(chances.argmax()) == _REPEATS:
-                yield Link(older, place, _REPEATS, round(float(chances[_REPEATS]), 3))
+            elif repeats >= UNSURE and repeats >= chances.max():
+                yield Link(older, place, _REPEATS, round(repeats, 3))
         yield from self._spread(place, self._nearest(place, over))
 
     def _is_far(self, older: int, place: int) -> bool:
@@ -240,19 +252,27 @@ class Claims:
     def _nearest(
         self, place: int, over: dict[int, tuple[int, float]]
     ) -> dict[int, tuple[int, float]]:
-        """Return what is over; of what a claim only points at, the likeliest in the last turn."""
+        """Return what is over: what shares words with the claim, else the last it points at."""
         terms = set(self.said[place].terms)
-        pointed = [older for older in over if terms.isdisjoint(self.said[older].terms)]
-        best = max(pointed, key=lambda older: (self.turns[older], over[older][1]), default=None)
-        return {
-            older: found for older, found in over.items() if older not in pointed or older == best
+        named = {
+            older: found
+            for older, found in over.items()
+            if not terms.isdisjoint(self.said[older].terms)
         }
+        last = max(over, key=lambda older: (self.turns[older], older), default=None)
+        return named if named or last is None else {last: over[last]}
 
     def _spread(self, place: int, over: dict[int, tuple[int, float]]) -> Iterator[Link]:
         """Yield what is over, with what repeats it and what was concluded from it."""
         told: dict[int, tuple[int, float]] = dict(over)
+        terms = set(self.said[place].terms)
         for older, (relation, chance) in over.items():
-            together = self._alike[self._root[older]][-_TOGETHER:]
+            about = terms.intersection(self.said[older].terms)
+            together = [
+                other
+                for other in self._alike[self._root[older]][-_TOGETHER:]
+                if not about or not about.isdisjoint(self.said[other].terms)
+            ]
             resting = list(self._resting.get(self._root[older], ())[-_TOGETHER:])
             resting += [n for one in resting for n in self._alike[self._root[one]][-_TOGETHER:]]
             for other, state in (
@@ -341,28 +361,33 @@ def claims_of(
 ) -> Iterator[Said]:
     """Yield the claims of a memory's content."""
     mark = text_mark(content)
-    typed = _typed(content) if kind == EPISODE else content
-    for start, end in claim_spans(typed):
-        text = content[start:end]
-        terms = tuple(sorted(map(_number, parse(text).terms)))
-        is_note = kind != EPISODE and session is None
-        yield Said(id_, mark, project or "", session or "", at, text, terms, is_note)
+    is_note = kind != EPISODE and session is None
+    typed, passed = _parts(content) if kind == EPISODE else (content, "")
+    for text, is_own in ((typed, True), (passed, False)):
+        for start, end in claim_spans(text):
+            terms = tuple(sorted(map(_number, parse(content[start:end]).terms)))
+            about = project or "", session or "", at, content[start:end], terms
+            yield Said(id_, mark, *about, is_note, is_own)
 
 
-def _typed(prompt: str) -> str:
+def _parts(prompt: str) -> tuple[str, str]:
     """
-    Return a prompt of the same length without what was pasted into it. Quotations stay, and on
-    one line what its writer calls a change: "Change of plans: ..."
+    Return a prompt of the same length without what was pasted into it, and one with nothing but
+    what was passed on in a line after a colon. Quotations stay, and of such a line what its writer
+    calls a change: "Change of plans: ..."
     """
-    typed = list(prompt)
+    typed, passed = list(prompt), list(re.sub(r"[^\n]", " ", prompt))
     before = ""
     for part in read_authors(prompt).parts:
         text = prompt[part.start : part.end]
-        is_told = part.place == "after" and "\n" not in text and _announces_own(before)
-        if part.author != "typed" and part.place != "quotation" and not is_told:
+        is_line = part.place == "after" and "\n" not in text
+        is_own = part.author == "typed" or part.place == "quotation"
+        if not is_own and not (is_line and _announces_own(before)):
             typed[part.start : part.end] = re.sub(r"[^\n]", " ", text)
+            if is_line:
+                passed[part.start : part.end] = text
         before = text if part.place == "before" else ""
-    return "".join(typed)
+    return "".join(typed), "".join(passed)
 
 
 def _announces_own(label: str) -> bool:
@@ -470,7 +495,7 @@ def read_claims(tables: Tables, rows: range | None = None) -> list[Said]:
     """Return rows of CLAIMS, by default all."""
     table = tables["claims"] if rows is None else tables["claims"].slice(rows.start, len(rows))
     columns = [table.column(name).to_pylist() for name in CLAIMS.names]
-    return [Said._make((*row[:6], tuple(row[6]), row[7])) for row in zip(*columns, strict=True)]
+    return [Said._make((*row[:6], tuple(row[6]), *row[7:])) for row in zip(*columns, strict=True)]
 
 
 def read_links(tables: Tables, newer: range | None = None) -> list[Link]:
@@ -509,7 +534,7 @@ def _all_claims(memories: Tables, old: _Known) -> list[Said]:
 
 STATE_PROJECTION = Projection(
     name="state",
-    version="1",
+    version="2",
     inputs=("log", "memories"),
     schemas={"claims": CLAIMS, "links": LINKS, "restored": RESTORED},
     build=build,

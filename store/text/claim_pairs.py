@@ -24,6 +24,7 @@ from store.text.claims import (
     IDENT,
     MONEY,
     NAME,
+    NO_RANK,
     NUMBER,
     PATH,
     PERCENT,
@@ -40,7 +41,7 @@ from store.text.claims import (
 Relation = Literal["none", "replaces", "ends", "refines", "repeats"]
 RELATIONS: tuple[Relation, ...] = ("none", "replaces", "ends", "refines", "repeats")
 WEIGHTS = Path(__file__).with_name("state_weights.npz")
-SURE = 0.88  # how likely a claim is over that is shown as such
+SURE = 0.92  # how likely a claim is over that is shown as such
 UNSURE = 0.5  # from here on both are shown, the newer first
 
 MOST_DEVIATIONS = 3.0  # of a feature from its mean
@@ -82,6 +83,8 @@ _SAYS = frozenset(
     connects listens hosted deploy deploys moved""".split()
 )
 _REASONS = frozenset("due because since as so weil wegen porque parce car perché omdat".split())
+_HIGH = 2  # the rank from which on somebody decides over others
+_BODY, _VALUE = 3, 2  # words of a claim, and of a value, that repeat another
 _BESIDE = 2  # turns between what points and what is pointed at
 _APART = 6  # turns of one session, from which on it is as another
 _SHORT = 6  # words
@@ -89,6 +92,7 @@ _SAID = 2  # words of a claim that says something
 _LONG, _HALF = 14, 0.5  # words of a claim of which half of another's have to be
 _ALIKE = 0.5  # of all words of two claims, that they share
 _SHARED = 0.2  # of the shorter one's words
+_DIFFERENT = ("instead", "moved", "no_longer", "ends", "falsified", "than", "past", "also")
 _MEASURES = frozenset((NUMBER, MONEY, PERCENT, VERSION, DATE, TIME))
 _POINTING = frozenset(
     """it that this these those instead das es dies dafür ça cela eso esto ello isso
@@ -119,6 +123,10 @@ class Around(NamedTuple):
     is_one_text: bool = False
     nearer: int = 0
     is_note: bool = False  # the older was recorded, not typed in a prompt
+
+    @property
+    def is_beside(self) -> bool:
+        return 0 <= self.turns <= 1
 
 
 class _Gap(NamedTuple):
@@ -341,7 +349,29 @@ def _cue_features(older: Claim, newer: Claim) -> list[float]:
         float(denied and newer.has("may")),
         float(changes),
         float(changes or any(newer.has(cue) for cue in ("label", "now", "ends", "falsified"))),
+        float(is_settled(older, newer)),
+        float(is_outranked(older, newer)),
+        float(is_outranked(newer, older)),
+        float(older.rank != NO_RANK and older.rank == newer.rank),
+        float(older.rank == NO_RANK and newer.rank >= _HIGH),
+        float(has_same_body(older, newer)),
     ]
+
+
+def is_settled(older: Claim, newer: Claim) -> bool:
+    """Return whether the later claim decides where the earlier one only considered."""
+    return older.has("tentative") and newer.has("firm") and not newer.has("tentative")
+
+
+def is_outranked(older: Claim, newer: Claim) -> bool:
+    """Return whether the later claim was decided above the earlier one."""
+    return NO_RANK < older.rank < newer.rank
+
+
+def has_same_body(older: Claim, newer: Claim) -> bool:
+    """Return whether claims say the same, one of them under a key or by its source."""
+    is_one_slot = not older.key or not newer.key or older.key == newer.key
+    return is_one_slot and older.body == newer.body and len(older.body.split()) >= _BODY
 
 
 def _shape_features(
@@ -410,6 +440,36 @@ def judge(model: "Model", x: npt.NDArray[np.float32]) -> Probabilities:
     return found
 
 
+def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> float:
+    """Return how likely a change is, given the `chance` by the features: who decided it, and
+    that it was decided at all, make a likely one sure; who decides over others makes one possible.
+    """
+    is_near = 0 <= around.turns <= _APART
+    if is_near and chance < UNSURE and is_outranked(older, newer) and around.is_beside:
+        chance = UNSURE
+    elif is_near and chance >= UNSURE and older.terms & newer.terms:
+        if is_settled(older, newer) or is_outranked(older, newer):
+            chance = max(chance, SURE)
+    if chance >= UNSURE and older.key and older.key == newer.key:
+        if older.has("label") or newer.has("label"):
+            chance = max(chance, SURE)
+    return min(chance, most_likely(older, newer, around))
+
+
+def restates(older: Claim, newer: Claim) -> bool:
+    """Return whether claims give the same value, one of them under a key: "vendor: Acme Ltd", "we
+    go with Acme Ltd".
+    """
+    if any(newer.cues & ~older.cues & 1 << CUES.index(cue) for cue in _DIFFERENT):
+        return False
+    for keyed, other in ((older, newer), (newer, older)):
+        value = keyed.terms.difference(keyed.key)
+        is_telling = len(value) >= _VALUE or any(kind == NAME for kind, *_ in keyed.values)
+        if keyed.key and not other.key and is_telling and value and value <= other.terms:
+            return True
+    return False
+
+
 def may_repeat(older: Claim, newer: Claim) -> bool:
     """Return whether claims share so many words that the later one may only say it again."""
     return len(older.terms & newer.terms) >= _ALIKE * len(older.terms | newer.terms)
@@ -423,13 +483,25 @@ def may_be_over(older: Claim, newer: Claim) -> bool:
         return False
     if newer.has("falsified") and len(older.terms & newer.terms) < _CALLED_WRONG * len(older.terms):
         return False
+    if newer.has("label") and older.key and older.key == newer.key:
+        return True
+    given = {(kind, value) for kind, value, *_ in older.values}
+    adds = any((kind, value) not in given for kind, value, *_ in newer.values)
+    # "cancel that" ends no record that it was cancelled
+    if older.has("ends") and (newer.has("ends") or newer.has("back")) and not adds:
+        return False
     denies = any(newer.has(cue) for cue in ("ends", "no_longer", "falsified", "instead", "than"))
     if denies:
         return True
     was, is_now = (
         {value for kind, value, *_ in claim.values if kind in _MEASURES} for claim in (older, newer)
     )
-    return not older.terms <= newer.terms and (not was or was != is_now)
+    names, others = (
+        {value for kind, value, *_ in claim.values if kind not in _MEASURES}
+        for claim in (older, newer)
+    )
+    is_other = not was or was != is_now or bool(names - others and others - names)
+    return not older.terms <= newer.terms and is_other
 
 
 def most_likely(older: Claim, newer: Claim, around: Around) -> float:
@@ -490,6 +562,9 @@ def is_doubtful(older: Claim, newer: Claim) -> bool:
     if not announced:
         gaps, _ = _align(_content(older), _content(newer))
         swaps = [gap for gap in gaps if gap.older and gap.newer]
+        if shared and (is_settled(older, newer) or is_outranked(older, newer)):
+            # "the 2024 report is a draft", "the 2025 report is final"
+            return any(gap.is_subject and _has_values(gap) for gap in swaps)
         if not shared or len(swaps) > 1 or any(map(_is_mixed, swaps)):
             return True
         # "the typo in a.py", "the typo in b.py": no place of anything
@@ -500,6 +575,10 @@ def is_doubtful(older: Claim, newer: Claim) -> bool:
         ended = _ended_terms(newer)
         return len(ended & older.terms) < _ENDED * len(ended)
     return False
+
+
+def _has_values(gap: _Gap) -> bool:
+    return all(any(token.kind != WORD for token in side) for side in (gap.older, gap.newer))
 
 
 def _is_mixed(gap: _Gap) -> bool:
@@ -515,7 +594,7 @@ def _ended_terms(claim: Claim) -> frozenset[str]:
     for token in claim.tokens:
         if token.text in _REASONS and found:
             break
-        if token.term and not parse(token.text).has("ends"):
+        if token.term and token.kind != DATE and not parse(token.text).has("ends"):
             found.append(token.term)
     return frozenset(found)
 

@@ -13,6 +13,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from store.text import tokenizer
+from store.text.claim_words import (
+    COPULAS,
+    DAYS,
+    GENERIC,
+    LABELS,
+    MONTHS,
+    NUMBER_WORDS,
+    NUMBERED_NOUNS,
+    PERIODS,
+    PHRASES,
+    RANKS,
+    STATUSES,
+    TWO_WORD_STATUSES,
+    WHICH,
+)
 
 MOST = 12  # claims of a text
 LONGEST = 400  # characters of one
@@ -49,197 +64,36 @@ _KEY = re.compile(rf"\s*([^\s:.!?][^:.!?\n]{{1,{LONGEST_KEY - 1}}}):\s+(?=\S)")
 _SOURCE = re.compile(
     r"(?:based on|according to|per|laut|gemäß|según|selon|d'après|segundo|secondo|volgens)\b", re.I
 )
+# who says it: "[VP] Ann (Sales):", "Ann (CTO):", "Intern Bo:", "per the CEO, ..."
+_ITEM, _NAME = r"\s*(?:[^\W\d_]+ \w{1,2}:\s*)?", r"[A-Z][\w.'-]*(?: [\w.'-]+){0,3}"
+_SPEAKERS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"{_ITEM}\[([^\]]{{2,40}})\]\s*(?:{_NAME}\s*(?:\([^)]*\)\s*)?:\s+)?",
+        rf"{_ITEM}{_NAME}\s*\(([^)]{{2,40}})\)\s*:\s+",
+        rf"{_ITEM}((?:[\w-]+ ){{0,3}}[\w-]+(?= [A-Z]\w+:)|[\w-]+)(?: [A-Z]\w+)?:\s+(?=\S+ \S+ \S)",
+        r"\s*(?:[Aa]s )?(?:[Pp]er|[Ll]aut|[Ss]elon|[Ss]egún) (?:the |our )?"
+        r"([\w-]+(?: [\w-]+){0,3}),\s+",
+    )
+)
+_DECIDES = re.compile(
+    r"\s*(?:the |our )?((?:[\w-]+ ){0,3}?[\w-]+) (?:has |have )?(?:decided|agreed|approved|wants"
+    r"|says|said|directed|mandated|ruled|overruled|announced|estimate[sd]|recommends)\b",
+    re.IGNORECASE,
+)
+# what stays as it is, before what changes: "keep the place, but ..."
+_KEPT = re.compile(
+    r"\s*(?:(?:please )?(?:keep|leave|don't (?:touch|change)|do not (?:touch|change)|behalte|lass"
+    r"|garde[rz]?|deja|mantén|houd)\b[^.;:]{1,60}?|(?:the )?same [^.;:,]{1,40}"
+    r"|(?:the|our|die|der|das|le|la|el) [^.;:,]{1,40}? (?:stays?|remains?|bleib(?:t|en)|restent?"
+    r"|reste|queda)\b[^.;:,]{0,20})"
+    r"(?:,\s*(?:(?:but|and|just|only|aber|mais|pero)\s+)?|\s(?:but|aber|mais|pero)\s+)(?=\S+ \S)",
+    re.IGNORECASE,
+)
 _NUMBERED = re.compile(r"\s+(?:(?:v|version|rev|no\.?|#)\s*)?\d{1,2}$", re.I)
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Cues, by what they announce. A phrase matches at word boundaries in folded text.
-
-_CUES: dict[str, str] = {
-    "label": """
-        update | updates | updated | correction | corrected | corrigendum | erratum |
-        edit | alert | heads up | fyi | notice | korrektur | aktualisierung | nachtrag |
-        mise à jour | corrección | actualización | correção | atualização | correzione |
-        aggiornamento | correctie | поправка | обновление | 更正 | 訂正 | 更新 | 정정
-    """,
-    "recant": """
-        actually | wait | no wait | oops | sorry | my mistake | scratch that | i meant |
-        i misspoke | on second thought | change of plan | change of plans | changed my
-        mind | turns out | in fact | correct myself | correcting myself | was wrong |
-        not quite | doch | moment mal | eigentlich | mein fehler | planänderung | stimmt
-        nicht | en fait | finalement | attends | changement de plan | en realidad |
-        mejor dicho | perdón | al final | cambio de plane | cambio de planes | na
-        verdade | aliás | desculpa | mudança de plano | mudança de planos | in realtà |
-        anzi | aspetta | cambio di programma | eigenlijk | wacht | toch | на самом деле
-        | точнее | нет | 其实 | 不对 | 等等 | やっぱり | 実は | 違った | 아니 | 사실
-    """,
-    "instead": """
-        instead | rather than | in place of | replace | replaces | replaced | replacing
-        | swap | swap out | swapped | swapped out | swapping | swapping
-        out | take over | takes over | took over | stand in for | stands in for |
-        stattdessen | statt | anstelle | ersetzt | übernimmt | au lieu | plutôt |
-        remplac* | en vez | en lugar | reemplaz* | sustituy* | em vez | no lugar |
-        substitu* | invece | al posto | sostitui* | in plaats | vervang* | вместо |
-        замен* | 代替 | 改为 | 改成 | 换成 | 代わりに | 대신
-    """,
-    "moved": """
-        move | moved | moves | change | changed | changes | changing | switch | switched
-        | switches | switching | push back | push out | push to | pushed back | pushed
-        out | pushed to | postponed | rescheduled | brought forward | delayed to |
-        delayed until | delayed till | slip | slips | slipped | bump | bumped | raise |
-        raised | lower | lowered | increase | increased | decrease | decreased | reduce
-        | reduced | cut to | went up to | went down to | upgrade | upgraded | downgrade
-        | downgraded | renamed | revised | adjusted | amended | reassigned | handed over
-        | transferred | relocated | wechsel* | gewechselt | verschoben | umgezogen |
-        geändert | ändern | umgestellt | erhöht | gesenkt | umbenannt | changé | changés
-        | changée | changées | changer | passé | passés | passée | passées | passer à |
-        passons à | déplacé | déplacée | reporté | reportée | migr* | cambi* | pasamos a
-        | pasa a | pasar a | pasó a | movi* | mudamos | mudou | mudar | passamos |
-        passou | subimos | bajamos | sube* a | subi* a | aplazad* | spostat* | passiamo
-        | passat* a | gewijzigd | verplaatst | verzet | overgestapt | перенес* | перешл*
-        | измен* | 変更 | 移行 | 延期 | 改到 | 挪到 | 迁移 | 변경 | 옮겼
-    """,
-    "now": """
-        now | from now on | as of today | as of now | as of monday | as of tuesday | as
-        of wednesday | as of thursday | as of friday | as of * * | as of * | going
-        forward | starting today | starting monday | starting now | starting next * |
-        new | currently | latest | by now | ab jetzt | ab sofort | ab heute | ab morgen
-        | ab *tag | jetzt | nun | neu* | künftig | désormais | dorénavant | maintenant |
-        nouveau | nouvelle | ahora | a partir de | de ahora en adelante | nuev* | agora
-        | novo | nova | ora | d'ora in poi | nuov* | voortaan | vanaf | nu | nieuw |
-        nieuwe | теперь | отныне | 现在 | 从现在 | 今後 | 今は | 이제 | 앞으로
-    """,
-    "no_longer": """
-        no longer | anymore | any more | not anymore | used to | formerly | previously |
-        no more | nicht mehr | kein* * mehr | früher | ne * plus | n'* plus | plus de |
-        ya no | antes | já não | não * mais | non * più | niet meer | geen * meer |
-        больше не | 不再 | もう | 더 이상
-    """,
-    "ends": """
-        cancel* | revok* | rescind* | withdraw* | withdrew | drop | droped | droping |
-        drops | dropp | dropped | dropping | dropps | remove | removed | removing |
-        delete | deleted | deleting | deprecat* | decommission* | discontinu* | abandon*
-        | scraped | scrapped | shutdown | shut down | sunset* | expired | void | voided
-        | invalid* | repeal* | lifted | abolish* | calle off | called off | ditch* | got
-        rid of | get rid of | is out | are out | is gone | are gone | is dead | is off |
-        no longer * | left | left the * | has left | quit | stepped down | resigned |
-        moved on | axed | killed | reverse | reversed | reverses | overturn* | overrul*
-        | overrid* | supersed* | stop using | stop doing | stop running | stopped |
-        forget the | forget that | forget it | forget about the | forget about that |
-        forget about it | abgesagt | gestrichen | gekündigt | storniert | entfernt |
-        eingestellt | zurückgezogen | aufgehoben | abgeschafft | raus | hat *verlassen |
-        fliegt raus | annul* | supprim* | retir* | abandonn* | abrog* | quitt* |
-        cancelad* | elimin* | quitamos | quité | quitado | saqué | sacamos | sacá | se
-        fue | dejó de | dejó el | retirad* | anulad* | descartad* | removid* | revogad*
-        | saiu | annullat* | rimoss* | eliminat* | revocat* | lasciato | geannuleerd |
-        geschrapt | verwijderd | ingetrokken | отмен* | убрал* | удал* | ушел | ушёл |
-        ушла | 取消 | 撤销 | 删除 | 废除 | 中止 | 削除 | やめ* | 退職 | 취소 | 삭제 | 폐지
-    """,
-    "falsified": """
-        was incorrect | was wrong | was outdated | was invalid | was false | was based
-        on incorrect | was based on wrong | was based on outdated | was based on invalid
-        | was based on false | were incorrect | were wrong | were outdated | were
-        invalid | were false | were based on incorrect | were based on wrong | were
-        based on outdated | were based on invalid | were based on false | is incorrect |
-        is wrong | is outdated | is invalid | is false | is based on incorrect | is
-        based on wrong | is based on outdated | is based on invalid | is based on false
-        | are incorrect | are wrong | are outdated | are invalid | are false | are based
-        on incorrect | are based on wrong | are based on outdated | are based on invalid
-        | are based on false | based on wrong | based on incorrect | based on outdated |
-        based on bad | based on old | need to be re* | needs to be re* | no longer valid
-        | no longer holds | no longer true | no longer applies | doesnot hold | doesnot
-        apply | doesn't hold | doesn't apply | does not hold | does not apply | does n't
-        hold | does n't apply | invalidated | out of date | not true anymore | not true
-        any more | ungültig | überholt | hinfällig | beruhte auf falschen | n'est plus
-        valable | obsolète | caduc | ya no vale | ya no es válid* | obsolet* | non è più
-        valid* | niet meer geldig | achterhaald | устарел* | 失效 | 作废 | 無効
-    """,
-    "back": """
-        back to | revert | revert to | reverted | reverted to | reverting | reverting to
-        | return to | returned to | returning to | restor* | roll back | rolled back |
-        zurück zu* | retour à | revenons | reviens | volvemos a | volver a | de
-        vuelta | voltamos | voltar | torniamo | terug naar | верн* | 改回 | 戻*
-    """,
-    "also": """
-        also | additionally | in addition | as well | besides | another | second | other
-        | too | plus | furthermore | moreover | even | both | auch | ausserdem |
-        zusätzlich | ein weitere* | eine weitere* | einen weitere* | aussi | également |
-        de plus | en plus | un autre | también | además | otro | otra | também | além
-        disso | outro | outra | anche | inoltre | un altro | ook | bovendien | nog een |
-        также | еще | ещё | 也 | 另外 | また | 또한
-    """,
-    "detail": """
-        specifically | namely | in particular | i.e. | more precisely | to be precise |
-        that is | meaning | detail | details | and by | including | at least | exactly |
-        remember | don't forget | as said | as mentioned | as agreed | as discussed | as
-        i said | as i mentioned | as i agreed | as i discussed | just to confirm |
-        confirming | to be clear | reminder | again | still | recap | genauer | nämlich
-        | insbesondere | wie gesagt | wie besprochen | zur erinnerung | noch mal |
-        précis* | notamment | pour rappel | en concreto | recuerda | como dije | como
-        dijimos | lembrando | especificamente | cioè | ricorda | oftewel | zoals gezegd
-        | а именно | напом* | 即 | 即ち | つまり
-    """,
-    "tentative": """
-        maybe | perhaps | might | could | thinking | thinking of | thinking about |
-        considering | what if | proposal | proposed | tentative* | possibly | let's try
-        | try | draft | idea | wonder* | vielleicht | eventuell | könnten | überlege* |
-        peut être | pourrait | on pense | quizá | quizás | tal vez | podríamos | talvez
-        | poderíamos | forse | potremmo | misschien | zouden | может | 也许 | 可能 | たぶん |
-        かも | 아마
-    """,
-    "firm": """
-        official | officially | final | finally | finalized | finalised | decided |
-        confirmed | approved | per the * | overrid* | policy | settled | agreed |
-        entschieden | beschlossen | endgültig | décidé | définitif | officiel* | decidi*
-        | definitiv* | decis* | besloten | решил* | 决定 | 決定 | 결정
-    """,
-    "concludes": """
-        so | therefore | thus | hence | consequently | which means | this means |
-        derived | that leaves | based on that | based on this | based on the | daher |
-        also | somit | folglich | donc | par conséquent | así que | por tanto | por lo
-        tanto | entonces | portanto | então | quindi | perciò | dus | поэтому | 所以 | 因此
-        | だから | そのため | 그래서
-    """,
-    "if": """
-        if | unless | when | whenever | in case | wenn | falls | si | quand | cuando |
-        se | quando | als | если | 如果 | もし | 만약
-    """,
-    "than": """
-        not | no | never | don't | doesn't | can't | cannot | won't | isn't | aren't |
-        without | nicht | nie | niemals | kein* | ohne | ne | pas | jamais | sans |
-        nunca | sin | não | sem | non | mai | senza | niet | nooit | geen | zonder | не
-        | никогда | 不 | 别 | 没 | ない | 않
-    """,
-    "must": """
-        must | always | never | only | have to | require | required | mandatory | need
-        to | needs to | should | shall | no lo | muss | müssen | immer | nur | soll* |
-        doit | doivent | toujours | seulement | debe* | siempre | solo | deve* | sempre
-        | apenas | moet* | altijd | alleen | долж* | всегда | 必须 | 必ず | 항상
-    """,
-    "may": """
-        may | can | allowed | fine to | free to | ok to | okay to | permitted | dürfen |
-        darf* | kannst | peut | peux | pouvez | puede* | pode* | può | puoi | mag |
-        mogen | можн* | 可以 | てもいい | 돼
-    """,
-    "past": """
-        initially | originally | at first | back then | used to | formerly | previously | in
-        the past | last year | earlier today | years ago | zunächst | ursprünglich | früher |
-        damals | anfangs | vorher | au début | à l'origine | auparavant | inicialmente |
-        originalmente | al principio | antes era | no início | originariamente |
-        inizialmente | prima era | aanvankelijk | oorspronkelijk | vroeger | сначала |
-        изначально | раньше | 最初 | 原本 | 当初 | 처음에
-    """,
-    "time_was": """
-        was | value was | the was | the value was | were | had been | used to be | old |
-        originally | initially | earlier | original | war | waren | alte | alter | alten
-        | ursprünglich | était | ancien* | era | estaba | anterior | viej* | velh* |
-        vecchi* | oude | был* | 原来 | 前の | 원래
-    """,
-}
-CUES = tuple(_CUES)
+CUES = tuple(PHRASES)
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 # phrases by their first word, or by its first letters where more may follow: the rest, and the bit
@@ -247,7 +101,7 @@ _Phrases = dict[str, list[tuple[tuple[str, ...], int]]]
 _PHRASES: _Phrases = {}
 _PREFIXES: _Phrases = {}
 _UNSPACED: list[tuple[str, int]] = []  # of scripts that write no spaces
-for _place, _listed in enumerate(_CUES.values()):
+for _place, _listed in enumerate(PHRASES.values()):
     for _phrase in _listed.split("|"):
         _first, *_rest = _phrase.split()
         if _CJK.search(_first):
@@ -261,110 +115,10 @@ _ANNOUNCE = ("label", "recant", "instead", "moved", "now", "back", "also", "deta
 _ANNOUNCING = frozenset(
     word
     for cue in _ANNOUNCE
-    for phrase in _CUES[cue].split("|")
+    for phrase in PHRASES[cue].split("|")
     if len(word_list := phrase.split()) == 1 and (word := word_list[0])
 )
 _PREFIX_LENGTHS = sorted({len(_prefix) for _prefix in _PREFIXES})
-
-_STATUS = {
-    "on track": "status",
-    "in progress": "status",
-    "on hold": "status",
-    "in planning": "status",
-    "in review": "status",
-    "back up": "status",
-    "signed off": "status",
-    "not started": "status",
-}
-_STATUSES = _words(
-    """delayed cancelled canceled approved rejected denied pending passed failed failing resolved
-    investigating operational down up broken fixed working blocked unblocked done completed complete
-    finished started paused resumed active inactive enabled disabled open closed merged reverted
-    shipped released deprecated live offline online available unavailable full empty ready signed
-    confirmed unconfirmed tentative expired valid invalid green red granted revoked stable unstable
-    healthy degraded outage launched suspended postponed scheduled unscheduled hired vacant sold
-    paid unpaid overdue draft published private public mandatory optional allowed forbidden required
-    frozen unfrozen locked unlocked planning deployed undeployed staffed archived won lost accepted
-    fertig abgeschlossen blockiert erledigt offen geschlossen aktiv inaktiv genehmigt abgelehnt
-    cancelado aprobado rechazado pendiente listo roto activo terminado aprovado pronto concluido
-    annule approuve refuse termine bloque actif goedgekeurd afgewezen klaar"""
-)
-_MONTHS = _words(
-    """january february march april june july august september october november december jan feb
-    mar apr jun jul aug sep sept oct nov dec januar februar märz juni juli oktober dezember
-    janvier février mars avril juin juillet août septembre octobre novembre décembre enero febrero
-    marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre janeiro fevereiro
-    março maio junho julho setembro outubro novembro dezembro gennaio febbraio aprile maggio giugno
-    luglio settembre ottobre dicembre januari februari maart mei augustus"""
-)
-_DAYS = _words(
-    """monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays
-    thursdays fridays mon tue tues wed thu thurs fri montag dienstag mittwoch donnerstag freitag
-    samstag sonntag montags dienstags mittwochs donnerstags freitags lundi mardi mercredi jeudi
-    vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo segunda terça
-    quarta quinta sexta lunedì martedì mercoledì giovedì venerdì sabato domenica maandag dinsdag
-    woensdag donderdag vrijdag zaterdag zondag today tomorrow tonight yesterday eod heute morgen
-    demain hoy mañana hoje amanhã oggi domani vandaag q1 q2 q3 q4 spring summer autumn winter
-    midnight noon weekly daily monthly quarterly yearly annually biweekly fortnightly nightly
-    hourly wöchentlich täglich monatlich"""
-)
-_PERIODS = _words(
-    """day days week weeks month months year years hour hours minute minutes second seconds
-    tag tage tagen woche wochen monat monate jahr jahre stunde stunden minuten jour jours semaine
-    semaines mois ans heure heures minutes día días semana semanas mes meses año años hora horas
-    dia dias mês ano anos giorno giorni settimana settimane mese mesi ore week weken maand uur"""
-)
-# a number after one of these is a name: build 12 is another build than 13
-_NUMBERED_NOUNS = _words(
-    """build test tests run pr issue ticket invoice order case option step requirement instruction
-    phase chapter section line page sprint commit patch migration flight customer candidate vendor
-    provider cloud team part release milestone day task item question slide figure table node batch
-    job experiment attempt lesson unit player rule option variant plan schritt anforderung aufgabe
-    kapitel rechnung bestellung paso pedido factura etape facture"""
-)
-_WHICH = _words(
-    """next this last nächste nächsten diese dieser prochaine cette próxima esta questa volgende
-    deze end"""
-)
-_NUMBER_WORDS = {
-    word: str(number)
-    for number, words in enumerate(
-        (
-            "zero null",
-            "one ein eins une uno um",
-            "two zwei deux dos dois due twee",
-            "three drei trois tres três tre drie",
-            "four vier quatre cuatro quatro quattro",
-            "five fünf cinq cinco cinque vijf",
-            "six sechs seis sei zes",
-            "seven sieben sept siete sete sette zeven",
-            "eight acht huit ocho oito otto",
-            "nine neun neuf nueve nove negen",
-            "ten zehn dix diez dez dieci tien",
-            "eleven elf onze once",
-            "twelve zwölf douze doce doze dodici twaalf",
-            "thirteen dreizehn treize trece",
-            "fourteen vierzehn quatorze catorce",
-            "fifteen fünfzehn quinze quince",
-            "sixteen sechzehn seize dieciséis",
-            "seventeen siebzehn",
-            "eighteen achtzehn",
-            "nineteen neunzehn",
-            "twenty zwanzig vingt veinte vinte venti twintig",
-        )
-    )
-    for word in words.split()
-    if number != 1 or word == "eins"
-} | {
-    "thirty": "30",
-    "forty": "40",
-    "fifty": "50",
-    "sixty": "60",
-    "ninety": "90",
-    "hundred": "100",
-    "twice": "2",
-    "once": "1",
-}
 
 _TIME = re.compile(r"\d{1,2}(?::\d{2})?(?:am|pm|h|uhr)|\d{1,2}:\d{2}(?::\d{2})?", re.I)
 _DATE = re.compile(
@@ -406,31 +160,14 @@ KINDS = (
 WORD, NUMBER, MONEY, PERCENT, VERSION, DATE, TIME, ID, HOST, PATH, IDENT, NAME, STATUS = range(13)
 _VALUES = frozenset(range(1, 13))
 
-# words that say nothing of what a claim is about, beside stop words and cues
-_GENERIC = tokenizer.STOP_WORDS | _words(
-    """may um uh use used uses using set get got go going make made let lets please need want
-    keep run runs work works working okay ok hi hello hey thanks anyway note noted previous
-    previously current currently today
-    way thing things bit lot great good bad news sure fine just decision
-    conclusion value actual requirement info information based das der die den dem des und ist sind
-    wir ich es ein eine einen einem für mit auf von zu im in am an bei wird werden haben hat auch
-    le la les un une des du de et est sont nous je il elle pour avec sur dans au aux que qui on
-    el los las uno una y es son nosotros yo para con en al lo se que o os as um uma e do da dos das
-    no na nos por com em il gli i uno e è sono per con di da che het een en is zijn wij we ik voor
-    met op van in te dat и в на с по для мы я это к из"""
-)
 _LEADS = re.compile(
     r"\s*(?:(?:ok(?:ay)?|so|and|but|well|hm+|oh|ah|hi|hello|hey|yeah|yes|no|please|also|btw"
     r"|by the way|und|aber|y|pero|et|mais|oh by the way|anyway)[\s,:!.-]+)+",
     re.IGNORECASE,
 )
-_COPULAS = _words(
-    """is are = equals be been was were uses use used using on at to in with by via from for goes
-    run runs
-    lives listens stays becomes became ist sind bleibt wird nutzt verwendet auf bei mit est sont
-    reste sur avec utilise es son está están usa usamos é são fica sono usa zijn blijft gebruikt
-    owns handles needs requires takes costs expires ends starts begins due remains a v2"""
-)
+
+
+NO_RANK = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,6 +192,8 @@ class Claim:
     terms: frozenset[str]
     values: tuple[tuple[int, str, str, str], ...]  # kind, value, the content words around it
     quoted: str
+    rank: int  # of who decided it, NO_RANK where nobody is named
+    body: str  # without what announces it, its key and who said it
 
     def has(self, cue: str) -> bool:
         return bool(self.cues >> CUES.index(cue) & 1)
@@ -510,6 +249,8 @@ def parse(text: str) -> Claim:
     lead = _LEADS.match(body)
     if lead is not None and lead.end() < len(body):
         body = body[lead.end() :]
+    rank, start = _speaker(body)
+    body = body[start:]
     match = _KEY.match(body)
     while match is not None and "://" not in match[0]:
         if _key_terms(match[1]) and not _SOURCE.match(match[1]):
@@ -517,6 +258,8 @@ def parse(text: str) -> Claim:
             break
         body = body[match.end() :]  # "Update: ..." names no slot
         match = _KEY.match(body)
+    if (kept := _KEPT.match(body)) is not None:
+        body = body[kept.end() :]
     quoted = " ".join(
         one[1]
         for one in re.finditer(
@@ -527,7 +270,25 @@ def parse(text: str) -> Claim:
     tokens = tuple(_tokens(body))
     slot = _key_terms(key)
     terms = frozenset((*slot, *(token.term for token in tokens if token.term)))
-    return Claim(text, tokens, cues, slot, terms, tuple(_values(tokens)), quoted)
+    values = tuple(_values(tokens))
+    plain = " ".join(body[match.end() :].split() if key and match else body.split())
+    return Claim(text, tokens, cues, slot, terms, values, quoted, rank, plain.casefold())
+
+
+def _speaker(body: str) -> tuple[int, int]:
+    """Return the rank of who says something, and where what is said begins."""
+    for pattern in _SPEAKERS:
+        match = pattern.match(body)
+        if match is not None and (rank := _rank(match[1])) != NO_RANK and match.end() < len(body):
+            return rank, match.end()
+    match = _DECIDES.match(body)
+    return (NO_RANK if match is None else _rank(match[1])), 0
+
+
+def _rank(role: str) -> int:
+    plain = role.casefold().replace("managing director", "ceo")
+    ranks = (RANKS.get(word, NO_RANK) for word in re.findall(r"[\w-]+", plain))
+    return max(ranks, default=NO_RANK)
 
 
 def _cues(folded: str) -> int:
@@ -559,18 +320,12 @@ def _follows(words: Sequence[str], at: int, rest: Sequence[str]) -> bool:
     )
 
 
-_LABELS = _words(
-    """updat correct corrigendum alert heads fyi notic edit corrected remind korrektur correction
-    correccion actualizacion nachtrag important critic reminder note info announc warn"""
-)
-
-
 def _key_terms(key: str) -> tuple[str, ...]:
     plain = _NUMBERED.sub("", key.replace("_", " "))
     return tuple(
         term
         for term in tokenizer.terms(plain)
-        if term not in _LABELS and term not in _GENERIC and not term.isdigit()
+        if term not in LABELS and term not in GENERIC and not term.isdigit()
     )[:6]
 
 
@@ -587,16 +342,16 @@ def _tokens(body: str) -> Iterator[Token]:
             continue
         folded = raw.casefold().strip(".,:;").replace("\u2019", "'")
         following = parts[place + 1][0].casefold() if place + 1 < len(parts) else ""
-        if (phrase := f"{folded} {following}") in _STATUS:
+        if (phrase := f"{folded} {following}") in TWO_WORD_STATUSES:
             skip = place + 1
             yield Token(phrase, phrase, STATUS)
-        elif folded in _WHICH and following in _PERIODS:
+        elif folded in WHICH and following in PERIODS:
             skip = place + 1
             yield Token(phrase, phrase, DATE)
         else:
             kind = _kind(raw, folded, start_of_sentence=start_of_sentence)
-            is_name = before in _NUMBERED_NOUNS and (kind == NUMBER or len(folded) == 1)
-            if is_name and (kind != NUMBER or folded not in _NUMBER_WORDS):
+            is_name = before in NUMBERED_NOUNS and (kind == NUMBER or len(folded) == 1)
+            if is_name and (kind != NUMBER or folded not in NUMBER_WORDS):
                 folded, kind = f"{before} {folded}", ID
             yield Token(_plain_value(folded, kind), _term(folded, kind), kind)
         start_of_sentence, before = False, folded
@@ -616,11 +371,11 @@ def _kind(raw: str, folded: str, *, start_of_sentence: bool) -> int:
             if pattern.fullmatch(bare):
                 return kind
         return IDENT
-    if folded in _NUMBER_WORDS:
+    if folded in NUMBER_WORDS and (start_of_sentence or raw[0].islower()):
         return NUMBER
-    if (folded in _MONTHS or folded in _DAYS) and raw != "may":
+    if (folded in MONTHS or folded in DAYS) and raw != "may":
         return DATE
-    if folded in _STATUSES:
+    if folded in STATUSES:
         return STATUS
     if not bare.isalpha():
         for pattern, kind in (
@@ -646,7 +401,7 @@ def _kind(raw: str, folded: str, *, start_of_sentence: bool) -> int:
 
 def _plain_value(folded: str, kind: int) -> str:
     if kind == NUMBER:
-        return _NUMBER_WORDS.get(folded, folded.replace(",", ""))
+        return NUMBER_WORDS.get(folded, folded.replace(",", ""))
     if kind == MONEY:
         return folded.replace(",", "")
     return folded
@@ -660,10 +415,10 @@ def _term(folded: str, kind: int) -> str:
     if kind in _VALUES:
         found = tokenizer.terms(folded)
         return found[0] if found else folded
-    if folded in _GENERIC or folded in _ANNOUNCING:
+    if folded in GENERIC or folded in _ANNOUNCING:
         return ""
     found = tokenizer.terms(folded)
-    return found[0] if found and found[0] not in _GENERIC else ""
+    return found[0] if found and found[0] not in GENERIC else ""
 
 
 def _values(tokens: Sequence[Token]) -> Iterator[tuple[int, str, str, str]]:
@@ -692,7 +447,7 @@ def _values(tokens: Sequence[Token]) -> Iterator[tuple[int, str, str, str]]:
 
 def is_copula(token: Token) -> bool:
     """Return whether a token joins what a sentence is about and what it says of it."""
-    return token.text in _COPULAS
+    return token.text in COPULAS
 
 
 _CHANGES = ("label", "recant", "instead", "moved", "no_longer", "ends", "falsified", "back", "firm")
@@ -701,3 +456,12 @@ _CHANGES = ("label", "recant", "instead", "moved", "no_longer", "ends", "falsifi
 def announces(claim: Claim) -> bool:
     """Return whether a claim has words that announce a change."""
     return any(claim.has(cue) for cue in _CHANGES)
+
+
+def tells_of_past(text: str) -> bool:
+    """Return whether each claim of a text says how it was: "originally it was May 3"."""
+    found = claims(text)
+    return bool(found) and all(
+        claim.has("past") and not any(claim.has(cue) for cue in ("now", "moved", "instead"))
+        for claim in found
+    )

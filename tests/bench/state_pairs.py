@@ -78,6 +78,7 @@ class Draw:
         self.template, why, text = template, self.word("why"), template
         words = {"x": x, "s": subject, "v": value, "o": old, "n": slot.name, "why": why}
         words |= {name: self.word(name) for name in ("boss", "extra")} | {"p": self.word("person")}
+        words["m"] = self.random.choice(self.slots).name
         for name in ("x", "s", "why"):
             words[name.capitalize()] = words[name][:1].upper() + words[name][1:]
         for name, said_so in words.items():
@@ -190,6 +191,11 @@ def _replaces(draw: Draw, slot: Slot) -> Made:
         for _ in range(2):
             turns = draw.random.choice((1, 1, 2))
             yield "tentative before", tentative, draw.use("firm", slot, s, v), Around(turns)
+        keyed, turns = draw.keyed(slot, s, o), draw.random.choice((1, 1, 2, 3))
+        yield "slot set", keyed, draw.use("slot set", slot, s, v, o), Around(turns)
+        if draw.random.random() < 0.4:
+            chosen = draw.use("chosen", slot, s, o)
+            yield "chosen again", chosen, draw.use("chosen", slot, s, v, o), draw.around(True)
         here, _ = draw.word("scope").split(">")
         was, is_now = (f"{draw.say(slot, s, value)} {here}" for value in (o, v))
         newer = draw.use("cue", slot, s, v, o, is_now)
@@ -237,6 +243,9 @@ def _changes_nothing(draw: Draw, slot: Slot) -> Made:
         t, plain = draw.random.choice(others), draw.pick(slot.says)
         same = draw.style(draw.say(slot, s, o, plain)), draw.style(draw.say(slot, t, v, plain))
         yield "another subject", *same, draw.around()
+        if slot.language == "en":
+            chosen = draw.use("chosen", slot, s, o), draw.use("chosen", slot, t, v)
+            yield "another chosen", *chosen, draw.around(True)
         yield "another subject in other words", older, draw.older(slot, t, v), draw.around()
         for name, family in (("moved", "changed"), ("cue", "with a cue")):
             newer = draw.use(name, slot, t, v, draw.pick(slot.values))
@@ -286,6 +295,11 @@ def _changes_nothing(draw: Draw, slot: Slot) -> Made:
     low, high = draw.word("lower"), draw.word("higher")
     said_by = draw.said_by(low, draw.say(slot, s, o)), draw.said_by(high, draw.say(far, s2, v2))
     yield "another decided above", *said_by, draw.around(True)
+    said_by = draw.said_by(high, draw.say(slot, s, o)), draw.said_by(low, draw.say(slot, s, v))
+    yield "decided below", *said_by, draw.around(True)
+    if kin:
+        value, keyed = draw.pick(near.values), draw.keyed(slot, s, o)
+        yield "another slot set", keyed, draw.use("slot set", near, s, value, o), draw.around(True)
     tentative = draw.use("tentative", slot, s, o)
     yield "another after a tentative", tentative, draw.use("firm", far, s2, v2), draw.around()
 
