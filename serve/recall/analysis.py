@@ -19,8 +19,10 @@ import numpy.typing as npt
 from serve.reader.filters import Filter
 from serve.reader.view import View
 from serve.recall.classification import (
+    Account,
     AnswerType,
     TaskMode,
+    account_asked,
     answer_type,
     asking_terms,
     asks_for_all,
@@ -160,6 +162,7 @@ class Analysis:
     interval: Interval | None  # the time it speaks of
     lists_time: bool  # it asks for whatever there is of that time
     kinds: frozenset[str]  # of memories that its words name, where it lists a time
+    account: Account | None  # what it asks of a thing's history
     removal: frozenset[str]  # terms that ask when or why something was taken away; none: no such
     answer_type: AnswerType | None
     task_mode: TaskMode | None  # what the asker is at
@@ -240,6 +243,7 @@ def analyse(view: View, question: Question, notices: list[str]) -> Analysis:
         interval=when,
         lists_time=lists_time,
         kinds=kinds,
+        account=None if title else account_asked(asked, of_removal=bool(removal)),
         removal=removal,
         answer_type=answer_type(asked, spoken),
         task_mode=task_mode(topic, names_error=any(one.kind == "error" for one in found)),

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
+from store.text.claims import parse
 from store.text.tokenizer import terms
 
 LEAST_LEAD = 0.3  # of a word, over the second language
@@ -417,6 +418,27 @@ _GOES_AWAY = re.compile(
     r"|\b(?:stop(?:s|ped)?|end(?:s|ed)?) (?:(?:support|ship|maintain)(?:ing)?|us(?:e|ing))\b"
     r"|\b(?:take[ns]?|took|roll(?:s|ed)?) back\b"
 )
+# the same of a short question, whose words mean less elsewhere: "is X still around"
+_IS_OVER = re.compile(
+    r"\bstill\b(?:\W+(?:around|there|exists?|alive|on|in (?:use|place|force)|use[ds]?|using|a"
+    r"|need(?:s|ed)?|have|has|appl(?:y|ies)|running|runs?|valid|get))?|\bany ?more\b|\bgone\b"
+    r"|\b(?:go|closed?|over|lifted|left|end(?:ed)?|(?:switched|turned) off|shut down)\b(?=\W*$)"
+    r"|\bwhat(?:ever)? (?:has |have )?(?:happened|bec[oa]mes?)(?: (?:to|of|with))?\b"
+    r"|\bnoch\b(?: (?:in gebrauch|da|aktiv|gültig))?|\bnicht mehr\b|\bwas ist aus\b"
+    r"|\bencore\b|\bqu'est devenue?\b|\bdisparu\b|\btodavía\b|\baún\b|\bqué pasó con\b"
+)
+_ASKED = re.compile(
+    r"\W*(?:is|are|was|were|do|does|did|have|has|can|may|will|when|where|why|what|whatever|who|which|how|since"
+    r"|ist|sind|gibt|haben|wann|wo|was|wer|warum|est-ce|quand|qui|où|hay|cuándo|quién|dónde)\b"
+)
+_LONGEST_ASKED = 120  # characters
+_BEGAN = re.compile(
+    r"\bwhen\b.*?\b(?:introduc|add(?:ed)?\b|start|began\b|begin\b|come in\b|came in\b|first\b|creat"
+    r"|g[eo]t\b|arriv|launch|adopt|set up\b)|\bsince when do|\bseit wann\b|\bdepuis quand\b"
+    r"|\bdesde cuándo\b"
+)
+_HOW_TO = re.compile(r"\W*how (?:do|to|can|should)\b")
+_CHANGED = ("ends", "no_longer", "instead", "moved", "now")
 
 
 GOING_TERMS = REMOVAL_TERMS | frozenset(terms("away rid disappear disappeared killed"))
@@ -427,10 +449,32 @@ def removal_asked(topic: Sequence[str], text: str) -> frozenset[str]:
 
     They are none where it asks for something else.
     """
-    ways = [found[0] for found in _GOES_AWAY.finditer(text.casefold())]
+    plain = text.casefold()
+    ways = [found[0] for found in _GOES_AWAY.finditer(plain)]
+    if _is_short_question(plain):
+        ways += [found[0] for found in _IS_OVER.finditer(plain)]
     if not ways and REMOVAL_TERMS.isdisjoint(topic):
         return frozenset()
     return GOING_TERMS.union(terms(" ".join(ways)))
+
+
+Account = Literal["change", "beginning"]
+
+
+def account_asked(text: str, *, of_removal: bool) -> Account | None:
+    """Return what a question asks of a thing's history: its last change, or its beginning."""
+    plain = text.casefold()
+    if not _is_short_question(plain):
+        return "change" if of_removal else None
+    if _BEGAN.search(plain) and not of_removal:
+        return "beginning"
+    claim = parse(plain)
+    is_change = of_removal or any(claim.has(cue) for cue in _CHANGED)
+    return "change" if is_change and not _HOW_TO.match(plain) else None
+
+
+def _is_short_question(plain: str) -> bool:
+    return len(plain) <= _LONGEST_ASKED and _ASKED.match(plain) is not None
 
 
 _PART = re.compile(r"[^\W_]+")  # of "s'est" both

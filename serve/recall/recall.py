@@ -22,6 +22,7 @@ from serve.reader.held import is_held
 from serve.reader.memory_json import role
 from serve.reader.state import Change
 from serve.reader.view import Superseded, View
+from serve.recall.accounts import place_first
 from serve.recall.analysis import LEAST_IDF, Analysis, Mode, Question, analyse
 from serve.recall.candidates import Candidates, Docs, Scratch, find_candidates
 from serve.recall.evidence import Evidence, gather_evidence
@@ -138,6 +139,13 @@ def recall(view: View, question: Question, timings: Timings | None = None) -> An
     timings.end("selection")
     hits = _hits(view, question, analysis, candidates, evidence, ranked, selection)
     hits = _follow_changes(view, question, hits)
+    if analysis.account is not None and hits:
+        about = {
+            term: analysis.weights[term] for term in analysis.topic if term in analysis.weights
+        }
+        place = place_first(analysis.account, about, [hit.memory for hit in hits])
+        if place:
+            hits = (hits[place], *hits[:place], *hits[place + 1 :])
     is_degraded = bool(notices)
     if notice := time_notice(view, question, analysis, [hit.memory for hit in hits]):
         notices.append(notice)
