@@ -33,7 +33,10 @@ def place_first(
     """Return the place of the memory that answers for a thing's last change or its beginning, by
     the `weights` of the terms that name it; None where none of them does.
     """
-    parts = [[*map(_terms, _claims(memory))] for memory in memories]
+    # in a conversation many say when they did something: none of that is the account of a thing
+    parts = [
+        [] if memory.kind == "raw_turn" else [*map(_terms, _claims(memory))] for memory in memories
+    ]
     shares = [
         sum(weights[term] for term in frozenset().union(*terms) & weights.keys()) for terms in parts
     ]

@@ -462,10 +462,10 @@ Account = Literal["change", "beginning"]
 
 
 def account_asked(text: str, *, of_removal: bool) -> Account | None:
-    """Return what a question asks of a thing's history: its last change, or its beginning."""
+    """Return what a short question asks of a thing's history: its last change, or its beginning."""
     plain = text.casefold()
     if not _is_short_question(plain):
-        return "change" if of_removal else None
+        return None
     if _BEGAN.search(plain) and not of_removal:
         return "beginning"
     claim = parse(plain)
