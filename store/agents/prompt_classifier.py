@@ -232,7 +232,6 @@ class _Model:
 
 
 @cache
-@cache
 def _model() -> _Model:
     return _Model(WEIGHTS)
 
