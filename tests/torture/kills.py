@@ -223,7 +223,8 @@ class _Run:
             self.wrong.append(f"{counts['dead']} batches are dead")
         queue.close()
         last.kill(signal.SIGTERM)
-        self.finish(self.job(BUILD))
+        # one that a server began may still be at work: it is waited for
+        self.finish(self.job((*BUILD, "--wait", str(PATIENCE_S))))
         with EventLog(self.tenant.log) as log:
             if manifests.current(self.tenant).watermark != log.head():
                 self.wrong_jobs.append("the last build is not what is served")
@@ -234,7 +235,7 @@ def _running(home: Path) -> list[str]:
     """Return the command lines of processes that work on a home, those that soon end left out."""
     named = f"MNEMOLOG_HOME={home}".encode()
     found: list[str] = []
-    for _ in range(30):
+    for _ in range(600):
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
