@@ -1,7 +1,7 @@
 import pytest
-from growth import assert_linear
 from hypothesis import given
 from hypothesis import strategies as st
+from linear_time import assert_linear
 
 from store.text.mentions import MAX_CHARS, MAX_MENTIONS, Mention, mentions
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from growth import assert_linear
+from linear_time import assert_linear
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader

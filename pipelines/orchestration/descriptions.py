@@ -222,6 +222,7 @@ _COLUMNS: Mapping[str, str] = {
     "claims.text": "The sentence.",
     "claims.terms": "Numbers of the words it is about.",
     "is_note": "Whether it was recorded, not typed in a session.",
+    "is_own": "Whether its user said it; what was only passed on may be over, and ends nothing.",
     "older": "The row in `claims` of what may be over.",
     "newer": "The row in `claims` of what came after.",
     "links.relation": "1 replaces, 2 ends, 4 repeats, 5 rests on what is over.",

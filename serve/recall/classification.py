@@ -433,9 +433,9 @@ _ASKED = re.compile(
 )
 _LONGEST_ASKED = 120  # characters
 _BEGAN = re.compile(
-    r"\bwhen\b.*?\b(?:introduc|add(?:ed)?\b|start|began\b|begin\b|come in\b|came in\b|first\b|creat"
-    r"|g[eo]t\b|arriv|launch|adopt|set up\b)|\bsince when do|\bseit wann\b|\bdepuis quand\b"
-    r"|\bdesde cuándo\b"
+    r"\bwhen\b.{0,100}?\b(?:introduc|add(?:ed)?\b|start|began\b|begin\b|come in\b|came in\b"
+    r"|first\b|creat|g[eo]t\b|arriv|launch|adopt|set up\b)|\bsince when do"
+    r"|\bseit wann\b|\bdepuis quand\b|\bdesde cuándo\b"
 )
 _HOW_TO = re.compile(r"\W*how (?:do|to|can|should)\b")
 _CHANGED = ("ends", "no_longer", "instead", "moved", "now")

@@ -65,15 +65,18 @@ _SOURCE = re.compile(
     r"(?:based on|according to|per|laut|gemäß|según|selon|d'après|segundo|secondo|volgens)\b", re.I
 )
 # who says it: "[VP] Ann (Sales):", "Ann (CTO):", "Intern Bo:", "per the CEO, ..."
-_ITEM, _NAME = r"\s*(?:[^\W\d_]+ \w{1,2}:\s*)?", r"[A-Z][\w.'-]*(?: [\w.'-]+){0,3}"
+_ITEM = r"\s{0,9}(?:[^\W\d_]{1,30} \w{1,2}:\s{0,9})?"
+_NAME = r"[A-Z][\w.'-]{0,30}(?: [\w.'-]{1,30}){0,3}"
 _SPEAKERS = tuple(
     re.compile(pattern)
     for pattern in (
-        rf"{_ITEM}\[([^\]]{{2,40}})\]\s*(?:{_NAME}\s*(?:\([^)]*\)\s*)?:\s+)?",
-        rf"{_ITEM}{_NAME}\s*\(([^)]{{2,40}})\)\s*:\s+",
-        rf"{_ITEM}((?:[\w-]+ ){{0,3}}[\w-]+(?= [A-Z]\w+:)|[\w-]+)(?: [A-Z]\w+)?:\s+(?=\S+ \S+ \S)",
-        r"\s*(?:[Aa]s )?(?:[Pp]er|[Ll]aut|[Ss]elon|[Ss]egún) (?:the |our )?"
-        r"([\w-]+(?: [\w-]+){0,3}),\s+",
+        rf"{_ITEM}\[([^\]]{{2,40}})\]\s{{0,9}}(?:{_NAME}\s{{0,9}}(?:\([^)]{{0,60}}\)\s{{0,9}})?"
+        r":\s{1,9})?",
+        rf"{_ITEM}{_NAME}\s{{0,9}}\(([^)]{{2,40}})\)\s{{0,9}}:\s{{1,9}}",
+        rf"{_ITEM}((?:[\w-]{{1,30}} ){{0,3}}[\w-]{{1,30}}(?= [A-Z]\w{{1,30}}:)|[\w-]{{1,30}})"
+        r"(?: [A-Z]\w{1,30})?:\s{1,9}(?=\S{1,60} \S{1,60} \S)",
+        r"\s{0,9}(?:[Aa]s )?(?:[Pp]er|[Ll]aut|[Ss]elon|[Ss]egún) (?:the |our )?"
+        r"([\w-]{1,30}(?: [\w-]{1,30}){0,3}),\s{1,9}",
     )
 )
 _DECIDES = re.compile(
