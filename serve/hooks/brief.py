@@ -74,9 +74,9 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
         :_GOALS
     ]
     episodes = recent_turns(view, asked)
-    told = [episode for episode in episodes if episode.id not in own]
-    last = last_session(view, asked, told)
-    before = [_turn(view, one, asked) for one in left_open(view, asked, last, told)]
+    earlier = [episode for episode in episodes if episode.id not in own]
+    last = last_session(view, asked, earlier)
+    before = [_turn(view, one, asked) for one in left_open(view, asked, last, earlier)]
     room = max(LEAST, LAST - sum(map(_size, before)))
     turns = _fill_room((_turn(view, one, asked) for one in last), room)
     rest = (
@@ -88,7 +88,7 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
     left = BYTES - FRAME - _size_of(rest)
     standing = standing_parts(view, asked, room=max(STANDING, left))
     shown = {line["id"] for part in rest for line in part.notes if "id" in line}
-    others = [episode for episode in told if episode.id not in shown]
+    others = [episode for episode in earlier if episode.id not in shown]
     failed = (_turn(view, one, asked) for one in went_wrong(asked, others))
     ended = tuple(_fill_room(failed, left - _size_of(standing)))
     parts = (*standing, *rest, Part("What failed here before, and how it ended:", ended))
@@ -101,9 +101,9 @@ def goal_note(goal: Memory, asked: Filter) -> Note:
     return note(goal, asked.project, longest=LONGEST) | ({"due": day} if day else {})
 
 
-def recent_turns(view: View, asked: Filter, limit: int = _FURTHER) -> list[Memory]:
+def recent_turns(view: View, asked: Filter) -> list[Memory]:
     """Return the newest episodes of a project and those below it, the newest first."""
-    return newest(view, replace(asked, kinds=(EPISODE,)), limit)
+    return newest(view, replace(asked, kinds=(EPISODE,)), _FURTHER)
 
 
 def last_session(view: View, asked: Filter, episodes: Sequence[Memory]) -> list[Memory]:

@@ -199,7 +199,7 @@ def _look_up(
     hits = [hit for hit in answer.hits if is_new(hit.memory) and not hit.is_over]
     unfound = (one.memory for one in _unfound(bearing, answer))
     standing = (one for one in unfound if is_new(one) and not view.is_over(one))
-    more = [_told(view, one) for one in islice(standing, speaking.BEARING)]
+    more = [_marked_hit(view, one) for one in islice(standing, speaking.BEARING)]
     weighed = speaking.score_hits(
         view,
         prompt,
@@ -209,7 +209,8 @@ def _look_up(
         is_passive=chosen.get("proactivity") == "passive",
     )
     best = speaking.best(weighed)
-    named = [_told(view, one.memory) for one in rules_for_prompt(view, call.filter, prompt)[:RULES]]
+    about = rules_for_prompt(view, call.filter, prompt)[:RULES]
+    named = [_marked_hit(view, rule.memory) for rule in about]
     rules = (*named, *(hit for hit in best if hit not in hits))
     return PromptAnswer(
         question=question,
@@ -221,7 +222,7 @@ def _look_up(
     )
 
 
-def _told(view: View, memory: Memory) -> Hit:
+def _marked_hit(view: View, memory: Memory) -> Hit:
     """Return a memory that recall did not find as a hit, with what became of it."""
     return Hit(memory, 0.0, 0.0, change=view.change_of(memory))
 
@@ -338,10 +339,10 @@ def recap(
                 yield line(one)
         yield from islice(_sessions(view, call, when, own), SESSIONS)
         return
-    told = [one for one in recent_turns(view, call.filter) if one.id not in own]
-    last = last_session(view, call.filter, told)
+    earlier = [turn for turn in recent_turns(view, call.filter) if turn.id not in own]
+    last = last_session(view, call.filter, earlier)
     there = last[:MOST] if last and is_new(last[0]) else []
-    before = [one for one in left_open(view, call.filter, last, told) if is_new(one)]
+    before = [one for one in left_open(view, call.filter, last, earlier) if is_new(one)]
     for one in {one.id: one for one in (*on_topic, *there, *before)}.values():
         yield line(one)
 

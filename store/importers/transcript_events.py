@@ -94,7 +94,7 @@ class Sessions:
         own: Path | None = None,
     ) -> None:
         self.turns = self.live = self.off = self.statements = 0
-        self._sessions: dict[str, _Told] = {}
+        self._sessions: dict[str, _SessionState] = {}
         self._heard: tuple[int, int, list[Event]] = (0, 0, [])  # since, until: what hooks told then
         self._log, self._agent, self._project, self._now = log, agent, project, now
         self._intent_of, self._choices_of, self._pauses = intent_of, choices_of, pauses
@@ -163,21 +163,21 @@ class Sessions:
                 events = (with_fields(events[0], author="repository"), *events[1:])
             asked_after, before = before, turn.closing.text if turn.closing else ""
             session = events[0].session or ""
-            if (told := self._sessions.get(session)) is None:
-                told = self._sessions[session] = self._told_of(session)
-                if told.is_at_work:
+            if (state := self._sessions.get(session)) is None:
+                state = self._sessions[session] = self._read_session(session)
+                if state.is_at_work:
                     on_skip(f"session {session} is at work: import again once its turn has ended")
             self.turns += 1
-            is_live = told.is_elsewhere or self._was_heard(events[0])
+            is_live = state.is_elsewhere or self._was_heard(events[0])
             self.live += is_live
             if is_live:
                 yield TranscriptTurn(events, is_live)
             elif self._is_off(events[0], turn.cwd, choices):
                 self.off += 1
-            elif not told.is_at_work:
+            elif not state.is_at_work:
                 events = tuple(recordable(events, choices.record))
                 keeps = is_users and choices.remember_words and "prompts" in choices.record
-                keeps = keeps and events[0].id not in told.ids
+                keeps = keeps and events[0].id not in state.ids
                 said = (
                     self._lasting_events(turn.request.text, asked_after, events[0]) if keeps else ()
                 )
@@ -233,22 +233,22 @@ class Sessions:
         since, until, heard = self._heard
         if not since <= prompt.at - HEARD_WITHIN <= prompt.at + HEARD_WITHIN <= until:
             since, until = prompt.at - HEARD_WITHIN, prompt.at + HEARD_WITHIN + _HOUR
-            told = self._log.events_between(("prompted",), since, until)
-            heard = [it for it in told if isinstance(it.body, Prompted) and not it.body.imported]
+            prompts = self._log.events_between(("prompted",), since, until)
+            heard = [it for it in prompts if isinstance(it.body, Prompted) and not it.body.imported]
             self._heard = since, until, heard
         return any(_is_same(it, prompt) for it in heard)
 
-    def _told_of(self, session: str) -> "_Told":
+    def _read_session(self, session: str) -> "_SessionState":
         """Return what the log says of a session before it is read."""
         if self._log is None:
-            return _Told()
+            return _SessionState()
         events = self._log.session_events(session)
         prompts = [it for it in events if isinstance(it.body, Prompted)]
         is_at_work = False
         if events and events[-1].at >= self._now - AT_WORK:
             last = events[-1].body
             is_at_work = not (isinstance(last, SessionTold) and last.stage in _ENDS)
-        return _Told(
+        return _SessionState(
             is_at_work,
             any(it.agent != self._agent for it in prompts),
             frozenset(it.id for it in prompts),
@@ -256,7 +256,7 @@ class Sessions:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _SessionState:
     """What the log says of a session, and the ids of its prompts.
 
     It is at work where hooks tell of a turn of it now: what it does next belongs to its newest
