@@ -362,10 +362,10 @@ def _file_name(path: str) -> str:
 
 def _stated(view: View, memory: Memory, asked: Filter) -> Note:
     """Return a statement as a line of a block, of a long one its lasting sentences alone."""
-    memory = _without_outdated(view, memory)
     line = _short(view, memory, asked)
-    if len(memory.content) > SHORT:
-        sentences = lasting_sentences(memory.content, prompt_statements.SURE)
+    text = _without_outdated(view, memory).content
+    if len(text) > SHORT:
+        sentences = lasting_sentences(text, prompt_statements.SURE)
         line[SAID] = one_line(" ".join(sentence.text for sentence in sentences), LONGEST)
     return line
 
