@@ -71,7 +71,7 @@ def tell_turn(log: EventLog, id_: str, prompt: str, reply: str, at: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "share"), [("accounts.txt", 0.75), ("accounts_held_out.txt", 0.7)]
+    ("name", "share"), [("accounts.txt", 0.75), ("accounts_more.txt", 0.7)]
 )
 def test_what_became_of_a_thing_comes_first(tenant: Tenant, log: EventLog, name: str, share: float):
     things = list(accounts(name))
