@@ -133,14 +133,15 @@ def comparable(memory: Memory) -> Comparable:
     return Comparable(memory, said, speaker, beginnings, may_be_replaced, corrected, corrects)
 
 
-def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Comparable]:
-    """Return those others that share half of their words' beginnings with one, or a key.
+def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[int]:
+    """Return the places of those others that share half of their words' beginnings with one, or a
+    key, in order.
 
     No other is like it: this is cheap to ask, and leaves none in nearly all cases.
     """
     mine, size = one.beginnings, len(one.beginnings)
     found = []
-    for other in others:
+    for at, other in enumerate(others):
         theirs = other.beginnings
         fewer, more = (size, len(theirs)) if size < len(theirs) else (len(theirs), size)
         needed = more - _SLACK
@@ -150,13 +151,8 @@ def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[Compa
             or (one.corrects and _may_correct(one, other))
             or (other.corrects and _may_correct(other, one))
         ):
-            found.append(other)
+            found.append(at)
     return found
-
-
-def likeness(one: Comparable, other: Comparable) -> Likeness | None:
-    """The likeness of two memories; None where they differ. Their order changes nothing."""
-    return near_likeness(one, other) if near_candidates(one, [other]) else None
 
 
 def near_likeness(first: Comparable, second: Comparable) -> Likeness | None:
@@ -170,9 +166,7 @@ def near_likeness(first: Comparable, second: Comparable) -> Likeness | None:
         return "other_value"
     if max(len(first.said), len(second.said)) > LONGEST:
         return None
-    if any(
-        _may_correct(a, b) and _is_corrected(b, a) for a, b in ((first, second), (second, first))
-    ):
+    if _corrects(first, second) or _corrects(second, first):
         return "other_value"
     a, b = gist(first.said), gist(second.said)
     if a.marks == b.marks:
@@ -190,6 +184,10 @@ def _may_correct(one: Comparable, other: Comparable) -> bool:
         return len(one.beginnings & other.beginnings) > 1
     said = other.said.casefold()
     return any(denied.casefold() in said for denied in one.corrected.denied)
+
+
+def _corrects(one: Comparable, other: Comparable) -> bool:
+    return one.corrects and _may_correct(one, other) and _is_corrected(other, one)
 
 
 def _is_corrected(other: Comparable, one: Comparable) -> bool:

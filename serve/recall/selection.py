@@ -10,12 +10,14 @@ dozen are read and compared.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 
 from serve.recall.analysis import Question
 from serve.recall.near_duplicates import (
     Comparable,
+    Likeness,
     comparable,
     names_one,
     near_candidates,
@@ -96,6 +98,7 @@ def _age(memory: Memory) -> tuple[int, int]:
 
 
 _Group = list[_Entry]  # memories that say the same but for a value
+_by_group = itemgetter(0)
 
 
 def select(
@@ -143,34 +146,30 @@ def _group(
     Once there are `top_k` entries, only a copy or a newer value of one of them is let in.
     """
     groups: list[_Group] = []
+    entries: list[tuple[int, _Entry]] = []  # of all groups, each with its group's place
     left: list[int] = []
     has_facts = False
     for place, memory in ranked:
-        one, is_full = comparable(memory), sum(map(len, groups)) >= question.top_k
+        one, is_full = comparable(memory), len(entries) >= question.top_k
         has_facts = has_facts or memory.job == _FACTS
         if has_facts and _is_read_out(one, place, groups, is_full=is_full):
             continue
-        told = near_candidates(one, [entry.told for group in groups for entry in group])
-        others = {id(other) for other in told}
-        for group in groups if others else ():
-            alike = [
-                near_likeness(entry.told, one) if id(entry.told) in others else None
-                for entry in group
-            ]
-            if "same" in alike:
-                group[alike.index("same")].fold(place, one)
-                break
-            if "other_value" in alike:
-                if is_full and _age(memory) < max(_age(entry.memory) for entry in group):
-                    left.append(place)
-                else:
-                    group.append(_Entry(place, one))
-                break
-        else:
-            if is_full:
+        near = near_candidates(one, [entry.told for _, entry in entries])
+        if (found := _alike(one, sorted([entries[at] for at in near], key=_by_group))) is not None:
+            at, entry, likeness = found
+            group = groups[at]
+            if likeness == "same":
+                entry.fold(place, one)
+            elif is_full and _age(memory) < max(_age(entry.memory) for entry in group):
                 left.append(place)
             else:
-                groups.append([_Entry(place, one)])
+                group.append(_Entry(place, one))
+                entries.append((at, group[-1]))
+        elif is_full:
+            left.append(place)
+        else:
+            groups.append([_Entry(place, one)])
+            entries.append((len(groups) - 1, groups[-1][0]))
     for group in groups:
         if (
             len(group) > 1
@@ -179,6 +178,24 @@ def _group(
         ):
             group.sort(key=lambda entry: _age(entry.memory), reverse=True)
     return groups, left
+
+
+def _alike(
+    one: Comparable, near: Iterable[tuple[int, _Entry]]
+) -> tuple[int, _Entry, Likeness] | None:
+    """Return what a memory is like: an entry of the first group that holds such, the place of that
+    group, and how; one that says the same before another value. `near` is in the groups' order.
+    """
+    other_value = None
+    for at, entry in near:
+        if other_value is not None and at != other_value[0]:
+            break
+        likeness = near_likeness(entry.told, one)
+        if likeness == "same":
+            return at, entry, "same"
+        if likeness is not None and other_value is None:
+            other_value = at, entry, likeness
+    return other_value
 
 
 def _is_series(group: _Group) -> bool:
