@@ -10,12 +10,12 @@ import re
 
 def is_blank(value: str) -> bool:
     """Say whether `value` is a secret blacked out: of hardly any characters, or `xxxx`, `***`."""
-    return len(set(value)) < 4 or _BLANK.search(value) is not None
+    return len(set(value)) < 4 or _is_masked(value)
 
 
 def is_placeholder(value: str) -> bool:
     """Say whether `value` stands for a secret without being one: `${VAR}`, `<key>`, `changeme`."""
-    return is_blank(value) or _PLACEHOLDER.search(value) is not None
+    return is_blank(value) or _stands_for_a_secret(value)
 
 
 def is_varied(value: str) -> bool:
@@ -23,15 +23,15 @@ def is_varied(value: str) -> bool:
 
     What it spells is no excuse: a key with `EXAMPLE` in it is no less a key.
     """
-    return len(set(value)) >= 8 and _BLANK.search(value) is None
+    return len(set(value)) >= 8 and not _is_masked(value)
 
 
 def is_random(value: str) -> bool:
-    return is_varied(value) and _PLACEHOLDER.search(value) is None
+    return is_varied(value) and not _stands_for_a_secret(value)
 
 
 def is_mixed(value: str) -> bool:
-    return is_random(value) and _DIGIT.search(value) is not None and value.lower() != value.upper()
+    return _has_letters_and_digits(value) and is_random(value)
 
 
 def is_high_entropy(value: str) -> bool:
@@ -100,9 +100,11 @@ def is_token(value: str) -> bool:
     """Say whether `value`, given to a name like `token` or `api_key`, is a credential."""
     if len(value) < 10 or is_blank(value) or _is_code(value):
         return False
-    if is_mixed(value):
+    if len(set(value)) < 8:
+        return False
+    if _has_letters_and_digits(value) and not _stands_for_a_secret(value):
         return not all(_WORDY.fullmatch(part) for part in _PART.split(value))
-    return len(value) >= _TAIL and is_varied(value) and is_high_entropy(value)
+    return len(value) >= _TAIL and is_high_entropy(value)
 
 
 def is_opaque(value: str) -> bool:
@@ -143,6 +145,27 @@ def is_lettered(value: str) -> bool:
 def is_flag_password(value: str) -> bool:
     """Say whether `value`, right behind a short flag, is a password and not a port."""
     return not value.isdigit() and is_url_password(value) and not _is_code(value)
+
+
+def _has_letters_and_digits(value: str) -> bool:
+    return _DIGIT.search(value) is not None and value.lower() != value.upper()
+
+
+def _is_masked(value: str) -> bool:
+    # an expression would try each of these at every character of a long value
+    folded = value.casefold()
+    if any(mask in folded for mask in _MASKS):
+        return True
+    return ("<" in folded or "your" in folded) and _NAMES_ITS_OWNER.search(folded) is not None
+
+
+def _stands_for_a_secret(value: str) -> bool:
+    folded = value.casefold()
+    if any(word in folded for word in _STAND_INS):
+        return True
+    if "change" in folded and _CHANGE_ME.search(folded) is not None:
+        return True
+    return _PLACEHOLDER.match(value) is not None
 
 
 def _is_code(value: str) -> bool:
@@ -189,12 +212,14 @@ _SYMBOL = re.compile(r"[!#$%^&*+=?~|]")
 _PART = re.compile(r"[-_./: ]")
 _KEY_CHARACTER = re.compile(r"[A-Za-z0-9+/]")
 _WORDY = re.compile(r"[a-z]*(?:[A-Z][a-z]{2,})*[0-9]{0,2}|[A-Z]+[0-9]{0,2}|[0-9]{1,4}")
-_BLANK = re.compile(r"x{4}|\*{3}|\.{3}|…|•{3}|<[a-z]|your[-_ ]", re.IGNORECASE)
+_MASKS = ("xxxx", "***", "...", "…", "•••")
+_NAMES_ITS_OWNER = re.compile(r"<[a-z]|your[-_ ]")
+_STAND_INS = ("example", "placeholder", "redacted", "dummy")
+_CHANGE_ME = re.compile(r"change[-_ ]?me")
 _PLACEHOLDER = re.compile(
-    r"example|placeholder|change[-_ ]?me|redacted|dummy"
-    r"|^(?:\$|#?\{|<|\[|@|\(\[|%[a-z({])"
-    r"|^(?:the|my|some|insert|enter|replace|put|fake|mock|sample|test)[-_ ]"
-    r"|^(?:none|null|nil|true|false|undefined|optional|required|string|bytes|secret|pass(?:phrase)?"
+    r"(?:\$|#?\{|<|\[|@|\(\[|%[a-z({])"
+    r"|(?:the|my|some|insert|enter|replace|put|fake|mock|sample|test)[-_ ]"
+    r"|(?:none|null|nil|true|false|undefined|optional|required|string|bytes|secret|pass(?:phrase)?"
     r"|passw[o0]rd|passwd|pwd|token|tiger|api[-_]?key|default|admin|root|user|username|guest|postgres"
     r"|mysql|redis|rabbitmq|minioadmin|localhost|hidden|masked|removed|empty|unset|foobar|todo|tbd"
     r"|test|testing|latest|letmein|qwerty|s3cr[e3]t|hunter2)[0-9!]{0,3}$",

@@ -24,7 +24,7 @@ from pipelines.jobs.distill import fixes
 from pipelines.jobs.facts import statements
 from serve.hooks import brief
 from serve.recall import analysis
-from store.agents import authorship, prompt_classifier
+from store.agents import authorship, prompt_classifier, tool_calls
 from store.redaction.labelled_secrets import NAMED
 from store.redaction.redact import find
 from store.redaction.token_patterns import ISSUED
@@ -48,6 +48,7 @@ CAPPED: Mapping[str, int] = {
     "store.agents.prompt_classifier.": prompt_classifier.MAX_PROMPT,
     "store.agents.prompt_classifier._COMMAND": prompt_classifier.LOOKED_AT,
     "store.agents.authorship._SHAPES": authorship.SHAPED,
+    "store.agents.tool_calls._TELLING": tool_calls.MAX_LINE,
     "store.text.hazards.": hazards.LOOKED_AT,
     "store.text.claims.": claims.LONGEST,
     "store.text.claims._NUMBERED": claims.LONGEST_KEY,
@@ -63,6 +64,7 @@ HELD: Mapping[str, set[str]] = {
     "pipelines.jobs.distill.fixes.HEADLINES": {"search"},
     "store.agents.authorship._SHAPES": {"match"},
     "store.agents.efforts._WORDS": {"match"},
+    "store.agents.tool_calls._TELLING": {"search"},
     "store.redaction.bare_tokens._VALUE": {"match"},
     "store.text.claims._DATE": {"fullmatch"},
     "store.text.claims._MONEY": {"fullmatch"},
