@@ -13,6 +13,7 @@ import secrets
 import select
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -40,6 +41,9 @@ log = logging.getLogger("mnemolog")
 
 LOOK_S = 1.0  # between looks whether it is over
 FINISH_S = 5.0  # for what is being answered when we are told to end
+# how long a thread that computes keeps one that waits, at each step off and on the interpreter: a
+# recall has a dozen such steps, so beside long texts being indexed the usual 5 ms made 60 of it
+SWITCH_S = 0.001
 MAX_HEAD = 64 << 10
 
 
@@ -94,6 +98,7 @@ def run(
         # what is there stays: looking it through for garbage again made the slowest answers slower
         gc.freeze()
         gc.enable()
+        sys.setswitchinterval(SWITCH_S)
 
         def is_left() -> bool:
             keep_current(settings, ours, open_tenants.settings.choices.answers_by)
