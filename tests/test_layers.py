@@ -215,7 +215,7 @@ def test_an_outside_thing_has_one_owner(module: str, owners: set[str]):
     )
 
 
-@pytest.mark.parametrize("module", ["dagster", "dagster_shared", "dagster_webserver", "matplotlib"])
+@pytest.mark.parametrize("module", ["dagster", "dagster_shared", "dagster_webserver"])
 def test_only_orchestration_knows_dagster(module: str):
     assert not breaking(
         lambda one: one.top == module and not one.file.startswith("pipelines/orchestration/")

@@ -5,15 +5,18 @@ build wherever a log moved on and nowhere else.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+from xml.etree import ElementTree
 
 import apsw
 import dagster as dg
@@ -29,6 +32,7 @@ from pipelines.orchestration import (
     descriptions,
     in_process,
     metadata,
+    plots,
 )
 from pipelines.orchestration.definitions import make_definitions, prune, prune_runs
 from pipelines.orchestration.run_resources import PARTITION, retry_or_fail
@@ -240,22 +244,55 @@ def test_a_sample_quotes_memories_where_the_settings_ask_for_it(settings, defaul
     assert "| `we chose SQLite for the log` |" in metadata_of(result, "memories")["sample"]
 
 
+def svg_of(plot) -> str:
+    text = plot if isinstance(plot, str) else plot.value
+    coded = re.search(r"\]\(data:image/svg\+xml;base64,([^)]+)\)", text)
+    svg = b64decode(coded[1]).decode()
+    ElementTree.fromstring(svg)  # it is well-formed
+    return svg
+
+
 @pytest.mark.parametrize(
     "asset", ["event_log", "memories", "postings", "canaries", "published_manifest"]
 )
 def test_assets_show_a_plot(built, asset):
-    assert "](data:image/png;base64,iVBORw0KGgo" in metadata_of(built, asset)["plot"]
+    assert "</svg>" in svg_of(metadata_of(built, asset)["plot"])
 
 
-def test_without_matplotlib_a_plot_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "mnemolog[plots]" in metadata.bar_plot("a day's events", {}).value
+def test_a_plot_shows_names_figures_and_days_and_escapes_them():
+    shown = svg_of(plots.bar_plot("kinds", {"<b>&": 1_234, "fact": 2}))
+    assert "&lt;b&gt;&amp;" in shown
+    assert "1,234" in shown
+    days = svg_of(plots.stacked_plot("by day", [20_000, 20_001], {"recorded": [3, 4], "x": [0, 1]}))
+    assert all(said in days for said in ("5 at most", "2024-10-04", "2024-10-05", "recorded"))
+    line = svg_of(plots.line_plot("rows", [0, 86_400_000_000], [1, 2.5]))
+    assert all(said in line for said in ("2.5 at most, 2.5 last", "1970-01-01", "1970-01-02"))
+    ranks = svg_of(plots.rank_plot("terms", np.array([7, 1_000, 1], np.int32)))
+    assert "1,000 to 1" in ranks
+
+
+def test_a_stack_of_many_names_sums_those_without_a_colour():
+    names = {f"kind {number}": [1] for number in range(20)}
+    shown = svg_of(plots.stacked_plot("by day", [0], names))
+    assert "kind 6" in shown
+    assert "kind 7" not in shown
+    assert ">other<" in shown
+    assert "20 at most" in shown
 
 
 def test_plots_of_nothing_say_so():
-    assert "data:image/png" in metadata.bar_plot("empty", {}).value
-    assert "data:image/png" in metadata.line_plot("empty", [], []).value
-    assert "data:image/png" in metadata.rank_plot("empty", np.empty(0, np.int32)).value
+    for plot in (
+        plots.bar_plot("empty", {}),
+        plots.stacked_plot("empty", [], {}),
+        plots.line_plot("empty", [], []),
+        plots.rank_plot("empty", np.empty(0, np.int32)),
+    ):
+        assert "nothing yet" in svg_of(plot)
+
+
+def test_a_plot_of_one_value_has_no_length():
+    assert 'cx="260.0"' in svg_of(plots.line_plot("rows", [5], [0]))
+    assert "3 to 3" in svg_of(plots.rank_plot("terms", np.array([3], np.int32)))
 
 
 def test_memories_that_are_forgotten_are_in_no_bar(settings, default, instance, monkeypatch):
@@ -580,7 +617,7 @@ def test_recall_answers_the_check_set(checked):
     assert shown["false injections"] < 0.05
     assert "| zh | 10 |" in shown["figures"]
     assert "| small talk | 0% |" in shown["figures"]
-    assert "](data:image/png;base64," in shown["plot"]
+    assert "</svg>" in svg_of(shown["plot"])
 
 
 def test_recall_below_its_floor_is_a_warning_and_says_which(settings, tmp_path):

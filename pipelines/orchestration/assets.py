@@ -22,6 +22,7 @@ from pydantic import Field
 from pipelines.orchestration import metadata
 from pipelines.orchestration.descriptions import column_schemas, describe
 from pipelines.orchestration.metadata import QUARANTINED, ROWS, Metadata, past_values
+from pipelines.orchestration.plots import line_plot
 from pipelines.orchestration.run_resources import (
     GROUP,
     HOOKS,
@@ -342,7 +343,7 @@ def _canary_metadata(found: Outcome, trend: Sequence[Point], *, quotes: bool) ->
         "asked": dg.MetadataValue.int(found.asked),
         "came back": dg.MetadataValue.int(found.hits),
         "missed": dg.MetadataValue.md(missed or "none"),
-        "plot": metadata.line_plot(
+        "plot": line_plot(
             "% of the canaries that came back",
             [at for at, _, _ in trend],
             [100 * back / asked if asked else 100 for _, back, asked in trend],
@@ -572,7 +573,7 @@ def _quality_metadata(found: Quality, before: list[tuple[int, float]]) -> Metada
         "correct answers kept": dg.MetadataValue.float(silence.kept if silence else 0.0),
         "notices": dg.MetadataValue.json(list(found.notices)),
         "figures": dg.MetadataValue.md("\n".join(_quality_table(found))),
-        "plot": metadata.line_plot(
+        "plot": line_plot(
             "recall@5 of the check set", [at for at, _ in history], [share for _, share in history]
         ),
     }

@@ -89,7 +89,6 @@ def environment(settings: Settings) -> dict[str, str]:
         "DAGSTER_HOME": str(home),
         "DAGSTER_DISABLE_TELEMETRY": "1",
         "MNEMOLOG_HOME": str(settings.home.absolute()),
-        "MPLCONFIGDIR": str(home / "matplotlib"),
         # Dagster takes the first place of sys.path for the working directory and removes it
         "PYTHONSAFEPATH": "",
         "PYTHONPATH": os.pathsep.join(

@@ -17,8 +17,8 @@ import dagster as dg
 from pipelines import jobs
 from pipelines.jobs import Job, find_job
 from pipelines.jobs.runner import run
-from pipelines.orchestration import metadata
 from pipelines.orchestration.metadata import Metadata, cell, past_values
+from pipelines.orchestration.plots import line_plot
 from pipelines.orchestration.run_resources import (
     OWNERS,
     TENANTS,
@@ -332,7 +332,7 @@ def outcome_metadata(
 
 
 def _history_plot(title: str, history: Past) -> dg.MarkdownMetadataValue:
-    return metadata.line_plot(title, [at for at, _ in history], [value for _, value in history])
+    return line_plot(title, [at for at, _ in history], [value for _, value in history])
 
 
 def _kinds(found: Outcome) -> Iterator[str]:
