@@ -666,7 +666,8 @@ def test_serve_says_where_it_listens_and_ends_on_interrupt(home):
 def test_an_interrupt_ends_quietly():
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = spawn("record", "-", **pipes)
-    time.sleep(1)
+    process.stdin.write("a word " * 20_000)  # more than the pipe holds: it reads
+    process.stdin.flush()
     process.send_signal(2)
     stdout, stderr = process.communicate(timeout=120)
     assert (process.returncode, stdout, stderr.strip()) == (130, "", "")

@@ -128,6 +128,23 @@ def test_help_imports_nothing_heavy():
     assert loaded & (HEAVY | {"pipelines"}) == set()
 
 
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_a_command_is_listed_by_the_first_sentence_of_its_help(path):
+    group = named(path[:-1])
+    assert isinstance(group, click.Group)
+    if isinstance(group, Commands):
+        first = named(path).get_short_help_str(1_000)
+        assert group.summary(path[-1]) == first
+        assert len(first) <= 67  # a line of help
+
+
+def test_listing_the_commands_imports_none_of_them():
+    done = python("-X", "importtime", "-m", "serve.cli", "--help")
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "serve.cli.group" in loaded
+    assert loaded.isdisjoint({"serve.cli.ask", "serve.cli.transfer", "serve.cli.review"})
+
+
 def test_the_installed_command_is_this_one():
     scripts = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["mnemolog"] == "serve.cli:main"

@@ -33,6 +33,7 @@ from store.home.errors import (
     closest,
 )
 
+_LONGEST = 60  # characters of a command's first sentence: a line of help
 FAILED, USAGE, NOT_FOUND, LOG_FAILED, BUSY = 1, 2, 3, 4, 75
 INTERRUPTED, PIPE_CLOSED = 130, 141
 
@@ -47,9 +48,9 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 
-# sections of a help page: each command's name, and it or "module.name" in `serve.cli`, where the
-# name is the command or a table of commands by their names
-Sections = Mapping[str, Mapping[str, str | click.Command]]
+# sections of a help page: each command's name, and it; or "module.name" in `serve.cli`, where the
+# name is the command or a table of commands by their names, with the first sentence of its help
+Sections = Mapping[str, Mapping[str, tuple[str, str] | click.Command]]
 
 # what people type who know the verb from elsewhere
 _SYNONYMS = {
@@ -66,8 +67,8 @@ _SYNONYMS = {
 class Commands(click.Group):
     """click's group, in sections, ended by our exit codes; click offers no other seam than `main`.
 
-    Only the module of the command asked for is imported. `unlisted` commands work and are
-    completed and suggested as the others, but this group's help does not list them.
+    Only the module of the command asked for is imported, and none to list them. `unlisted` commands
+    work and are completed and suggested as the others, but this group's help does not list them.
     """
 
     def __init__(
@@ -94,10 +95,15 @@ class Commands(click.Group):
         place = self._places.get(cmd_name)
         if place is None or isinstance(place, click.Command):
             return place
-        module, _, name = place.partition(".")
+        module, _, name = place[0].partition(".")
         found = getattr(import_module(f"serve.cli.{module}"), name)
         command: click.Command = found[cmd_name] if isinstance(found, Mapping) else found
         return command
+
+    def summary(self, name: str) -> str:
+        """Return the first sentence of a command's help; raise KeyError for none of that name."""
+        place = self._places[name]
+        return place.get_short_help_str(_LONGEST) if isinstance(place, click.Command) else place[1]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -120,19 +126,16 @@ class Commands(click.Group):
             formatter.write_heading(click.style(title, bold=True))
             with formatter.indentation():
                 for name in section:
-                    command = self.get_command(ctx, name)
-                    assert command is not None
-                    short = command.get_short_help_str(formatter.width - width - 4)
-                    formatter.write_text(f"{name.ljust(width)}  {short}")
+                    formatter.write_text(f"{name.ljust(width)}  {self.summary(name)}")
         click.Command.format_options(self, ctx, formatter)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that begin so: those that are listed, all once a letter is typed."""
         names = sorted(self._places) if incomplete else self.list_commands(ctx)
         found = [
-            CompletionItem(name, help=command.get_short_help_str())
+            CompletionItem(name, help=self.summary(name))
             for name in names
-            if name.startswith(incomplete) and (command := self.get_command(ctx, name))
+            if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
