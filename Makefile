@@ -36,8 +36,9 @@ lint: setup
 	$(BIN)/ruff format --check store serve pipelines tests
 	$(BIN)/mypy
 
+# compiled once, and not by each of the thousand programs that the tests start
 test: lint
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # every attack on the memory that we know, half an hour long, and one table of what was lost;
 # every push runs some of each
