@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -302,6 +303,34 @@ def test_a_person_erases_and_the_lesson_made_of_it_is_not_said_again(agent: Agen
     files = [path for path in tenant.tenant.root.rglob("*") if path.is_file()]
     assert not [path for path in files if SECRET.encode() in path.read_bytes().lower()]
     assert mnemolog("verify")["ok"]
+
+
+def test_a_secret_on_stdin_is_cut_out_of_all_that_was_kept(agent: Agent):
+    tenant = agent.tenants.get("default")
+    secret = "harbour-Blue!lanterns"  # what no pattern takes for a secret
+    commands.record(tenant.log, Draft(id="e1", content=f"The door opens with {secret}"), NOW)
+    commands.record(tenant.log, Draft(id="e2", content="Blue harbour lanterns are lit"), NOW)
+    agent.runs(f"curl -u bot:{secret} https://door.example")
+    build.rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), NOW)
+
+    def holding() -> list[Path]:
+        files = [path for path in tenant.tenant.root.rglob("*") if path.is_file()]
+        return [path for path in files if secret.encode() in path.read_bytes()]
+
+    assert holding()
+    words = ["erase", "--secret", "--yes"]
+    done = CliRunner().invoke(main, words, input=f"{secret}\n")
+    assert done.exit_code == 0, done.output
+    assert secret not in done.output
+    assert not holding()
+    assert tenant.log.events_for("e2")[0].body.content == "Blue harbour lanterns are lit"
+
+
+@pytest.mark.parametrize("said", ["", "!!\n", "two\nlines\n"])
+def test_what_is_no_secret_is_refused(built, said: str):
+    done = CliRunner().invoke(main, ["erase", "--secret", "--yes"], input=said)
+    assert done.exit_code == 2
+    assert "--secret: give one line with a letter or digit in it" in done.stderr
 
 
 def test_asked_first_and_told_what_would_go(built):

@@ -42,6 +42,7 @@ _LOCK_WAIT_S = 60.0  # for a build's end
         "mnemolog erase 01KA2B3C4D 01KA7XYZAB --yes",
         "mnemolog erase --text 'project zebra' --dry-run",
         "mnemolog erase --session 5f0c",
+        "mnemolog erase --secret",
     )
 )
 @click.argument("ids", nargs=-1, metavar="[ID...]", type=arguments.MEMORY)
@@ -49,6 +50,12 @@ _LOCK_WAIT_S = 60.0  # for a build's end
     "--text", "texts", multiple=True, help="Erase everything with these words, in this order."
 )
 @click.option("--session", "sessions", multiple=True, help="Erase all events of a session.")
+@click.option(
+    "--secret",
+    "is_secret",
+    is_flag=True,
+    help="Ask for a secret unseen (or read it from stdin); as --text with --also-quotes.",
+)
 @click.option(
     "--with-derived", is_flag=True, help="Also erase memories that jobs derived from them."
 )
@@ -67,6 +74,7 @@ def erase(
     ids: tuple[str, ...],
     texts: tuple[str, ...],
     sessions: tuple[str, ...],
+    is_secret: bool,
     with_derived: bool,
     also_quotes: bool,
     yes: bool,
@@ -78,7 +86,8 @@ def erase(
 
     An ID may be that of a memory or of any other event. With --text, every memory that contains the
     words is erased entirely; every other event, such as a prompt, a command or a reason, loses the
-    field that contains them. The command first shows what it would change.
+    field that contains them. The command first shows what it would change. A secret that was kept
+    belongs into no command line, which the shell keeps as well: give it to --secret.
 
     Ids, times and kinds stay; every text goes: that of the memory, of its revisions, and of plans,
     judgments and drafts made from it. Memories that jobs derived from it become stale at once and
@@ -93,6 +102,8 @@ def erase(
 
     settings = env.settings()
     tenant = environment.current_tenant(settings)
+    if is_secret:
+        texts, also_quotes = (*texts, _read_secret()), True
     with environment.open_log(settings) as log:
         asked = _select(log, ids, texts, sessions, with_derived, also_quotes)
         if not dry_run and not yes:
@@ -116,6 +127,18 @@ def erase(
         sys.exit(1)
 
 
+def _read_secret() -> str:
+    """Return a secret as it is typed unseen, or the line of it that stands on stdin."""
+    from store.text import fingerprints
+
+    is_asked = sys.stdin.isatty()
+    said = click.prompt("Secret", hide_input=True, err=True) if is_asked else output.stdin_text()
+    secret = str(said).strip()
+    if "\n" in secret or not fingerprints.split(secret):
+        raise click.UsageError("--secret: give one line with a letter or digit in it")
+    return secret
+
+
 def _who() -> str:
     try:
         return getpass.getuser()
@@ -136,7 +159,7 @@ def _select(
     from store.text import fingerprints
 
     if not (ids or texts or sessions):
-        raise click.UsageError("nothing to erase: give an ID, --text or --session")
+        raise click.UsageError("nothing to erase: give an ID, --text, --session or --secret")
     for text in texts:
         if not fingerprints.split(text):
             raise click.UsageError(f"--text {text!r} contains no letter or digit to search for")
