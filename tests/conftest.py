@@ -121,6 +121,8 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     # commands run in this process are the test's person's; test_presence.py looks for itself
     monkeypatch.setattr(environment, "presence", lambda: PERSON)
+    # the power is cut in processes of their own (tests/torture): here nobody waits for the disk
+    monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MNEMOLOG_HOME", str(tmp_path / "home"))
 

@@ -187,7 +187,7 @@ def _may_correct(one: Comparable, other: Comparable) -> bool:
 
 
 def _corrects(one: Comparable, other: Comparable) -> bool:
-    return one.corrects and _may_correct(one, other) and _is_corrected(other, one)
+    return _may_correct(one, other) and _is_corrected(other, one)
 
 
 def _is_corrected(other: Comparable, one: Comparable) -> bool:
