@@ -6,10 +6,12 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace as replace_struct
 
 from serve.cli import main
 from serve.cli.group import Commands
@@ -427,6 +429,57 @@ def test_a_superseded_memory_stays_readable_and_is_recalled_no_more():
     assert run("supersede", "old", "--by", "new").exit_code == 0
     assert [hit["id"] for hit in answer("recall", "port of the server")["hits"]] == ["new"]
     assert answer("show", "old")["superseded_by"] == "new"
+
+
+def test_a_list_is_narrowed_to_a_time_and_says_so_of_contradictions(tmp_path):
+    rows = [
+        {"text": "The old port was 80", "id": "old", "at": "2020-01-01T00:00:00Z"},
+        {"text": "The port is 8443", "id": "new"},
+    ]
+    (tmp_path / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert answer("import", "jsonl", str(tmp_path / "notes.jsonl"))["added"] == 2
+
+    def ids(*words: str) -> list[str]:
+        return [one["id"] for one in answer("list", *words)["memories"]]
+
+    assert ids() == ids("--all-projects") == ["new", "old"]
+    assert ids("--since", "7d") == ["new"]
+    assert ids("--until", "2021-01-01") == ["old"]
+    assert ids("--since", "2019-01-01", "--until", "2019-12-31") == []
+    assert run("list", "--since", "never").exit_code == 2
+    both = run("list", "--all-projects", "--project", "acme/shop")
+    assert (both.exit_code, "give one" in both.stderr) == (2, True)
+
+
+def test_the_last_recall_of_a_person_is_rated_by_that_word():
+    assert run("rate", "last", "useful").exit_code == 3
+    run("record", "Deploys leave from eu-west-1", "--id", "eu")
+    run("recall", "where do deploys leave from")
+    last = answer("recall", "which region do deploys leave from")["recall"]
+    with EventLog(tenant(Path(os.environ["MNEMOLOG_HOME"]), "default").log) as log:
+        agents = log.events_for(last)[0]
+        asked = replace(agents, id="01ZZZZZZZZZZZZZZZZZZZZZZZZ", seq=None)
+        log.append([replace(asked, body=replace_struct(asked.body, door="prompt"))])
+    assert "'which region do deploys leave from' +0.5" in run("rate", "last", "useful").stdout
+    assert answer("rate", "last", "useful", "--dry-run")["id"] == last
+
+
+def test_a_limit_is_one_everywhere():
+    for number in range(4):
+        run("record", f"Deploy step {number} runs the migrations first")
+    assert len(answer("recall", "deploy migrations", "--limit", "2")["hits"]) == 2
+
+
+def test_a_variable_that_sets_nothing_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MNEMOLOG_TENNANT", "work")
+    result = run("record", "The port is 8443")
+    assert result.exit_code == 0
+    said = "note: MNEMOLOG_TENNANT sets nothing. Did you mean 'MNEMOLOG_TENANT'?"
+    assert said in result.stderr
+    monkeypatch.delenv("MNEMOLOG_TENNANT")
+    monkeypatch.setenv("MNEMOLOG_TOP_K", "3")
+    monkeypatch.setenv("MNEMOLOG_OFF", "1")
+    assert "sets nothing" not in run("list").stderr
 
 
 def test_list_is_newest_first_across_the_build(home):

@@ -93,6 +93,11 @@ def test_every_command_is_listed():
     assert listed == main.names
 
 
+def test_help_before_a_command_is_its_help():
+    for path in [(), ("record",), ("plans", "show"), ("admin",)]:
+        assert CliRunner().invoke(main, ["help", *path]).stdout == help_of(*path)
+
+
 def test_minus_h_is_help_everywhere():
     for path in [(), ("record",), ("plans", "show"), ("admin",)]:
         assert CliRunner().invoke(main, [*path, "-h"]).stdout == help_of(*path)
@@ -100,7 +105,10 @@ def test_minus_h_is_help_everywhere():
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("recal", "recall"), ("shwo", "show"), ("serch", "recall"), ("admin bild", "build")],
+    [
+        *(("recal", "recall"), ("shwo", "show"), ("serch", "recall"), ("admin bild", "build")),
+        *(("undo", "plans undo"), ("log", "timeline")),
+    ],
 )
 def test_a_mistyped_command_is_answered_with_the_one_meant(typed, meant):
     result = CliRunner().invoke(main, typed.split())

@@ -18,7 +18,7 @@ from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.server import processes
 from store.home.config import Settings
-from store.home.errors import InvalidInput, LogError, did_you_mean
+from store.home.errors import InvalidInput, LogError, NotFound, did_you_mean
 from store.home.instants import isoformat
 from store.home.project_context import recording_status
 from store.log.event_kinds import Recalled, Recorded
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _RECALL_OPTIONS = (
-    click.option("--top-k", type=click.IntRange(1, 200), help="The maximum number of results."),
+    click.option(
+        "--top-k", "--limit", type=click.IntRange(1, 200), help="The maximum number of results."
+    ),
     click.option(
         "--mode",
         type=arguments.Choice(["auto", "lexical", "vector", "entity"]),
@@ -367,6 +369,7 @@ def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> 
 
 # rate
 
+_MOST_RECEIPTS = 2_000  # looked at for the last recall
 WORDS = {"harmful": -1.0, "useless": -0.5, "useful": 0.5, "decisive": 1.0}
 
 
@@ -374,6 +377,7 @@ WORDS = {"harmful": -1.0, "useless": -0.5, "useful": 0.5, "decisive": 1.0}
 @click.command(
     context_settings={"ignore_unknown_options": True},
     epilog=output.example(
+        "mnemolog rate last useful",
         "mnemolog rate 01KA2B3C4D useful",
         'mnemolog rate 01KA2B3C4D -1 --reason "the port changed"',
     ),
@@ -397,22 +401,35 @@ def rate(
     its results.
 
     VERDICT is harmful, useless, useful or decisive, or a number from -1 to 1. You can shorten an ID
-    to its first letters; `mnemolog pending` lists unrated recalls. Ratings take effect with the
-    next build.
+    to its first letters; `last` is the recall that was asked last here, not by an agent. `mnemolog
+    pending` lists unrated recalls. Ratings take effect with the next build.
     """
     value = _value(verdict)
     from store.log import commands
 
     with environment.open_log(env.settings()) as log:
-        wanted = commands.resolve_rated(log, id_)
-        is_recall = log.events_for(wanted)[0].kind == "recalled"
+        wanted = _last_recall(log) if id_ == "last" else commands.resolve_rated(log, id_)
+        rated = log.events_for(wanted)[0].body
+        is_recall = isinstance(rated, Recalled)
         at, trust = environment.now(), environment.presence().trust
         seq = None if dry_run else commands.rate(log, wanted, value, at, reason, trust).seq
     if as_json:
         output.emit({"id": wanted, "verdict": value, "recall": is_recall, "seq": seq})
     else:
-        what = "the results of the recall" if is_recall else "the memory"
+        what = "the memory"
+        if isinstance(rated, Recalled):
+            what = f"the results of the recall {output.one_line(rated.query)!r}"
         output.say(f"{'would rate' if dry_run else 'rated'} {what} {value:+g}")
+
+
+def _last_recall(log: EventLog) -> str:
+    """Return the newest receipt of a recall that a person or a script asked for."""
+    from store.log.log_queries import newest_events
+
+    for event in newest_events(log, ("recalled",), "", _MOST_RECEIPTS):
+        if isinstance(event.body, Recalled) and event.body.door in ("cli", "rest"):
+            return event.id
+    raise NotFound("no recall was asked for here: `mnemolog receipts` lists those of agents")
 
 
 def _value(said: str) -> float:

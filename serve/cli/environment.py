@@ -44,14 +44,18 @@ class Environment:
     tenant: str | None = None
 
     def settings(self) -> Settings:
-        """Return the settings as seen from here, and say so if a project's name is ignored; raise
-        ConfigError.
+        """Return the settings as seen from here, and say so if a project's name is ignored, or a
+        variable sets nothing; raise ConfigError.
         """
         found = self._load(Path.cwd())
+        notes = config.unknown_variables(os.environ)
         if found.ignored_project:
+            notes.append(found.ignored_project)
+        if notes:
             from serve.cli import output
 
-            output.note(f"note: {found.ignored_project}")
+            for note in notes:
+                output.note(f"note: {note}")
         return found
 
     def settings_and_fault(self) -> tuple[Settings, str]:

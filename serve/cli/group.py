@@ -61,6 +61,8 @@ _SYNONYMS = {
     **dict.fromkeys(("get", "view"), "show"),
     **dict.fromkeys(("install", "setup"), "connect"),
     **dict.fromkeys(("explain",), "why"),
+    **dict.fromkeys(("log", "logs", "recent"), "timeline"),
+    **dict.fromkeys(("undo", "revert"), "plans undo"),
 }
 
 
@@ -114,7 +116,10 @@ class Commands(click.Group):
             if self.get_command(ctx, args[0]) is not None:
                 raise
             known = {name: name for name in self._places}
-            known = {said: meant for said, meant in _SYNONYMS.items() if meant in known} | known
+            synonyms = {
+                said: meant for said, meant in _SYNONYMS.items() if meant.split()[0] in known
+            }
+            known = synonyms | known
             hint = "".join(f" Did you mean {known[one]!r}?" for one in closest(args[0], known))
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx) from error
 
@@ -149,6 +154,8 @@ class Commands(click.Group):
         **extra: Any,
     ) -> NoReturn:
         given = list(sys.argv[1:] if args is None else args)
+        if given[:1] == ["help"]:
+            given = [*given[1:], "--help"]
         mask = os.umask(0o077)  # whatever is written, here or by a build, is its owner's alone
         try:
             code = super().main(given, "mnemolog", complete_var, standalone_mode=False, **extra)

@@ -10,6 +10,7 @@ from serve import formatting
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from store.home.errors import NotFound
+from store.home.instants import micros
 from store.home.projects import check_project
 from store.log.event_log import EventLog
 
@@ -97,6 +98,7 @@ def _alike(one: dict[str, Any]) -> str:
     type=arguments.PROJECT,
     help="Only this project's and those without one; default: all.",
 )
+@click.option("--all-projects", is_flag=True, help="All projects, as without --project.")
 @click.option(
     "--state",
     type=arguments.Choice(_STATES),
@@ -104,6 +106,8 @@ def _alike(one: dict[str, Any]) -> str:
     help="Only in this state; default: active.",
 )
 @click.option("--tag", "tags", multiple=True, help="Only with this tag; may be repeated.")
+@click.option("--since", help="Not older than this: 2026-11-20, or 7d.")
+@click.option("--until", help="Older than this: 2026-11-20, or 7d.")
 @click.option("--as-of", help="As of then: 2026-11-20, 7d, or @1234 of the log.")
 @output.known_at_option
 @click.option(
@@ -116,8 +120,11 @@ def list_(
     /,
     kinds: tuple[str, ...],
     project: str | None,
+    all_projects: bool,
     state: str,
     tags: tuple[str, ...],
+    since: str | None,
+    until: str | None,
     as_of: str | None,
     known_at: str | None,
     limit: int,
@@ -129,6 +136,8 @@ def list_(
         check_project(project)
     if as_of is not None and state != "active":
         raise click.UsageError("--as-of lists what was active then: omit --state")
+    if project is not None and all_projects:
+        raise click.UsageError("--project and --all-projects contradict each other: give one")
     with (
         environment.open_log(settings) as log,
         environment.known(settings, log, known_at) as here,
@@ -140,7 +149,12 @@ def list_(
 
         then = formatting.parse_time_point(as_of, here.now) if as_of else None
         held = moment_of(here.reader, then)
-        asked = Filter(here.now, project, kinds=kinds, tags=tags, as_of=held)
+        start, end = (
+            micros(formatting.parse_time(one, here.now)) if one else None for one in (since, until)
+        )
+        asked = Filter(
+            here.now, project, kinds=kinds, tags=tags, as_of=held, since=start, until=end
+        )
         found = here.reader.answer(lambda view: newest(view, asked, limit, state))
         if as_json:
             output.emit({"memories": [visible_json(one) for one in found]})

@@ -696,6 +696,16 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return _with_kinds("environment", values)
 
 
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with variables that look like ours and are none, by name."""
+    fields = (*Choices.__struct_fields__, *REMOVED)
+    known = {"MNEMOLOG_HOME", OFF, *(f"MNEMOLOG_{name.upper()}" for name in fields)}
+    given = sorted(name for name in environ if name.startswith("MNEMOLOG_"))
+    return [
+        f"{name} sets nothing.{did_you_mean(name, known)}" for name in given if name not in known
+    ]
+
+
 def _with_kinds(name: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return settings whose `record` is a list of kinds: false is none, true is all."""
     if "record" not in values:
