@@ -476,6 +476,12 @@ def test_a_variable_that_sets_nothing_is_named(monkeypatch: pytest.MonkeyPatch):
     assert result.exit_code == 0
     said = "note: MNEMOLOG_TENNANT sets nothing. Did you mean 'MNEMOLOG_TENANT'?"
     assert said in result.stderr
+    (finding,) = (
+        one
+        for one in json.loads(run("doctor", "--json").stdout)["findings"]
+        if "TENN" in one["what"]
+    )
+    assert finding["severity"] == "warn"
     monkeypatch.delenv("MNEMOLOG_TENNANT")
     monkeypatch.setenv("MNEMOLOG_TOP_K", "3")
     monkeypatch.setenv("MNEMOLOG_OFF", "1")

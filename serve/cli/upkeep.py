@@ -1,5 +1,6 @@
 """Commands that keep a memory sound: `init`, `verify`, `doctor` and `backup`."""
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ from serve.cli import environment, output, processes
 from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from serve.formatting import size
+from store.home import config
 from store.home.config import Settings
 from store.home.errors import ConfigError, MnemologError, NotFound
 from store.text.excerpt import plural
@@ -152,6 +154,10 @@ def _findings(env: Environment) -> "list[Finding]":
         return [Finding("error", str(error), "correct the setting it names")]
     found = [
         *(Finding("warn", what, "delete the setting") for what in settings.removed),
+        *(
+            Finding("warn", what, "correct the variable's name, or unset it")
+            for what in config.unknown_variables(os.environ)
+        ),
         *checkup(settings),
         *_findings_on_recording(settings, fault),
         *_host_findings(settings),
