@@ -21,7 +21,7 @@ from store.home.config import Settings
 from store.home.errors import InvalidInput, LogError, NotFound, did_you_mean
 from store.home.instants import isoformat
 from store.home.project_context import recording_status
-from store.log.event_kinds import Recalled, Recorded
+from store.log.event_kinds import EPISODE, Recalled, Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.text.text_features import MAY_RULE
@@ -113,7 +113,7 @@ def recall(
         if as_json:
             output.emit(payload)
         else:
-            _print_hits(log, payload, _asked_project(settings, asked))
+            _print_hits(log, payload, " ".join(query), _asked_project(settings, asked))
         _keep(settings, log, payload, receipt)
 
 
@@ -180,7 +180,7 @@ def ask(
             answers.append({"question": part, "answer": payload})
             if not as_json:
                 output.say(output.clean(part))
-                _print_hits(log, payload, _asked_project(settings, asked))
+                _print_hits(log, payload, part, _asked_project(settings, asked))
                 output.say()
             _keep(settings, log, payload, receipt)
     if as_json:
@@ -331,9 +331,11 @@ def _answer(
         return payload | here.place, receipt
 
 
-def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> None:
+def _print_hits(log: EventLog, payload: dict[str, Any], question: str, project: str | None) -> None:
     from serve.cli import explanations
+    from store.text.tokenizer import terms
 
+    about = frozenset(terms(question))
     for notice in payload.get("notices", ()):
         output.note(f"note: {notice}")
     for rank, hit in enumerate(payload["hits"], 1):
@@ -345,9 +347,9 @@ def _print_hits(log: EventLog, payload: dict[str, Any], project: str | None) -> 
         until += f" ({hit['state']})" if hit.get("state") in ("archived", "expired") else ""
         kind = f"{hit['kind']} (rule)" if hit["role"] == "rule" else hit["kind"]
         by = hit.get("trust", "user")
-        whose = f" (said by {by})" if by not in MAY_RULE else ""
+        whose = "" if by in MAY_RULE or hit["kind"] == EPISODE else f" (said by {by})"
         output.say(f"{rank:2}. {kind}{whose}  {hit['at'][:10]}{until}{of}  {sure}  {id_}")
-        for line in output.block(hit["text"]):
+        for line in explanations.passage_lines(hit, about):
             output.say(line)
         if held := hit.get("held"):
             output.say(f"    {output.colour(f'held back from agents: {held}', 'warn')}")

@@ -48,7 +48,7 @@ class Environment:
         variable sets nothing; raise ConfigError.
         """
         found = self._load(Path.cwd())
-        notes = config.unknown_variables(os.environ)
+        notes = [*found.unknown_variables]
         if found.ignored_project:
             notes.append(found.ignored_project)
         if notes:

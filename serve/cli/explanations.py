@@ -1,5 +1,6 @@
 """
-Explanations: a recall stage by stage, made of its payload alone: nothing that recalls is loaded.
+What a recall found and why, stage by stage, made of its payload alone: nothing that recalls is
+loaded.
 """
 
 from collections.abc import Iterator, Mapping
@@ -7,9 +8,43 @@ from typing import Any
 
 from serve.cli import output
 from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, hit_reason
+from store.log.event_kinds import EPISODE
 from store.log.event_log import EventLog
+from store.text.excerpt import fitting, one_line, passage, sentences
+from store.text.tokenizer import terms
 
 _NAMED = 3  # copies
+_PART_LINES = 3  # of each part of a turn
+_MARGIN = 11  # in front of it: who said it
+
+
+def passage_lines(hit: Mapping[str, Any], about: frozenset[str]) -> Iterator[str]:
+    """Yield what of a hit tells of the terms of a question: a note's sentences; of a turn what was
+    asked, what ran and how it ended, and what the agent said.
+    """
+
+    def shared(part: str) -> int:
+        return len(about.intersection(terms(part)))
+
+    text = output.clean(hit["text"])
+    line = " ".join(text.split())
+    if hit["kind"] != EPISODE:
+        limit = output.room(output.LINES, 4)
+        shown = passage(line, limit, shared)
+        # its beginning is shown in its own lines
+        yield from output.block(text if shown == one_line(line, limit) else shown)
+        return
+    limit = output.room(_PART_LINES, _MARGIN)
+    said = " ".join(output.clean(hit.get("result", "")).split())
+    ran = output.clean(hit.get("action", "")).splitlines()
+    parts = {
+        "asked": passage(line, limit, shared),
+        "ran": "; ".join(fitting(ran, limit, shared)),
+        "agent": " ".join(fitting(sentences(said), limit, shared)),
+    }
+    for who, words in parts.items():
+        for number, row in enumerate(output.block(words, " " * _MARGIN, _PART_LINES)):
+            yield row if number else f"    {who:<{_MARGIN - 4}}{row[_MARGIN:]}"
 
 
 def stage_lines(log: EventLog, payload: Mapping[str, Any]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from store.text import visible_json
 # what a colour says, everywhere: all is well, look at this, it failed
 COLOURS = {"ok": "green", "warn": "yellow", "error": "red"}
 LINES = 4  # of a memory's text
+_LOST = 10  # characters at the end of a line, where no further word fits
 PIPED_WIDTH = 200
 _FAINT = ("id", "date", "at")  # columns of a table that stand back
 _ID_WIDTH = 26  # of a whole ULID
@@ -97,13 +98,22 @@ def one_line(text: str, width: int = 70) -> str:
 
 def block(text: str, indent: str = "    ", lines: int = LINES) -> list[str]:
     """Return the first lines of a text, wrapped to the terminal and indented."""
-    width = min(100, shutil.get_terminal_size().columns) - 1
+    width = _width()
     wrapped: list[str] = []
     for paragraph in clean(text).splitlines():
         wrapped += textwrap.wrap(paragraph, width, initial_indent=indent, subsequent_indent=indent)
     if len(wrapped) > lines:
         wrapped[lines - 1 :] = [wrapped[lines - 1][: width - 2] + " …"]
     return wrapped
+
+
+def room(lines: int, margin: int) -> int:
+    """Return how many characters of a text surely fit so many lines of `block`."""
+    return max(1, _width() - margin - _LOST) * lines
+
+
+def _width() -> int:
+    return min(100, shutil.get_terminal_size().columns) - 1
 
 
 def short_id(log: EventLog, id_: str) -> str:

@@ -1,6 +1,5 @@
 """Commands that keep a memory sound: `init`, `verify`, `doctor` and `backup`."""
 
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +12,6 @@ from serve.cli import environment, output, processes
 from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from serve.formatting import size
-from store.home import config
 from store.home.config import Settings
 from store.home.errors import ConfigError, MnemologError, NotFound
 from store.text.excerpt import plural
@@ -156,7 +154,7 @@ def _findings(env: Environment) -> "list[Finding]":
         *(Finding("warn", what, "delete the setting") for what in settings.removed),
         *(
             Finding("warn", what, "correct the variable's name, or unset it")
-            for what in config.unknown_variables(os.environ)
+            for what in settings.unknown_variables
         ),
         *checkup(settings),
         *_findings_on_recording(settings, fault),

@@ -23,7 +23,7 @@ from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.episode import MAX_SAID, OUTCOME
 from store.memories.memory import Memory
 from store.text.claims import LONGEST, announces, parse
-from store.text.excerpt import first_sentence, one_line
+from store.text.excerpt import first_sentence, fitting, one_line, passage, sentences
 from store.text.frame import CLOSING, OPENING
 from store.text.text_features import MAY_RULE
 from store.text.tokenizer import terms as text_terms
@@ -162,61 +162,24 @@ def short_note(
 
 def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, Any]:
     """A turn in short: what was asked, what came of it, what was said."""
+    wanted = frozenset(about)
+
+    def shared(part: str) -> int:
+        return len(wanted.intersection(text_terms(part)))
+
+    def telling(part: str) -> int:
+        return shared(part) + announces(parse(part[:LONGEST]))
+
     done = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
-    chosen = _nearest([_clean(line, LINE) for line in done], about, round(longest * DONE))
+    lines = fitting([_clean(line, LINE) for line in done], round(longest * DONE), shared)
     whole = _clean(episode.result or "", MAX_SAID)
-    said = _nearest(_sentences(whole), about, round(longest * TOLD))
-    room = max(round(longest * ASKED), longest - sum(map(len, (*chosen, *said))))
+    said = fitting(sentences(whole), round(longest * TOLD), shared)
+    room = max(round(longest * ASKED), longest - sum(map(len, (*lines, *said))))
     return {
-        "user_asked": _matching(episode.content, about, room),
-        "tool_output": "; ".join(chosen) or None,
+        "user_asked": passage(_clean(episode.content, 8 * room), room, telling),
+        "tool_output": "; ".join(lines) or None,
         "agent_said": " ".join(said) or None,
     }
-
-
-def _matching(text: str, about: Collection[str], longest: int) -> str:
-    """Return at most so many characters of a text: all of it, else the sentences that are about
-    some words or announce a change, and as much of the beginning as fits.
-    """
-    whole = _clean(text, 8 * longest)
-    if len(whole) <= longest:
-        return whole
-    parts = _sentences(whole)
-    wanted = frozenset(about)
-    telling = [
-        len(wanted.intersection(text_terms(part))) + announces(parse(part[:LONGEST]))
-        for part in parts
-    ]
-    if not any(telling[1:]):
-        return _clean(text, longest)
-    room, kept = longest, set[int]()
-    for place in sorted(range(len(parts)), key=lambda at: (-telling[at], at)):
-        if len(parts[place]) + 4 <= room:
-            kept.add(place)
-            room -= len(parts[place]) + 4
-    if not kept:
-        return _clean(text, longest)
-    shown = [
-        parts[place] if not place or place - 1 in kept else f"... {parts[place]}"
-        for place in sorted(kept)
-    ]
-    return " ".join(shown) + ("" if len(parts) - 1 in kept else " ...")
-
-
-def _sentences(text: str) -> list[str]:
-    return [one for one in _SENTENCE_END.split(text) if one]
-
-
-def _nearest(parts: Sequence[str], about: Collection[str], longest: int) -> list[str]:
-    """Return the parts that fit, in their order: those about the words first, then the earliest."""
-    wanted = frozenset(about)
-    hits = [len(wanted.intersection(text_terms(part))) for part in parts]
-    room, kept = longest, set[int]()
-    for place in sorted(range(len(parts)), key=lambda at: (-hits[at], at)):
-        if len(parts[place]) <= room or not kept:
-            kept.add(place)
-            room -= len(parts[place]) + 1
-    return [_clean(parts[place], longest) for place in sorted(kept)]
 
 
 def block(notes: Iterable[Note], max_bytes: int = MAX_BYTES) -> Block:
@@ -290,7 +253,6 @@ def _safe(value: Any) -> Any:
     return value
 
 
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f])")
 _ANSI = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, cursor
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # titles, links

@@ -270,6 +270,8 @@ class Settings:
     own_record: tuple[RecordKind, ...] | None = None
     # why the project that a repository's file names is not taken; "" where none is ignored
     ignored_project: str = ""
+    # a line for each variable that looks like a setting and is none
+    unknown_variables: tuple[str, ...] = ()
 
     @property
     def removed(self) -> list[str]:
@@ -395,7 +397,7 @@ def load(cwd: Path | None = None, environ: Mapping[str, str] = os.environ) -> Se
         origin["record"] = narrowing[-1]
     choices = _convert(merged)
     own_record = tuple(own["record"]) if "record" in own else None
-    return Settings(home, choices, origin, own_record, ignored)
+    return Settings(home, choices, origin, own_record, ignored, _unknown_variables(environ))
 
 
 def choices_in(settings: Settings, cwd: Path | None) -> Choices:
@@ -696,14 +698,13 @@ def _environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return _with_kinds("environment", values)
 
 
-def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Return what is wrong with variables that look like ours and are none, by name."""
+def _unknown_variables(environ: Mapping[str, str]) -> tuple[str, ...]:
     fields = (*Choices.__struct_fields__, *REMOVED)
     known = {"MNEMOLOG_HOME", OFF, *(f"MNEMOLOG_{name.upper()}" for name in fields)}
     given = sorted(name for name in environ if name.startswith("MNEMOLOG_"))
-    return [
+    return tuple(
         f"{name} sets nothing.{did_you_mean(name, known)}" for name in given if name not in known
-    ]
+    )
 
 
 def _with_kinds(name: str, values: dict[str, Any]) -> dict[str, Any]:

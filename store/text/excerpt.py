@@ -1,15 +1,16 @@
 """
-An excerpt: the beginning of a long text, cut where a reader would stop.
+Excerpts of long texts: the beginning, cut where a reader would stop, or the sentences that tell.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 MORE = " ..."
 _STOP = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])(?=.)")
 _SOONEST = 20  # characters of a sentence
 _LEAST = 0.2  # of the room, that a text cut after a sentence has to fill
 _SENTENCE_END = re.compile(r"[.!?][)\"'`]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=\n|\s*[-*#|])")
+_CLAUSE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f])")
 _CODE_SPAN = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*(?:`|\Z)", re.DOTALL)
 
 
@@ -59,6 +60,49 @@ def _before_code(head: str, cut: int, codes: Sequence[tuple[int, int]]) -> str:
 def one_line(text: str, limit: int) -> str:
     """Return an excerpt of a text with every run of white space made one space."""
     return excerpt(" ".join(text.split()), limit)
+
+
+Score = Callable[[str], float]  # of a sentence or line: how much it tells
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, and the parts between its semicolons."""
+    return [one for one in _CLAUSE_END.split(text) if one]
+
+
+def passage(text: str, limit: int, score: Score) -> str:
+    """Return at most `limit` characters of a line: all of it, else the sentences that tell most, in
+    their order, with dots where something was left out; the beginning, where only that tells.
+    """
+    if len(text) <= limit:
+        return text
+    parts = sentences(text)
+    scores = list(map(score, parts))
+    if not any(scores[1:]):
+        return one_line(text, limit)
+    room, kept = limit, set[int]()
+    for place in sorted(range(len(parts)), key=lambda at: (-scores[at], at)):
+        if len(parts[place]) + len(MORE) <= room:
+            kept.add(place)
+            room -= len(parts[place]) + len(MORE)
+    if not kept:
+        return one_line(text, limit)
+    shown = [
+        parts[place] if not place or place - 1 in kept else f"... {parts[place]}"
+        for place in sorted(kept)
+    ]
+    return " ".join(shown) + ("" if len(parts) - 1 in kept else MORE)
+
+
+def fitting(parts: Sequence[str], limit: int, score: Score) -> list[str]:
+    """Return the parts that fit, in their order: those that tell most, then the earliest."""
+    scores = list(map(score, parts))
+    room, kept = limit, set[int]()
+    for place in sorted(range(len(parts)), key=lambda at: (-scores[at], at)):
+        if len(parts[place]) <= room or not kept:
+            kept.add(place)
+            room -= len(parts[place]) + 1
+    return [one_line(parts[place], limit) for place in sorted(kept)]
 
 
 def first_sentence(text: str, limit: int) -> str:
