@@ -140,7 +140,7 @@ def test_what_a_job_does_is_shown_as_it_happened(register, settings, built):
     rows = dict(row.strip("| ").split(" | ", 1) for row in table if "---" not in row)
     was, now = map(int, rows["all"].split(" | "))
     assert (was < before, now - was) == (True, -1)
-    assert "](data:image/png;base64," in found["plot of steps"]
+    assert "](data:image/svg+xml;base64," in found["plot of steps"]
     assert found["notes"] == "- `a note`"
 
 

@@ -347,7 +347,8 @@ def _print_hits(log: EventLog, payload: dict[str, Any], question: str, project: 
         until += f" ({hit['state']})" if hit.get("state") in ("archived", "expired") else ""
         kind = f"{hit['kind']} (rule)" if hit["role"] == "rule" else hit["kind"]
         by = hit.get("trust", "user")
-        whose = "" if by in MAY_RULE or hit["kind"] == EPISODE else f" (said by {by})"
+        is_told = by in MAY_RULE or (by == "tool" and hit["kind"] == EPISODE)  # part by part
+        whose = "" if is_told else f" (said by {by})"
         output.say(f"{rank:2}. {kind}{whose}  {hit['at'][:10]}{until}{of}  {sure}  {id_}")
         for line in explanations.passage_lines(hit, about):
             output.say(line)

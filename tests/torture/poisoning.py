@@ -230,12 +230,24 @@ def _at_the_desk(here: Place, sent: Sequence[Sent]) -> Outcome:
         for part in re.split(r"(?m)^(?= ?\d+\. )", said.output):
             if one.poison.canary in part.replace("\n", " "):
                 came += 1
-                if not re.search(r"\(said by (?:tool|web)\)", part.splitlines()[0]):
+                if not _is_labelled(part, one.poison.canary):
                     wrong.append(f"{one.door}: unlabelled at the command line")
         if re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said.output):
             wrong.append(f"{one.door}: what a terminal obeys is printed")
     wrong += [] if came else ["none was found"]
     return Outcome("canaries, asked for at the command line", len(sent), "commands", wrong)
+
+
+def _is_labelled(hit: str, canary: str) -> bool:
+    """Return whether a hit on the terminal says that a tool or the web said a canary: in its first
+    line, or of the part of a turn that holds it.
+    """
+    if re.search(r"\(said by (?:tool|web)\)", hit.splitlines()[0]):
+        return True
+    said = re.split(r"(?m)^    (asked|ran|agent) {2,4}(?=\S)", hit)
+    parts = zip(said[1::2], said[2::2], strict=True)
+    holding = [who for who, text in parts if canary in " ".join(text.split())]
+    return bool(holding) and "asked" not in holding
 
 
 def _on_pages(here: Place, sent: Sequence[Sent], most: int, when: str) -> Outcome:
