@@ -431,7 +431,7 @@ def test_a_superseded_memory_stays_readable_and_is_recalled_no_more():
     assert answer("show", "old")["superseded_by"] == "new"
 
 
-def test_a_list_is_narrowed_to_a_time_and_says_so_of_contradictions(tmp_path):
+def test_a_list_is_narrowed_to_a_time(tmp_path):
     rows = [
         {"text": "The old port was 80", "id": "old", "at": "2020-01-01T00:00:00Z"},
         {"text": "The port is 8443", "id": "new"},
@@ -464,7 +464,7 @@ def test_the_last_recall_of_a_person_is_rated_by_that_word():
     assert answer("rate", "last", "useful", "--dry-run")["id"] == last
 
 
-def test_a_limit_is_one_everywhere():
+def test_limit_is_another_name_of_top_k():
     for number in range(4):
         run("record", f"Deploy step {number} runs the migrations first")
     assert len(answer("recall", "deploy migrations", "--limit", "2")["hits"]) == 2

@@ -404,8 +404,8 @@ def rate(
     its results.
 
     VERDICT is harmful, useless, useful or decisive, or a number from -1 to 1. You can shorten an ID
-    to its first letters; `last` is the recall that was asked last here, not by an agent. `mnemolog
-    pending` lists unrated recalls. Ratings take effect with the next build.
+    to its first letters. `last` is the newest recall by a command or over REST, not by a hook or
+    MCP. `mnemolog pending` lists unrated recalls. Ratings take effect with the next build.
     """
     value = _value(verdict)
     from store.log import commands
@@ -426,13 +426,13 @@ def rate(
 
 
 def _last_recall(log: EventLog) -> str:
-    """Return the newest receipt of a recall that a person or a script asked for."""
+    """Return the newest receipt of a recall by a command or over REST; raise NotFound for none."""
     from store.log.log_queries import newest_events
 
     for event in newest_events(log, ("recalled",), "", _MOST_RECEIPTS):
         if isinstance(event.body, Recalled) and event.body.door in ("cli", "rest"):
             return event.id
-    raise NotFound("no recall was asked for here: `mnemolog receipts` lists those of agents")
+    raise NotFound("no recall by a command yet: `mnemolog receipts` lists those of hooks and MCP")
 
 
 def _value(said: str) -> float:

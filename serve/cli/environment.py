@@ -241,9 +241,9 @@ def recall_from_server(settings: Settings, question: Mapping[str, Any]) -> dict[
     asked = {**question, "tenant": settings.choices.tenant}
     try:
         status, said = request_as_owner(settings, server, "POST", "/v1/recall", _PATIENCE_S, asked)
-    except ConfigError:
+        return msgspec.json.decode(said) if status == HTTPStatus.OK else None
+    except (ConfigError, msgspec.DecodeError):  # whatever answers on that port
         return None
-    return msgspec.json.decode(said) if status == HTTPStatus.OK else None
 
 
 def keep_receipt(settings: Settings, id_: str) -> None:

@@ -86,8 +86,8 @@ def erase(
 
     An ID may be that of a memory or of any other event. With --text, every memory that contains the
     words is erased entirely; every other event, such as a prompt, a command or a reason, loses the
-    field that contains them. The command first shows what it would change. A secret that was kept
-    belongs into no command line, which the shell keeps as well: give it to --secret.
+    field that contains them. The command first shows what it would change. Your shell keeps what
+    you type, so use --secret for a secret.
 
     Ids, times and kinds stay; every text goes: that of the memory, of its revisions, and of plans,
     judgments and drafts made from it. Memories that jobs derived from it become stale at once and

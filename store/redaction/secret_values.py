@@ -23,7 +23,7 @@ def is_varied(value: str) -> bool:
 
     What it spells is no excuse: a key with `EXAMPLE` in it is no less a key.
     """
-    return len(set(value)) >= 8 and not _is_masked(value)
+    return len(set(value)) >= _VARIED and not _is_masked(value)
 
 
 def is_random(value: str) -> bool:
@@ -100,7 +100,7 @@ def is_token(value: str) -> bool:
     """Say whether `value`, given to a name like `token` or `api_key`, is a credential."""
     if len(value) < 10 or is_blank(value) or _is_code(value):
         return False
-    if len(set(value)) < 8:
+    if len(set(value)) < _VARIED:
         return False
     if _has_letters_and_digits(value) and not _stands_for_a_secret(value):
         return not all(_WORDY.fullmatch(part) for part in _PART.split(value))
@@ -182,6 +182,7 @@ def _is_plain(piece: str) -> bool:
 
 # characters between two changes of class, on average, in 99 of 100 values of 20 drawn at random
 _MIXED_RUN, _LETTER_RUN, _ONE_CASE_RUN = 3.3, 3.4, 7.0
+_VARIED = 8  # different characters
 _SHORT = 8  # characters; a shorter piece may be a part of a name, whatever it looks like
 PIECE, _LONG_PIECE = 12, 16  # characters without a separator, which names seldom have
 _TAIL, _SECRET_TAIL, _HEX_TAIL = 20, 16, 16  # characters of the shortest credential
