@@ -59,9 +59,17 @@ def served(app: Flask) -> Iterator[int]:
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     yield int(server.effective_port)
-    # in the server's own thread: it may be waiting for the very sockets that are closed
-    server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
+    sockets = dict[int, Any]()
+
+    def leave_loop() -> None:
+        sockets.update(server._map)
+        server._map.clear()
+
+    # in the server's own thread, which waits for these sockets; they are closed once it is gone,
+    # for the trigger is one of them and still being pulled when another pull runs what it asks for
+    server.trigger.pull_trigger(leave_loop)
     thread.join(5)
+    wasyncore.close_all(sockets)
     server.task_dispatcher.shutdown()
 
 
