@@ -75,15 +75,15 @@ def test_a_server_keeps_few_vectors_of_terms_at_hand_and_they_are_the_same(monke
 def test_a_question_is_embedded_while_another_tenants_long_text_is(monkeypatch):
     monkeypatch.setattr(lexical, "_vocabulary", lexical._Vocabulary())
     is_begun, may_end = threading.Event(), threading.Event()
-    term_vector = lexical._term_vector
+    term_vectors = lexical._term_vectors
 
-    def slowly(term: str) -> np.ndarray:
-        if term == "flood":
+    def slowly(terms: list[str]) -> np.ndarray:
+        if "flood" in terms:
             is_begun.set()
             may_end.wait(60)
-        return term_vector(term)
+        return term_vectors(terms)
 
-    monkeypatch.setattr(lexical, "_term_vector", slowly)
+    monkeypatch.setattr(lexical, "_term_vectors", slowly)
     flood = threading.Thread(target=vector, args=("flood",))
     flood.start()
     assert is_begun.wait(60) and vector("harbour lamps").any()

@@ -10,8 +10,9 @@ never become one. Digests, UUIDs, ULIDs, paths and what a word before calls an i
 import math
 import re
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
-from operator import mul
+from itertools import product, repeat
+from operator import add, mul
+from string import ascii_lowercase
 
 from store.redaction.secret_values import (
     FILE_ENDING,
@@ -53,7 +54,11 @@ _COMMON = (
     "534363425333433333333333334343533453333443344333333343434433323443353345343333"
     "4343333343334435235433323343335233432333333333333333"
 )
-# of the sum of `_COMMON` less 5, of runs of one class, characters, digits, characters where the
+_PAIRS = {
+    first + second: int(digit) - 5
+    for (first, second), digit in zip(product(ascii_lowercase, repeat=2), _COMMON, strict=True)
+}
+# of the sum of `_PAIRS`, of runs of one class, characters, digits, characters where the
 # letters have one case, and pieces; all in tens; then the constant
 _WEIGHTS = (-2.4, 6.49, -2.37, -0.3, 1.59, -6.64, -1.47)
 
@@ -98,12 +103,10 @@ def _score(core: str, pieces: list[str]) -> float:
     """Return the log of the odds that a word was drawn."""
     common = 0
     for piece in pieces:
-        letters = [ord(letter) - 97 for letter in piece.lower()]
-        for first, second in pairwise(letters):
-            if 0 <= first < 26 and 0 <= second < 26:
-                common += int(_COMMON[first * 26 + second]) - 5
+        letters = piece.lower()
+        common += sum(map(_PAIRS.get, map(add, letters, letters[1:]), repeat(0)))
     runs = sum(len(_RUN.findall(piece)) for piece in pieces)
-    digits = sum(letter.isdigit() for letter in core)
+    digits = sum(map(str.isdigit, core))
     has_one_case = core in (core.upper(), core.lower())
     features = (common, runs, len(core), digits, len(core) * has_one_case, len(pieces))
     return math.fsum(map(mul, _WEIGHTS, features)) / 10 + _WEIGHTS[-1]

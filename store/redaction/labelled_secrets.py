@@ -175,7 +175,7 @@ _INTRODUCED = (
     ),
     ("password", "password>", r"password>([^\s<\x00]{4,200}+)<", is_url_password),
     *(
-        ("token", f"{name}>", rf"{name}>([^\s<\x00]{{10,500}}+)</", is_token)
+        ("token", f"{name}>", rf"{name}>([^\s<>\x00]{{10,500}}+)</", is_token)
         for name in ("token", "secret", "key")
     ),
     ("url-token", "://", r"://([^\s/:@\"'<>\x00]{16,500}+)@", is_drawn),

@@ -41,7 +41,7 @@ def is_high_entropy(value: str) -> bool:
     if is_one_case:
         pieces = [piece for piece in pieces if len(piece) >= PIECE]
     runs = [run for piece in pieces for run in _RUN.findall(piece)]
-    digits = sum(run[0] <= "9" for run in runs)
+    digits = sum(map(str.isdigit, runs))
     if is_one_case:
         longest = _ONE_CASE_RUN if digits >= 2 else 0
     else:
