@@ -20,8 +20,9 @@ from msgspec import structs
 
 from serve.api import preconditions
 from serve.api.operation import Call, Nothing, Operation, Reply
-from serve.api.parameters import InProject, InTenant, KnownThen, SentDraft
+from serve.api.parameters import ForAgents, InProject, InTenant, KnownThen, SentDraft
 from serve.api.preconditions import derive_id, first_use_check, idempotency_key, replay_header
+from serve.reader.memory_json import for_agents
 from serve.reader.request_fields import Reason, TenantName
 from serve.reports import memory_detail
 from serve.reports.lineage import full_lineage
@@ -60,6 +61,12 @@ class NewMemories(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tenant: TenantName | None = None
 
 
+class OneMemory(KnownThen, frozen=True, kw_only=True):
+    """Which memory is read, and for whom."""
+
+    for_agents: ForAgents = False
+
+
 def record(call: Call[Nothing, NewMemory]) -> Reply:
     draft, own = call.body, derive_id(call, "memory")
     if draft.id is None:
@@ -92,9 +99,10 @@ def _sent(event: Event) -> Event:
     return replace(event, author=commands.author_of("program", event.trust))
 
 
-def show(call: Call[KnownThen, Nothing]) -> Reply:
+def show(call: Call[OneMemory, Nothing]) -> Reply:
     id_ = commands.resolve(call.tenant.log, call.path["id"])
-    found = memory_reply(call.tenant, id_, log_queries.newest_change(call.tenant.log, id_))
+    with for_agents(lambda: call.query.for_agents):
+        found = memory_reply(call.tenant, id_, log_queries.newest_change(call.tenant.log, id_))
     if preconditions.is_cached(call, found.headers["ETag"]):
         return Reply(None, HTTPStatus.NOT_MODIFIED, found.headers)
     return found
@@ -170,7 +178,7 @@ OPERATIONS = (
         "Show a memory in full, or the tombstone of a forgotten one. An unambiguous prefix of the "
         "id is enough.",
         show,
-        query=KnownThen,
+        query=OneMemory,
         answers={HTTPStatus.OK: WholeMemory, HTTPStatus.NOT_MODIFIED: None},
         problems=("not_found", "invalid_name", "not_ready"),
         headers=("If-None-Match",),

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from serve.api.operation import EXPORTS, Call, Nothing, Operation, Reply
 from serve.api.parameters import (
+    ForAgents,
     InProjectThen,
     InTenant,
     Since,
@@ -23,6 +24,7 @@ from serve.api.parameters import (
     period,
 )
 from serve.reader.filters import Filter
+from serve.reader.memory_json import for_agents
 from serve.reader.request_fields import ProjectName
 from serve.reports.listing import Listing, Sort, State, all_memory_fields, page
 from store.home.errors import NotReady
@@ -56,6 +58,7 @@ class OfMemories(InProjectThen, frozen=True, kw_only=True):
     text: Annotated[str, Meta(description="Only with these words.", max_length=1_000)] = ""
     since: Since | None = None
     until: Until | None = None
+    for_agents: ForAgents = False
     sort: Annotated[Sort, Meta(description="- means greatest first.")] = "-created_at"
     limit: Annotated[int, Meta(description="The maximum number.", ge=1, le=200)] = 50
     cursor: (
@@ -70,13 +73,10 @@ def list_memories(call: Call[OfMemories, Nothing]) -> Reply:
     after = None if query.cursor is None else decode_cursor(query.cursor, of)
     asked = _listing(query, now)
     found = tenant.reader.answer(lambda view: page(view, asked, query.limit, after))
-    return Reply(
-        {
-            "memories": all_memory_fields(found.memories, now),
-            "next": None if found.next is None else encode_cursor(found.next, of),
-            "total": found.total,
-        }
-    )
+    with for_agents(lambda: query.for_agents):
+        memories = all_memory_fields(found.memories, now)
+    following = None if found.next is None else encode_cursor(found.next, of)
+    return Reply({"memories": memories, "next": following, "total": found.total})
 
 
 def _listing(query: OfMemories, now: int) -> Listing:

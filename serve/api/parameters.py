@@ -51,6 +51,10 @@ class SentDraft(Draft, frozen=True, kw_only=True):
     author: None = None  # the door says it
 
 
+ForAgents = Annotated[
+    bool, Meta(description="Without the words of what is held back from agents until accepted.")
+]
+
 # Cursors: where the next page of a list begins, and of which list, as opaque text
 
 Number = Annotated[int, Meta(ge=-(2**62), le=2**62)]

@@ -319,7 +319,8 @@ def _answer(
     """
     if known_at is None:
         question = _request_body(settings, query, environment.now(), **asked)
-        if (payload := environment.recall_from_server(settings, question)) is not None:
+        payload = environment.ask_server(settings, "POST", "/v1/recall", question)
+        if payload is not None:
             return payload, None
     else:
         asked["touch"] = False

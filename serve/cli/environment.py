@@ -231,16 +231,25 @@ def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
 _PATIENCE_S = 10.0
 
 
-def recall_from_server(settings: Settings, question: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what a server recalls that was started under these settings; None where none does."""
+def ask_server(
+    settings: Settings, method: str, path: str, asked: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return what a server answers that was started under these settings; None where none does, or
+    not with what was asked for: who runs the command then answers it himself.
+    """
     from store.home.registry import read_registry
 
     server = read_registry(settings)
     if server is None or server.answers_by != settings.choices.answers_by:
         return None
-    asked = {**question, "tenant": settings.choices.tenant}
+    asked = {**asked, "tenant": settings.choices.tenant}
+    if method == "GET":
+        from urllib.parse import urlencode
+
+        given = {name: value for name, value in asked.items() if value is not None}
+        path, asked = f"{path}?{urlencode(given, doseq=True)}", {}
     try:
-        status, said = request_as_owner(settings, server, "POST", "/v1/recall", _PATIENCE_S, asked)
+        status, said = request_as_owner(settings, server, method, path, _PATIENCE_S, asked)
         return msgspec.json.decode(said) if status == HTTPStatus.OK else None
     except (ConfigError, msgspec.DecodeError):  # whatever answers on that port
         return None

@@ -1,7 +1,13 @@
-"""Commands that read memories without a question: `show`, `list`, `history` and `lineage`."""
+"""
+Commands that read memories without a question: `show`, `list`, `history` and `lineage`.
 
+A running server answers the first two where it can; else this process does, with the same result.
+"""
+
+import re
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import click
@@ -9,6 +15,7 @@ import click
 from serve import formatting
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
+from store.home.config import Settings
 from store.home.errors import NotFound
 from store.home.instants import micros
 from store.home.projects import check_project
@@ -17,6 +24,8 @@ from store.log.event_log import EventLog
 _STATES = ("active", "archived", "superseded", "forgotten", "stale")
 _LINEAGE = ("made", "sources", "made_of_it", "stale_because", "source_ids")
 _PROJECT_WIDTH = 28
+_MOST_SERVED = 200  # memories of a page over HTTP
+_ID = re.compile(r"[0-9A-Za-z]+")
 
 
 @click.command(epilog=output.example("mnemolog show 01KA2B3C4D"))
@@ -27,19 +36,33 @@ _PROJECT_WIDTH = 28
 def show(env: Environment, /, id_: str, known_at: str | None, as_json: bool) -> None:
     """Show a memory with its history. You can shorten its ID to the first letters."""
     settings = env.settings()
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log, known_at) as here,
-        here.reader.view() as view,
-    ):
-        from serve.reports.memory_detail import full_json_by_id
-        from store.log.commands import resolve
-
-        found = full_json_by_id(view, here.log, resolve(here.log, id_))
+    with environment.open_log(settings) as log:
+        found = _told_of(settings, log, id_, known_at)
     if as_json:
         output.emit(found)
     else:
         _print_memory(found)
+
+
+def _told_of(settings: Settings, log: EventLog, id_: str, known_at: str | None) -> dict[str, Any]:
+    """Return all there is of a memory."""
+    if known_at is None and _ID.fullmatch(id_):
+        asked = {"for_agents": _for_agents()}
+        told = environment.ask_server(settings, "GET", f"/v1/memories/{id_}", asked)
+        if told is not None:
+            return told
+    from serve.reports.memory_detail import full_json_by_id
+    from store.log.commands import resolve
+
+    with (
+        environment.known(settings, log, known_at) as here,
+        here.reader.view() as view,
+    ):
+        return full_json_by_id(view, here.log, resolve(here.log, id_))
+
+
+def _for_agents() -> str:
+    return "false" if environment.presence().is_person else "true"
 
 
 def _print_memory(found: dict[str, Any]) -> None:
@@ -138,26 +161,20 @@ def list_(
         raise click.UsageError("--as-of lists what was active then: omit --state")
     if project is not None and all_projects:
         raise click.UsageError("--project and --all-projects contradict each other: give one")
-    with (
-        environment.open_log(settings) as log,
-        environment.known(settings, log, known_at) as here,
-    ):
-        from serve.reader.filters import Filter
-        from serve.reader.memory_json import visible_json
-        from serve.reader.view import newest
-        from serve.recall.request import moment_of
-
-        then = formatting.parse_time_point(as_of, here.now) if as_of else None
-        held = moment_of(here.reader, then)
-        start, end = (
-            micros(formatting.parse_time(one, here.now)) if one else None for one in (since, until)
-        )
-        asked = Filter(
-            here.now, project, kinds=kinds, tags=tags, as_of=held, since=start, until=end
-        )
-        found = here.reader.answer(lambda view: newest(view, asked, limit, state))
+    now = environment.now()
+    those = {
+        "project": project,
+        "kind": kinds,
+        "tag": tags,
+        "state": state,
+        "since": since and formatting.parse_time(since, now).isoformat(),
+        "until": until and formatting.parse_time(until, now).isoformat(),
+        "limit": limit,
+    }
+    with environment.open_log(settings) as log:
+        found = _listed(settings, log, those, as_of, known_at)
         if as_json:
-            output.emit({"memories": [visible_json(one) for one in found]})
+            output.emit({"memories": found})
             return
         rows = [
             (
@@ -167,12 +184,50 @@ def list_(
                 _end(one["project"] or ""),
                 output.one_line(output.memory_text(one), 200),
             )
-            for one in map(visible_json, found)
+            for one in found
         ]
     if rows:
         output.table(("id", "kind", "date", "project", "text"), rows)
     else:
         output.say("no matching memories")
+
+
+def _listed(
+    settings: Settings,
+    log: EventLog,
+    those: dict[str, Any],
+    as_of: str | None,
+    known_at: str | None,
+) -> list[dict[str, Any]]:
+    """Return the memories of a list; `those` are parameters of `GET /v1/memories`."""
+    if as_of is None and known_at is None and those["limit"] <= _MOST_SERVED:
+        asked = those | {"for_agents": _for_agents()}
+        if (told := environment.ask_server(settings, "GET", "/v1/memories", asked)) is not None:
+            memories: list[dict[str, Any]] = told["memories"]
+            return memories
+    from serve.reader.filters import Filter
+    from serve.reader.view import newest
+    from serve.recall.request import moment_of
+    from serve.reports.listing import all_memory_fields
+
+    with environment.known(settings, log, known_at) as here:
+        then = formatting.parse_time_point(as_of, here.now) if as_of else None
+        since, until = (
+            one and micros(datetime.fromisoformat(one)) for one in (those["since"], those["until"])
+        )
+        asked_of = Filter(
+            here.now,
+            those["project"],
+            kinds=those["kind"],
+            tags=those["tag"],
+            as_of=moment_of(here.reader, then),
+            since=since,
+            until=until,
+        )
+        found = here.reader.answer(
+            lambda view: newest(view, asked_of, those["limit"], those["state"])
+        )
+        return all_memory_fields(found, here.now)
 
 
 def _end(project: str) -> str:

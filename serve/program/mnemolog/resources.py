@@ -83,9 +83,12 @@ class Memories:
                 return held.id
         return self.record(content, **(fields | {"key": key})).id
 
-    def get(self, id_: str, *, known_at: wire.Place | None = None) -> WholeMemory:
+    def get(
+        self, id_: str, *, known_at: wire.Place | None = None, for_agents: bool = False
+    ) -> WholeMemory:
         """Return all there is of a memory, or was at a place in the log."""
-        return _with_etag(self._asking.send("GET", _memory(id_), query={"known_at": known_at}))
+        query = {"known_at": known_at, "for_agents": for_agents or None}
+        return _with_etag(self._asking.send("GET", _memory(id_), query=query))
 
     def list(self, **filters: Unpack[wire.Filters]) -> Iterator[wire.ListedMemory]:
         """Yield all memories that pass the filters, the newest first where `sort` says nothing.

@@ -131,6 +131,7 @@ class Changes(TypedDict, total=False):
 class Filters(TypedDict, total=False):
     """Which memories are listed. `kind`, `tier`, `trust` and `session` are any of those, `tag` all
     of them; `text` are words they hold. The project "" asks for memories that belong to none.
+    `for_agents` leaves out the words of what is held back from agents until it is accepted.
     """
 
     project: str
@@ -145,6 +146,7 @@ class Filters(TypedDict, total=False):
     text: str
     since: datetime
     until: datetime
+    for_agents: bool
     sort: Literal["-created_at", "created_at", "-updated_at", "updated_at", "-importance"]
     known_at: Place
 
