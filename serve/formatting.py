@@ -13,6 +13,8 @@ from typing import Any
 
 from store.home.errors import InvalidInput
 from store.home.instants import moment
+from store.log.event_kinds import EPISODE
+from store.text.excerpt import Score, fitting, passage, sentences
 
 Written = Callable[[float], str]
 
@@ -59,6 +61,24 @@ def size(value: float) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
+
+
+def passages(hit: Mapping[str, Any], limit: int, score: Score) -> list[tuple[str, str]]:
+    """Return what of a hit tells most, each part on one line of at most `limit` characters and with
+    who said it: of a turn what was "asked", what "ran" and how it ended, and what the "agent"
+    said; of anything else the one part of "".
+    """
+    text = " ".join(sanitize(hit["text"]).split())
+    if hit["kind"] != EPISODE:
+        return [("", passage(text, limit, score))]
+    said = " ".join(sanitize(hit.get("result", "")).split())
+    ran = sanitize(hit.get("action", "")).splitlines()
+    parts = {
+        "asked": passage(text, limit, score),
+        "ran": "; ".join(fitting(ran, limit, score)),
+        "agent": " ".join(fitting(sentences(said), limit, score)),
+    }
+    return [(who, words) for who, words in parts.items() if words]
 
 
 def day(at: float) -> str:

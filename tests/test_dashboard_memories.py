@@ -21,7 +21,7 @@ from store.home import tenant
 from store.home.config import Settings
 from store.log import commands, log_queries
 from store.log.commands import Draft
-from store.log.event_kinds import Revised
+from store.log.event_kinds import Acted, Prompted, Revised, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
 
@@ -138,6 +138,34 @@ def test_a_search_marks_its_words_and_shows_where_they_are(owner, remember):
     assert "<mark>" not in owner.get(LIST).text
 
 
+def test_a_turn_is_told_part_by_part_with_the_sentences_that_match(owner, log):
+    asked = "Look at the mail of today. " * 20 + "Why do the cookies expire too soon?"
+    bodies = (
+        Prompted(prompt=asked),
+        Acted(tool="Bash", doing="run", command="pytest tests/cookies", output="1 passed"),
+        SessionTold(stage="stopped", said="The session cookies had no max age. Bye."),
+    )
+    ids = [f"01TURN{number}" for number in range(len(bodies))]
+    log.append(
+        [
+            Event(id_, NOW - 10 + at, body, id_, None, "s1", "plain", "agent")
+            for at, (id_, body) in enumerate(zip(ids, bodies, strict=True))
+        ]
+    )
+    page = re.sub("</?mark>", "", owner.get(f"{LIST}?q=why+do+cookies+expire").text)
+    for words in ("... Why do the cookies expire too soon?", "pytest tests/cookies", "no max age"):
+        assert words in page
+    for who in ("asked", "ran", "agent"):
+        assert f'<span class="who">{who}</span>' in page
+    assert "said by tool" not in page
+
+
+def test_a_memory_of_many_tags_names_three(owner, remember):
+    remember("the harbour lamp is lit at dusk", tags=tuple(f"file{n}" for n in range(21)))
+    page = owner.get(f"{LIST}?q=harbour+lamp").text
+    assert "and 18 more tags" in page and page.count('class="badge" href=') == 3
+
+
 def test_a_search_that_finds_nothing_says_which_filter_hides_what(owner, remember):
     remember("the deploy runs at noon", kind="decision", project="acme/web")
     page = owner.get(f"{LIST}?q=the+deploy&kind=goal").text
@@ -179,7 +207,8 @@ def test_recalls_and_sessions_show_what_was_injected(owner, remember, tenants):
     assert "<html" not in part and part.strip() in whole
     timeline = owner.get("/t/default/session?session=s1").text
     for page in (part, timeline):
-        assert "1 note injected" in page and "Never deploy on Friday afternoon" in page
+        assert "1 note injected" in page
+        assert "Never deploy on Friday afternoon" in re.sub("</?mark>", "", page)
     listed = owner.get("/t/default/sessions").text
     assert "please deploy the shop" in listed and "/t/default/session?session=s1" in listed
     assert "No sessions yet" in owner.get("/t/other/sessions").text

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from serve.cli import output
-from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, hit_reason
+from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, hit_reason, passages
 from store.log.event_kinds import EPISODE
 from store.log.event_log import EventLog
-from store.text.excerpt import fitting, one_line, passage, sentences
+from store.text.excerpt import one_line
 from store.text.tokenizer import terms
 
 _NAMED = 3  # copies
@@ -26,23 +26,13 @@ def passage_lines(hit: Mapping[str, Any], about: frozenset[str]) -> Iterator[str
     def shared(part: str) -> int:
         return len(about.intersection(terms(part)))
 
-    text = output.clean(hit["text"])
-    line = " ".join(text.split())
     if hit["kind"] != EPISODE:
-        limit = output.room(output.LINES, 4)
-        shown = passage(line, limit, shared)
+        text, limit = output.clean(hit["text"]), output.room(output.LINES, 4)
+        [(_, shown)] = passages(hit, limit, shared)
         # its beginning is shown in its own lines
-        yield from output.block(text if shown == one_line(line, limit) else shown)
+        yield from output.block(text if shown == one_line(text, limit) else shown)
         return
-    limit = output.room(_PART_LINES, _MARGIN)
-    said = " ".join(output.clean(hit.get("result", "")).split())
-    ran = output.clean(hit.get("action", "")).splitlines()
-    parts = {
-        "asked": passage(line, limit, shared),
-        "ran": "; ".join(fitting(ran, limit, shared)),
-        "agent": " ".join(fitting(sentences(said), limit, shared)),
-    }
-    for who, words in parts.items():
+    for who, words in passages(hit, output.room(_PART_LINES, _MARGIN), shared):
         for number, row in enumerate(output.block(words, " " * _MARGIN, _PART_LINES)):
             yield row if number else f"    {who:<{_MARGIN - 4}}{row[_MARGIN:]}"
 

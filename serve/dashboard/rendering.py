@@ -6,9 +6,9 @@ Jinja escapes what it prints, and leaves control characters: those go here.
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from markupsafe import Markup, escape
@@ -74,6 +74,28 @@ def highlight(text: object, query: str, longest: int = 220) -> Markup:
     return Markup("").join([*parts, rest, "…" if end < len(said) else ""])
 
 
+_PASSAGE = 220  # characters of each part
+
+
+def passages(hit: Mapping[str, Any], query: str) -> list[tuple[str, Markup]]:
+    """Return what of a hit tells of a question, part by part, with who said it and the question's
+    words marked. Of a part of very many characters the beginning is looked at.
+    """
+    terms = frozenset(tokenizer.terms(query))
+    cut = {name: value[:LONGEST] for name, value in hit.items() if name in _PARTS.values()}
+    found = formatting.passages(
+        {**cut, "kind": hit["kind"]},
+        _PASSAGE,
+        lambda part: len(terms.intersection(tokenizer.terms(part))),
+    )
+    told = [(who, highlight(words, query, _PASSAGE)) for who, words in found]
+    if any("<mark>" in words for _, words in told):
+        return told
+    # a sentence longer than a part, and words that are still being typed
+    return [(who, highlight(cut[_PARTS[who]], query, _PASSAGE)) for who, _ in told]
+
+
+_PARTS = {"": "text", "asked": "text", "ran": "action", "agent": "result"}
 _CODE = re.compile(r"`([^`\n]+)`")
 
 

@@ -43,10 +43,10 @@ from serve.dashboard.rendering import (
     ago,
     clean,
     differences,
-    highlight,
     iso,
     line,
     number,
+    passages,
     pretty,
     prose,
     stamp,
@@ -214,7 +214,7 @@ def _doors(site: Site, files: Mapping[str, Asset]) -> Blueprint:
 
 def _teach(app: Flask, site: Site, files: Mapping[str, Asset]) -> None:
     """Give the templates the filters and names that the recipe in `pages` speaks of."""
-    for of in (clean, line, highlight, prose, iso, stamp, number, size, pretty):
+    for of in (clean, line, passages, prose, iso, stamp, number, size, pretty):
         app.add_template_filter(of)
     app.add_template_filter(lambda at: ago(at, site.clock()), "ago")
     app.add_template_global(lambda name: _static(files, name), "static")

@@ -232,7 +232,8 @@ def open_snapshots(
             if check is not None:
                 check(found)
         except SnapshotDamaged as error:
-            notices.append(str(error))
+            if str(error) not in notices:  # older ones mostly lack the same
+                notices.append(str(error))
         else:
             return found
     return Snapshots(

@@ -101,7 +101,8 @@ class Timed:
         return self.is_linear and self.whole <= LONGEST_S * NOISE * max(1.0, self.pace)
 
     def __str__(self) -> str:
-        return f"{self.quarter * 1e3:.1f}, {self.half * 1e3:.1f}, {self.whole * 1e3:.1f} ms at {self.pace:.1f} times the pace"
+        took = ", ".join(f"{one * 1e3:.1f}" for one in (self.quarter, self.half, self.whole))
+        return f"{took} ms at {self.pace:.1f} times the pace"
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
