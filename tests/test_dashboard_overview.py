@@ -144,6 +144,21 @@ def test_status_overview_lessons_and_plans_count_the_same_things(
         assert f'<a href="/t/default/{place}"><strong>{words}</strong></a>' in page
 
 
+def test_what_waits_is_decided_on_the_overview_itself(owner: Browser, built: Built):
+    stated = ("We never deploy on Fridays", "Uploads are tried five times", "Anna reviews SQL")
+    drafts = [Draft(kind="statement", content=text) for text in (*stated, "Ports end in 7")]
+    ids = [one.event.id for one in commands.record_batch(built.log, drafts, NOW)]
+    page = owner.get(PAGE).text
+    assert "4 statements" in page and "the newest:" in page
+    inbox = page.partition("For your decision")[2].partition("</section>")[0]
+    assert sum(text in inbox for text in (*stated, "Ports end in 7")) == 3
+    shown = next(id_ for id_ in ids if f'action="/t/default/lessons/{id_}"' in inbox)
+    assert f'href="/t/default/memory/{shown}/edit"' in page
+    after = owner.follow(owner.post(f"/t/default/lessons/{shown}", answer="accept", back=PAGE))
+    assert "Accepted: it is now a rule." in after.text and "3 statements" in after.text
+    assert f'action="/t/default/lessons/{shown}"' not in after.text
+
+
 def mnemolog(*words: str) -> str:
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output

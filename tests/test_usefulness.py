@@ -269,5 +269,5 @@ def test_the_overview_shows_it_and_how_to_take_a_statement_back(session: Session
     page = owner.get("/t/default/overview").text
     part = page[page.index("What hooks injected") :].partition("</section>")[0]
     assert "Prompts" in part and "without notes" in part and "Statements kept" in part
-    assert RULE in page and f"mnemolog forget {short_id(rule.id)}" in page
+    assert RULE in page and f'action="/t/default/lessons/{rule.id}"' in page
     assert "<script>" not in part and "style=" not in part

@@ -123,13 +123,13 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
 
 def _waiting(settings: Settings, log: EventLog) -> "tuple[Waiting, ...] | None":
     """Return what waits for a person; None where nothing can be read."""
-    from serve.reports.waiting import count_waiting
+    from serve.reports.waiting import find_waiting
     from store.home.errors import LogError, SnapshotError
 
     now = environment.now()
     try:
         reader = environment.open_reader(settings, log)
-        return reader.answer(lambda view: count_waiting(view, log, now))
+        return reader.answer(lambda view: find_waiting(view, log, now))
     except (LogError, SnapshotError):  # said as damage
         return None
 

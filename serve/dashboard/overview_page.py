@@ -21,7 +21,6 @@ from serve.reports import charts
 from serve.reports.charts import render_figure, render_svg
 from serve.reports.holdings import EpisodeStorage, episode_storage
 from serve.reports.statistics_plots import overview_charts
-from serve.reports.statistics_rendering import take_back
 from serve.reports.tenant_statistics import (
     LIVE_RECALLS,
     LiveCounters,
@@ -84,7 +83,6 @@ def overview_blueprint(site: Site) -> Blueprint:
             told=_usefulness_rows(found.usefulness),
             told_since=found.usefulness.cut_at,
             kept_today=found.usefulness.kept_today,
-            take_back=take_back,
             pauses=pauses,
             unread=unread,
             is_off=not site.settings.choices.record,

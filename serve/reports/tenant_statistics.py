@@ -26,7 +26,7 @@ from serve.reports.holdings import (
     tail_length,
 )
 from serve.reports.usefulness import Usefulness, usefulness
-from serve.reports.waiting import Waiting, count_waiting
+from serve.reports.waiting import Waiting, find_waiting
 from store.home.instants import moment
 from store.home.tenant import Tenant
 from store.log import integrity, log_queries
@@ -327,7 +327,7 @@ def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) 
         builds=build_history(home, tenant, log, view),
         spending=spending(log, now),
         usefulness=usefulness(log, view, now),
-        waiting=count_waiting(view, log, now),
+        waiting=find_waiting(view, log, now),
     )
 
 

@@ -1,12 +1,14 @@
 """
-What waits for a person's decision, counted in one place for every command and page.
+What waits for a person's decision, found in one place for every command and page.
 
 Statements, agents' lessons, held advice and drafts are those that `mnemolog lessons` lists; plans
 and recommendations those that still apply.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from serve.lessons.lesson_stats import waiting_lessons
 from serve.reader.filters import Filter
@@ -27,27 +29,42 @@ _SORTS = (
     ("memory in quarantine", "mnemolog quarantine", "errors.index"),
 )
 
+_NEWEST = 3  # of each sort, for who looks every day
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """So many of a sort wait; `command` lists them, and so does the dashboard's `page`."""
+    """So many of a sort wait; `command` lists them, and so does the dashboard's `page`.
+
+    `newest` are a few as `waiting_lessons` has them; none of what it does not list.
+    """
 
     sort: str
     count: int
     command: str
     page: str
+    newest: tuple[Mapping[str, Any], ...] = ()
 
     def __str__(self) -> str:
         noun, of, rest = self.sort.partition(" ")
         return plural(self.count, noun) + of + rest
 
 
-def count_waiting(view: View, log: EventLog, now: int) -> tuple[Waiting, ...]:
+def find_waiting(view: View, log: EventLog, now: int) -> tuple[Waiting, ...]:
     """Return how many of each sort wait, those of which none does left out."""
-    counts = Counter(row["sort"] for row in waiting_lessons(view, log, Filter(now)))
+    lessons = waiting_lessons(view, log, Filter(now))
+    counts = Counter(row["sort"] for row in lessons)
     counts["plan"] = len(proposals.every(log, "waiting", "plan"))
     counts["recommendation"] = len(proposals.every(log, "waiting", "recommendation"))
     counts["memory in quarantine"] = len(quarantine.entries(log))
     return tuple(
-        Waiting(sort, counts[sort], command, page) for sort, command, page in _SORTS if counts[sort]
+        Waiting(
+            sort,
+            counts[sort],
+            command,
+            page,
+            tuple(row for row in lessons if row["sort"] == sort)[:_NEWEST],
+        )
+        for sort, command, page in _SORTS
+        if counts[sort]
     )

@@ -59,7 +59,10 @@ def main(words: Sequence[str]) -> int:
 
 def _one(name: str, scale: Scale) -> int:
     """Run one attack in this process; a line of JSON each outcome."""
-    with tempfile.TemporaryDirectory(prefix="mnemolog-torture-") as folder:
+    # a hook that has ended may leave a process that still writes what it could not deliver
+    with tempfile.TemporaryDirectory(
+        prefix="mnemolog-torture-", ignore_cleanup_errors=True
+    ) as folder:
         for one in roster.attack(name)(Path(folder), scale):
             print(json.dumps(asdict(one)), flush=True)
     return 0
