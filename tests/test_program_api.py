@@ -122,6 +122,7 @@ FILTERS: dict[str, Any] = {name: ["words"] for name in wire.Filters.__annotation
     "tag": ["deploy"],
     "state": "any",
     "pinned": True,
+    "for_agents": True,
     "key": "deploy.region",
     "text": "words",
     "known_at": datetime(2026, 11, 20, tzinfo=UTC),
