@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -51,9 +52,13 @@ class Imported:
         return self.module.partition(".")[0]
 
 
-def imports() -> Iterator[Imported]:
-    for file, tree in FILES.items():
-        yield from _imports(file, tree, at_import=True, for_types=False)
+@cache
+def imports() -> tuple[Imported, ...]:
+    return tuple(
+        one
+        for file, tree in FILES.items()
+        for one in _imports(file, tree, at_import=True, for_types=False)
+    )
 
 
 def _imports(file: str, node: ast.AST, *, at_import: bool, for_types: bool) -> Iterator[Imported]:
@@ -77,8 +82,10 @@ def breaking(is_wrong: Callable[[Imported], bool]) -> list[str]:
 
 
 def calls(file: str, text: str) -> bool:
+    """Return whether a file names an attribute: `os.environ`."""
+    last = text.rpartition(".")[2]
     return any(
-        isinstance(node, ast.Attribute | ast.Name) and ast.unparse(node) == text
+        isinstance(node, ast.Attribute) and node.attr == last and ast.unparse(node) == text
         for node in ast.walk(FILES[file])
     )
 
