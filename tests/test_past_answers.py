@@ -1,5 +1,6 @@
 """Builds ask past questions again: what came back then, and has not changed, comes back still."""
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,18 +70,33 @@ class Memory:
         return {one.name: one for one in manifests.current(self.tenant).checks}
 
 
-@pytest.fixture
-def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
-    found = tenant(tmp_path)
-    with EventLog(found.log, create=True) as log:
-        one = Memory(Settings(tmp_path), found, log)
-        monkeypatch.setattr(runner, "_now", lambda: one.at)
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """A home that was built and asked, and when that was."""
+    home = tmp_path_factory.mktemp("asked") / "home"
+    found = tenant(home)
+    with EventLog(found.log, create=True) as log, pytest.MonkeyPatch.context() as patch:
+        one = Memory(Settings(home), found, log)
+        patch.setattr(runner, "_now", lambda: one.at)
         for number, thing in enumerate(THINGS):
             kind = "decision" if number < 6 else "fact"
             one.record(f"The {thing} worker is configured in {thing}/worker.py", thing, kind)
         one.build()
         for thing in THINGS:
             assert one.ask(f"where is the {thing} worker configured") == thing
+        return home, one.at
+
+
+@pytest.fixture
+def memory(
+    asked: tuple[Path, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Memory]:
+    home, at = asked
+    shutil.copytree(home, tmp_path, dirs_exist_ok=True, symlinks=True)
+    found = tenant(tmp_path)
+    with EventLog(found.log) as log:
+        one = Memory(Settings(tmp_path), found, log, at)
+        monkeypatch.setattr(runner, "_now", lambda: one.at)
         yield one
 
 
