@@ -144,6 +144,13 @@ def test_status_overview_lessons_and_plans_count_the_same_things(
         assert f'<a href="/t/default/{place}"><strong>{words}</strong></a>' in page
 
 
+def test_a_figure_leads_to_its_rows(owner: Browser, built: Built):
+    page = owner.get(PAGE).text
+    for label, place in (("Episodes", "memories?kind=episode"), ("Time of a recall", "recalls")):
+        tile = page.partition(f"<dt>{label}</dt>")[2].partition("</div>")[0]
+        assert f'href="/t/default/{place}"' in tile
+
+
 def test_what_waits_is_decided_on_the_overview_itself(owner: Browser, built: Built):
     stated = ("We never deploy on Fridays", "Uploads are tried five times", "Anna reviews SQL")
     drafts = [Draft(kind="statement", content=text) for text in (*stated, "Ports end in 7")]

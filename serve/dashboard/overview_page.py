@@ -32,6 +32,7 @@ from serve.reports.usefulness import Period, Usefulness
 from store.home.errors import LogError
 from store.home.project_context import current_pauses
 from store.log import receipts
+from store.log.event_kinds import EPISODE
 from store.log.event_log import EventLog
 from store.log.receipts import Wanted
 from store.maintenance import quarantine
@@ -158,7 +159,14 @@ def _use_tiles(found: Statistics) -> list[Tile]:
             note_name="asked",
             spark=Markup(moving["minutes"]) if rate.last_hour else None,
         ),
-        Tile("Time of a recall", moving["p50"], moving["p95"], name="p50", note_name="p95"),
+        Tile(
+            "Time of a recall",
+            moving["p50"],
+            moving["p95"],
+            url=tenant_url("recalls.index"),
+            name="p50",
+            note_name="p95",
+        ),
         Tile(
             "Without an answer",
             moving["silence"],
@@ -226,6 +234,7 @@ def _episodes(taken: EpisodeStorage) -> Tile:
         "Episodes",
         formatting.count(taken.count),
         f"about {shares[0]} of the log, {shares[1]} of the snapshots",
+        url=tenant_url("memories.index", kind=EPISODE),
     )
 
 
