@@ -2,13 +2,15 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from test_server import ROOT, Server, Start, start
+from test_server import ROOT, Server, Start, posix, start
 
 from store.home.config import Choices, Settings
 from store.home.registry import read_registry
@@ -133,6 +135,28 @@ def test_what_decides_an_answer_is_known_of_a_server(server: Server):
     for name, value in (("top_k", 9), ("embedder", "x")):
         assert Choices(**{name: value}).answers_by != Choices().answers_by
     assert Choices(port=1, tenant="other", project="x").answers_by == Choices().answers_by
+
+
+def test_who_took_a_dead_servers_port_is_told_nothing(server: Server):
+    server.process.kill()
+    server.process.wait()
+    with socket.create_server(("127.0.0.1", server.port), reuse_port=False) as stranger:
+        stranger.settimeout(0.1)
+        for words in (("list",), ("recall", "where do deploys go")):
+            code, said, _ = run(*words).said
+            assert (code, "Deploys go out" in said) == (0, True)
+        with pytest.raises(TimeoutError):  # nobody waits to be let in
+            stranger.accept()
+
+
+@posix
+def test_a_server_that_says_nothing_is_left_behind(server: Server):
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        code, said, _ = run("list").said
+        assert (code, "Deploys go out" in said) == (0, True)
+    finally:
+        server.process.send_signal(signal.SIGCONT)
 
 
 def test_a_server_that_was_killed_is_not_waited_for(server: Server):

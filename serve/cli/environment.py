@@ -228,7 +228,17 @@ def note_copy(tenant: Tenant, what: str, to: str, now: int) -> None:
 
 # The server of this home
 
-_PATIENCE_S = 10.0
+_PATIENCE_S = 10.0  # for an answer: a model may still be loading
+_READ_S = 2.0  # for what is only read
+
+
+def _living_server(settings: Settings) -> "Server | None":
+    """Return the server of this home; None where it died: the owner's token is for nobody who took
+    its port.
+    """
+    from store.home.registry import is_held, read_registry
+
+    return read_registry(settings) if is_held(settings) else None
 
 
 def ask_server(
@@ -237,19 +247,19 @@ def ask_server(
     """Return what a server answers that was started under these settings; None where none does, or
     not with what was asked for: who runs the command then answers it himself.
     """
-    from store.home.registry import read_registry
-
-    server = read_registry(settings)
+    server = _living_server(settings)
     if server is None or server.answers_by != settings.choices.answers_by:
         return None
     asked = {**asked, "tenant": settings.choices.tenant}
+    patience_s = _PATIENCE_S
     if method == "GET":
         from urllib.parse import urlencode
 
+        patience_s = _READ_S
         given = {name: value for name, value in asked.items() if value is not None}
         path, asked = f"{path}?{urlencode(given, doseq=True)}", {}
     try:
-        status, said = request_as_owner(settings, server, method, path, _PATIENCE_S, asked)
+        status, said = request_as_owner(settings, server, method, path, patience_s, asked)
         return msgspec.json.decode(said) if status == HTTPStatus.OK else None
     except (ConfigError, msgspec.DecodeError):  # whatever answers on that port
         return None
@@ -257,9 +267,7 @@ def ask_server(
 
 def keep_receipt(settings: Settings, id_: str) -> None:
     """Have the server write a receipt before it would: who ends next may rate it at once."""
-    from store.home.registry import read_registry
-
-    if (server := read_registry(settings)) is not None:
+    if (server := _living_server(settings)) is not None:
         path = f"/v1/receipts/{id_}?tenant={settings.choices.tenant}"
         with suppress(ConfigError):  # it is written a little later
             request_as_owner(settings, server, "GET", path, _PATIENCE_S)
