@@ -53,7 +53,7 @@ def server(start: Start) -> Server:
     return made
 
 
-SAID = (
+COMMANDS = (
     ("recall", "where", "do", "deploys", "go"),
     ("recall", "deploy", "--why", "--all-projects", "--top-k", "2"),
     ("recall", "nothing at all like it", "--project", "acme/web"),
@@ -72,7 +72,7 @@ SAID = (
 
 
 def test_it_says_the_same_with_a_server_and_without(server: Server):
-    served = {words: (run(*words), run(*words, "--json")) for words in SAID}
+    served = {words: (run(*words), run(*words, "--json")) for words in COMMANDS}
     server.end()
     for words, (said, told) in served.items():
         assert run(*words).said == said.said, words
@@ -137,7 +137,7 @@ def test_what_decides_an_answer_is_known_of_a_server(server: Server):
     assert Choices(port=1, tenant="other", project="x").answers_by == Choices().answers_by
 
 
-def test_who_took_a_dead_servers_port_is_told_nothing(server: Server):
+def test_a_program_that_took_a_dead_servers_port_is_sent_nothing(server: Server):
     server.process.kill()
     server.process.wait()
     with socket.create_server(("127.0.0.1", server.port), reuse_port=False) as stranger:
@@ -145,12 +145,12 @@ def test_who_took_a_dead_servers_port_is_told_nothing(server: Server):
         for words in (("list",), ("recall", "where do deploys go")):
             code, said, _ = run(*words).said
             assert (code, "Deploys go out" in said) == (0, True)
-        with pytest.raises(TimeoutError):  # nobody waits to be let in
+        with pytest.raises(TimeoutError):  # no connection was made
             stranger.accept()
 
 
 @posix
-def test_a_server_that_says_nothing_is_left_behind(server: Server):
+def test_a_server_that_hangs_is_not_waited_for_long(server: Server):
     server.process.send_signal(signal.SIGSTOP)
     try:
         code, said, _ = run("list").said

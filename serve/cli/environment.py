@@ -233,8 +233,8 @@ _READ_S = 2.0  # for what is only read
 
 
 def _living_server(settings: Settings) -> "Server | None":
-    """Return the server of this home; None where it died: the owner's token is for nobody who took
-    its port.
+    """Return the server of this home, None where it has ended: another program may have its port
+    by now, and must not be sent the owner's token.
     """
     from store.home.registry import is_held, read_registry
 
@@ -244,8 +244,8 @@ def _living_server(settings: Settings) -> "Server | None":
 def ask_server(
     settings: Settings, method: str, path: str, asked: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return what a server answers that was started under these settings; None where none does, or
-    not with what was asked for: who runs the command then answers it himself.
+    """Return what this home's server answers; None where none runs under these settings, or it
+    does not answer with success: the command then reads the memory itself.
     """
     server = _living_server(settings)
     if server is None or server.answers_by != settings.choices.answers_by:

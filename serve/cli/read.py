@@ -7,7 +7,6 @@ A running server answers the first two where it can; else this process does, wit
 import re
 import sys
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import click
@@ -37,14 +36,16 @@ def show(env: Environment, /, id_: str, known_at: str | None, as_json: bool) -> 
     """Show a memory with its history. You can shorten its ID to the first letters."""
     settings = env.settings()
     with environment.open_log(settings) as log:
-        found = _told_of(settings, log, id_, known_at)
+        found = _read_memory(settings, log, id_, known_at)
     if as_json:
         output.emit(found)
     else:
         _print_memory(found)
 
 
-def _told_of(settings: Settings, log: EventLog, id_: str, known_at: str | None) -> dict[str, Any]:
+def _read_memory(
+    settings: Settings, log: EventLog, id_: str, known_at: str | None
+) -> dict[str, Any]:
     """Return all there is of a memory."""
     if known_at is None and _ID.fullmatch(id_):
         asked = {"for_agents": _for_agents()}
@@ -167,8 +168,8 @@ def list_(
         "kind": kinds,
         "tag": tags,
         "state": state,
-        "since": since and formatting.parse_time(since, now).isoformat(),
-        "until": until and formatting.parse_time(until, now).isoformat(),
+        "since": formatting.parse_optional_time(since, now),
+        "until": formatting.parse_optional_time(until, now),
         "limit": limit,
     }
     with environment.open_log(settings) as log:
@@ -199,7 +200,7 @@ def _listed(
     as_of: str | None,
     known_at: str | None,
 ) -> list[dict[str, Any]]:
-    """Return the memories of a list; `those` are parameters of `GET /v1/memories`."""
+    """Return the memories of a list, newest first; `those` are parameters of `GET /v1/memories`."""
     if as_of is None and known_at is None and those["limit"] <= _MOST_SERVED:
         asked = those | {"for_agents": _for_agents()}
         if (told := environment.ask_server(settings, "GET", "/v1/memories", asked)) is not None:
@@ -212,9 +213,7 @@ def _listed(
 
     with environment.known(settings, log, known_at) as here:
         then = formatting.parse_time_point(as_of, here.now) if as_of else None
-        since, until = (
-            one and micros(datetime.fromisoformat(one)) for one in (those["since"], those["until"])
-        )
+        since, until = (those[name] and micros(those[name]) for name in ("since", "until"))
         asked_of = Filter(
             here.now,
             those["project"],

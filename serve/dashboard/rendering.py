@@ -54,7 +54,7 @@ def highlight(text: object, query: str, longest: int = 220) -> Markup:
     last = tokenizer.normalize(query.split()[-1]) if query.split() else ""
     spans = [
         found.span()
-        for found in _WORDS.finditer(said)
+        for found in (_WORDS.finditer(said) if query else ())
         if not terms.isdisjoint(tokenizer.terms(found[0]))
         or (len(last) >= _LEAST_PREFIX and tokenizer.normalize(found[0]).startswith(last))
     ]
@@ -82,17 +82,17 @@ def passages(hit: Mapping[str, Any], query: str) -> list[tuple[str, Markup]]:
     words marked. Of a part of very many characters the beginning is looked at.
     """
     terms = frozenset(tokenizer.terms(query))
+
+    def shared(part: str) -> int:
+        return len(terms.intersection(tokenizer.terms(part))) if terms else 0
+
     cut = {name: value[:LONGEST] for name, value in hit.items() if name in _PARTS.values()}
-    found = formatting.passages(
-        {**cut, "kind": hit["kind"]},
-        _PASSAGE,
-        lambda part: len(terms.intersection(tokenizer.terms(part))),
-    )
-    told = [(who, highlight(words, query, _PASSAGE)) for who, words in found]
-    if any("<mark>" in words for _, words in told):
-        return told
+    parts = formatting.passages({**cut, "kind": hit["kind"]}, _PASSAGE, shared)
+    marked = [(who, highlight(words, query, _PASSAGE)) for who, words in parts]
+    if not query or any("<mark>" in words for _, words in marked):
+        return marked
     # a sentence longer than a part, and words that are still being typed
-    return [(who, highlight(cut[_PARTS[who]], query, _PASSAGE)) for who, _ in told]
+    return [(who, highlight(cut[_PARTS[who]], query, _PASSAGE)) for who, _ in parts]
 
 
 _PARTS = {"": "text", "asked": "text", "ran": "action", "agent": "result"}

@@ -29,8 +29,8 @@ MOST_BYTES = 400 << 20  # of memory, at the peak
 TEXT = 62_000  # characters of a memory of the flood
 PAUSE_S = 0.02  # between recalls
 NOW = 1_790_000_000_000_000
-# a server that indexes all that was written before it answers and lets no thread wait for a turn
-# of less than 100 ms, and keeps every connection
+# a server that indexes all that was written before it answers, whose threads take turns of 100 ms,
+# and that keeps every connection
 UNBOUNDED = (
     "import serve.reader.tail as t, serve.reader.tail_storage as s, serve.server.process as p; "
     "t.AT_ONCE = t.MOST = t.LONGEST = s.LONGEST = 1 << 40; p.SWITCH_S = 0.1; "
