@@ -163,6 +163,46 @@ def test_what_a_later_session_is_told_of_a_turn_is_who_said_what(
     assert "zanzibar" in said["tool_output"] and "rule" not in said
 
 
+def test_a_turn_is_told_with_the_files_it_edited_those_of_the_question_first(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    speaks_where_recall_is_sure(monkeypatch)
+    far = "/home/kit/a-folder-of-a-long-name/another-one/third/src/outage.py"
+    files = (*(f"src/part{number}.py" for number in range(6)), "src/carrier.py", far)
+    session.ask(ASKED)
+    session.use("Edit", doing="edit", files=files, passed=True)
+    session.stop(SAID)
+    session.name = "s2"
+    (said,) = notes(session.ask("why does the parcel tracker survive an outage of the carrier?"))
+    edited = said["edited"]
+    assert len(edited) == 4 and edited[-2] == "src/carrier.py"
+    assert edited[-1] == ".../kit/a-folder-of-a-long-name/another-one/third/src/outage.py"
+
+
+def test_what_an_agent_reports_is_told_before_what_it_was_about_to_do(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    speaks_where_recall_is_sure(monkeypatch)
+    session.ask(ASKED)
+    session.stop(
+        f"Perfect! Let me look at the tracker. Now I'll read the carrier's outage log. {SAID} "
+        "Three steps: 1. The carrier answers. 2. The cache is cleared."
+    )
+    session.name = "s2"
+    (said,) = notes(session.ask("why does the parcel tracker survive an outage of the carrier?"))
+    assert said["agent_said"].startswith(SAID)
+    assert "2. The cache is cleared." in said["agent_said"]
+
+
+def test_what_a_command_wrote_of_a_variable_that_names_a_secret_is_no_text(session: Session):
+    session.ask(ASKED)
+    session.use(doing="run", command="echo $DEPLOY_TOKEN", output="q7Xk29LmPz84vTr1Zb", passed=True)
+    session.stop(SAID)
+    build(session)
+    assert found(session, "q7Xk29LmPz84vTr1Zb") == []
+    assert len(found(session, QUESTIONS["words"])) == 1  # the rest of the turn is there
+
+
 def test_episodes_are_in_no_list_but_where_they_are_asked_for(session: Session):
     id_ = turn(session)
     session.stop(SAID)

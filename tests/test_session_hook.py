@@ -104,6 +104,15 @@ def test_a_session_that_is_taken_up_again_is_told_nothing_that_it_was_there_for(
     assert session.ask("where did we leave off?") == ""
 
 
+def test_a_session_that_is_taken_up_again_is_not_told_what_its_user_just_stated(session: Session):
+    session.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
+    session.start()
+    session.ask("from now on never push to main without a review")
+    session.stop("I will not.")
+    session.tell("session_end")
+    assert session.start("resume") == ""
+
+
 def test_a_session_that_is_taken_up_again_is_told_what_came_to_be_since(session: Session):
     session.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
     session.start()
@@ -200,6 +209,34 @@ def turn(session: Session, name: str, prompt: str, said: str, *deeds: Acted) -> 
     session.name = name
     told(session, Prompted(prompt=prompt, intent="work"), *deeds)
     told(session, SessionTold(stage="stopped", said=said))
+
+
+def test_what_most_of_the_last_sessions_edited_and_ran_is_told(session: Session):
+    for number in range(12):
+        session.name = f"s{number}"
+        session.ask(f"make report {number} survive an empty month")
+        often = ("src/report.py",) if number % 3 == 0 else ()
+        session.use("Edit", doing="edit", files=(*often, f"src/part{number}.py"), passed=True)
+        for command in ("cd src && make report MONTH=3", "ls src", f"make part{number} FAST=1"):
+            session.use(doing="run", command=command, passed=True, output="done")
+        session.use(doing="run", command="make broken NOW=1", passed=False, output="E 1")
+        session.stop(f"Report {number} survives.")
+    session.name = "new"
+    block = session.start()
+    assert "In three and more of the last ten sessions:" in block
+    habits = [one for one in notes(block) if "ran" in one]
+    assert habits == [{"edited": ["src/report.py"], "ran": ["make report MONTH=3"]}]
+
+
+@pytest.mark.parametrize(
+    "ran", ["""python -c "import build; print('build and deploy')\"""", 'jq "{test: .build; deploy']
+)
+def test_no_part_of_a_quoted_text_is_a_command_of_the_project(session: Session, ran: str):
+    session.ask("see whether the packaging tools are there")
+    session.use(doing="run", command=ran, passed=True, output="ok")
+    session.stop("They are.")
+    session.name = "s2"
+    assert "Commands that worked" not in session.start()
 
 
 def test_what_was_left_open_is_told_after_many_sessions_that_left_nothing(session: Session):

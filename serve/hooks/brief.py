@@ -7,6 +7,7 @@ here; in the room that is left, what failed before. A project without memories h
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -19,7 +20,7 @@ from serve.reader.goals import due_date, set_goals
 from serve.reader.held import is_held
 from serve.reader.memory_json import role
 from serve.reader.view import View, newest
-from serve.recall.context_block import ID, SAID, Note, Part, note
+from serve.recall.context_block import ID, SAID, Note, Part, note, short_path
 from store.agents import efforts, prompt_statements
 from store.agents.shell import calls
 from store.derived.feedback import Counts
@@ -39,7 +40,7 @@ FRAME = 240  # of it, for its headings and its first and last line
 STANDING, LAST = 1_400, 460  # of them, for rules and statements, and for the last session
 LEAST = 240  # of LAST, beside what an earlier session left open
 STATED = 700  # of STANDING, that rules leave to statements
-STATEMENTS = 16  # lines
+STATEMENTS = 9  # lines
 LONGEST = 240  # characters of a text
 SHORT = 160  # characters of a statement that is shown whole
 LONGEST_TURN = 300
@@ -58,9 +59,14 @@ _LEFT_OPEN = re.compile(
     r"|まだ|残り|未完|还没|待办|剩下|아직|남은",
     re.IGNORECASE,
 )
+_SESSIONS, _USUAL = 10, 3  # sessions looked at, and those of them that make a habit
+_OFTEN = 5  # files, and commands
+_GOES = frozenset("cd source export .".split())  # before what is done
+_FIRST_WORDS, _LONGEST_USUAL = 3, 60  # of a command; characters of one
 _EFFORTS = ("test", "build", "lint", "deploy")
 _LONGEST_COMMAND = 100
-_JOINED = re.compile(r"&&|;|\|\|?")
+# a command of a line, up to `;`, `&&` or a bar that no quotes hold
+_COMMAND = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^;&|\\]|(?<!&)&(?!&)|\\)+""")
 _REDIRECTED = re.compile(r">[ \t]*([^\s<>&|;]+)")
 _SAME = 0.5  # of the words of two statements, that say the same
 _FILES = re.compile(r"(?<=\S)\n+Files: [^\n]*\Z")  # the last line of an imported commit
@@ -84,6 +90,7 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
         Part("Left open before that:", tuple(before)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
         Part("Commands that worked here:", tuple(commands(episodes, own))),
+        Part("In three and more of the last ten sessions:", tuple(habits(episodes))),
     )
     left = BYTES - FRAME - _size_of(rest)
     standing = standing_parts(view, asked, room=max(STANDING, left))
@@ -325,7 +332,7 @@ def commands(
         for command, came in reversed([*_commands_run(episode)]):
             if came.startswith("failed"):
                 continue
-            for part in map(str.strip, _JOINED.split(command)):
+            for part in _parts(command):
                 effort = efforts.effort(part)
                 if effort not in _EFFORTS or effort in but or len(part) > _LONGEST_COMMAND:
                     continue
@@ -335,6 +342,52 @@ def commands(
             break
     if found:
         yield dict(found)
+
+
+def habits(episodes: Iterable[Memory]) -> Iterator[Note]:
+    """Yield the files that were edited and the commands that passed in a good part of the last
+    sessions, of some `episodes`, the newest first; a command is known by its first words.
+    """
+    sessions: dict[str | None, tuple[dict[str, None], dict[str, str]]] = {}
+    for episode in episodes:
+        if episode.session not in sessions and len(sessions) == _SESSIONS:
+            break
+        edited, ran = facts_of(episode).files, dict(_usual_commands(episode))
+        if edited or ran:
+            files, commands = sessions.setdefault(episode.session, ({}, {}))
+            files.update(dict.fromkeys(edited))
+            commands.update({start: line for start, line in ran.items() if start not in commands})
+    in_files = Counter(file for files, _ in sessions.values() for file in files)
+    in_commands = Counter(start for _, commands in sessions.values() for start in commands)
+    lines: dict[str, str] = {}
+    for _, commands in sessions.values():
+        lines = commands | lines
+    usual, often = (
+        [name for name, times in counts.most_common(_OFTEN) if times >= _USUAL]
+        for counts in (in_files, in_commands)
+    )
+    line = {"edited": [short_path(file) for file in usual], "ran": [lines[one] for one in often]}
+    if usual or often:
+        yield {name: those for name, those in line.items() if those}
+
+
+def _usual_commands(episode: Memory) -> Iterator[tuple[str, str]]:
+    """Yield the commands of a turn that passed and did more than look, each by its first words."""
+    for line, came in _commands_run(episode):
+        if came.startswith("failed"):
+            continue
+        for command in _parts(line):
+            words = command.split()
+            if len(words) > 1 and words[0] not in _GOES and not efforts.only_looks(command):
+                yield " ".join(words[:_FIRST_WORDS]), one_line(command, _LONGEST_USUAL)
+
+
+def _parts(line: str) -> Iterator[str]:
+    """Yield the commands of a line, up to one whose quoted text was cut off."""
+    for part in map(str.strip, _COMMAND.findall(line)):
+        if part.count('"') % 2 or part.count("'") % 2:
+            return
+        yield part
 
 
 def _written_files(episode: Memory) -> Iterator[str]:

@@ -89,11 +89,13 @@ def _news(view: View, call: Call, context: ModelContext) -> list[Part]:
     asked = call.filter
     if context.briefed_at is not None:
         asked = replace(asked, since=context.briefed_at + 1)
-    parts = brief(view, asked, context.own | context.recorded)
+    said_here = context.own | context.recorded
+    parts = brief(view, asked, said_here)
+    before_it = said_here | context.known.keys()
     return [
         Part(part.heading, new)
         for part in parts
-        if (new := tuple(line for line in part.notes if line.get("id") not in context.known))
+        if (new := tuple(line for line in part.notes if line.get("id") not in before_it))
     ]
 
 

@@ -20,10 +20,10 @@ from serve.reader.memory_json import role
 from serve.reader.state import Change
 from store.home.instants import isoformat
 from store.log.event_kinds import EPISODE, STATEMENT
-from store.memories.episode import MAX_SAID, OUTCOME
+from store.memories.episode import MAX_SAID, OUTCOME, facts_of
 from store.memories.memory import Memory
 from store.text.claims import LONGEST, announces, parse
-from store.text.excerpt import first_sentence, fitting, one_line, passage, sentences
+from store.text.excerpt import Score, first_sentence, fitting, one_line, passage, sentences
 from store.text.frame import CLOSING, OPENING
 from store.text.text_features import MAY_RULE
 from store.text.tokenizer import terms as text_terms
@@ -34,10 +34,20 @@ ASKED, DONE, TOLD = 1 / 3, 5 / 6, 5 / 6  # of a turn's, shares of that
 LINE = 240  # of what one command wrote
 BESIDE = 160  # of what stands beside it: the context, what was done, what it replaced
 SENTENCE = 200  # of a note that is to be one sentence
+EDITED, FILE = 4, 60  # files of a turn, and characters of a path
 SAID = "user_said"
 ID = 14  # letters of a ULID: its time and 20 bits more
 RULES = "On record as rules (lessons, preferences, antipatterns):"
 FACTS = "On record as background:"
+_NARRATES = re.compile(
+    r"\W*(?:(?:now|first|next|finally|then|okay|ok|alright|so|and)\b[,!.]?\s+)*"
+    r"(?:let me\b|let us\b|let's (?:check|look|see|start|examine|take|try|first)\b|read file:"
+    r"|i(?:'ll| will|'m going to| am going to)\b"
+    r"|i (?:need|want|have) to (?:check|see|look|understand|find|read|examine)\b"
+    r"|(?:perfect|great|excellent|good|sure|certainly|of course|absolutely)\b[^.!?]{0,30}!\s*$"
+    r"|ich werde\b|lass mich\b|je vais\b|laisse[sz]?-moi\b|voy a\b|déjame\b|vou\b)",
+    re.IGNORECASE,
+)
 _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _BESIDE = frozenset({"context", "action", "result"})
 
@@ -173,13 +183,38 @@ def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, An
     done = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
     lines = fitting([_clean(line, LINE) for line in done], round(longest * DONE), shared)
     whole = _clean(episode.result or "", MAX_SAID)
-    said = fitting(sentences(whole), round(longest * TOLD), shared)
+    said = fitting(_reported(sentences(whole)), round(longest * TOLD), shared)
     room = max(round(longest * ASKED), longest - sum(map(len, (*lines, *said))))
     return {
         "user_asked": passage(_clean(episode.content, 8 * room), room, telling),
+        "edited": _edited_files(episode, shared),
         "tool_output": "; ".join(lines) or None,
         "agent_said": " ".join(said) or None,
     }
+
+
+def _reported(parts: Sequence[str]) -> Sequence[str]:
+    """Return the sentences of an agent that report: "Let me look" tells nobody else anything."""
+    return [part for part in parts if not _NARRATES.match(part)] or parts
+
+
+def _edited_files(episode: Memory, score: Score) -> list[str] | None:
+    """Return some of the files that a turn edited: those that tell most, in its order."""
+    files = facts_of(episode).files
+    likeliest = sorted(files, key=lambda path: -score(path))[:EDITED]
+    return [short_path(path) for path in files if path in likeliest] or None
+
+
+def short_path(path: str) -> str:
+    """Return a path, of a long one its end, by which a file is known."""
+    if len(path) <= FILE:
+        return path
+    *folders, end = path.replace("\\", "/").split("/")
+    for folder in reversed(folders):
+        if len(folder) + len(end) > FILE:
+            break
+        end = f"{folder}/{end}"
+    return f".../{end[-FILE:]}"
 
 
 def block(notes: Iterable[Note], max_bytes: int = MAX_BYTES) -> Block:

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from store.log.event_kinds import EPISODE, Acted, Prompted, SessionTold
 from store.log.events import Event
 from store.memories.memory import ACTIVE, ERASED, OPEN, Memory, default_importance, default_tier
+from store.redaction.redact import redact
 from store.text.excerpt import excerpt, one_line
 from store.text.tokenizer import text_hash
 
@@ -147,7 +148,9 @@ def _lines(deed: Acted) -> list[str]:
     if deed.doing == "run" and deed.command:
         failed = "failed" if deed.passed is False else ""
         ends = ": ".join(one for one in (failed, told) if one)
-        return [f"$ {one_line(deed.command, MAX_COMMAND)}{OUTCOME if ends else ''}{ends}"]
+        line = f"$ {one_line(deed.command, MAX_COMMAND)}{OUTCOME if ends else ''}{ends}"
+        # each alone was clean, but beside "echo $DEPLOY_TOKEN" what it wrote is a secret
+        return [redact(line)]
     if deed.doing in ("read", "search") and told:
         return [f"read {', '.join(deed.files)}{OUTCOME}{told}"]
     return []

@@ -10,7 +10,10 @@ _STOP = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])(?=.)")
 _SOONEST = 20  # characters of a sentence
 _LEAST = 0.2  # of the room, that a text cut after a sentence has to fill
 _SENTENCE_END = re.compile(r"[.!?][)\"'`]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=\n|\s*[-*#|])")
-_CLAUSE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[\u3002\uff01\uff1f])")
+# not after the number of a list's item
+_CLAUSE_END = re.compile(
+    r"(?<=[.!?;])(?<!^\d\.)(?<!\s\d\.)(?<!\s\d\d\.)\s+|(?<=[\u3002\uff01\uff1f])"
+)
 _CODE_SPAN = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*(?:`|\Z)", re.DOTALL)
 
 
