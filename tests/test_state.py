@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -139,13 +140,69 @@ def judged(name: str) -> Counter[str]:
 
 @pytest.mark.parametrize(
     ("name", "over", "marked", "wrong"),
-    [("sessions.txt", 36, 48, 0), ("sessions_held_out.txt", 26, 34, 1)],
+    [("sessions.txt", 35, 48, 0), ("sessions_held_out.txt", 26, 34, 1)],
 )
 def test_changes_in_sessions_are_found(name: str, over: int, marked: int, wrong: int):
     counts = judged(name)
     assert counts["- sure"] >= over
     assert counts["- sure"] + counts["- unsure"] >= marked
     assert counts["+ sure"] <= wrong
+
+
+def days(name: str) -> Iterator[tuple[str, float]]:
+    """Yield of each pair of a file whether it is over, and how sure it is found to be so, with the
+    prompts of other sessions before, between and after them.
+    """
+    others = [prompt for session in sessions("sessions.txt")[:12] for _, prompt in session]
+    for line in (DATA / name).read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        mark, older, newer = line.split("\t")
+        prompts = (*others[:20], older, *others[20:], newer)
+        claims = Claims()
+        for place, prompt in enumerate(prompts):
+            session = f"s{place // 3}" if prompt not in (older, newer) else prompt
+            for claim in claims_of(str(place), "episode", prompt, "p", session, place * HOUR):
+                claims.add(claim)
+        chances = (
+            link.probability
+            for link in filter(is_change, claims.links)
+            if claims.said[link.older].id == "20"
+            and claims.said[link.newer].id == str(len(prompts) - 1)
+        )
+        yield mark, max(chances, default=0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "wrong"), [("days.tsv", 11, 0), ("days_held_out.tsv", 1, 1)]
+)
+def test_changes_of_another_day_are_found_and_little_else_is_over(
+    name: str, found: int, wrong: int
+):
+    judged = [(mark, chance >= SURE) for mark, chance in days(name)]
+    assert sum(is_over for mark, is_over in judged if mark == "-") >= found
+    assert sum(is_over for mark, is_over in judged if mark == "+") <= wrong
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        "replace the audio path of each answer by the signed one",
+        "now the invoices are not found any more",
+        "it still shows the old total, why?",
+        "update the start command so that it takes a ticket instead of a name",
+        "you changed the file in the wrong folder",
+    ],
+)
+def test_requests_and_reports_of_another_day_end_no_standing_rule(newer: str):
+    rule = (
+        "If a setting is added, changed or removed, update the sample file of settings accordingly."
+    )
+    claims = Claims()
+    for place, prompt in enumerate((rule, newer, rule, newer, newer)):
+        for claim in claims_of(str(place), "episode", prompt, "p", f"s{place}", place * HOUR):
+            claims.add(claim)
+    assert not any(map(is_change, claims.links))
 
 
 def test_a_decision_is_told_from_who_made_it():

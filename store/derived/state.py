@@ -280,6 +280,8 @@ class Claims:
                 *((n, _RESTS) for n in resting),
             ):
                 if other != place and self._root[other] != self._root[place]:
+                    if chance < SURE and self._is_far(other, place):
+                        continue
                     if told.get(other, (0, 0.0))[1] < chance:
                         told[other] = state, chance
         for older, (relation, chance) in sorted(told.items()):

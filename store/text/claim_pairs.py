@@ -8,7 +8,8 @@ on kinds of pairs that it never saw. Who may change whose words is for the calle
 """
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,6 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from store.text.claim_words import CHOICES, REQUESTS
 from store.text.claims import (
     CUES,
     DATE,
@@ -41,7 +43,7 @@ from store.text.claims import (
 Relation = Literal["none", "replaces", "ends", "refines", "repeats"]
 RELATIONS: tuple[Relation, ...] = ("none", "replaces", "ends", "refines", "repeats")
 WEIGHTS = Path(__file__).with_name("state_weights.npz")
-SURE = 0.92  # how likely a claim is over that is shown as such
+SURE = 0.88  # how likely a claim is over that is shown as such
 UNSURE = 0.5  # from here on both are shown, the newer first
 
 MOST_DEVIATIONS = 3.0  # of a feature from its mean
@@ -75,6 +77,7 @@ _CHANGES = sum(
         "ends",
         "falsified",
         "back",
+        "succeeds",
     )
 )
 _ENDED = 0.6  # of what a claim says to be over, that the earlier one is about
@@ -88,11 +91,22 @@ _BODY, _VALUE = 3, 2  # words of a claim, and of a value, that repeat another
 _BESIDE = 2  # turns between what points and what is pointed at
 _APART = 6  # turns of one session, from which on it is as another
 _SHORT = 6  # words
+_POSSIBLE = 0.25  # how likely another choice has to be a change
+# how a request, a report or a remark of the day begins
+_ASKS = re.compile(
+    r"\W*(?:(?:now|ok|so|and|also|but|then|please|yes|no|hi)\b[\s,.!]*)*"
+    r"(?:i(?:'d|'m|'ve)?\b|you\b|let'?s\b|we (?:need|should|want|are going)\b|make sure\b|can\b"
+    r"|still\b|looks?\b|this\b|it\b|that\b|there\b|for some reason\b|unfortunately\b|ich\b|je\b"
+    r"|quiero\b|necesito\b)",
+    re.IGNORECASE,
+)
 _SAID = 2  # words of a claim that says something
 _LONG, _HALF = 14, 0.5  # words of a claim of which half of another's have to be
 _ALIKE = 0.5  # of all words of two claims, that they share
 _SHARED = 0.2  # of the shorter one's words
 _DIFFERENT = ("instead", "moved", "no_longer", "ends", "falsified", "than", "past", "also")
+_NAMES = frozenset((HOST, PATH, IDENT, NAME, ID, VERSION, MONEY, PERCENT, TIME, DATE))
+_NEAR_CUE = 4  # tokens around a word that announces a change
 _MEASURES = frozenset((NUMBER, MONEY, PERCENT, VERSION, DATE, TIME))
 _POINTING = frozenset(
     """it that this these those instead das es dies dafür ça cela eso esto ello isso
@@ -150,6 +164,7 @@ def features(
         *_cue_features(older, newer),
         *_shape_features(older, newer, a, b),
         *_around_features(newer, around, has_offer=_offers(older, newer)),
+        *_succession_features(older, newer),
     ]
     return found
 
@@ -418,6 +433,70 @@ def _around_features(newer: Claim, around: Around, *, has_offer: bool) -> list[f
     ]
 
 
+def _succession_features(older: Claim, newer: Claim) -> list[float]:
+    """Return what tells that a later day's claim gives a successor: another choice of a kind,
+    another value of the same look or unit, an old value that is named where a change is announced.
+    """
+    chosen, chooses = _choices(older), _choices(newer)
+    is_other = _names_another(chosen, chooses)
+    values = [[value for kind, value, *_ in one.values if kind in _NAMES] for one in (older, newer)]
+    looks = max((_likeness(a, b) for a in values[0] for b in values[1] if a != b), default=0.0)
+    measured = {(value, unit) for kind, value, _, unit in older.values if unit and kind == NUMBER}
+    has_unit = any(
+        unit == was_unit and value != was
+        for kind, value, _, unit in newer.values
+        for was, was_unit in measured
+        if kind == NUMBER
+    )
+    shared = older.terms & newer.terms
+    beside = 0
+    for place, token in enumerate(newer.tokens):
+        if parse(token.text).cues & _CHANGES:
+            around = newer.tokens[max(0, place - _NEAR_CUE) : place + _NEAR_CUE + 1]
+            beside = max(beside, sum(other.term in shared for other in around if other.term))
+    old = {value for _, value, *_ in older.values}.union(*chosen.values())
+    names_old = any(token.text in old for token in newer.tokens)
+    changes = bool(newer.cues & _CHANGES)
+    return [
+        float(bool(chosen.keys() & chooses.keys())),
+        float(is_other),
+        float(is_other and changes),
+        looks,
+        float(bool(set(values[0]) & set(values[1]))),
+        float(has_unit),
+        _few(beside, 3),
+        float(names_old),
+        float(names_old and changes),
+        float(_is_request(newer)),
+        float(_is_request(older)),
+        float(changes and not _is_request(newer)),
+    ]
+
+
+def _choices(claim: Claim) -> dict[str, set[str]]:
+    """Return the tools and the like that a claim names, by their kind."""
+    found: dict[str, set[str]] = {}
+    for token in claim.tokens:
+        if (kind := CHOICES.get(token.text)) is not None:
+            found.setdefault(kind, set()).add(token.text)
+    return found
+
+
+def _is_request(claim: Claim) -> bool:
+    if claim.has("recant") or claim.has("label"):  # "change of plans, ..."
+        return False
+    return bool(claim.tokens) and claim.tokens[0].text in REQUESTS
+
+
+def _likeness(one: str, other: str) -> float:
+    """Return how much two values look alike: the share of letters they begin and end with."""
+    shorter = min(len(one), len(other))
+    start = next((n for n in range(shorter) if one[n] != other[n]), shorter)
+    rest = shorter - start
+    end = next((n for n in range(rest) if one[-1 - n] != other[-1 - n]), rest)
+    return (start + end) / max(len(one), len(other))
+
+
 Probabilities = npt.NDArray[np.float32]
 
 
@@ -445,6 +524,10 @@ def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> flo
     that it was decided at all, make a likely one sure; who decides over others makes one possible.
     """
     is_near = 0 <= around.turns <= _APART
+    if not is_near and chance >= _POSSIBLE and is_succeeded(older, newer):
+        chance = max(chance, SURE)
+    if not is_near and chance >= UNSURE and is_said_anew(older, newer):
+        chance = max(chance, SURE)
     if is_near and chance < UNSURE and is_outranked(older, newer) and around.is_beside:
         chance = UNSURE
     elif is_near and chance >= UNSURE and older.terms & newer.terms:
@@ -511,13 +594,20 @@ def most_likely(older: Claim, newer: Claim, around: Around) -> float:
     """
     shared = {term for term in older.terms & newer.terms if not term[:1].isdigit()}
     announced = newer.cues & ~older.cues & _CHANGES
+    is_far = around.turns < 0 or around.turns > _APART
+    if not shared and is_far and is_succeeded(older, newer):
+        return 1.0
     if not shared:
         is_beside = 0 <= around.turns <= _BESIDE and len(newer.terms) <= _SHORT
         if not is_beside or not (announced or newer.has("firm")) or not _points(newer):
             return 0.0
         if len(older.terms) < _SAID and not older.values:  # "lint it", "looks good"
             return 0.0
-    elif around.turns < 0 or around.turns > _APART:
+    elif is_far:
+        if is_succeeded(older, newer) or is_said_anew(older, newer):
+            return 1.0
+        if not around.is_note and _is_of_its_day(older, newer):
+            return 0.0
         is_same_key = bool(older.key) and older.key == newer.key
         if not announced and not around.is_note and not is_same_key:
             return 0.0
@@ -529,6 +619,72 @@ def most_likely(older: Claim, newer: Claim, around: Around) -> float:
             return 0.0
     is_little = len(older.terms) >= _LONG and len(shared) < _HALF * len(newer.terms)
     return UNSURE if is_little or is_doubtful(older, newer) else 1.0
+
+
+def is_succeeded(older: Claim, newer: Claim) -> bool:
+    """Return whether the later claim announces another choice of the kind that the earlier names:
+    after "we use npm" "we moved to pnpm".
+    """
+    if not newer.cues & _CHANGES or any(newer.has(cue) for cue in ("tentative", "fault", "past")):
+        return False
+    if _is_request(newer) and not any(newer.has(cue) for cue in _DIFFERENT):
+        return False
+    return not older.has("fault") and _names_another(_choices(older), _choices(newer))
+
+
+def is_said_anew(older: Claim, newer: Claim) -> bool:
+    """Return whether the later claim says all that the earlier one does, with another value, or
+    that it is so no longer.
+    """
+    if any(newer.has(cue) for cue in ("tentative", "fault", "past", "if")):
+        return False
+    values = {value for _, value, _, _ in older.values}
+    words = (token for token in older.tokens if token.term and token.text not in values)
+    said = {token.term for token in words if not parse(token.text).cues}
+    if len(said) < _SAID or not said <= newer.terms:
+        return False
+    return newer.has("no_longer") or _has_other_value(older, newer)
+
+
+def _has_other_value(older: Claim, newer: Claim) -> bool:
+    """Return whether a value of the earlier claim is another one in the later, of the same kind
+    and unit, and behind nothing but words of the earlier one: "the button's disabled colour" is
+    not the button's.
+    """
+    given = {value for _, value, _, _ in newer.values}
+    changed = {
+        new
+        for kind, value, _, unit in older.values
+        for other, new, _, other_unit in newer.values
+        if kind == other
+        and value != new
+        and unit == other_unit
+        and value not in given
+        and kind not in (STATUS, NAME)
+    }
+    for token in newer.tokens:
+        if token.text in changed:
+            return True
+        if token.term and token.term not in older.terms and not parse(token.text).cues & _CHANGES:
+            return False
+    return False
+
+
+def _names_another(chosen: Mapping[str, set[str]], chooses: Mapping[str, set[str]]) -> bool:
+    return any(chooses.get(kind, names) - names for kind, names in chosen.items())
+
+
+def _is_of_its_day(older: Claim, newer: Claim) -> bool:
+    """Return whether one of two claims reports a fault or asks for something, as is done every day
+    in like words, and gives no other value.
+    """
+    if older.has("fault") or newer.has("fault"):
+        return True
+    if newer.has("recant") or newer.has("label"):
+        return False
+    if _offers(older, newer) or _names_another(_choices(older), _choices(newer)):
+        return False
+    return any(_is_request(claim) or _ASKS.match(claim.text) for claim in (older, newer))
 
 
 def _points(claim: Claim) -> bool:

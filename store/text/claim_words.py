@@ -182,12 +182,30 @@ PHRASES: dict[str, str] = {
         mogen | можн* | 可以 | てもいい | 돼
     """,
     "past": """
-        initially | originally | at first | back then | used to | formerly | previously | in
+        initially | originally | at first | back then |
+        once used | once had | once ran | used to | formerly | previously | in
         the past | last year | earlier today | years ago | zunächst | ursprünglich | früher |
         damals | anfangs | vorher | au début | à l'origine | auparavant | inicialmente |
         originalmente | al principio | antes era | no início | originariamente |
         inizialmente | prima era | aanvankelijk | oorspronkelijk | vroeger | сначала |
         изначально | раньше | 最初 | 原本 | 当初 | 처음에
+    """,
+    "fault": """
+        fail | fails | failed | failing | broken | breaks | broke | error | errors | crash* |
+        hang | hangs | wrong | bug | missing | slow | warning | warnings | stuck | flaky |
+        complain* | why | doesn't | didn't | isn't | schlägt | fehler | kaputt | hängt | warum |
+        falla* | erreur* | échoue | pourquoi | por qué | falha
+    """,
+    "succeeds": """
+        goodbye | rip | threw | thrown | retire | retired | settled on | over to | went over |
+        take over | takes over | took over | taken over | takes its place | in favour of |
+        in favor of | after all | since monday | since tuesday | since wednesday | since
+        thursday | since friday | ever since | gave us | is history | are history | was wrong |
+        became | becomes | turned out | from here on | the real thing | tourne désormais
+    """,
+    "whole": """
+        only | everything | everywhere | since | all of | always | whole | alles | überall | seit |
+        partout | depuis | tout | todo | todos | desde
     """,
     "time_was": """
         was | value was | the was | the value was | were | had been | used to be | old |
@@ -197,6 +215,51 @@ PHRASES: dict[str, str] = {
     """,
 }
 
+# Tools and other choices of which a project has one of a kind: another one takes its place.
+CHOICES: dict[str, str] = {
+    name: kind
+    for kind, names in {
+        "package": """npm pnpm yarn bun pip uv poetry pipenv conda mamba pixi pdm cargo composer
+            bundler maven gradle nix apt homebrew brew vcpkg conan cocoapods spm lerna turborepo""",
+        "test": """pytest unittest nose nox tox jest vitest mocha ava karma cypress playwright
+            selenium puppeteer testcafe rspec minitest junit testng phpunit pest gtest catch2""",
+        "lint": """black ruff flake8 pylint yapf autopep8 isort prettier eslint tslint biome dprint
+            rubocop gofmt rustfmt clang-format stylelint""",
+        "types": "mypy pyright pyre flow",
+        "database": """postgres postgresql mysql mariadb sqlite oracle mssql mongodb mongo couchdb
+            dynamodb cockroachdb cassandra duckdb clickhouse bigquery snowflake redshift firestore
+            supabase influxdb timescaledb""",
+        "queue": """rabbitmq kafka nats sqs celery sidekiq bullmq activemq pulsar zeromq mosquitto
+            redpanda""",
+        "cache": "redis memcached valkey dragonfly varnish",
+        "hosting": """heroku fly.io fly render vercel netlify railway scaleway hetzner aws azure gcp
+            digitalocean linode ovh""",
+        "forge": "github gitlab gitea bitbucket codeberg forgejo",
+        "ci": "jenkins travis circleci buildkite teamcity woodpecker",
+        "bundler": "webpack vite rollup parcel esbuild turbopack browserify gulp grunt",
+        "server": "nginx apache caddy traefik haproxy",
+        "errors": "sentry glitchtip rollbar bugsnag datadog newrelic",
+        "metrics": "grafana kibana splunk loki prometheus",
+        "map": "leaflet maplibre mapbox openlayers",
+        "dates": "moment dayjs luxon date-fns",
+        "css": "tailwind bootstrap bulma sass scss",
+        "icons": "fontawesome lucide heroicons feather",
+        "orm": "sqlalchemy prisma typeorm drizzle sequelize hibernate ecto",
+        "auth": "jwt oauth saml ldap keycloak auth0 okta",
+        "infrastructure": "ansible terraform pulumi puppet chef helm nomad kubernetes k8s",
+    }.items()
+    for name in names.split()
+}
+# a sentence that begins with one of these asks for something to be done
+REQUESTS = words(
+    """add fix write make build move remove delete change rename update put show check run look
+    find create implement refactor use set let give sort draw print test explain merge push commit
+    deploy release bring install upgrade bump replace clean format split extract convert export
+    import mock document draft generate list open close reproduce investigate bisect increase
+    reduce raise lower drop revert restart try continue go please can could füge schreib bau mach
+    prüf prüfe zeig zeige ändere ergänze ajoute écris corrige vérifie change déploie mets añade
+    escribe arregla cambia crea pon sube adiciona escreve muda"""
+)
 TWO_WORD_STATUSES = frozenset(
     (
         "on track", "in progress", "on hold", "in planning", "in review", "back up", "signed off",

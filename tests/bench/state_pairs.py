@@ -4,7 +4,7 @@ Labelled pairs of claims, older and newer, for `make fit`, from slots and ways t
 A slot has one value at a time ("the port of the billing service": tests/data/state/slots.tsv); a
 family is a way in which a later claim stands to an earlier one (corrects it in passing, cancels it,
 is about another service, ...), its words in templates.tsv. Every pair is drawn with a fixed seed.
-What no template gives is written by hand, in pairs.tsv.
+What no template gives is written by hand, in pairs.tsv; chores.tsv are prompts that change nothing.
 """
 
 import random
@@ -16,7 +16,7 @@ from store.text.claim_pairs import Around, Relation
 from store.text.claims import parse
 
 FOLDER = Path(__file__).parents[1] / "data" / "state"
-SOURCES = ("slots.tsv", "templates.tsv", "pairs.tsv")
+SOURCES = ("slots.tsv", "templates.tsv", "pairs.tsv", "chores.tsv")
 SEED = 7
 
 
@@ -338,5 +338,8 @@ def pairs() -> list[Pair]:
         around = Around(int(turns))
         pair = Pair(f"hand: {family}", older, newer, "none", around, "hand", newer)
         found[older, newer] = replace(pair, relation=relation)  # type: ignore[arg-type]
+    for turns, older, newer in _rows("chores.tsv"):
+        around = Around(int(turns), False, draw.random.choice((0, 0, 1, 2)) if turns != "-1" else 0)
+        found[older, newer] = Pair("chores", older, newer, "none", around, "chores", newer)
     is_other = (one for one in found.values() if one.older.casefold() != one.newer.casefold())
     return list(is_other)
