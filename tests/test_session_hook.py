@@ -217,7 +217,12 @@ def test_what_most_of_the_last_sessions_edited_and_ran_is_told(session: Session)
         session.ask(f"make report {number} survive an empty month")
         often = ("src/report.py",) if number % 3 == 0 else ()
         session.use("Edit", doing="edit", files=(*often, f"src/part{number}.py"), passed=True)
-        for command in ("cd src && make report MONTH=3", "ls src", f"make part{number} FAST=1"):
+        for command in (
+            "cd src && make report MONTH=3",
+            "pytest -q",
+            "ls src",
+            f"make part{number} FAST=1",
+        ):
             session.use(doing="run", command=command, passed=True, output="done")
         session.use(doing="run", command="make broken NOW=1", passed=False, output="E 1")
         session.stop(f"Report {number} survives.")

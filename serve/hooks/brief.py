@@ -85,12 +85,13 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
     before = [_turn(view, one, asked) for one in left_open(view, asked, last, earlier)]
     room = max(LEAST, LAST - sum(map(_size, before)))
     turns = _fill_room((_turn(view, one, asked) for one in last), room)
+    worked = tuple(commands(episodes, own))
     rest = (
         Part("The last session, its end first:", tuple(turns)),
         Part("Left open before that:", tuple(before)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
-        Part("Commands that worked here:", tuple(commands(episodes, own))),
-        Part("In three and more of the last ten sessions:", tuple(habits(episodes))),
+        Part("Commands that worked here:", worked),
+        Part("In three and more of the last ten sessions:", tuple(habits(episodes, worked))),
     )
     left = BYTES - FRAME - _size_of(rest)
     standing = standing_parts(view, asked, room=max(STANDING, left))
@@ -344,10 +345,12 @@ def commands(
         yield dict(found)
 
 
-def habits(episodes: Iterable[Memory]) -> Iterator[Note]:
+def habits(episodes: Iterable[Memory], shown: Sequence[Note] = ()) -> Iterator[Note]:
     """Yield the files that were edited and the commands that passed in a good part of the last
-    sessions, of some `episodes`, the newest first; a command is known by its first words.
+    sessions, of some `episodes`, the newest first; a command is known by its first words, and those
+    `shown` before are left out.
     """
+    there = {_first_words(command) for line in shown for command in line.values()}
     sessions: dict[str | None, tuple[dict[str, None], dict[str, str]]] = {}
     for episode in episodes:
         if episode.session not in sessions and len(sessions) == _SESSIONS:
@@ -366,9 +369,16 @@ def habits(episodes: Iterable[Memory]) -> Iterator[Note]:
         [name for name, times in counts.most_common(_OFTEN) if times >= _USUAL]
         for counts in (in_files, in_commands)
     )
-    line = {"edited": [short_path(file) for file in usual], "ran": [lines[one] for one in often]}
-    if usual or often:
+    line = {
+        "edited": [short_path(file) for file in usual],
+        "ran": [lines[start] for start in often if start not in there],
+    }
+    if any(line.values()):
         yield {name: those for name, those in line.items() if those}
+
+
+def _first_words(command: str) -> str:
+    return " ".join(command.split()[:_FIRST_WORDS])
 
 
 def _usual_commands(episode: Memory) -> Iterator[tuple[str, str]]:
@@ -379,7 +389,7 @@ def _usual_commands(episode: Memory) -> Iterator[tuple[str, str]]:
         for command in _parts(line):
             words = command.split()
             if len(words) > 1 and words[0] not in _GOES and not efforts.only_looks(command):
-                yield " ".join(words[:_FIRST_WORDS]), one_line(command, _LONGEST_USUAL)
+                yield _first_words(command), one_line(command, _LONGEST_USUAL)
 
 
 def _parts(line: str) -> Iterator[str]:

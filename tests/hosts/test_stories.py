@@ -22,6 +22,7 @@ from hosts.mock_models import JSON, Script
 from store.text.frame import CLOSING, OPENING
 
 STORIES = Path(__file__).parents[1] / "data" / "stories"
+LIFE = Path(__file__).parents[1] / "data" / "ten_sessions.json"
 # as they are on any machine, and without harm in a scratch repository; all others are stood in for
 PLAIN = frozenset("cat echo grep head ls sort tail wc".split())
 LEFT_OUT = frozenset("bash chmod cp env git mv node python python3 rm sed sh sudo".split())
@@ -48,14 +49,8 @@ def test_what_a_new_session_needs_of_a_story_reaches_the_model(
     desk.repository()
     desk.mnemolog("start")
     for session in story["sessions"]:
-        after = ""
-        for turn in session["turns"]:
-            tools = tuple(_played(desk, agent, name, turn["steps"]))
-            desk.models.script = Script(tools, turn["final"])
-            options = ("--allowedTools", "Bash,Write") if agent is CLAUDE_CODE else ()
-            done = agent.ask(desk, turn["prompt"], *options, after=after)
-            assert done.code == 0, done.err
-            after = after or agent.session(done)
+        for _ in _told_at_turns(desk, agent, name, session["turns"]):
+            pass
         desk.mnemolog("build", "--quick")  # as an idle server does
     asked = next(one for one in story["probes"] if one["id"] == probe)
     desk.models.script = Script()
@@ -67,6 +62,47 @@ def test_what_a_new_session_needs_of_a_story_reaches_the_model(
     assert all(one.startswith(OPENING) and one.endswith(CLOSING) for one in (brief, block))
     said = block.lower()
     assert any(all(word.lower() in said for word in need) for need in asked["needs"])
+
+
+@pytest.mark.parametrize("settled", [CLAUDE_CODE, CODEX], indirect=True, ids=lambda one: one.host)
+def test_the_tenth_session_of_a_life_is_told_what_holds_and_where_it_left_off(
+    desk: Desk, agent: Agent
+) -> None:
+    life = json.loads(LIFE.read_text(encoding="utf-8"))
+    desk.repository()
+    desk.mnemolog("start")
+    *lived, last = life["sessions"]
+    for session in lived:
+        for _ in _told_at_turns(desk, agent, life["name"], session["turns"]):
+            pass
+        desk.mnemolog("build", "--quick")
+    prompts = [turn["prompt"] for turn in last["turns"]]
+    told = list(_told_at_turns(desk, agent, life["name"], last["turns"]))
+    for prompt, new in zip(prompts, told, strict=True):
+        print(f"\n{agent.host}: {prompt}", *new, sep="\n")
+    go_on, locked, release, live = ("\n".join(new) for new in told)
+    assert "never pip install" in go_on  # of the first session
+    assert "the column of the vehicle" in go_on  # not the question about range
+    assert "BEGIN IMMEDIATE" in go_on + locked
+    assert "ferry-stage-2" in release
+    assert "ask Maren first" in live
+
+
+def _told_at_turns(
+    desk: Desk, agent: Agent, name: str, turns: list[dict[str, Any]]
+) -> Iterator[list[str]]:
+    """Live through the turns of one session; yield the blocks that were new at each."""
+    after, before = "", set[str]()
+    for turn in turns:
+        tools = tuple(_played(desk, agent, name, turn["steps"]))
+        desk.models.script = Script(tools, turn["final"])
+        options = ("--allowedTools", "Bash,Write") if agent is CLAUDE_CODE else ()
+        done = agent.ask(desk, turn["prompt"], *options, after=after)
+        assert done.code == 0, done.err
+        after = after or agent.session(done)
+        told = blocks(desk.models.requests[-1])
+        yield [block for block in told if block not in before]
+        before.update(told)
 
 
 def _played(
