@@ -215,7 +215,7 @@ def test_what_most_of_the_last_sessions_edited_and_ran_is_told(session: Session)
     for number in range(12):
         session.name = f"s{number}"
         session.ask(f"make report {number} survive an empty month")
-        often = ("src/report.py",) if number % 3 == 0 else ()
+        often = ("src/report.py",) if number % 4 == 0 else ()
         session.use("Edit", doing="edit", files=(*often, f"src/part{number}.py"), passed=True)
         for command in (
             "cd src && make report MONTH=3",
@@ -228,7 +228,7 @@ def test_what_most_of_the_last_sessions_edited_and_ran_is_told(session: Session)
         session.stop(f"Report {number} survives.")
     session.name = "new"
     block = session.start()
-    assert "In three and more of the last ten sessions:" in block
+    assert "In several of the last ten sessions:" in block
     habits = [one for one in notes(block) if "ran" in one]
     assert habits == [{"edited": ["src/report.py"], "ran": ["make report MONTH=3"]}]
 

@@ -59,7 +59,7 @@ _LEFT_OPEN = re.compile(
     r"|まだ|残り|未完|还没|待办|剩下|아직|남은",
     re.IGNORECASE,
 )
-_SESSIONS, _USUAL = 10, 3  # sessions looked at, and those of them that make a habit
+_SESSIONS, _USUAL = 10, 2  # sessions looked at, and those of them that make a habit
 _OFTEN = 5  # files, and commands
 _GOES = frozenset("cd source export .".split())  # before what is done
 _FIRST_WORDS, _LONGEST_USUAL = 3, 60  # of a command; characters of one
@@ -91,7 +91,7 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
         Part("Left open before that:", tuple(before)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
         Part("Commands that worked here:", worked),
-        Part("In three and more of the last ten sessions:", tuple(habits(episodes, worked))),
+        Part("In several of the last ten sessions:", tuple(habits(episodes, worked))),
     )
     left = BYTES - FRAME - _size_of(rest)
     standing = standing_parts(view, asked, room=max(STANDING, left))

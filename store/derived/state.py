@@ -32,6 +32,7 @@ from store.text.claim_pairs import (
     UNSURE,
     Around,
     Relation,
+    choices,
     features,
     has_same_body,
     likelihood,
@@ -367,7 +368,10 @@ def claims_of(
     typed, passed = _parts(content) if kind == EPISODE else (content, "")
     for text, is_own in ((typed, True), (passed, False)):
         for start, end in claim_spans(text):
-            terms = tuple(sorted(map(_number, parse(content[start:end]).terms)))
+            claim = parse(content[start:end])
+            # a choice is found by its kind, too: "we moved to pnpm" by "we use npm"
+            about_what = claim.terms.union(f"={kind}" for kind in choices(claim))
+            terms = tuple(sorted(map(_number, about_what)))
             about = project or "", session or "", at, content[start:end], terms
             yield Said(id_, mark, *about, is_note, is_own)
 

@@ -437,7 +437,7 @@ def _succession_features(older: Claim, newer: Claim) -> list[float]:
     """Return what tells that a later day's claim gives a successor: another choice of a kind,
     another value of the same look or unit, an old value that is named where a change is announced.
     """
-    chosen, chooses = _choices(older), _choices(newer)
+    chosen, chooses = choices(older), choices(newer)
     is_other = _names_another(chosen, chooses)
     values = [[value for kind, value, *_ in one.values if kind in _NAMES] for one in (older, newer)]
     looks = max((_likeness(a, b) for a in values[0] for b in values[1] if a != b), default=0.0)
@@ -473,7 +473,7 @@ def _succession_features(older: Claim, newer: Claim) -> list[float]:
     ]
 
 
-def _choices(claim: Claim) -> dict[str, set[str]]:
+def choices(claim: Claim) -> dict[str, set[str]]:
     """Return the tools and the like that a claim names, by their kind."""
     found: dict[str, set[str]] = {}
     for token in claim.tokens:
@@ -629,7 +629,7 @@ def is_succeeded(older: Claim, newer: Claim) -> bool:
         return False
     if _is_request(newer) and not any(newer.has(cue) for cue in _DIFFERENT):
         return False
-    return not older.has("fault") and _names_another(_choices(older), _choices(newer))
+    return not older.has("fault") and _names_another(choices(older), choices(newer))
 
 
 def is_said_anew(older: Claim, newer: Claim) -> bool:
@@ -682,7 +682,7 @@ def _is_of_its_day(older: Claim, newer: Claim) -> bool:
         return True
     if newer.has("recant") or newer.has("label"):
         return False
-    if _offers(older, newer) or _names_another(_choices(older), _choices(newer)):
+    if _offers(older, newer) or _names_another(choices(older), choices(newer)):
         return False
     return any(_is_request(claim) or _ASKS.match(claim.text) for claim in (older, newer))
 
