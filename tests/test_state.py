@@ -205,6 +205,14 @@ def test_requests_and_reports_of_another_day_end_no_standing_rule(newer: str):
     assert not any(map(is_change, claims.links))
 
 
+def test_a_ban_said_again_in_other_words_holds():
+    for older, newer in (
+        ("skip editing seeds and do NOT run them!!", "And do not change seeds at all."),
+        ("Talk me through it, don't write any code yet.", "Don't write code yet, update the docs."),
+    ):
+        assert not is_over(links(older, newer, sessions=2), 0, 1)
+
+
 def test_a_decision_is_told_from_who_made_it():
     claim = parse("order b: [BOARD] Ann Lee (Audit): Bonuses are capped at $90k")
     assert claim.rank > parse("Otto (CEO): pay a bonus of $400k").rank > parse("we pay $9").rank

@@ -573,6 +573,10 @@ def may_be_over(older: Claim, newer: Claim) -> bool:
     # "cancel that" ends no record that it was cancelled
     if older.has("ends") and (newer.has("ends") or newer.has("back")) and not adds:
         return False
+    # "do not touch the seeds" says again what "skip the seeds, do NOT run them" said
+    turns = ("no_longer", "instead", "back", "recant", "label", "falsified")
+    if older.has("than") and newer.has("than") and not adds and not any(map(newer.has, turns)):
+        return False
     denies = any(newer.has(cue) for cue in ("ends", "no_longer", "falsified", "instead", "than"))
     if denies:
         return True
