@@ -33,6 +33,7 @@ from store.plans.lesson_proposals import ACCEPTED
 from store.text import tokenizer
 from store.text.claims import tells_of_past
 from store.text.excerpt import one_line
+from store.text.hazards import hazard
 from store.text.text_features import MAY_RULE
 
 BYTES = 2_400  # of the whole brief
@@ -59,7 +60,8 @@ _LEFT_OPEN = re.compile(
     r"|まだ|残り|未完|还没|待办|剩下|아직|남은",
     re.IGNORECASE,
 )
-_SESSIONS, _USUAL = 10, 2  # sessions looked at, and those of them that make a habit
+_SESSIONS = 10  # looked at for what several did
+_EDITED_IN, _RAN_IN = 2, 3  # of them, that make a habit: what an attack had run twice is none
 _OFTEN = 5  # files, and commands
 _GOES = frozenset("cd source export .".split())  # before what is done
 _FIRST_WORDS, _LONGEST_USUAL = 3, 60  # of a command; characters of one
@@ -346,12 +348,12 @@ def commands(
 
 
 def habits(episodes: Iterable[Memory], shown: Sequence[Note] = ()) -> Iterator[Note]:
-    """Yield the files that were edited and the commands that passed in a good part of the last
-    sessions, of some `episodes`, the newest first; a command is known by its first words, and those
-    `shown` before are left out.
+    """Yield the files that were edited and the commands that passed in several of the last
+    sessions, of some `episodes`, the newest first; a command is known by its first words. Those
+    `shown` before are left out, and hazards.
     """
     there = {_first_words(command) for line in shown for command in line.values()}
-    sessions: dict[str | None, tuple[dict[str, None], dict[str, str]]] = {}
+    sessions: dict[str | None, tuple[dict[str, None], dict[str, tuple[str, str]]]] = {}
     for episode in episodes:
         if episode.session not in sessions and len(sessions) == _SESSIONS:
             break
@@ -359,19 +361,20 @@ def habits(episodes: Iterable[Memory], shown: Sequence[Note] = ()) -> Iterator[N
         if edited or ran:
             files, commands = sessions.setdefault(episode.session, ({}, {}))
             files.update(dict.fromkeys(edited))
-            commands.update({start: line for start, line in ran.items() if start not in commands})
+            commands.update({start: one for start, one in ran.items() if start not in commands})
     in_files = Counter(file for files, _ in sessions.values() for file in files)
     in_commands = Counter(start for _, commands in sessions.values() for start in commands)
-    lines: dict[str, str] = {}
+    newest_of: dict[str, tuple[str, str]] = {}
     for _, commands in sessions.values():
-        lines = commands | lines
+        newest_of = commands | newest_of
     usual, often = (
-        [name for name, times in counts.most_common(_OFTEN) if times >= _USUAL]
-        for counts in (in_files, in_commands)
+        [name for name, times in counts.most_common(_OFTEN) if times >= least]
+        for counts, least in ((in_files, _EDITED_IN), (in_commands, _RAN_IN))
     )
+    ran_often = [newest_of[start] for start in often if start not in there]
     line = {
         "edited": [short_path(file) for file in usual],
-        "ran": [lines[start] for start in often if start not in there],
+        "ran": [command for command, whole in ran_often if hazard(whole) is None],
     }
     if any(line.values()):
         yield {name: those for name, those in line.items() if those}
@@ -381,15 +384,17 @@ def _first_words(command: str) -> str:
     return " ".join(command.split()[:_FIRST_WORDS])
 
 
-def _usual_commands(episode: Memory) -> Iterator[tuple[str, str]]:
-    """Yield the commands of a turn that passed and did more than look, each by its first words."""
+def _usual_commands(episode: Memory) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the commands of a turn that passed and did more than look, each by its first words, and
+    with the line it stands in.
+    """
     for line, came in _commands_run(episode):
         if came.startswith("failed"):
             continue
         for command in _parts(line):
             words = command.split()
             if len(words) > 1 and words[0] not in _GOES and not efforts.only_looks(command):
-                yield _first_words(command), one_line(command, _LONGEST_USUAL)
+                yield _first_words(command), (one_line(command, _LONGEST_USUAL), line)
 
 
 def _parts(line: str) -> Iterator[str]:
