@@ -41,7 +41,7 @@ FRAME = 240  # of it, for its headings and its first and last line
 STANDING, LAST = 1_400, 460  # of them, for rules and statements, and for the last session
 LEAST = 240  # of LAST, beside what an earlier session left open
 STATED = 700  # of STANDING, that rules leave to statements
-STATEMENTS = 9  # lines
+STATEMENTS = 12  # lines
 LONGEST = 240  # characters of a text
 SHORT = 160  # characters of a statement that is shown whole
 LONGEST_TURN = 300
@@ -93,15 +93,21 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
         Part("Left open before that:", tuple(before)),
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
         Part("Commands that worked here:", worked),
-        Part("In several of the last ten sessions:", tuple(habits(episodes, worked))),
     )
     left = BYTES - FRAME - _size_of(rest)
     standing = standing_parts(view, asked, room=max(STANDING, left))
+    left -= _size_of(standing)
+    usual = tuple(_fill_room(habits(episodes, worked), left))
     shown = {line["id"] for part in rest for line in part.notes if "id" in line}
     others = [episode for episode in earlier if episode.id not in shown]
     failed = (_turn(view, one, asked) for one in went_wrong(asked, others))
-    ended = tuple(_fill_room(failed, left - _size_of(standing)))
-    parts = (*standing, *rest, Part("What failed here before, and how it ended:", ended))
+    ended = tuple(_fill_room(failed, left - sum(map(_size, usual))))
+    parts = (
+        *standing,
+        *rest,
+        Part("In several of the last ten sessions:", usual),
+        Part("What failed here before, and how it ended:", ended),
+    )
     return [part for part in parts if part.notes]
 
 
