@@ -36,7 +36,8 @@ from store.text.excerpt import one_line
 from store.text.hazards import hazard
 from store.text.text_features import MAY_RULE
 
-BYTES = 2_400  # of the whole brief
+BYTES = 2_560  # of the whole brief
+HABITS = 160  # of them, for what several sessions edited and ran, beside what else leaves
 FRAME = 240  # of it, for its headings and its first and last line
 STANDING, LAST = 1_400, 460  # of them, for rules and statements, and for the last session
 LEAST = 240  # of LAST, beside what an earlier session left open
@@ -94,14 +95,14 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
         Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
         Part("Commands that worked here:", worked),
     )
-    left = BYTES - FRAME - _size_of(rest)
+    left = BYTES - FRAME - HABITS - _size_of(rest)
     standing = standing_parts(view, asked, room=max(STANDING, left))
     left -= _size_of(standing)
-    usual = tuple(_fill_room(habits(episodes, worked), left))
+    usual = tuple(_fill_room(habits(episodes, worked), max(0, left) + HABITS))
     shown = {line["id"] for part in rest for line in part.notes if "id" in line}
     others = [episode for episode in earlier if episode.id not in shown]
     failed = (_turn(view, one, asked) for one in went_wrong(asked, others))
-    ended = tuple(_fill_room(failed, left - sum(map(_size, usual))))
+    ended = tuple(_fill_room(failed, left - max(0, sum(map(_size, usual)) - HABITS)))
     parts = (
         *standing,
         *rest,
