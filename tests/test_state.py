@@ -174,7 +174,7 @@ def days(name: str) -> Iterator[tuple[str, float]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "found", "wrong"), [("days.tsv", 11, 0), ("days_held_out.tsv", 1, 1)]
+    ("name", "found", "wrong"), [("days.tsv", 9, 0), ("days_held_out.tsv", 1, 1)]
 )
 def test_changes_of_another_day_are_found_and_little_else_is_over(
     name: str, found: int, wrong: int
@@ -185,24 +185,37 @@ def test_changes_of_another_day_are_found_and_little_else_is_over(
 
 
 @pytest.mark.parametrize(
-    "newer",
+    ("older", "newer"),
     [
-        "replace the audio path of each answer by the signed one",
-        "now the invoices are not found any more",
-        "it still shows the old total, why?",
-        "update the start command so that it takes a ticket instead of a name",
-        "you changed the file in the wrong folder",
+        (
+            "if the repository is a local path, use local as its owner, unless you know better",
+            "let's move the path of the repository into one function that all commands use",
+        ),
+        (
+            "for some reason I see no dialog when I create an order, so I can't say whose it is",
+            "Now I can create only one open order.",
+        ),
+        ("the database is postgres 16", "the tests use sqlite now"),
+        ("production runs on aws", "staging moved to hetzner"),
+        ("format with black", "we lint with ruff now"),
+        ("the upload limit is 10 MB", "the upload limit is 2 MB for avatars"),
+        ("the api listens on 8080", "the api listens on 9090 in the test container"),
+        ("we run the linter before a commit", "we no longer run the linter in the docs"),
     ],
 )
-def test_requests_and_reports_of_another_day_end_no_standing_rule(newer: str):
-    rule = (
-        "If a setting is added, changed or removed, update the sample file of settings accordingly."
-    )
-    claims = Claims()
-    for place, prompt in enumerate((rule, newer, rule, newer, newer)):
-        for claim in claims_of(str(place), "episode", prompt, "p", f"s{place}", place * HOUR):
-            claims.add(claim)
-    assert not any(map(is_change, claims.links))
+def test_requests_reports_and_other_scopes_end_nothing_of_another_day(older: str, newer: str):
+    assert not is_over(links(older, newer, sessions=2), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("we use npm here", "we moved to pnpm last week"),
+        ("the upload limit is 10 MB", "the upload limit is 25 MB"),
+    ],
+)
+def test_another_choice_and_another_value_end_what_was_said_on_another_day(older: str, newer: str):
+    assert is_over(links(older, newer, sessions=2), 0, 1)
 
 
 def test_a_ban_said_again_in_other_words_holds():

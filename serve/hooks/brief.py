@@ -3,7 +3,8 @@ The brief of a project: what a session should know before its first prompt, or n
 
 The standing rules; below them, under a heading of their own, a few statements of the user that
 nobody accepted; what the last session did, and what was left open; open goals; how things are run
-here; in the room that is left, what failed before. A project without memories has no brief.
+here, and what several sessions edited and ran; in the room that is left, what failed before. A
+project without memories has no brief.
 """
 
 import re
@@ -62,7 +63,7 @@ _LEFT_OPEN = re.compile(
     re.IGNORECASE,
 )
 _SESSIONS = 10  # looked at for what several did
-_EDITED_IN, _RAN_IN = 2, 3  # of them, that make a habit: what an attack had run twice is none
+_EDITED_IN, _RAN_IN = 2, 3  # of them, that make a habit: what an attack has run twice is none
 _OFTEN = 5  # files, and commands
 _GOES = frozenset("cd source export .".split())  # before what is done
 _FIRST_WORDS, _LONGEST_USUAL = 3, 60  # of a command; characters of one

@@ -9,7 +9,7 @@ on kinds of pairs that it never saw. Who may change whose words is for the calle
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -522,11 +522,14 @@ def judge(model: "Model", x: npt.NDArray[np.float32]) -> Probabilities:
 def likelihood(older: Claim, newer: Claim, around: Around, chance: float) -> float:
     """Return how likely a change is, given the `chance` by the features: who decided it, and
     that it was decided at all, make a likely one sure; who decides over others makes one possible.
+    On another day the same with another value is sure where it is likely, another choice of a kind
+    where it is possible.
     """
     is_near = 0 <= around.turns <= _APART
-    if not is_near and chance >= _POSSIBLE and is_succeeded(older, newer):
-        chance = max(chance, SURE)
-    if not is_near and chance >= UNSURE and is_said_anew(older, newer):
+    if not is_near and (
+        (chance >= _POSSIBLE and is_succeeded(older, newer))
+        or (chance >= UNSURE and is_said_anew(older, newer))
+    ):
         chance = max(chance, SURE)
     if is_near and chance < UNSURE and is_outranked(older, newer) and around.is_beside:
         chance = UNSURE
@@ -594,12 +597,13 @@ def may_be_over(older: Claim, newer: Claim) -> bool:
 def most_likely(older: Claim, newer: Claim, around: Around) -> float:
     """Return how likely a change may be at most, whatever its features: 0 where they share nothing
     and the later one does not point at what is just before it, or where they stand in different
-    sessions and share too little; UNSURE where it is doubtful.
+    sessions and share too little, or one reports a fault or asks for something; UNSURE where it is
+    doubtful.
     """
     shared = {term for term in older.terms & newer.terms if not term[:1].isdigit()}
     announced = newer.cues & ~older.cues & _CHANGES
     is_far = around.turns < 0 or around.turns > _APART
-    if not shared and is_far and is_succeeded(older, newer):
+    if is_far and (is_succeeded(older, newer) or is_said_anew(older, newer)):
         return 1.0
     if not shared:
         is_beside = 0 <= around.turns <= _BESIDE and len(newer.terms) <= _SHORT
@@ -608,8 +612,6 @@ def most_likely(older: Claim, newer: Claim, around: Around) -> float:
         if len(older.terms) < _SAID and not older.values:  # "lint it", "looks good"
             return 0.0
     elif is_far:
-        if is_succeeded(older, newer) or is_said_anew(older, newer):
-            return 1.0
         if not around.is_note and _is_of_its_day(older, newer):
             return 0.0
         is_same_key = bool(older.key) and older.key == newer.key
@@ -626,14 +628,15 @@ def most_likely(older: Claim, newer: Claim, around: Around) -> float:
 
 
 def is_succeeded(older: Claim, newer: Claim) -> bool:
-    """Return whether the later claim announces another choice of the kind that the earlier names:
-    after "we use npm" "we moved to pnpm".
+    """Return whether the later claim announces another choice of the kind that the earlier names,
+    and is about nothing else: after "we use npm" "we moved to pnpm", not "the docs moved to pnpm".
     """
     if not newer.cues & _CHANGES or any(newer.has(cue) for cue in ("tentative", "fault", "past")):
         return False
-    if _is_request(newer) and not any(newer.has(cue) for cue in _DIFFERENT):
+    chooses = choices(newer)
+    if older.has("fault") or not _names_another(choices(older), chooses):
         return False
-    return not older.has("fault") and _names_another(choices(older), choices(newer))
+    return _is_about_nothing_else(older, newer, set[str]().union(*chooses.values()))
 
 
 def is_said_anew(older: Claim, newer: Claim) -> bool:
@@ -647,16 +650,17 @@ def is_said_anew(older: Claim, newer: Claim) -> bool:
     said = {token.term for token in words if not parse(token.text).cues}
     if len(said) < _SAID or not said <= newer.terms:
         return False
-    return newer.has("no_longer") or _has_other_value(older, newer)
+    others = _other_values(older, newer)
+    is_so = bool(others) or newer.has("no_longer")
+    return is_so and _is_about_nothing_else(older, newer, others)
 
 
-def _has_other_value(older: Claim, newer: Claim) -> bool:
-    """Return whether a value of the earlier claim is another one in the later, of the same kind
-    and unit, and behind nothing but words of the earlier one: "the button's disabled colour" is
-    not the button's.
+def _other_values(older: Claim, newer: Claim) -> set[str]:
+    """Return the values of the later claim that are others of the kind and unit of an earlier one,
+    which it does not give.
     """
     given = {value for _, value, _, _ in newer.values}
-    changed = {
+    return {
         new
         for kind, value, _, unit in older.values
         for other, new, _, other_unit in newer.values
@@ -666,12 +670,17 @@ def _has_other_value(older: Claim, newer: Claim) -> bool:
         and value not in given
         and kind not in (STATUS, NAME)
     }
-    for token in newer.tokens:
-        if token.text in changed:
-            return True
-        if token.term and token.term not in older.terms and not parse(token.text).cues & _CHANGES:
-            return False
-    return False
+
+
+def _is_about_nothing_else(older: Claim, newer: Claim, but: Collection[str]) -> bool:
+    """Return whether the later claim names nothing that the earlier one does not, `but` for some
+    words, days and what announces a change: "the limit for avatars" is another one than the limit.
+    """
+    return all(
+        token.term in older.terms or token.text in but or parse(token.text).cues
+        for token in newer.tokens
+        if token.term and token.kind != DATE
+    )
 
 
 def _names_another(chosen: Mapping[str, set[str]], chooses: Mapping[str, set[str]]) -> bool:
