@@ -95,10 +95,10 @@ def note(
 ) -> dict[str, Any]:
     """Return a memory as one line of a block says it: whose words they are is their name.
 
-    A `rule` binds; `user_said` quotes the user; what happened in a turn is `user_asked`,
-    `edited`, `tool_output` and `agent_said`; anything else goes by its kind, or is a `note` where
-    a tool or the web brought it, which `by` says. Of an episode the parts that are `about` some
-    words come first. What a tool or the web said before is not said as what was replaced. `here` is the
+    A `rule` binds; `user_said` quotes the user; what happened in a turn is `user_asked`, `edited`,
+    `tool_output` and `agent_said`; anything else goes by its kind, or is a `note` where a tool or
+    the web brought it, which `by` says. Of an episode the parts that are `about` some words come
+    first. What a tool or the web said before is not said as what was replaced. `here` is the
     project one stands in, which is not said again. A text over `longest` characters is cut; the
     whole is read by its id. `change` is what a later claim did to it, `retracts` what it quotes
     only to say that it is over. What a memory does not have is left out.
