@@ -104,9 +104,12 @@ def instance(settings: Settings) -> "DagsterInstance":
     from dagster import DagsterInstance  # half a second, and `run_ui` needs neither
     from dagster._core.instance.ref import InstanceRef
 
+    from pipelines.orchestration.run_records import with_open_files
+
     os.environ.update(environment(settings))
     home = str(prepare_home(settings))
-    return DagsterInstance.from_ref(InstanceRef.from_dir(home, overrides=_NO_CAPTURE))
+    ref = InstanceRef.from_dir(home, overrides=_NO_CAPTURE)
+    return DagsterInstance.from_ref(with_open_files(ref))
 
 
 # `mnemolog ui` starts Dagster's pages, scheduler and sensors in a session of their own: Ctrl-C
