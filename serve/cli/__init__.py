@@ -91,6 +91,7 @@ _DEV: Sections = {
             "measure.canaries_command",
             "Look up some thirty memories by their own words.",
         ),
+        "trial": ("trial.trial", "Measure on your own sessions whether the memory helps."),
         "selftest": ("measure.selftest", "Test the memory end to end and report failures."),
         "verify": ("upkeep.verify", "Check row by row that the served snapshots match the log."),
     },

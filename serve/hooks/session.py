@@ -13,6 +13,7 @@ stood, and what the agent said last, which ends its episode. Nothing is said.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 
 from serve.hooks.brief import BYTES as BRIEF_BYTES
 from serve.hooks.brief import brief, commands, goal_note, recent_turns, standing_parts
@@ -57,16 +58,36 @@ _STAGES: Mapping[Start, Stage] = {
 
 def answer_session_start(call: Call) -> Reply:
     """Return what a session is to know when it begins."""
-    said = _session_block(call, call.event.start) if call.is_awaited else Block()
+    share = _share_drawn_from(call)
+    is_held_out = call.journal.is_held_out or (share is not None and _is_drawn(call, share))
+    said = Block()
+    if call.is_awaited and not is_held_out:
+        said = _session_block(call, call.event.start)
     if not call.is_in_time:
         said = Block()
+    told = SessionTold(
+        stage=_STAGES[call.event.start],
+        characters=len(said.text) or None,
+        drawn=share,
+        is_held_out=is_held_out and share is not None,
+    )
     call.write_later(
-        call.new_event(
-            SessionTold(stage=_STAGES[call.event.start], characters=len(said.text) or None)
-        ),
+        call.new_event(told),
         *(call.new_event(Surfaced(place="session"), subject=id_) for id_ in said.ids),
     )
     return Reply(said.text)
+
+
+def _share_drawn_from(call: Call) -> float | None:
+    """Return the share of new sessions that are held out; None where this is none, or none are."""
+    is_new = call.event.start in ("startup", "clear") and call.journal.is_held_out is None
+    return call.choices.holdout or None if is_new else None
+
+
+def _is_drawn(call: Call, share: float) -> bool:
+    """Return whether a session is held out: by its id, so that a hook told twice says it twice."""
+    drawn = sha256(call.event.session.encode()).digest()[:8]
+    return int.from_bytes(drawn) < share * 2**64
 
 
 def _session_block(call: Call, start: Start) -> Block:

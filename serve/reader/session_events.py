@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from store.home.errors import LogError
-from store.log.event_kinds import Place, Prompted, Surfaced
+from store.log.event_kinds import Place, Prompted, SessionTold, Surfaced
 from store.log.event_log import EventLog
 from store.log.events import Event
 
@@ -32,6 +32,14 @@ class SessionEvents:
             if isinstance(self.events[place].body, Prompted):
                 return self.events[place:]
         return self.events
+
+    @cached_property
+    def is_held_out(self) -> bool | None:
+        """Whether nothing is said in this session unasked; None where it was not drawn."""
+        for event in self.events:
+            if isinstance(event.body, SessionTold) and event.body.drawn is not None:
+                return event.body.is_held_out
+        return None
 
     @cached_property
     def lesson_ids(self) -> frozenset[str]:

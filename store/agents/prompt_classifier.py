@@ -283,7 +283,7 @@ _INTENTS: dict[str, Intent] = {
     "control": "command",
     "recap": "recap",
 }
-_CORRECTS = 0.5
+CORRECTS = 0.5  # from this likelihood on a prompt is taken for a correction
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +314,6 @@ def read_intent(prompt: str, before: str = "") -> Reading:
     shares = wants(text, before)
     likeliest = max(zip(shares, Wants._fields, strict=True))[1]
     found = _INTENTS[likeliest]
-    if found == "work" and corrects(text, before) >= _CORRECTS:
+    if found == "work" and corrects(text, before) >= CORRECTS:
         return Reading("correction", shares)
     return Reading(found, shares)

@@ -216,6 +216,8 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trial: Trial = Trial()
     # how often a recall that is recorded tries what the router does not hold best; 0: never
     explore: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0
+    # the share of new sessions that are told nothing unasked, to compare: `mnemolog trial holdout`
+    holdout: Annotated[float, msgspec.Meta(ge=0.0, le=0.5)] = 0.0
     # the server starts a build once this many events wait in the tail and nobody asks; 0: never
     build_after: Annotated[int, msgspec.Meta(ge=0)] = 500
     # what the user says that lasts is kept at once, as a quote
@@ -255,7 +257,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 PLANNED = ("embedder", "fusion", "min_confidence", "profile", "profiles", "top_k")
 _DECIDING_NO_ANSWER = frozenset(
     "tenant project port llm build_after idle_exit_s record enforce episodes_days "
-    "dagster_texts qdrant neo4j".split()
+    "dagster_texts qdrant neo4j holdout".split()
 )
 
 

@@ -79,12 +79,15 @@ class SessionTold(Body, frozen=True, kw_only=True):
     """A session began, was taken up again or compacted, came to the end of a turn, or ended.
 
     `said` is the host's summary of what was compacted, or what the agent said last. `characters`
-    is the length of the brief that the session was given.
+    is the length of the brief that the session was given. `drawn` is the share of new sessions
+    that were to be told nothing when this one was drawn; `is_held_out`: it is one of them.
     """
 
     stage: Stage
     said: str | None = None
     characters: int | None = None
+    drawn: float | None = None
+    is_held_out: bool = False
 
 
 class Surfaced(Body, frozen=True, kw_only=True):

@@ -1,0 +1,139 @@
+"""The commands `trial holdout` and `trial show`: whether the memory helps, measured on sessions."""
+
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from serve.cli import environment, output
+from serve.cli.environment import Environment
+from store.home import config
+from store.home.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from serve.evaluation.holdout import Comparison, Difference
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example("mnemolog trial holdout --share 0.2", "mnemolog trial"),
+)
+@output.json_option
+@click.pass_context
+def trial(context: click.Context, as_json: bool) -> None:
+    """Measure on your own sessions whether the memory helps. Alone, as `trial show`."""
+    if context.invoked_subcommand is None:
+        _show(context.obj, as_json=as_json)
+
+
+@trial.command(
+    epilog=output.example("mnemolog trial holdout --share 0.2", "mnemolog trial holdout --stop")
+)
+@click.option(
+    "--share",
+    type=click.FloatRange(0.05, 0.5),
+    help="The share of new sessions that are told nothing.",
+)
+@click.option("--stop", is_flag=True, help="Hold out no more sessions; `show` still compares.")
+@output.json_option
+@click.pass_obj
+def holdout(env: Environment, /, share: float | None, stop: bool, as_json: bool) -> None:
+    """Tell a share of new sessions nothing unasked, to compare them with the others.
+
+    Each new session of an agent is drawn by chance. In one that is held out there is no brief, no
+    note with a prompt and none before a tool; everything is recorded as always, rules that you
+    enforce are enforced, and what you or the agent ask for is answered. `trial show` compares.
+    """
+    if (share is None) != stop:
+        raise click.UsageError("say either --share, such as --share 0.2, or --stop")
+    settings = env.settings()
+    if (origin := settings.origin.get("holdout", "")) not in ("", str(settings.user_file)):
+        where = "MNEMOLOG_HOLDOUT" if origin == "environment" else origin
+        raise InvalidInput(f"{where} sets holdout, over what this command could set: take it out")
+    path = config.keep(settings.home, {"holdout": share})
+    if as_json:
+        output.emit({"share": share or 0.0, "file": str(path)})
+        return
+    if stop:
+        output.say(f"No new session is held out ({path}).")
+    else:
+        output.say(f"Of new sessions {share:.0%} are told nothing unasked ({path}).")
+    output.note("`mnemolog trial show` compares them with the others")
+
+
+@trial.command(epilog=output.example("mnemolog trial show", "mnemolog trial show --json"))
+@output.json_option
+@click.pass_obj
+def show(env: Environment, /, as_json: bool) -> None:
+    """Compare sessions that were told nothing with those that were.
+
+    Differences are told minus held out, each with an interval that holds however often you look:
+    you may stop as soon as it leaves out 0. A session counts once it has ended, or was silent for
+    six hours.
+    """
+    _show(env, as_json=as_json)
+
+
+def _show(env: Environment, *, as_json: bool) -> None:
+    from serve.evaluation import holdout as held_out
+
+    settings = env.settings()
+    share = settings.choices.holdout
+    with environment.open_log(settings) as log:
+        reader = environment.open_reader(settings, log)
+
+        def kind_of(id_: str) -> str | None:
+            memory = reader.answer(lambda view: view.tail.find(id_))
+            return None if memory is None else memory.kind
+
+        found = held_out.compare(log, environment.now(), kind_of)
+    if as_json:
+        output.emit(msgspec.to_builtins(found) | {"share": share})
+    else:
+        _print(found, share)
+
+
+def _print(found: "Comparison", share: float) -> None:
+    from serve.evaluation.holdout import FEWEST, MEASURES
+    from store.text.excerpt import plural
+
+    if not found.told + found.held_out + found.under_way:
+        output.say("No session was drawn yet.")
+        if not share:
+            output.note("`mnemolog trial holdout --share 0.2` begins")
+        return
+    way = f"; {found.under_way:,} under way" if found.under_way else ""
+    output.say(
+        f"{plural(found.told, 'session')} told, {found.held_out:,} held out{way}"
+        + ("" if share else "; none is held out any more")
+    )
+    if found.differences:
+        output.say()
+        output.table(
+            ("per session", "told", "held out", "difference", "95 %", ""),
+            [(MEASURES[one.measure], *_columns(one)) for one in found.differences],
+        )
+    if min(found.told, found.held_out) < FEWEST:
+        output.note(f"an interval needs {FEWEST} sessions of each")
+    if found.kinds:
+        output.say()
+        output.table(
+            ("said with prompts", "times", "helped", "harmed"),
+            [
+                (one.kind, f"{one.told:,}", f"{one.helped:,}", f"{one.harmed:,}")
+                for one in found.kinds
+            ],
+        )
+
+
+def _columns(one: "Difference") -> tuple[str, ...]:
+    if one.low is None or one.high is None:
+        return f"{one.told:.2f}", f"{one.held_out:.2f}", f"{one.difference:+.2f}", "", one.verdict
+    more = f"; about {one.needed:,} more" if one.needed else ""
+    return (
+        f"{one.told:.2f}",
+        f"{one.held_out:.2f}",
+        f"{one.difference:+.2f}",
+        f"{one.low:+.2f} to {one.high:+.2f}",
+        one.verdict + more,
+    )

@@ -1,0 +1,250 @@
+"""
+Hold-out: whether the memory helps, from sessions that were told nothing beside those that were.
+
+While the setting `holdout` is above 0, each new session is drawn by its id, and the log keeps the
+draw. The difference between the two arms is estimated session by session: each counts by how likely
+its draw was, beside what its arm showed before (AIPW without covariates). The intervals hold at all
+sizes at once, so who looks every day and stops at a good moment is not misled: Waudby-Smith,
+Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory and asymptotic confidence
+sequences", https://arxiv.org/abs/2103.06476. For few sessions they are approximate, so none is
+given below FEWEST in each arm.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from serve.evaluation.drift import find_verdicts
+from store.agents.prompt_classifier import CORRECTS, corrects
+from store.log import log_queries
+from store.log.event_kinds import Acted, Body, Outcome, Prompted, Recalled, SessionTold
+from store.log.event_log import EventLog
+from store.log.events import Event
+
+Values = npt.NDArray[np.float64]
+
+ALPHA = 0.05  # how likely an interval ever leaves the true difference out, at most
+FEWEST = 8  # sessions in each arm
+_TUNED_TO = 100  # sessions at which intervals are tightest
+_MOST_SESSIONS = 100_000  # for more, nobody waits
+_IDLE_US = 6 * 3_600_000_000  # a session that was silent for so long has ended
+_GREEN = ("test", "build")
+_NUMBER = re.compile(r"\d+")
+
+MEASURES: Mapping[str, str] = {
+    "failures": "commands that failed",
+    "known_failures": "failures seen before in another session",
+    "corrections": "corrections by you",
+    "turns": "turns",
+    "turns_to_green": "turns up to the first passing test or build",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session that was drawn and has ended: `share` were to be held out then."""
+
+    share: float
+    is_held_out: bool
+    values: Mapping[str, float]  # by the names of MEASURES
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Means of a measure in the two arms, and told minus held out with its interval, per session.
+
+    `needed` is about how many sessions it takes until a difference of this size shows; None where
+    it shows already, or never would.
+    """
+
+    measure: str
+    told: float
+    held_out: float
+    difference: float
+    low: float | None
+    high: float | None
+    needed: int | None
+
+    @property
+    def verdict(self) -> str:
+        if self.low is None or self.high is None or self.low <= 0 <= self.high:
+            return "too few to tell"
+        return "fewer where told" if self.high < 0 else "more where told"
+
+
+class KindCount(msgspec.Struct, frozen=True):
+    """How often memories of a kind were said unasked in the told arm, and what became of them."""
+
+    kind: str
+    told: int
+    helped: int
+    harmed: int
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """The two arms; `under_way` are sessions that were drawn and have not ended."""
+
+    told: int
+    held_out: int
+    under_way: int
+    differences: tuple[Difference, ...]
+    kinds: tuple[KindCount, ...]
+
+
+def compare(log: EventLog, now: int, kind_of: Callable[[str], str | None]) -> Comparison:
+    """Return the arms up to a moment, microseconds UTC; `kind_of` gives the kind of a memory."""
+    draws = [
+        (str(session), body)
+        for _, session, _, body in reversed(log_queries.bodies_between(log, "session", 0, now + 1))
+        if session and isinstance(body, SessionTold) and body.drawn is not None
+    ]
+    before = _first_failures(log, now)
+    told: list[Event] = []
+    ended: list[Session] = []
+    under_way = 0
+    for session, draw in dict(draws).items():
+        events = log.session_events(session)
+        if not _has_ended(events, now):
+            under_way += 1
+        elif any(isinstance(one.body, Prompted) for one in events):
+            assert draw.drawn is not None
+            ended.append(Session(draw.drawn, draw.is_held_out, _values(events, before)))
+            told += [] if draw.is_held_out else events
+    silent = sum(one.is_held_out for one in ended)
+    return Comparison(
+        len(ended) - silent,
+        silent,
+        under_way,
+        tuple(difference(name, ended) for name in MEASURES) if ended else (),
+        _count_kinds(log, told, kind_of),
+    )
+
+
+def difference(measure: str, sessions: Sequence[Session]) -> Difference:
+    """Return how a measure differs between the arms of some sessions, the first drawn first."""
+    values = np.array([one.values[measure] for one in sessions])
+    silent = np.array([one.is_held_out for one in sessions])
+    shares = np.array([one.share for one in sessions])
+    few = int(min(silent.sum(), (~silent).sum()))
+    told, held_out = _mean(values[~silent]), _mean(values[silent])
+    if few < FEWEST:
+        return Difference(measure, told, held_out, told - held_out, None, None, None)
+    told_before, held_out_before = _mean_before(values, ~silent), _mean_before(values, silent)
+    scores = told_before - held_out_before
+    scores += np.where(silent, 0.0, (values - told_before) / (1.0 - shares))
+    scores -= np.where(silent, (values - held_out_before) / shares, 0.0)
+    centre = float(scores.mean())
+    sizes = np.geomspace(len(values), _MOST_SESSIONS, 256)
+    # a few alike sessions in the smaller arm are no sign that the next ones are
+    pooled = values.var() * (1.0 / (shares * (1.0 - shares))).mean()
+    halves = math.sqrt(max(scores.var(), pooled)) * _half_width(sizes)
+    half, needed = float(halves[0]), None
+    if half >= abs(centre) > 0 and (is_enough := halves < abs(centre)).any():
+        needed = math.ceil(sizes[is_enough.argmax()]) - len(values)
+    return Difference(measure, told, held_out, centre, centre - half, centre + half, needed)
+
+
+def _mean(values: Values) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _mean_before(values: Values, is_in: npt.NDArray[np.bool_]) -> Values:
+    """Return the mean of an arm's values before each session, [sessions]; 0 where it has none."""
+    own = np.where(is_in, values, 0.0)
+    counts: npt.NDArray[np.int64] = np.cumsum(is_in) - is_in
+    before: Values = (np.cumsum(own) - own) / np.maximum(counts, 1)
+    return before
+
+
+def _half_width(counts: Values) -> Values:
+    """Return half the width of the interval of a mean, for a standard deviation of 1, [counts]."""
+    tuned = -2.0 * math.log(ALPHA)
+    scaled = counts * (tuned + math.log(tuned + 1.0)) / _TUNED_TO
+    half: Values = np.sqrt(
+        2.0 * (scaled + 1.0) / (counts * scaled) * np.log(np.sqrt(scaled + 1.0) / ALPHA)
+    )
+    return half
+
+
+def _has_ended(events: Sequence[Event], now: int) -> bool:
+    last = events[-1]
+    is_told = isinstance(last.body, SessionTold) and last.body.stage == "ended"
+    return is_told or now - last.at > _IDLE_US
+
+
+def _values(events: Sequence[Event], before: Mapping[str, int]) -> dict[str, float]:
+    """Return what is measured of a session; `before` is when each failure was first seen."""
+    prompts = [one for one in events if isinstance(one.body, Prompted)]
+    failed = [one.body for one in events if isinstance(one.body, Acted) and _has_failed(one.body)]
+    known = [one for one in failed if before.get(_mark(one), events[0].at) < events[0].at]
+    green = next((one for one in events if _is_green(one.body)), None)
+    to_green = [one for one in prompts if green is None or one.seq < green.seq]
+    return {
+        "failures": len(failed),
+        "known_failures": len(known),
+        "corrections": _count_corrections(events),
+        "turns": len(prompts),
+        "turns_to_green": len(to_green),
+    }
+
+
+def _count_corrections(events: Sequence[Event]) -> int:
+    """Count the prompts that put right what the agent had done, by its last words before each."""
+    count, said = 0, ""
+    for event in events:
+        match event.body:
+            case SessionTold(stage="stopped", said=last):
+                said = last or ""
+            case Prompted(prompt=prompt):
+                count += bool(prompt) and corrects(prompt, said) >= CORRECTS
+            case _:
+                pass
+    return count
+
+
+def _has_failed(act: Acted) -> bool:
+    return act.doing == "run" and act.passed is False
+
+
+def _is_green(body: Body) -> bool:
+    return isinstance(body, Acted | Outcome) and body.effort in _GREEN and body.passed is True
+
+
+def _mark(act: Acted) -> str:
+    """Return by what a failure is known again: its last line, whatever its numbers are."""
+    lines = (act.error or act.output or act.command or act.tool).strip().splitlines()
+    return _NUMBER.sub("#", lines[-1].strip()) if lines else act.tool
+
+
+def _first_failures(log: EventLog, now: int) -> dict[str, int]:
+    """Return when each failure was seen first, microseconds UTC."""
+    found = log_queries.bodies_between(log, "action", 0, now + 1, '"passed":false')
+    return {
+        _mark(body): at for at, _, _, body in found if isinstance(body, Acted) and _has_failed(body)
+    }
+
+
+def _count_kinds(
+    log: EventLog, told: Sequence[Event], kind_of: Callable[[str], str | None]
+) -> tuple[KindCount, ...]:
+    """Return the kinds of what prompts were answered with, the most often told first."""
+    receipts = [one for one in told if isinstance(one.body, Recalled) and one.body.door == "prompt"]
+    verdicts = find_verdicts(log, receipts)
+    counts: dict[str, Counter[str]] = {name: Counter() for name in ("told", "helped", "harmed")}
+    for receipt in receipts:
+        assert isinstance(receipt.body, Recalled)
+        for hit in receipt.body.hits:
+            if (kind := kind_of(hit.id)) is None:
+                continue
+            counts["told"][kind] += 1
+            if verdict := verdicts.get((receipt.id, hit.id), 0.0):
+                counts["helped" if verdict > 0 else "harmed"][kind] += 1
+    return tuple(
+        KindCount(kind, count, counts["helped"][kind], counts["harmed"][kind])
+        for kind, count in counts["told"].most_common()
+    )

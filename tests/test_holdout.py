@@ -1,0 +1,236 @@
+"""Sessions that are told nothing, and what they say beside those that were told."""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from hook_session import Session, ids, notes, speaks_where_recall_is_sure
+
+from serve.cli import main
+from serve.evaluation import holdout
+from serve.hooks.answer import Hooks
+from serve.hosts.event import HookEvent, ToolUse
+from serve.hosts.host import Host
+from serve.server.open_tenants import OpenTenants
+from store.home import tenant
+from store.home.config import Choices, Settings
+from store.log.event_kinds import Acted, Prompted, Recalled, SessionTold, Surfaced
+from store.log.event_log import EventLog
+
+SHARE = 0.5
+
+
+@pytest.fixture
+def session(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """A session of a home in which half of the new ones are held out."""
+    speaks_where_recall_is_sure(monkeypatch)
+    EventLog(tenant.tenant(home).log, create=True).close()
+    tenants = OpenTenants(Settings(home, Choices(holdout=SHARE)))
+    made = Session(tenants)
+    made.remember("Use pnpm as the package manager, never npm", kind="preference", id="rule")
+    yield made
+    tenants.close()
+
+
+def begun(session: Session, *, held_out: bool) -> Session:
+    """Begin sessions until one of an arm is drawn; return it."""
+    for number in range(100):
+        one = replace(session, name=f"{number}-{held_out}", at=session.at)
+        one.start()
+        if one.events(SessionTold)[0].body.is_held_out == held_out:
+            return one
+    raise AssertionError("no such session was drawn")
+
+
+def test_a_session_that_is_held_out_is_told_nothing_and_recorded_as_always(session):
+    told, silent = begun(session, held_out=False), begun(session, held_out=True)
+    session.remember("The upload is retried five times with backoff", kind="decision", id="retry")
+    prompt = "how often is the upload retried with backoff?"
+    for one, said in ((told, ["retry"]), (silent, [])):
+        assert ids(one.ask(prompt)) == said
+        one.use(doing="run", command="pnpm test", passed=True)
+        one.stop("Five times.")
+        assert [event.body.prompt for event in one.events(Prompted)] == [prompt]
+        assert [event.body.passed for event in one.events(Acted)] == [True]
+        assert bool(one.events(Recalled)) == bool(one.events(Surfaced)) == bool(said)
+    assert ids(told.start("compact")) and not silent.start("compact")
+    assert silent.start("resume") == ""
+    # and what the user asks the memory for is no hint that nobody asked for
+    assert notes(silent.ask("where did we leave off in the last session?"))
+
+
+def test_before_a_tool_a_session_that_is_held_out_gets_no_advice(session):
+    session.remember("Run make lint before git push", kind="lesson", id="lint")
+    advised = [
+        begun(session, held_out=held_out).tell(
+            "before_tool", tool=ToolUse("Bash", doing="run", command="git push")
+        )
+        for held_out in (False, True)
+    ]
+    assert list(map(ids, advised)) == [["lint"], []]
+
+
+def test_a_rule_that_is_enforced_is_so_where_nothing_is_told(home):
+    EventLog(tenant.tenant(home).log, create=True).close()
+    tenants = OpenTenants(Settings(home, Choices(holdout=SHARE, enforce="deny")))
+    session = Session(tenants)
+    session.remember("Use pnpm, never npm", kind="lesson", id="rule")
+    silent = begun(session, held_out=True)
+    tool = ToolUse("Bash", doing="run", command="npm install lodash")
+    event = HookEvent("plain", "before_tool", silent.name, tool=tool, decides=frozenset({"deny"}))
+    host = Host("plain", lambda _: event, lambda _, reply: {"decision": reply.decision})
+    hooks = Hooks(tenants, lambda: silent.at, silent.deadline_s)
+    assert hooks.answer(host, {}) == {"decision": "deny"}
+    hooks.close()
+    tenants.close()
+
+
+def test_a_session_is_drawn_once_and_by_its_name(session):
+    one = begun(session, held_out=True)
+    for start in ("compact", "resume", "startup"):
+        one.start(start)
+    drawn = [event.body.drawn for event in one.events(SessionTold)]
+    assert drawn == [SHARE, None, None, None]
+    names = [f"session {number}" for number in range(400)]
+    for name in names:
+        replace(session, name=name).start()
+    held_out = sum(
+        event.body.is_held_out
+        for name in names
+        for event in replace(session, name=name).events(SessionTold)
+    )
+    assert abs(held_out / len(names) - SHARE) < 0.1
+
+
+def test_without_the_setting_no_session_is_drawn(home):
+    EventLog(tenant.tenant(home).log, create=True).close()
+    tenants = OpenTenants(Settings(home))
+    session = Session(tenants)
+    session.start()
+    assert [event.body.drawn for event in session.events(SessionTold)] == [None]
+    tenants.close()
+
+
+# What the two arms say.
+
+
+def drawn(
+    chance: np.random.Generator, count: int, told: float, held_out: float, share: float = 0.2
+) -> list[holdout.Session]:
+    """Return sessions with so many failures on average in each arm: few in most, many in some."""
+    found = []
+    for _ in range(count):
+        silent = bool(chance.random() < share)
+        mean = chance.gamma(2.0, (held_out if silent else told) / 2.0)
+        values = {"failures": float(chance.poisson(mean))}
+        found.append(holdout.Session(share, silent, values))
+    return found
+
+
+def fooled(sessions: list[holdout.Session], is_over) -> bool:  # type: ignore[no-untyped-def]
+    """Whether somebody who looks after every fifth session sees a difference once."""
+    return any(is_over(sessions[:count]) for count in range(20, len(sessions) + 1, 5))
+
+
+def is_outside(sessions: list[holdout.Session], true: float = 0.0) -> bool:
+    found = holdout.difference("failures", sessions)
+    return found.low is not None and not found.low <= true <= found.high
+
+
+def is_outside_for_a_t_test(sessions: list[holdout.Session]) -> bool:
+    told, silent = (
+        np.array([one.values["failures"] for one in sessions if one.is_held_out == arm])
+        for arm in (False, True)
+    )
+    if min(len(told), len(silent)) < holdout.FEWEST:
+        return False
+    error = math.sqrt(told.var(ddof=1) / len(told) + silent.var(ddof=1) / len(silent))
+    return bool(abs(told.mean() - silent.mean()) > 1.96 * error)
+
+
+def test_a_known_difference_is_recovered_and_where_there_is_none_none_is_seen():
+    runs = [np.random.default_rng(seed) for seed in range(100)]
+    with_effect = [drawn(one, 300, told=2.0, held_out=4.0) for one in runs]
+    assert sum(is_outside(one, -2.0) for one in with_effect) <= 5
+    assert sum(holdout.difference("failures", one).high < 0 for one in with_effect) >= 90
+    without = [drawn(one, 200, told=3.0, held_out=3.0) for one in runs]
+    assert sum(is_outside(one) for one in without) <= 5
+    # who looks every day and stops at a good moment is fooled no more often; by a t-test he is
+    assert sum(fooled(one, is_outside) for one in without) <= 7
+    assert sum(fooled(one, is_outside_for_a_t_test) for one in without) >= 15
+
+
+def test_few_sessions_tell_nothing_and_how_many_more_it_takes_is_said():
+    chance = np.random.default_rng(5)
+    few = drawn(chance, 20, 2.0, 4.0)
+    assert holdout.difference("failures", few).verdict == "too few to tell"
+    assert holdout.difference("failures", few).low is None
+    some = drawn(chance, 80, 2.0, 4.0)
+    needed = holdout.difference("failures", some).needed
+    assert needed and 10 < needed < 2_000
+    many = holdout.difference("failures", drawn(chance, 400, 2.0, 4.0))
+    assert (many.verdict, many.needed) == ("fewer where told", None)
+
+
+def test_the_arms_are_counted_from_the_log_alone(session):
+    for held_out in (False, True):
+        one = begun(session, held_out=held_out)
+        if not held_out:
+            session.remember("The upload is retried five times", kind="decision", id="retry")
+        one.ask("how often is the upload retried?")
+        one.use(doing="run", command="pnpm test", passed=False, output="E: 3 failed")
+        one.stop("It is retried three times.")
+        one.ask("no, that's wrong, it must be five")
+        one.use(doing="run", command="pnpm test", passed=True)
+        one.ask("now write the docs")
+        one.tell("session_end")
+        session.at = one.at
+    log = session.log
+    found = holdout.compare(log, session.at, lambda id_: {"retry": "decision"}.get(id_))
+    assert (found.told, found.held_out) == (1, 1)
+    means = {one.measure: (one.told, one.held_out) for one in found.differences}
+    assert means == {
+        "failures": (1.0, 1.0),
+        "known_failures": (0.0, 1.0),  # in the first one
+        "corrections": (1.0, 1.0),
+        "turns": (3.0, 3.0),
+        "turns_to_green": (2.0, 2.0),
+    }
+    assert found.kinds == (holdout.KindCount("decision", 1, 0, 0),)
+
+
+# The command.
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def test_the_command_begins_shows_and_ends(home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("record", "the upload is retried five times")
+    assert "No session was drawn yet." in run("trial", "show").output
+    begun = run("trial", "holdout", "--share", "0.2")
+    assert begun.exit_code == 0 and "20% are told nothing unasked" in begun.output
+    assert (home / "config.toml").read_text() == "holdout = 0.2\n"
+    shown = json.loads(run("trial", "show", "--json").stdout)
+    assert shown == {
+        "told": 0,
+        "held_out": 0,
+        "under_way": 0,
+        "differences": [],
+        "kinds": [],
+        "share": 0.2,
+    }
+    assert run("trial", "holdout", "--stop").exit_code == 0
+    assert "holdout" not in (home / "config.toml").read_text()
+    for wrong in ((), ("--share", "0.2", "--stop"), ("--share", "0.9")):
+        assert run("trial", "holdout", *wrong).exit_code == 2
+    monkeypatch.setenv("MNEMOLOG_HOLDOUT", "0.1")
+    refused = run("trial", "holdout", "--share", "0.2")
+    assert refused.exit_code != 0 and "MNEMOLOG_HOLDOUT" in refused.output
