@@ -15,6 +15,7 @@ from test_pretool import agent, tenants
 
 from pipelines.jobs import find_job
 from pipelines.jobs.distill import project_files
+from pipelines.jobs.distill.fixes import headline
 from pipelines.jobs.runner import run
 from serve.reader.memory_json import role
 from serve.server.callers import hook_key
@@ -95,6 +96,42 @@ def test_what_failed_and_then_passed_is_kept_with_what_was_changed(agent: Agent)
     kinds = {one.id: one.kind for one in agent.events()}
     assert [kinds[id_] for id_ in step.body["metadata"]["events"]] == ["prompted", *["action"] * 3]
     assert set(step.body["metadata"]["sha256"]) == {"src/login.py"}
+
+
+def test_a_session_of_long_ago_is_read_when_it_is_imported(agent: Agent):
+    mends(agent)
+    assert len(recorded(distilled(agent, now=LATER + 365 * 86_400_000_000))) == 1
+
+
+def test_where_nothing_is_learnt_it_says_what_was_read_and_what_came_nearest(agent: Agent):
+    agent.asked("mend the login")
+    agent.runs("pytest tests/test_login.py", fails=RED)
+    agent.runs("pytest tests/test_login.py", told="1 passed")
+    agent.stops()
+    told: list[str] = []
+    assert distilled(agent, report=told.append) is None
+    assert told[-1] == (
+        "1 session of 1 turn read, in which tests, builds, lints and deploys failed 1 time and "
+        "passed after that 1 time; in 1 case nothing was changed, or nobody can say which change "
+        "it was, in that of `pytest tests/test_login.py` last"
+    )
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("E   KeyError: 'id'\n1 failed, 3 passed in 2.1s", "KeyError: 'id'"),
+        ("  > 9 |   expect(a).toBe(1)\nTests:  2 failed, 3 passed\n", "> 9 | expect(a).toBe(1)"),
+        ("\x1b[1A\x1b[2K  2 failed\n  27 passed (3.2m)\n", ""),
+        ("Error Context: out/error-context.md\n\n  npx playwright show-report\n", ""),
+        ("FAIL  Tests failed. Watching for file changes...", ""),
+        ("cc: fatal: no a.c\nzsh:1: command not found: dump_zsh_state", "cc: fatal: no a.c"),
+        ("\n".join(f"step {n} of the build is done" for n in range(9)), ""),
+        ("the port is taken", "the port is taken"),
+    ],
+)
+def test_the_line_that_names_an_error_is_no_count_and_no_hint(output: str, line: str):
+    assert headline(output) == line
 
 
 @pytest.mark.parametrize(

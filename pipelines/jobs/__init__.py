@@ -191,7 +191,8 @@ class Context:
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """What a job would do. `looked_at` counts memories; `notes` say what a person should know.
+    """What a job would do. `looked_at` counts memories; `notes` say what a person should know, and
+    `silence`, where there are no steps, what was read and why nothing came of it.
 
     A change of how recall works has what it does to past recalls, and the `checks` of that.
     """
@@ -199,5 +200,6 @@ class Proposal(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     looked_at: int = 0
     notes: tuple[str, ...] = ()
+    silence: str = ""
     replay: ReplayDiff | None = None
     checks: tuple[PlanCheck, ...] = ()

@@ -33,6 +33,7 @@ from store.maintenance import erase, memory_archive
 from store.maintenance.memory_archive import ColdFile
 from store.memories.memory import ACTIVE, SUPERSEDED, Memory
 from store.plans import plans, steps
+from store.text.excerpt import plural
 
 COLD_AFTER_DAYS = 180  # since it arrived or was last recalled or changed, while others were
 COLD_IMPORTANCE = 0.55  # or less, of what time has left of it
@@ -69,7 +70,11 @@ def propose(context: Context) -> Proposal:
         context.now,
     )
     notes = tuple(_notes(context, is_more=is_more))
-    return Proposal(chosen, len(context.live_rows), notes, replay=replay, checks=checks)
+    silence = (
+        f"{plural(len(context.live_rows), 'memory')} looked at: none has expired, and none was so "
+        f"unimportant and unused for {COLD_AFTER_DAYS} days"
+    )
+    return Proposal(chosen, len(context.live_rows), notes, silence, replay, checks)
 
 
 def _expiry_steps(context: Context) -> Iterator[Step]:

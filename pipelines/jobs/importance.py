@@ -28,6 +28,7 @@ from store.log.event_log import EventLog
 from store.memories.memory import TOOL_TRUSTS, Memory
 from store.memories.rows import Mask
 from store.plans import plans, steps
+from store.text.excerpt import plural
 
 # Signals: what happened to a memory, as an amount that its importance gains or loses.
 #
@@ -244,9 +245,12 @@ def propose(context: Context) -> Proposal:
     )
     wanted = [one for one in changes if not own.is_given(context.log, one.memory.id)]
     notes = [f"{len(wanted) - MOST} more wait for the next run"] if len(wanted) > MOST else []
-    return Proposal(
-        tuple(map(_step, wanted[:MOST])), looked_at=len(context.live_rows), notes=tuple(notes)
+    looked_at = len(context.live_rows)
+    silence = (
+        f"{plural(looked_at, 'memory')} looked at: {len(rows):,} have ratings, links, recalls or "
+        f"words that count, and none would change by {LEAST:g} or more"
     )
+    return Proposal(tuple(map(_step, wanted[:MOST])), looked_at, tuple(notes), silence)
 
 
 def _change(

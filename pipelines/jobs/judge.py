@@ -176,7 +176,8 @@ def propose(context: Context) -> Proposal:
         found.append(step)
     left = len(waiting) - len(found)
     notes = (f"{left} recalls are too young to be judged",) if left else ()
-    return Proposal(tuple(found), len(waiting), notes)
+    silence = "" if waiting else f"no recall of the last {DAYS} days waits for a judgment"
+    return Proposal(tuple(found), len(waiting), notes, silence)
 
 
 def _judgment(

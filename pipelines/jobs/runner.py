@@ -37,6 +37,7 @@ from store.plans import plans
 from store.plans.plans import Plan
 from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Manifest
+from store.text.excerpt import plural
 
 
 class Scope(TypedDict, total=False):
@@ -178,8 +179,12 @@ def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
         context.report(note)
     steps = plans.new_steps(context.log, found.steps)
     if not steps:
-        for note in found.notes:  # there is no plan to read them in
-            context.report(note)
+        done = (
+            f"{plural(len(found.steps), 'step')} found, all of which you rejected or undid before"
+        )
+        for note in (*found.notes, done if found.steps else found.silence):
+            if note:  # there is no plan to read it in
+                context.report(note)
         return None
     body = Planned(
         job=job.name,

@@ -159,6 +159,19 @@ def tally(
     return counts
 
 
+def sessions_by_arrival(log: EventLog, kinds: Sequence[str], project: str | None) -> list[str]:
+    """Return the sessions that have events of some kinds, in a project if one is given; the one
+    whose last event was written last comes last.
+    """
+    marks = ", ".join("?" * len(kinds))
+    found = log.sql(
+        f"SELECT session FROM events WHERE session IS NOT NULL AND kind IN ({marks}) "
+        "AND (? IS NULL OR project = ?) GROUP BY session ORDER BY max(seq)",
+        (*kinds, project, project),
+    )
+    return [session for (session,) in found]
+
+
 def newest_bodies(log: EventLog, kind: str, most: int) -> list[tuple[int, Body]]:
     """Return time (microseconds UTC) and body of the `most` newest events of a kind, newest first.
 

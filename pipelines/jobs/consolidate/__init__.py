@@ -25,7 +25,7 @@ from store.home.instants import isoformat
 from store.log.event_kinds import Step
 from store.memories.memory import ACTIVE, FORGOTTEN, Memory
 from store.plans import steps
-from store.text.excerpt import plural
+from store.text.excerpt import one_line, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,24 @@ def propose(context: Context) -> Proposal:
         found += model_judgments.model_steps(
             standing, context.model, {step.subject for step in found}
         )
-    return Proposal(tuple(found), len(context.live_rows), orphans(standing))
+    return Proposal(tuple(found), len(context.live_rows), orphans(standing), _silence(standing))
+
+
+_QUOTED = 80  # characters of a memory
+
+
+def _silence(standing: LiveMemory) -> str:
+    """Return what was compared where nothing came of it."""
+    alive = [one for one in standing.links if {one.document, one.of} <= standing.live_rows]
+    compared = f"{plural(len(standing.live_rows), 'memory')} compared"
+    if not alive:
+        return f"{compared}: no two say the same, or the same but for a value"
+    nearest = max(alive, key=lambda one: one.likeness)
+    return (
+        f"{compared}: {plural(len(alive), 'pair')} alike, but each of other authors, kinds or "
+        f"projects, or with a key or goal; the nearest is "
+        f"\u201c{one_line(standing.memory(nearest.document).content, _QUOTED)}\u201d"
+    )
 
 
 def _first_of_each(before: list[Step], more: Iterable[Step]) -> list[Step]:

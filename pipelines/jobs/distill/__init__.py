@@ -9,6 +9,7 @@ nothing is kept beside the log. A finding that recurs in another session is reco
 more, and supersedes the older memory.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from pipelines.jobs import Context, Proposal
 from pipelines.jobs.distill import fixes, model_lessons, project_files
 from pipelines.jobs.distill.sessions import (
     Candidate,
+    PastSession,
     agent_memories,
     imported_sessions,
     memories_where,
@@ -33,18 +35,19 @@ from store.log.commands import Draft
 from store.log.event_kinds import EPISODE, STATEMENT, TRUSTS, Made, RecordedKind, Step, Trust
 from store.memories.memory import ACTIVE, STALE, Memory, default_importance
 from store.plans import steps
+from store.text.excerpt import one_line, plural
 from store.text.text_features import RULE_KINDS
 
 
 def propose(context: Context) -> Proposal:
-    """Return lessons of the sessions of some three months, and which lessons are stale."""
+    """Return lessons of the newest sessions, and which lessons are stale."""
     past, more = recent_sessions(context)
     root = project_files.work_tree(context.root)
     memories = agent_memories(context)
     rules = _rules(context)
-    found = [
-        found for one in past for found in (*fixes.find_fixes(one), *fixes.find_abandoned(one))
-    ]
+    cures = [cure for one in past for cure in fixes.find_cures(one)]
+    found = [one for one in cures if isinstance(one, Candidate)]
+    found += [given_up for one in past for given_up in fixes.find_abandoned(one)]
     found += model_lessons.read_sessions(
         context, [*imported_sessions(memories, past), *past], rules
     )
@@ -53,7 +56,24 @@ def propose(context: Context) -> Proposal:
     steps_ = [*model_lessons.open_steps(context), *lesson_steps(context, found, root)]
     made = {one.subject: one for one in steps_ if one.subject not in ended}
     notes = [f"{more:,} older sessions were left out"] if more else []
-    return Proposal((*stale, *made.values()), len(memories), tuple(notes))
+    dropped = [one for one in cures if isinstance(one, fixes.Dropped)]
+    silence = _silence(past, len(cures), dropped)
+    return Proposal((*stale, *made.values()), len(memories), tuple(notes), silence)
+
+
+def _silence(past: Sequence[PastSession], cures: int, dropped: Sequence[fixes.Dropped]) -> str:
+    """Return what was read where nothing came of it, and what came nearest."""
+    turns, failures = sum(len(one.prompts) for one in past), sum(map(fixes.count_failures, past))
+    said = (
+        f"{plural(len(past), 'session')} of {plural(turns, 'turn')} read, in which tests, builds, "
+        f"lints and deploys failed {plural(failures, 'time')} and passed after that "
+        f"{plural(cures, 'time')}"
+    )
+    if not dropped:
+        return said
+    why, count = Counter(one.why for one in dropped).most_common(1)[0]
+    nearest = next(one.command for one in reversed(dropped) if one.why == why)
+    return f"{said}; in {plural(count, 'case')} {why}, in that of `{one_line(nearest, 80)}` last"
 
 
 def _rules(context: Context) -> list[Memory]:

@@ -13,6 +13,7 @@ named it: then a tool gave the order.
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import PurePosixPath
@@ -56,6 +57,13 @@ HEADLINES = (
     re.compile(r"\b\w*(?:Error|Exception|Failure)\b"),
     re.compile(r"\b(?:error|failed|fatal|cannot|denied|not found|expected)\b", re.IGNORECASE),
 )
+# what tools and hosts write beside an error: where to look on, how many failed, their own trouble
+_BESIDE = re.compile(
+    r"^Error Context: |\bTests? failed\b|command not found: dump_zsh_state|^npx \S+ show-"
+    # a terminal's cursor may have moved before it
+    r"|^(?:\x1b?\[\d*[A-K])*\s*(?:Tests?(?: Files| Suites)?:?\s+)?\d+ (?:failed|passed)"
+)
+_FEW_LINES = 3  # of so few, one that names no error may be the error all the same
 _LEADING = re.compile(r"^(?:cd\s+\S+\s*(?:&&|;)\s*)?(?:[A-Z_][A-Z0-9_]*=\S*\s+)*")
 _REST = re.compile(r"(?<!\s)\s*(?:\||&&|;|\d?>)")
 WIDEST = 1_000  # characters of a line that are looked at
@@ -69,17 +77,37 @@ _EMPTY = frozenset(
 Deeds = Sequence[tuple[Event, Acted]]
 
 
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A command that failed and then passed, and why nothing is learnt from it."""
+
+    command: str
+    why: str
+
+
 def find_fixes(past: PastSession) -> Iterator[Candidate]:
     """Yield what failed and then passed, in order."""
+    return (one for one in find_cures(past) if isinstance(one, Candidate))
+
+
+def find_cures(past: PastSession) -> Iterator[Candidate | Dropped]:
+    """Yield what failed and then passed, in order, also where nothing is learnt from it."""
     deeds = past.actions
     for end, (event, passed) in enumerate(deeds):
         if not (_is_try(passed) and passed.passed):
             continue
         start = _first_failure(deeds, end)
-        if start is not None and not _has_edit_before(past, deeds[start][0]):
-            found = _fix_candidate(past, deeds[start], deeds[start + 1 : end], (event, passed))
-            if found is not None:
-                yield found
+        if start is None:
+            continue
+        if _has_edit_before(past, deeds[start][0]):
+            yield Dropped(_one_line(deeds[start][1]), "files had been edited before it failed")
+        else:
+            yield _fix_candidate(past, deeds[start], deeds[start + 1 : end], (event, passed))
+
+
+def count_failures(past: PastSession) -> int:
+    """Return how often a test, build, lint or deploy failed."""
+    return sum(_is_try(deed) and deed.passed is False for _, deed in past.actions)
 
 
 def _is_try(deed: Acted) -> bool:
@@ -130,20 +158,20 @@ def _words(command: str | None) -> tuple[str, ...]:
 
 def _fix_candidate(
     past: PastSession, failed: tuple[Event, Acted], between: Deeds, passed: tuple[Event, Acted]
-) -> Candidate | None:
+) -> Candidate | Dropped:
     edits = [pair for pair in _after_last_revert(between) if _is_edit(pair[1])]
     ran = [pair for pair in between if _may_fix(pair[1])]
     files = list(dict.fromkeys(path for _, deed in edits for path in deed.files))
     commands = list(dict.fromkeys(_one_line(deed) for _, deed in ran))
     error, command = _headline(failed[1]), _one_line(failed[1])
     if not command or not (files or (len(commands) == 1 and commands[0])):
-        return None  # nothing changed between, or nobody can say which of them it was
+        return Dropped(command, "nothing was changed, or nobody can say which change it was")
     # where files were changed too, these are what cured it
     changes = f"{join_names(files)} changed" if files else f"`{commands[0]}` was run"
     happened = f"`{command}` failed{f' with: {error}' if error else ''}. It passed once {changes}."
     words = _final_words(past, passed[0], f"{error} {' '.join(files)}", _NOTE - len(happened))
     if files and not (error and words):
-        return None  # what failed, or why, and what in these files mended it, nobody can say
+        return Dropped(command, "the agent's last words do not say what failed and why")
     told = [failed, *(edits if files else ran), passed]
     memories = [one for one in past.memories if error and error in one.content]
     rule = None
@@ -291,8 +319,9 @@ def headline(output: str) -> str:
     """
     lines = [line.strip()[:WIDEST] for line in output.splitlines()]
     lines = [line for line in lines if any(_is_telling(word) for word in tokenizer.terms(line))]
+    lines = [line for line in lines if not _BESIDE.search(line)]
     named = ([line for line in lines if pattern.search(line)] for pattern in HEADLINES)
-    found = next(filter(None, named), lines)
+    found = next(filter(None, named), lines if len(lines) <= _FEW_LINES else [])
     return " ".join(re.sub(r"^E\s+", "", found[-1]).split()) if found else ""
 
 

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.jobs import Context
+from store.log import log_queries
 from store.log.event_kinds import EPISODE, Acted, Made, Prompted, RecordedKind, SessionTold, Trust
 from store.log.events import Event
 from store.memories.memory import Memory
 
-DAYS = 90  # looked back
 MOST = 200  # sessions at a time, the newest
 KINDS = ("prompted", "action", "session", "outcome", "followed")
-_DAY = 86_400_000_000  # microseconds
 _QUIET = 3_600_000_000  # a session without a word for an hour is over
 
 
@@ -58,28 +57,30 @@ class PastSession:
 
 
 def recent_sessions(context: Context) -> tuple[list[PastSession], int]:
-    """Return the sessions of some three months, the oldest first, and how many more there are.
+    """Return the sessions that reached the log last, the oldest first, and how many more there are.
 
-    Of one session that is asked for, all, however old it is.
+    One that is asked for comes alone. An import of years ago is new when it is imported.
     """
-    told: dict[str, list[Event]] = {}
-    for event in _session_events(context):
-        if event.session and context.project in (None, event.project):
-            told.setdefault(event.session, []).append(event)
-    newest = sorted(told, key=lambda id_: told[id_][-1].seq)[-MOST:]
+    every = (
+        log_queries.sessions_by_arrival(context.log, KINDS, context.project)
+        if context.session is None
+        else [context.session]
+    )
+    newest = every[-MOST:]
+    told = {
+        id_: [
+            one
+            for one in context.log.session_events(id_)
+            if one.kind in KINDS and context.project in (None, one.project)
+        ]
+        for id_ in newest
+    }
     memories: dict[str, list[Memory]] = {}
     for one in memories_where(context, "session", newest):
         if one.kind != EPISODE:  # it says what the events do
             memories.setdefault(one.session or "", []).append(one)
-    return [PastSession(id_, told[id_], memories.get(id_, ())) for id_ in newest], len(told) - len(
-        newest
-    )
-
-
-def _session_events(context: Context) -> list[Event]:
-    if context.session is None:
-        return context.log.events_between(KINDS, context.now - DAYS * _DAY, context.now + _DAY)
-    return [one for one in context.log.session_events(context.session) if one.kind in KINDS]
+    past = [PastSession(id_, told[id_], memories.get(id_, ())) for id_ in newest if told[id_]]
+    return past, len(every) - len(newest)
 
 
 def imported_sessions(

@@ -35,6 +35,7 @@ from store.log.event_kinds import (
 from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, STALE, Memory
 from store.plans import steps
+from store.text.excerpt import plural
 
 KINDS = ("raw_turn", "fact", "context", "observation", "decision", "activity", "milestone")
 LABEL = "facts"  # a tag: read this one too, though a tool or the web wrote it
@@ -57,7 +58,14 @@ def propose(context: Context) -> Proposal:
         step for one in turns if one.id in changed for step in _withdrawal_steps(context, one, said)
     ]
     proposed += [step for one in found for step in _steps(context, known, one)]
-    return Proposal(tuple(proposed), looked_at=len(turns), notes=notes)
+    silence = (
+        f"{plural(len(turns), 'memory')} read that "
+        f"{'was' if len(turns) == 1 else 'were'} not read before: none states a new fact in a way "
+        "that the rules know"
+        if turns
+        else "nothing was said since the last run that may state a fact"
+    )
+    return Proposal(tuple(proposed), len(turns), notes, silence)
 
 
 def _memories_to_read(context: Context, touched: Collection[str], looked: int) -> Iterator[Memory]:

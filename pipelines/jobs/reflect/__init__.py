@@ -115,7 +115,7 @@ def propose(context: Context) -> Proposal:
     notes: list[str] = []
     for material in inputs_by_project(context):
         project = material.project or "no project"
-        context.report(f"{project}: {len(material.memories):,} memories")
+        context.report(f"{project}: {plural(len(material.memories), 'memory')}")
         looked_at += len(material.memories)
         found += _findings(context, material)
         if len(material.memories) >= MOST:
@@ -129,7 +129,13 @@ def propose(context: Context) -> Proposal:
     with_texts = _Texts(context.model)
     made = chain.from_iterable(_steps(context, one, with_texts) for one in new[:MOST_INSIGHTS])
     planned = tuple(made)
-    return Proposal(planned, looked_at, (*notes, *with_texts.notes()))
+    silence = f"{plural(looked_at, 'note')} read, a turn is none: "
+    silence += (
+        f"what {plural(len(found), 'group')} of them say is known already"
+        if found
+        else "no two of them are about one thing, share an error, or tell its cure"
+    )
+    return Proposal(planned, looked_at, (*notes, *with_texts.notes()), silence)
 
 
 def _findings(context: Context, material: Inputs) -> Iterator[Finding]:
