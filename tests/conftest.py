@@ -248,6 +248,14 @@ def dagster_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         page.end()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def chromium_ends() -> Iterator[None]:
+    """End the browser that the tests of a file share."""
+    yield
+    if "dashboard_page" in sys.modules:
+        sys.modules["dashboard_page"].end_chromium()
+
+
 @pytest.fixture
 def tamper() -> Callable[..., None]:
     """Change a log behind its back: SQL with the triggers that keep it append-only dropped."""

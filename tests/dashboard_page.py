@@ -22,6 +22,7 @@ from store.home import config
 from store.home.http_access import signer
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser as Chromium
     from playwright.sync_api import Page as Tab
 
 NOW = 1_800_000_000_000_000
@@ -104,7 +105,7 @@ class _Quiet(WSGIRequestHandler):
 def served(app: Flask) -> Iterator[str]:
     """Serve an application on a free port of this machine; give its address."""
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
@@ -114,35 +115,59 @@ def served(app: Flask) -> Iterator[str]:
         thread.join(timeout=5)
 
 
+_running: list[tuple["Chromium", Callable[[], None]]] = []
+
+
+def chromium() -> "Chromium":
+    """Return the browser of this file's tests, started where none runs: it takes a second or two.
+
+    Each tab has a context of its own in it, and so shares neither cookies nor storage.
+    """
+    from playwright.sync_api import sync_playwright
+
+    if not _running:
+        playwright = sync_playwright().start()
+        # no sandbox of its own: a container's root has none to give
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        _running.append((started, playwright.stop))
+    return _running[0][0]
+
+
+def end_chromium() -> None:
+    """End the browser: while one runs, nothing else in this thread can run an event loop."""
+    while _running:
+        started, stop = _running.pop()
+        started.close()
+        stop()
+
+
 @contextmanager
 def tab(app: Flask, *, theme: str = "light", scripts: bool = True) -> Iterator["Tab"]:
     """Give a tab of Chromium that is logged in and shows the first page; `theme` light or dark.
 
     A script's error, and what the page's policy refuses, fails the test that closes it.
     """
-    from playwright.sync_api import sync_playwright
-
-    with served(app) as address, sync_playwright() as playwright:
-        # no sandbox of its own: a container's root has none to give
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        context = chromium.new_context(
+    with served(app) as address:
+        context = chromium().new_context(
             base_url=address,
             viewport=DESK,  # type: ignore[arg-type]
             color_scheme=theme,  # type: ignore[arg-type]
             java_script_enabled=scripts,
         )
-        opened = context.new_page()
-        opened.set_default_timeout(60_000)
-        wrong: list[str] = []
-        opened.on("pageerror", lambda error: wrong.append(str(error)))
-        opened.on(
-            "console",
-            lambda said: wrong.append(said.text) if "Content Security" in said.text else None,
-        )
-        opened.goto(f"/login?key={key(app.test_client())}")
-        if not scripts:
-            opened.get_by_role("button", name="Log in").click()
-        opened.wait_for_url("**/t/**")
-        yield opened
-        chromium.close()
+        try:
+            opened = context.new_page()
+            opened.set_default_timeout(60_000)
+            wrong: list[str] = []
+            opened.on("pageerror", lambda error: wrong.append(str(error)))
+            opened.on(
+                "console",
+                lambda said: wrong.append(said.text) if "Content Security" in said.text else None,
+            )
+            opened.goto(f"/login?key={key(app.test_client())}")
+            if not scripts:
+                opened.get_by_role("button", name="Log in").click()
+            opened.wait_for_url("**/t/**")
+            yield opened
+        finally:
+            context.close()
         assert wrong == []

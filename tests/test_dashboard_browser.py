@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import TEXTS
-from dashboard_page import CHROMIUM, DESK, HOST, NOW, PHONE, TOKEN, application, served, tab
+from dashboard_page import (
+    CHROMIUM,
+    DESK,
+    HOST,
+    NOW,
+    PHONE,
+    TOKEN,
+    application,
+    end_chromium,
+    served,
+    tab,
+)
 from flask import Flask
 
 from serve.dashboard.shell import PLACES
@@ -171,26 +182,28 @@ def open_page(shown: "Tab", path: str) -> None:
     shown.wait_for_timeout(50)  # what a page starts once it is loaded: half a second would add up
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_is_harmless_and_fits_whatever_memories_say(app, paths, theme: str):
+@pytest.mark.parametrize(
+    ("theme", "size"), [("light", DESK), ("dark", PHONE)], ids=["at a desk", "on a phone"]
+)
+def test_every_page_is_harmless_and_fits_whatever_memories_say(app, paths, theme: str, size):
+    """A theme is colours alone: each has one of the sizes."""
     with watched(app, theme=theme) as shown:
+        shown.set_viewport_size(size)
         for name, path in paths.items():
-            for size in (DESK, PHONE):
-                shown.set_viewport_size(size)
-                open_page(shown, path)
-                found = shown.evaluate(
-                    """() => ({
-                        taken: window.taken,
-                        planted: document.querySelectorAll(
-                            "iframe, base, meta[http-equiv], img[src='x'], [onerror], [onload], "
-                            + "[onfocus], style, a[href^='javascript']").length,
-                        wider: document.documentElement.scrollWidth - window.innerWidth,
-                        main: document.querySelector("main h1")?.textContent.trim() ?? "",
-                    })"""
-                )
-                assert found["taken"] is None and found["planted"] == 0, (name, found)
-                assert found["wider"] <= 0, (name, size, found)
-                assert found["main"], (name, "has no heading")
+            open_page(shown, path)
+            found = shown.evaluate(
+                """() => ({
+                    taken: window.taken,
+                    planted: document.querySelectorAll(
+                        "iframe, base, meta[http-equiv], img[src='x'], [onerror], [onload], "
+                        + "[onfocus], style, a[href^='javascript']").length,
+                    wider: document.documentElement.scrollWidth - window.innerWidth,
+                    main: document.querySelector("main h1")?.textContent.trim() ?? "",
+                })"""
+            )
+            assert found["taken"] is None and found["planted"] == 0, (name, found)
+            assert found["wider"] <= 0, (name, size, found)
+            assert found["main"], (name, "has no heading")
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="no axe-core in .node: run `make node-tools`")
@@ -389,7 +402,7 @@ class _Evil(BaseHTTPRequestHandler):
 def evil(page: str) -> Iterator[str]:
     handler = type("Evil", (_Evil,), {"page": page.encode()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}/"
     finally:
@@ -426,6 +439,7 @@ def test_another_page_of_the_browser_can_neither_post_nor_frame_nor_read(app, pa
 def test_a_name_that_was_rebound_to_this_machine_is_not_answered(app):
     from playwright.sync_api import sync_playwright
 
+    end_chromium()  # that of the others knows no rule
     with served(app) as address, sync_playwright() as playwright:
         rules = "--host-resolver-rules=MAP evil.test 127.0.0.1"
         chromium = playwright.chromium.launch(

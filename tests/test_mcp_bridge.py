@@ -104,7 +104,7 @@ def recorder(home: Path) -> Iterator[ThreadingHTTPServer]:
     registry = Server(os.getpid(), server.server_port, 0, "")
     replace_file(home / "server.json", msgspec.json.encode(registry))
     replace_file(home / "token", b"secret")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield server
     (home / "server.json").unlink()

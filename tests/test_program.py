@@ -289,7 +289,7 @@ class Odd:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
         self.thread.start()
 
     def close(self) -> None:

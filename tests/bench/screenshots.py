@@ -21,7 +21,7 @@ TESTS = Path(__file__).resolve().parents[1]
 ROOT = TESTS.parent
 sys.path[:0] = [str(ROOT), str(TESTS)]
 
-from dashboard_page import DESK, PHONE, application, tab  # noqa: E402
+from dashboard_page import DESK, PHONE, application, end_chromium, tab  # noqa: E402
 
 from serve.dashboard.shell import PLACES  # noqa: E402
 from serve.server.open_tenants import OpenTenants  # noqa: E402
@@ -109,6 +109,7 @@ def shoot(home: Path, folder: Path, only: tuple[str, ...] | list[str]) -> None:
                 shown.goto(f"/t/default/{path}")
                 shown.wait_for_load_state("networkidle")
                 shown.screenshot(path=folder / f"{name}-{look}.png", full_page=True)
+    end_chromium()
     tenants.close()
 
 
