@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import apsw
 import msgspec
 import pytest
 from hypothesis import HealthCheck, settings
+from werkzeug.routing import Rule
 
 from serve.cli import environment
 from serve.cli.presence import PERSON, VARIABLES
@@ -86,6 +87,23 @@ torture_locks program schemathesis torture_imports torture_forged soak
 
 if TYPE_CHECKING:
     from dagster_page import Page
+
+_compile_builder, _builders = Rule._compile_builder, dict[object, Callable[..., Any]]()
+
+
+def _builder(rule: Rule, append_unknown: bool = True) -> Callable[..., Any]:
+    """Return what writes the addresses of a rule, compiled once: that is most of what an
+    application costs, and hundreds of tests make one.
+    """
+    if rule.defaults:
+        return _compile_builder(rule, append_unknown)
+    key = rule.rule, tuple(rule._trace), append_unknown
+    if key not in _builders:
+        _builders[key] = _compile_builder(rule, append_unknown)
+    return _builders[key]
+
+
+Rule._compile_builder = _builder
 
 # a shell that started us in the background has it ignored, and what we start would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
