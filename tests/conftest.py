@@ -80,13 +80,15 @@ The CSV export writes a BOM because Excel guesses the encoding otherwise.
 
 # the files that take longest begin, so that no processor waits for one of them at the end
 LONGEST = """
-torture_poisoned_rows dashboard_browser pipelines server reader dagster_browser torture_patterns
-distill layers plans embedder_switch daemon dashboard torture_undelivered served vector_copy
-torture_locks program schemathesis torture_imports torture_forged soak
+torture_poisoned_rows dashboard_browser pipelines server reader dagster_browser dagster_ui
+torture_patterns distill layers plans embedder_switch daemon dashboard torture_undelivered served
+vector_copy torture_locks program schemathesis torture_imports torture_forged soak
 """.split()
 
 if TYPE_CHECKING:
     from dagster_page import Page
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadFileScheduling
 
 _compile_builder, _builders = Rule._compile_builder, dict[object, Callable[..., Any]]()
 
@@ -113,6 +115,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of the files that take longest first."""
     place = {f"test_{name}": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(
+    config: pytest.Config, log: "Producer"
+) -> "LoadFileScheduling | None":
+    """Let the files that look at Dagster's UI share a worker: it takes half a minute to start."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneUi(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            scope = str(super()._split_scope(nodeid))
+            return scope.replace("dagster_browser", "dagster_ui")
+
+    return OneUi(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
@@ -251,7 +268,7 @@ def _plant(log: EventLog, id_: str, body: Body, kind: str = "recorded") -> None:
 
 @pytest.fixture(scope="session")
 def dagster_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], "Page"]]:
-    """Give the UI that runs, started where none does: it takes ten seconds, so tests share it."""
+    """Give the UI that runs, started where none does: it takes its time, so tests share it."""
     from dagster_page import opened
 
     pages: list[Page] = []
