@@ -8,10 +8,13 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from test_server import ROOT, Server, Start, posix, start
 
+from serve.cli import environment, main
 from store.home.config import Choices, Settings
 from store.home.registry import read_registry
 
@@ -20,11 +23,20 @@ __all__ = ["start"]  # the fixture of test_server
 TOOK = {"took_ms", "took_us", "recall", "watermark"}  # differ from one recall to the next
 
 
+Said = tuple[int, str, str]
+
+
+def say(*words: str) -> Said:
+    """Run a command in this process; return how it ended and what it said."""
+    done = CliRunner().invoke(main, words)
+    return done.exit_code, done.stdout, done.stderr
+
+
 @dataclass(frozen=True)
 class Ran:
     """How a command ended, what it said, and whether it loaded what recalls."""
 
-    said: tuple[int, str, str]
+    said: Said
     is_heavy: bool
 
 
@@ -71,23 +83,41 @@ COMMANDS = (
 )
 
 
-def test_it_says_the_same_with_a_server_and_without(server: Server):
-    served = {words: (run(*words), run(*words, "--json")) for words in COMMANDS}
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What a server answered commands of this process, None where it did not."""
+    found: list[object] = []
+    ask = environment.ask_server
+
+    def asked(*given: Any) -> dict[str, Any] | None:
+        found.append(answer := ask(*given))
+        return answer
+
+    monkeypatch.setattr(environment, "ask_server", asked)
+    return found
+
+
+def test_it_says_the_same_with_a_server_and_without(server: Server, answers: list[object]):
+    served = {words: (say(*words), say(*words, "--json")) for words in COMMANDS}
+    assert run(*COMMANDS[0]).said == served[COMMANDS[0]][0]  # a process of its own says no other
+    assert len([one for one in answers if one]) > len(COMMANDS)
     server.end()
+    answers.clear()
     for words, (said, told) in served.items():
-        assert run(*words).said == said.said, words
-        assert untimed(run(*words, "--json")) == untimed(told), words
+        assert say(*words) == said, words
+        assert untimed(say(*words, "--json")) == untimed(told), words
+    assert not any(answers)
 
 
 def test_a_memory_is_shown_the_same_with_a_server_and_without(server: Server):
-    listed = [one["id"] for one in json.loads(run("list", "--json").said[1])["memories"]]
-    shown = {one: (run("show", one).said, run("show", one[:12], "--json").said) for one in listed}
-    unknown = run("show", "01ZZZZZZZZ").said
+    listed = [one["id"] for one in json.loads(say("list", "--json")[1])["memories"]]
+    shown = {one: (say("show", one), say("show", one[:12], "--json")) for one in listed}
+    unknown = say("show", "01ZZZZZZZZ")
     server.end()
     assert len(listed) == 3 and unknown[0] == 3
     for one, said in shown.items():
-        assert (run("show", one).said, run("show", one[:12], "--json").said) == said
-    assert run("show", "01ZZZZZZZZ").said == unknown
+        assert (say("show", one), say("show", one[:12], "--json")) == said
+    assert say("show", "01ZZZZZZZZ") == unknown
 
 
 def test_what_is_held_back_is_told_to_no_agent_with_a_server_and_without(server: Server):
@@ -101,8 +131,8 @@ def test_what_is_held_back_is_told_to_no_agent_with_a_server_and_without(server:
         server.end()
 
 
-def untimed(ran: Ran) -> object:
-    answer = json.loads(ran.said[1])
+def untimed(told: Said) -> object:
+    answer = json.loads(told[1])
     for said in (answer, answer.get("why") or {}):
         for name in TOOK & said.keys():
             del said[name]
