@@ -5,6 +5,7 @@ Every build goes on, publishes what lies beside it and none of it. And each door
 large for a memory.
 """
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
@@ -71,14 +72,16 @@ LARGE: dict[str, dict[str, object]] = {
 
 
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
-    # all of them at every push: what can stop builds has to be seen before it is released
-    points, wrong = _built(folder / "built", [*POISONS], (1, MANY))
+    # all of them at every push: what can stop builds has to be seen before it is released; that it
+    # stays so from build to build takes two rounds
+    steps = (False, True) * scale.of(1, 2)
+    points, wrong = _built(folder / "built", [*POISONS], (1, MANY), steps)
     yield Outcome("memories that no door let in", points, "builds", wrong, floor=80)
     with ExitStack() as weakened:  # a build that takes nothing out, of texts as they lie
         weakened.enter_context(patch.object(build, "take_out", lambda *given: []))
         as_it_lies = "store.memories.fold.redact_event"
         weakened.enter_context(patch(as_it_lies, lambda event: event))
-        points, wrong = _built(folder / "refused", ("a block of ours", "a secret"), (1,))
+        points, wrong = _built(folder / "refused", ("a block of ours", "a secret"), (1,), steps)
     yield Outcome("and nothing taken out", points, "builds", wrong, is_control=True)
     points, wrong = _refused(folder / "doors")
     yield Outcome("memories that are too large", points, "writes", wrong, floor=40)
@@ -87,20 +90,26 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     yield Outcome("and nobody counts tags", points, "writes", wrong, is_control=True)
 
 
-def _built(folder: Path, names: Sequence[str], times: Sequence[int]) -> tuple[int, list[str]]:
+def _built(
+    folder: Path, names: Sequence[str], times: Sequence[int], steps: Sequence[bool]
+) -> tuple[int, list[str]]:
     """Build in steps and anew beside each poison, so many times each."""
     points, wrong = 0, []
+    template = tenant(folder / "template")
+    with EventLog(template.log, create=True) as log:
+        commands.record(log, Draft(id="beside", content=BESIDE), NOW)
+        build.rebuild(template, log, LexicalEmbedder(), NOW)
     for number, name in enumerate(names):
         body, unseen = POISONS[name]
         is_large = len(encode(body)) > 10_000  # many of these are the business of `fairness`
         for count in times[:1] if is_large else times:
-            one = tenant(folder / f"{number}-{count}")
-            with EventLog(one.log, create=True) as log:
-                commands.record(log, Draft(id="beside", content=BESIDE), NOW)
-                build.rebuild(one, log, LexicalEmbedder(), NOW)
+            home = folder / f"{number}-{count}"
+            shutil.copytree(folder / "template", home)
+            one = tenant(home)
+            with EventLog(one.log) as log:
                 for place in range(count):
                     _plant(one, f"poison{place}", body)
-                for full in (False, True, False, True):
+                for full in steps:
                     points += 1
                     wrong += _once(one, log, f"{name} {count} times", unseen, full=full)
     return points, wrong
