@@ -109,7 +109,7 @@ def _spoilt(
 ) -> Outcome:
     wrong, refused, slowest, grown = [], 0, 0.0, 0
     kinds = list(samples)
-    times = scale.of(150, 4_500)
+    times = scale.of(60, 4_500)
     for number in range(times):
         kind = kinds[number % len(kinds)]
         chance = random.Random(f"imports {number}")

@@ -49,7 +49,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     yield _exclusive(folder / "exclusive", scale.of(2, 30), is_held_for_ever=False)
     if scale is Scale.FULL:
         yield _exclusive(folder / "for-ever", 2, is_held_for_ever=True)
-    yield _snapshot_held(folder / "reader", scale.of(20, 200))
+    yield _snapshot_held(folder / "reader", scale.of(6, 200))
     yield _together(folder / "together", scale.of(1, 6))
     yield _two_servers(folder / "servers", scale.of(1, 5))
 

@@ -134,17 +134,21 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         f"{len(untold)} made of what they are given were not tried",
         floor=10 * len(every),
     )
-    tried, slow = _cues(size)
+    tried, slow = _cues(size, scale.of(3, 1))
     yield Outcome("cues of a secret, over and over", tried, "texts", slow, floor=1000)
     control = Regex("control", "_QUADRATIC", re.compile(r"\s*x"))
     tried, slow, _ = _worst(control, {"search"}, most, size)
     yield Outcome("an expression known to be slow", tried, "texts", slow, is_control=True)
 
 
-def _cues(size: int) -> tuple[int, list[str]]:
-    """Return how many texts full of cues were searched for secrets, and which took too long."""
+def _cues(size: int, every: int) -> tuple[int, list[str]]:
+    """Return how many texts full of cues were searched for secrets, and which took too long.
+
+    Each cue is given every so manieth tail, and the next one others.
+    """
     cues = sorted({pattern.cue for pattern in ISSUED + NAMED})
-    units = [cue + tail for cue in cues for tail in TAILS if cue + tail]
+    given = [(cue, TAILS[number % every :: every]) for number, cue in enumerate(cues)]
+    units = [cue + tail for cue, tails in given for tail in tails if cue + tail]
     slow = list[str]()
     for unit in units:
         texts = [unit * max(1, part // len(unit)) for part in (size // 4, size // 2, size)]

@@ -68,7 +68,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     with EventLog(tenant(folder).log, create=True) as log:
         memory = _filled(folder, log, scale.of(600, 4_000), chance)
         seen = Found()
-        for _ in range(scale.of(1_500, 40_000)):
+        for _ in range(scale.of(1_000, 40_000)):
             _ask(memory, seen, chance)
     yield Outcome(
         "hostile queries",

@@ -88,7 +88,7 @@ def _flipped(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
     chance = random.Random(8)
     base = _undamaged(home, copy)
     groups = {
-        "log": ([_MINE / name for name in _LOG], scale.of(12, 400)),
+        "log": ([_MINE / name for name in _LOG], scale.of(6, 400)),
         "head, HEAD, queue": ([_MINE / name for name in _BESIDE], scale.of(2, 40)),
         "manifests": (files(home, "tenants/default/manifests/*"), scale.of(1, 20)),
         "cold": (files(home, "tenants/default/cold/*/*"), scale.of(1, 25)),
@@ -141,7 +141,7 @@ def _killed(folder: Path, scale: Scale) -> Iterator[Outcome]:
     place = crash_points.Place(below)
     with forks(place.fault) as processes:
         for one in work_repair.WORKS:
-            yield crash_points.broken_off(place, processes, one.name, scale.of(8, 300))
+            yield crash_points.broken_off(place, processes, one.name, scale.of(4, 300))
 
 
 def _after(path: Path, there: set[str]) -> Iterator[str]:
@@ -197,7 +197,7 @@ def _headless(home: Path, older: Path, copy: Path, scale: Scale) -> Outcome:
         opened.settle()
     base = _undamaged(settled, copy)
     damages = [
-        *flips(settled, log, scale.of(8, 300), chance, within=_HEADER),
+        *flips(settled, log, scale.of(4, 300), chance, within=_HEADER),
         *_of(settled, older, log, chance, scale),
         Damage(log, "no database", b"no database"),
         Damage(log, "missing", None),

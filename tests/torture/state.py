@@ -31,7 +31,7 @@ class Forgetful(Life):
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     """Yield what was lived through, and that a memory that forgets nothing is seen."""
     Life.lived = Counter()
-    wrong = _wrong(Life, scale.of(15, 300), scale.of(15, 40))
+    wrong = _wrong(Life, scale.of(8, 300), scale.of(15, 40))
     if scale is Scale.FULL and (never := [name for name in _OF_LIFE if not Life.lived[name]]):
         wrong.append(f"never tried: {', '.join(never)}")
     told = ", ".join(f"{number:,} {name}" for name, number in Life.lived.most_common())
