@@ -27,8 +27,14 @@ def rows(built, manifest) -> MemoryRows:
 
 @pytest.fixture
 def memory(built) -> Callable[[str], Memory]:
+    """Give a memory as it is built; nothing new in the log, nothing new in a build of it."""
+    made: dict[int, MemoryRows] = {}
+
     def found(id_: str) -> Memory:
-        one = rows(built, built.rebuild()).find(id_)
+        head = built.log.head()
+        if head not in made:
+            made[head] = rows(built, built.rebuild())
+        one = made[head].find(id_)
         assert one is not None
         return one
 
