@@ -34,18 +34,21 @@ START = (
     "from store.home.config import load; run(load(), create_app, port=int(sys.argv[1]))"
 )
 
+# one whose builds wait for a second of quiet
+BUILDS_SOON = f"from serve.server import open_tenants; open_tenants.IDLE_S = 1.0; {START}"
+
 posix = pytest.mark.skipif(os.name != "posix", reason="modes and signals of POSIX")
 
 
 class Server:
     """A server process of one home; what it says goes to a file of its own beside the home."""
 
-    def __init__(self, home: Path, port: int = 0, **environ: str) -> None:
+    def __init__(self, home: Path, port: int = 0, code: str = START, **environ: str) -> None:
         self.home = home
         self.output = home.with_name(f"output-{uuid4().hex}.txt")
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-c", START, str(port)],
+                [sys.executable, "-P", "-c", code, str(port)],
                 env=os.environ
                 | {"MNEMOLOG_HOME": str(home), "PYTHONPATH": str(ROOT)}
                 | {f"MNEMOLOG_{name.upper()}": value for name, value in environ.items()},
@@ -106,8 +109,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Start servers of one home; whatever still runs in the end is killed."""
     started: list[Server] = []
 
-    def begin(port: int = 0, **environ: str) -> Server:
-        started.append(Server(tmp_path / "home", port, **environ))
+    def begin(port: int = 0, code: str = START, **environ: str) -> Server:
+        started.append(Server(tmp_path / "home", port, code, **environ))
         return started[-1]
 
     yield begin
@@ -324,7 +327,7 @@ def test_sixteen_clients_are_all_answered(start: Start):
 
 @pytest.mark.skipif(find_spec("pipelines.__main__") is None, reason="there are no jobs to start")
 def test_a_long_tail_is_built_while_nobody_asks(start: Start):
-    server = start(build_after="3").ready()
+    server = start(code=BUILDS_SOON, build_after="3").ready()
     ids = [server.add(f"note {number} is about tides") for number in range(4)]
     head = tenant(server.home).head
     until(head.exists, timeout_s=90)
@@ -335,10 +338,10 @@ def test_a_long_tail_is_built_while_nobody_asks(start: Start):
 
 
 def test_a_short_tail_is_left_alone(start: Start):
-    server = start(build_after="3").ready()
+    server = start(code=BUILDS_SOON, build_after="3").ready()
     for number in range(2):
         server.add(f"note {number} is about tides")
-    time.sleep(6.5)  # longer than it waits before it builds
+    time.sleep(2.5)  # longer than it waits before it builds
     assert not tenant(server.home).head.exists()
     assert not (tenant(server.home).root / "build.log").exists()
 
@@ -348,6 +351,6 @@ def test_what_waited_for_a_day_is_built_by_a_server_that_has_just_started(start:
     yesterday = time.time_ns() // 1000 - 25 * 3_600_000_000
     with EventLog(tenant(home).log, create=True) as log:
         commands.record(log, Draft(content="the tide comes at noon"), yesterday)
-    start().ready()
+    start(code=BUILDS_SOON).ready()
     until(tenant(home).head.exists, timeout_s=90)
     assert (tenant(home).root / "upkeep.json").exists()
