@@ -11,6 +11,7 @@ import pytest
 from background import until
 from starlette.responses import PlainTextResponse
 
+from pipelines.orchestration import webserver
 from pipelines.orchestration.webserver import Channels, make_server
 from pipelines.orchestration.webserver_guard import Access, guard
 from store.home import http_access
@@ -45,7 +46,8 @@ class Pages:
 
 
 @pytest.fixture
-def pages(home: Path) -> Iterator[Pages]:
+def pages(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pages]:
+    monkeypatch.setattr(webserver, "_LOOK_EVERY", 1)  # a look a tick, and not a second apart
     with socket.create_server(("127.0.0.1", 0)) as listening:
         found = Pages(listening.getsockname()[1])
         channels = Channels(lambda: found.now)
