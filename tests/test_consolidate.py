@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from as_person import AS_PERSON
+from click.testing import CliRunner
 from lookalikes import CORRECTIONS, NO_CORRECTIONS, SAME, facts
 from model_server import Asked, ModelServer
 
@@ -19,6 +20,7 @@ from pipelines.jobs import Context, find_job
 from pipelines.jobs.consolidate.model_judgments import Judgment, differ_in_fact, reject_reason
 from pipelines.jobs.runner import open_memory, write_plan
 from pipelines.llm.model_client import Answer
+from serve.cli import main
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
 from serve.recall.recall import Question, recall
@@ -423,11 +425,10 @@ def drafts_of(*texts: str) -> list[Draft]:
 
 
 @pytest.fixture
-def run(home: Home, tmp_path: Path) -> Callable[..., Any]:
+def run(home: Home) -> Callable[..., Any]:
     def invoke(*words: str, code: int = 0) -> Any:
-        command = [*AS_PERSON, "consolidate", *words]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        assert done.returncode == code, done.stderr
+        done = CliRunner().invoke(main, ["consolidate", *words])
+        assert done.exit_code == code, done.output
         return (
             json.loads(done.stdout) if "--json" in words and not code else done.stdout + done.stderr
         )
@@ -435,8 +436,7 @@ def run(home: Home, tmp_path: Path) -> Callable[..., Any]:
     return invoke
 
 
-def test_the_command_previews_applies_refuses_and_undoes(home: Home, run, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+def test_the_command_previews_applies_refuses_and_undoes(home: Home, run):
     home.record(*drafts("Use uv, never pip", "use uv, never pip", "The port is 80"))
     before = home.build().digests
     shown = run()
