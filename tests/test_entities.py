@@ -134,7 +134,7 @@ NAMED = ["Kestrel runs. Anna", "at Kestrel", "Anna Lee said so to Anna Lee", "An
 SAID = st.lists(st.sampled_from(PATHS + SYMBOLS + NAMED), max_size=4).map(" and ".join)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(SAID, min_size=1, max_size=24), st.data())
 def test_more_memories_give_what_all_at_once_do(texts: list[str], data: st.DataObject):
     whole = build_checked(ENTITIES_PROJECTION, recorded(*texts), None)

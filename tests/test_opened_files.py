@@ -202,7 +202,7 @@ def test_any_bytes_of_any_file_may_rot(memory: Memory):
     for projection in READ:
         for path in memory.files_read(newest(memory), projection):
             whole, before = path.read_bytes(), path.stat()
-            for place in range(3, len(whole), max(1, len(whole) // 4)):
+            for place in range(3, len(whole), max(1, len(whole) // 2)):
                 rot(path, lambda data, place=place: data.__setitem__(place, data[place] ^ 0x40))
                 reader = memory.reader()
                 with np.errstate(all="ignore"):  # rotten numbers overflow, which is only a warning

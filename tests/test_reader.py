@@ -209,7 +209,7 @@ def test_a_manifest_that_reads_well_but_is_not_what_head_names_is_not_served(mem
 def test_any_byte_of_head_or_manifest_may_be_lost(memory: Memory, which: str):
     path = memory.tenant.head if which == "head" else memory.manifest_file(newest(memory))
     whole = path.read_bytes()
-    for place in range(0, len(whole), max(1, len(whole) // 60)):
+    for place in range(0, len(whole), max(1, len(whole) // 30)):
         path.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
         answer = ask(memory.reader())
         assert first(answer) == "wanted"
@@ -289,7 +289,7 @@ def test_answers_stay_right_while_builds_are_swapped_in(memory: Memory):
 
     def rebuild_often() -> set[int | None]:
         seen = set()
-        for number in range(10):
+        for number in range(3):
             memory.add(f"build {number} was made while others asked about tides")
             manifest = memory.build()
             assert reader.poll()
@@ -297,14 +297,14 @@ def test_answers_stay_right_while_builds_are_swapped_in(memory: Memory):
             seen.add(manifest.number)
         return seen
 
-    with ThreadPoolExecutor(4) as pool:
-        asking = [pool.submit(hammer) for _ in range(3)]
+    with ThreadPoolExecutor(2) as pool:
+        asking = [pool.submit(hammer) for _ in range(2)]
         try:
             seen = rebuild_often()
         finally:
             done.set()
         assert all(one.result() > 10 for one in asking)
-    assert len(seen) == 10
+    assert len(seen) == 3
 
 
 def test_what_is_recorded_while_a_build_is_opened_is_in_the_next_answer(memory: Memory):

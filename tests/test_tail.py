@@ -138,7 +138,7 @@ def found(view: View, query: str, now: int, **only: object) -> set[str]:
 
 
 @given(HISTORIES, st.integers(0, 30), st.integers(0, 60))
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 def test_any_split_gives_the_memories_of_a_full_rebuild(
     history: list[tuple[Body, int]], split: int, later: int
 ):
