@@ -73,6 +73,13 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield one
 
 
+@pytest.fixture
+def served(default: Tenant) -> manifests.Manifest:
+    """What was published before, by a plain rebuild: Dagster publishes the same in more time."""
+    with EventLog(default.log) as log:
+        return build.rebuild(default, log, LexicalEmbedder(), NOW)
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dg.ExecuteInProcessResult:
     """The result of one good build, for tests that only look at it."""
@@ -196,19 +203,16 @@ def test_dagster_publishes_what_rebuild_publishes(settings, default, instance, t
     ]
 
 
-def test_second_build_takes_over_what_did_not_change(settings, default, instance):
-    build_in_process(settings, instance)
+def test_second_build_takes_over_what_did_not_change(settings, served, instance):
     result = build_in_process(settings, instance)
     assert {metadata_of(result, name)["reused"] for name in PROJECTIONS} == {True}
 
 
-def test_full_build_takes_nothing_over(settings, default, instance):
-    build_in_process(settings, instance)
-    first = manifests.current(default)
+def test_full_build_takes_nothing_over(settings, served):
     manifest = in_process.build(settings, "default", lambda event: None, full=True)
-    assert manifest.digests == first.digests
+    assert manifest.digests == served.digests
     assert all(
-        manifest.projections[name].parts != first.projections[name].parts for name in PROJECTIONS
+        manifest.projections[name].parts != served.projections[name].parts for name in PROJECTIONS
     )
 
 
@@ -326,8 +330,7 @@ def test_manifest_remembers_how_the_memory_grew(settings, default, instance, mon
     assert drawn["memories in each published manifest"] == [[2], [2, 3]]
 
 
-def test_failing_check_leaves_what_is_served(settings, default, instance):
-    build_in_process(settings, instance)
+def test_failing_check_leaves_what_is_served(settings, default, served, instance):
     before = default.head.read_bytes()
     plant_block(default)
     result = build_in_process(settings, instance)
@@ -508,21 +511,19 @@ def test_sensor_adds_tenants_and_asks_for_their_builds(settings, default, instan
     assert list(added.partition_keys) == ["default", "work"]
 
 
-def test_sensor_is_still_when_nothing_changed(settings, default, instance):
-    build_in_process(settings, instance)
+def test_sensor_is_still_when_nothing_changed(settings, served, instance):
+    instance.add_dynamic_partitions("tenants", ["default"])
     found = look(settings, instance)
     assert run_keys(found) == []
     assert not found.dynamic_partitions_requests
 
 
-def test_sensor_asks_once_for_each_mark(settings, default, instance):
-    build_in_process(settings, instance)
+def test_sensor_asks_once_for_each_mark(settings, served, instance):
     remember(settings, "default", "a third memory of something")
     assert run_keys(look(settings, instance)) == run_keys(look(settings, instance)) == ["default:3"]
 
 
-def test_recalls_alone_start_no_build(settings, default, instance):
-    build_in_process(settings, instance)
+def test_recalls_alone_start_no_build(settings, default, served, instance):
     receipt = events.Recalled(
         query="log", mode="fast", manifest=1, watermark=2, hits=(), dropped={}, took_us=900
     )
