@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from uuid import uuid4
 
 import mnemolog
 import pytest
@@ -21,15 +22,27 @@ from test_server import Server, Start, start
 __all__ = ["start"]  # the fixture of test_server
 
 
-@pytest.fixture
-def server(start: Start) -> Server:
-    return start(build_after="0").ready()
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that tests share; its default tenant is nobody's who does not say so."""
+    folder = tmp_path_factory.mktemp("served")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [one for one in os.environ if one.startswith("MNEMOLOG_")]:
+            patch.delenv(name)
+        patch.setenv("HOME", str(folder))
+        made = Server(folder / "home", build_after="0").ready()
+    yield made
+    made.process.kill()
+    made.process.wait()
 
 
 @pytest.fixture
 def client(server: Server) -> Iterator[Client]:
-    """A client that finds the server by itself."""
-    with Client(home=server.home) as found:
+    """A client that finds the server by itself, in a tenant of its own."""
+    name = f"t{uuid4().hex}"
+    with Client(home=server.home) as owner:
+        owner.tenants.create(name)
+    with Client(home=server.home, tenant=name) as found:
         yield found
 
 
@@ -164,25 +177,27 @@ def test_an_export_brings_all_there_is(client: Client):
     assert client.health().status == "ok"
 
 
-def test_a_tenant_has_tokens_that_open_it_alone(server: Server, client: Client):
-    client.record("Of the default tenant")
-    assert client.tenants.create("acme").tenant == "acme"
-    made = client.tenants.create_token("acme", ("read", "write"), label="ci")
-    with Client(f"http://127.0.0.1:{server.port}", made.token, tenant="default") as theirs:
-        theirs.record("The deploy of acme runs at noon")
-        [hit] = theirs.recall("deploy of the default tenant", min_confidence=0.0).hits
-        assert hit.text == "The deploy of acme runs at noon"
-        with pytest.raises(mnemolog.NotFound):
-            theirs.tenants.get("default")
-        with pytest.raises(mnemolog.Forbidden):
-            theirs.tenants.create("other")
-        assert client.tenants.stats("acme").active == 1
-        assert [one.name for one in client.tenants.tokens("acme")] == ["ci"]
-        assert client.tenants.revoke_token("acme", made.id).state == "revoked"
-        with pytest.raises(mnemolog.Unauthorized):
-            theirs.recall("anything")
-    assert client.tenants.delete("acme").tokens == 0
-    assert [one.tenant for one in client.tenants.list()] == ["default"]
+def test_a_tenant_has_tokens_that_open_it_alone(start: Start):
+    server = start(build_after="0").ready()
+    with Client(home=server.home) as client:
+        client.record("Of the default tenant")
+        assert client.tenants.create("acme").tenant == "acme"
+        made = client.tenants.create_token("acme", ("read", "write"), label="ci")
+        with Client(f"http://127.0.0.1:{server.port}", made.token, tenant="default") as theirs:
+            theirs.record("The deploy of acme runs at noon")
+            [hit] = theirs.recall("deploy of the default tenant", min_confidence=0.0).hits
+            assert hit.text == "The deploy of acme runs at noon"
+            with pytest.raises(mnemolog.NotFound):
+                theirs.tenants.get("default")
+            with pytest.raises(mnemolog.Forbidden):
+                theirs.tenants.create("other")
+            assert client.tenants.stats("acme").active == 1
+            assert [one.name for one in client.tenants.tokens("acme")] == ["ci"]
+            assert client.tenants.revoke_token("acme", made.id).state == "revoked"
+            with pytest.raises(mnemolog.Unauthorized):
+                theirs.recall("anything")
+        assert client.tenants.delete("acme").tokens == 0
+        assert [one.tenant for one in client.tenants.list()] == ["default"]
 
 
 def test_what_has_no_call_of_its_own_is_asked_for_by_its_address(client: Client):

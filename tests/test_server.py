@@ -119,6 +119,20 @@ def start(tmp_path: Path) -> Iterator[Start]:
         server.process.wait()
 
 
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that nobody writes to, for tests that are refused by it."""
+    folder = tmp_path_factory.mktemp("quiet")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [one for one in os.environ if one.startswith("MNEMOLOG_")]:
+            patch.delenv(name)
+        patch.setenv("HOME", str(folder))
+        made = Server(folder / "home").ready()
+    yield made
+    made.process.kill()
+    made.process.wait()
+
+
 def until(is_so: Callable[[], object], timeout_s: float = 30) -> None:
     """Wait until something holds; fail where it never does."""
     deadline = time.monotonic() + timeout_s
@@ -217,45 +231,42 @@ def test_an_empty_token_lets_nobody_in(start: Start):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there is all of 127/8 this machine")
-def test_it_listens_on_one_address_alone(start: Start):
-    port = start().ready().port
+def test_it_listens_on_one_address_alone(quiet: Server):
+    port = quiet.port
     for address in ("127.0.0.2", socket.gethostbyname(socket.gethostname())):
         if address != "127.0.0.1":
             with socket.socket() as probe:
                 assert probe.connect_ex((address, port)) != 0
 
 
-def test_the_gate_stands_before_the_real_socket_too(start: Start):
-    server = start().ready()
+def test_the_gate_stands_before_the_real_socket_too(quiet: Server):
     body = {"query": "x"}
-    assert server.ask("/v1/recall", body, Host="evil.example")[0] == 421
-    assert server.ask("/v1/recall", body, Origin="http://evil.example")[0] == 403
-    assert server.ask("/v1/recall", body, Authorization="")[0] == 401
-    assert server.ask("/v1/recall", body, **{"Content-Type": "text/plain"})[0] == 415
+    assert quiet.ask("/v1/recall", body, Host="evil.example")[0] == 421
+    assert quiet.ask("/v1/recall", body, Origin="http://evil.example")[0] == 403
+    assert quiet.ask("/v1/recall", body, Authorization="")[0] == 401
+    assert quiet.ask("/v1/recall", body, **{"Content-Type": "text/plain"})[0] == 415
     forwarded = {"Host": "evil.example", "X-Forwarded-Host": "127.0.0.1"}
-    assert server.ask("/v1/recall", body, **forwarded)[0] == 421
-    assert server.log() == []
+    assert quiet.ask("/v1/recall", body, **forwarded)[0] == 421
+    assert quiet.log() == []
 
 
 @pytest.mark.parametrize(
     "request_line",
     [b"POST /v1/recall HTTP/1.0\r\n", b"GET http://evil.example/v1/memories/x HTTP/1.1\r\n"],
 )
-def test_a_request_that_names_no_host_of_ours_is_refused(start: Start, request_line: bytes):
-    server = start().ready()
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
-        raw.sendall(request_line + f"Authorization: Bearer {server.token}\r\n\r\n".encode())
+def test_a_request_that_names_no_host_of_ours_is_refused(quiet: Server, request_line: bytes):
+    with socket.create_connection(("127.0.0.1", quiet.port), timeout=10) as raw:
+        raw.sendall(request_line + f"Authorization: Bearer {quiet.token}\r\n\r\n".encode())
         status = raw.recv(4_096).split()[1]
     assert status in (b"400", b"421")
 
 
-def test_a_body_over_the_limit_is_not_even_read(start: Start):
-    server = start().ready()
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+def test_a_body_over_the_limit_is_not_even_read(quiet: Server):
+    with socket.create_connection(("127.0.0.1", quiet.port), timeout=10) as raw:
         head = f"POST /v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {MAX_BODY * 2}"
         raw.sendall(head.encode() + b"\r\n\r\n{")
         assert raw.recv(4_096).split()[1] == b"413"
-    assert server.ask("/health")[0] == 200
+    assert quiet.ask("/health")[0] == 200
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks at /proc")
