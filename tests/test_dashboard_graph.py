@@ -2,6 +2,7 @@
 
 import html
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -36,17 +37,27 @@ TEXTS = {
 in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: `apt-get install chromium`")
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[EventLog]:
-    with EventLog(tenant.tenant(tmp_path).log, create=True) as opened:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home that is built; each test has a copy."""
+    home = tmp_path_factory.mktemp("template")
+    one = tenant.tenant(home)
+    with EventLog(one.log, create=True) as opened:
         for id_, text in TEXTS.items():
             commands.record(opened, Draft(id=id_, content=text), NOW)
+        build.rebuild(one, opened, LexicalEmbedder(), NOW)
+    return home
+
+
+@pytest.fixture
+def log(tmp_path: Path, template: Path) -> Iterator[EventLog]:
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    with EventLog(tenant.tenant(tmp_path).log) as opened:
         yield opened
 
 
 @pytest.fixture
 def app(tmp_path: Path, log: EventLog) -> Iterator[Flask]:
-    build.rebuild(tenant.tenant(tmp_path), log, LexicalEmbedder(), NOW)
     tenants = OpenTenants(Settings(tmp_path))
     yield application(tenants)
     tenants.close()

@@ -1,7 +1,9 @@
 """The pages Proposals, Jobs & snapshots and Errors: what they show, and what their forms do."""
 
 import re
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from dashboard_page import Browser, application, browser
@@ -23,6 +25,7 @@ from store.log.event_kinds import (
     Recalled,
     ReplayDiff,
 )
+from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build
 from store.memories.memory import Memory
@@ -37,17 +40,24 @@ HOSTILE = "<script>alert(1)</script>"
 PROPOSALS = "/t/default/proposals"
 
 
-@pytest.fixture
-def opened(tmp_path, log) -> Iterator[OpenTenant]:
-    """A tenant of one build and three notes, one of which is hostile."""
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home of one build and three notes, one of which is hostile; each test has a copy."""
+    folder = tmp_path_factory.mktemp("template")
     texts = ("We deploy on Monday", "We deploy on Monday.", f"Redis holds {HOSTILE}")
     drafts = [Draft(id=f"n{number}", content=text) for number, text in enumerate(texts)]
-    commands.record_batch(log, drafts, NOW)
-    tenants = OpenTenants(Settings(log.path.parents[2]))
-    found = tenants.get("default")
-    build.rebuild(found.tenant, found.log, LexicalEmbedder(), NOW)
-    found.reader.poll()
-    yield found
+    one = tenant.tenant(folder)
+    with EventLog(one.log, create=True) as log:
+        commands.record_batch(log, drafts, NOW)
+        build.rebuild(one, log, LexicalEmbedder(), NOW)
+    return folder
+
+
+@pytest.fixture
+def opened(home: Path, template: Path) -> Iterator[OpenTenant]:
+    shutil.copytree(template, home)
+    tenants = OpenTenants(Settings(home))
+    yield tenants.get("default")
     tenants.close()
 
 

@@ -1,6 +1,7 @@
 """What a disk did to a file is found behind the answers, and costs none of them."""
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -21,10 +22,11 @@ from store.snapshots import snapshot
 from store.snapshots.projection import PartFile
 
 
-@pytest.fixture
-def memory(tmp_path: Path) -> Iterator[Memory]:
-    """A memory with two manifests."""
-    place = tenant(tmp_path)
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory with two manifests; each test has a copy."""
+    home = tmp_path_factory.mktemp("template")
+    place = tenant(home)
     with EventLog(place.log, create=True) as log:
         made = Memory(place, log)
         made.add(WANTED, "wanted")
@@ -33,7 +35,15 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
         made.build()
         made.add("a late note is about anchors", "late")
         made.build()
-        yield made
+    return home
+
+
+@pytest.fixture
+def memory(tmp_path: Path, template: Path) -> Iterator[Memory]:
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    place = tenant(tmp_path)
+    with EventLog(place.log) as log:
+        yield Memory(place, log)
 
 
 @pytest.fixture(autouse=True)
