@@ -109,7 +109,7 @@ def test_a_switch_under_load_is_answered_by_one_model_or_the_other_and_never_by_
         while not stop.is_set():
             answers.append(ask(reader))
 
-    threads = [threading.Thread(target=keep_asking) for _ in range(3)]
+    threads = [threading.Thread(target=keep_asking) for _ in range(2)]
     for one in threads:
         one.start()
     try:

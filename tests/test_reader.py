@@ -340,7 +340,7 @@ def test_nothing_of_a_state_that_gave_way_stays_in_memory(memory: Memory):
     gc.disable()  # circles would stay until somebody looks for them
     try:
         with ThreadPoolExecutor(4) as pool:
-            for count in range(10):
+            for count in range(5):
                 assert all(answer.hits for answer in pool.map(ask, [reader] * 8, [QUERY] * 8))
                 with reader.view() as view:
                     parts = (view, view.snapshots, view.snapshots.rows, view.tail, view.masks)
@@ -351,7 +351,7 @@ def test_nothing_of_a_state_that_gave_way_stays_in_memory(memory: Memory):
                 assert reader.poll()
     finally:
         gc.enable()
-    assert len(former) == 50
+    assert len(former) == 25
     assert [one() for one in former if one() is not None] == []
 
 
