@@ -83,9 +83,9 @@ The CSV export writes a BOM because Excel guesses the encoding otherwise.
 
 # the files that take longest begin, so that no processor waits for one of them at the end
 LONGEST = """
-torture_poisoned_rows dashboard_browser pipelines server reader dagster_browser dagster_ui
-torture_patterns distill layers plans embedder_switch daemon dashboard torture_undelivered served
-vector_copy torture_locks program schemathesis torture_imports torture_forged soak
+dagster_browser dagster_ui pipelines dashboard_browser schemathesis served server distill bench
+reader daemon torture_undelivered dashboard_graph client torture_locks soak consolidate
+torture_poisoned_rows torture_rot embedder_switch vector_copy erase dashboard torture_patterns
 """.split()
 
 if TYPE_CHECKING:
