@@ -286,6 +286,17 @@ def dagster_page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         page.end()
 
 
+@pytest.fixture
+def quick_turns() -> Iterator[None]:
+    """Let threads that compute take turns fast: what builds beside them lets go of the interpreter
+    at each file, and would wait 5 ms for every turn.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(before)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def chromium_ends() -> Iterator[None]:
     """End the browser that the tests of a file share."""

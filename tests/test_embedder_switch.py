@@ -96,6 +96,7 @@ def test_what_an_embedder_made_is_answered_with_it_whatever_the_settings_name(bu
     assert "the vectors were made by other-1" in gone.notices[0]
 
 
+@pytest.mark.usefixtures("quick_turns")
 def test_a_switch_under_load_is_answered_by_one_model_or_the_other_and_never_by_less(
     built: Built,
 ):

@@ -275,6 +275,7 @@ def test_a_build_by_the_new_model_brings_its_vectors(memory: Memory):
     assert not ask(reader, embedder=Opposite()).is_degraded
 
 
+@pytest.mark.usefixtures("quick_turns")
 def test_answers_stay_right_while_builds_are_swapped_in(memory: Memory):
     reader, done = memory.reader(), threading.Event()
 

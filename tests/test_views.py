@@ -170,6 +170,7 @@ def test_threads_that_see_the_same_new_events_read_them_once(
     assert len(reads) == 1
 
 
+@pytest.mark.usefixtures("quick_turns")
 def test_a_memory_that_is_revised_meanwhile_is_in_every_answer_once(memory: Memory):
     """In its old version or a newer one, and never in an older one than before."""
     done = threading.Event()
