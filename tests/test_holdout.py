@@ -218,6 +218,7 @@ def test_the_command_begins_shows_and_ends(home, tmp_path, monkeypatch):
     begun = run("trial", "holdout", "--share", "0.2")
     assert begun.exit_code == 0 and "20% are told nothing unasked" in begun.output
     assert (home / "config.toml").read_text() == "holdout = 0.2\n"
+    assert "20% of new sessions are told nothing: `mnemolog trial`" in run("status").output
     shown = json.loads(run("trial", "show", "--json").stdout)
     assert shown == {
         "told": 0,
@@ -228,7 +229,7 @@ def test_the_command_begins_shows_and_ends(home, tmp_path, monkeypatch):
         "share": 0.2,
     }
     assert run("trial", "holdout", "--stop").exit_code == 0
-    assert "holdout" not in (home / "config.toml").read_text()
+    assert "holdout" not in (home / "config.toml").read_text() + run("status").output
     for wrong in ((), ("--share", "0.2", "--stop"), ("--share", "0.9")):
         assert run("trial", "holdout", *wrong).exit_code == 2
     monkeypatch.setenv("MNEMOLOG_HOLDOUT", "0.1")

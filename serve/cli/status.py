@@ -74,6 +74,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "manifest": None,
         "tail": head,
         "embedder": settings.choices.embedder,
+        "holdout": settings.choices.holdout,
         "server": _server_status(server) if server else None,
         "spool": {
             "events": waiting.events,
@@ -214,6 +215,8 @@ def _print_status(found: dict[str, Any]) -> None:
     output.say(f"server    {_server_line(server) if server else '-'}")
     for line in _record_lines(found["recording"]):
         output.say(line)
+    if share := found["holdout"]:
+        output.say(f"holdout   {share:.0%} of new sessions are told nothing: `mnemolog trial`")
     if (spooled := found["spool"])["events"]:
         what = f"{plural(spooled['events'], 'hook event')}, {size(spooled['bytes'])}"
         _flag("spool", "warn", f"{what}, since {spooled['oldest']}: the next server records them")

@@ -98,9 +98,10 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def compare(log: EventLog, now: int, kind_of: Callable[[str], str | None]) -> Comparison:
     """Return the arms up to a moment, microseconds UTC; `kind_of` gives the kind of a memory."""
+    told_of = log_queries.bodies_between(log, "session", 0, now + 1, '"drawn":')
     draws = [
-        (str(session), body)
-        for _, session, _, body in reversed(log_queries.bodies_between(log, "session", 0, now + 1))
+        (session, body)
+        for _, session, _, body in reversed(told_of)
         if session and isinstance(body, SessionTold) and body.drawn is not None
     ]
     before = _first_failures(log, now)

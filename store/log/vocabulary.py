@@ -20,6 +20,7 @@ from store.log.events import KINDS, Event, decode
 #     "recorded": (lambda body: body.kind == "hunch",),
 ADDED: Mapping[str, Sequence[Callable[[Any], bool]]] = {
     "planned": (lambda body: body.job == "bulk",),
+    "session": (lambda body: body.drawn is not None,),
 }
 
 
