@@ -251,7 +251,7 @@ COLUMNS = {
 }
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 @pytest.mark.parametrize("name", COLUMNS)
 def test_a_digest_is_of_the_rows_and_not_of_how_they_lie(name: str, data: st.DataObject):

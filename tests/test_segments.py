@@ -70,7 +70,7 @@ def built(
     return segments.segment_tables(made)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(STEPS)
 def test_an_index_of_many_builds_is_that_of_one(steps):
     documents: list[Document] = []

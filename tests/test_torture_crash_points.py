@@ -13,4 +13,4 @@ pytestmark = pytest.mark.skipif(not shim.is_possible(), reason="needs Linux and 
 def test_nothing_is_lost_and_the_controls_are_seen(tmp_path: Path):
     outcomes = list(attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert outcomes[-1].points >= 13
+    assert outcomes[-1].points >= 20

@@ -68,9 +68,9 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         look = _Look(home, copy, server, base, built, alarms)
         chance = random.Random(11)
         points = list(_of_tables(home))
-        columns = _drawn(points, scale.of(10, 600), chance)
+        columns = _drawn(points, scale.of(18, 600), chance)
         yield look.at(columns, scale.of(9, 10)).outcome("forged tables", 600)
-        says = _drawn(list(_of_manifests(home)), scale.of(5, 150), chance)
+        says = _drawn(list(_of_manifests(home)), scale.of(8, 150), chance)
         yield look.blindly([one for one in points if one[0] in _FOLLOWED])
         yield look.at(says, scale.of(9, 5)).outcome("forged manifests", 150)
 

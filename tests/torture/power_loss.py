@@ -69,12 +69,12 @@ class Trial:
 
 NORMAL, OFF = "synchronous NORMAL", "synchronous OFF"
 TRIALS = (
-    Trial("log of 40 events", fast=150, full=1_500, floor=1_400),
+    Trial("log of 40 events", fast=300, full=1_500, floor=1_400),
     Trial("log of 150 events", fast=0, full=3_000, floor=2_900),
     Trial("log of 300 events", fast=0, full=4_000, floor=4_000),
     Trial("log of 310 events", fast=0, full=4_000, floor=4_000),
     Trial("log of 700 events", fast=0, full=3_000, floor=3_000),
-    Trial("make", fast=25, full=200, again=10, floor=150),
+    Trial("make", fast=40, full=200, again=10, floor=150),
     Trial("append", fast=0, full=300, again=10, floor=200),
     Trial("batch", fast=0, full=300, again=10, floor=200),
     Trial("import", fast=0, full=300, again=10, floor=200),
