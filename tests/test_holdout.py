@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 from hook_session import Session, ids, notes, speaks_where_recall_is_sure
 
-from serve.cli import main
+from serve.cli import environment, main
+from serve.cli.presence import Presence
 from serve.evaluation import holdout
 from serve.hooks.answer import Hooks
 from serve.hosts.event import HookEvent, ToolUse
@@ -105,6 +106,16 @@ def test_a_session_is_drawn_once_and_by_its_name(session):
         for event in replace(session, name=name).events(SessionTold)
     )
     assert abs(held_out / len(names) - SHARE) < 0.1
+
+
+def test_a_session_that_is_held_out_is_told_again_once_the_trial_ends(session):
+    silent = begun(session, held_out=True)
+    session.remember("The upload is retried five times with backoff", kind="decision", id="retry")
+    prompt = "how often is the upload retried with backoff?"
+    assert silent.ask(prompt) == ""
+    silent.tenants = OpenTenants(Settings(silent.tenants.settings.home))
+    assert ids(silent.ask(f"{prompt} say")) == ["retry"]
+    silent.tenants.close()
 
 
 def test_without_the_setting_no_session_is_drawn(home):
@@ -209,6 +220,14 @@ def test_the_arms_are_counted_from_the_log_alone(session):
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(main, words)
+
+
+def test_an_agent_cannot_silence_what_its_user_told_it(home, monkeypatch):
+    EventLog(tenant.tenant(home).log, create=True).close()
+    monkeypatch.setattr(environment, "presence", lambda: Presence("agent", "Claude Code"))
+    refused = run("trial", "holdout", "--share", "0.5")
+    assert refused.exit_code != 0 and "person" in refused.output
+    assert not (home / "config.toml").exists()
 
 
 def test_the_command_begins_shows_and_ends(home, tmp_path, monkeypatch):

@@ -71,8 +71,8 @@ def propose(context: Context) -> Proposal:
     )
     notes = tuple(_notes(context, is_more=is_more))
     silence = (
-        f"{plural(len(context.live_rows), 'memory')} looked at: none has expired, and none was so "
-        f"unimportant and unused for {COLD_AFTER_DAYS} days"
+        f"{plural(len(context.live_rows), 'memory')} looked at: none has expired, and none is "
+        f"unimportant and was unused for {COLD_AFTER_DAYS} days"
     )
     return Proposal(chosen, len(context.live_rows), notes, silence, replay, checks)
 

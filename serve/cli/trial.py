@@ -34,7 +34,7 @@ def trial(context: click.Context, as_json: bool) -> None:
     type=click.FloatRange(0.05, 0.5),
     help="The share of new sessions that are told nothing.",
 )
-@click.option("--stop", is_flag=True, help="Hold out no more sessions; `show` still compares.")
+@click.option("--stop", is_flag=True, help="Hold out no session any more; `show` still compares.")
 @output.json_option
 @click.pass_obj
 def holdout(env: Environment, /, share: float | None, stop: bool, as_json: bool) -> None:
@@ -46,6 +46,8 @@ def holdout(env: Environment, /, share: float | None, stop: bool, as_json: bool)
     """
     if (share is None) != stop:
         raise click.UsageError("say either --share, such as --share 0.2, or --stop")
+    if not stop:  # an agent must not silence what you told it
+        environment.presence().require_person("a hold-out")
     settings = env.settings()
     if (origin := settings.origin.get("holdout", "")) not in ("", str(settings.user_file)):
         where = "MNEMOLOG_HOLDOUT" if origin == "environment" else origin
@@ -55,7 +57,7 @@ def holdout(env: Environment, /, share: float | None, stop: bool, as_json: bool)
         output.emit({"share": share or 0.0, "file": str(path)})
         return
     if stop:
-        output.say(f"No new session is held out ({path}).")
+        output.say(f"No session is held out any more ({path}).")
     else:
         output.say(f"Of new sessions {share:.0%} are told nothing unasked ({path}).")
     output.note("`mnemolog trial show` compares them with the others")
@@ -86,54 +88,48 @@ def _show(env: Environment, *, as_json: bool) -> None:
             memory = reader.answer(lambda view: view.tail.find(id_))
             return None if memory is None else memory.kind
 
-        found = held_out.compare(log, environment.now(), kind_of)
+        comparison = held_out.compare(log, environment.now(), kind_of)
     if as_json:
-        output.emit(msgspec.to_builtins(found) | {"share": share})
+        output.emit(msgspec.to_builtins(comparison) | {"share": share})
     else:
-        _print(found, share)
+        _print(comparison, share)
 
 
-def _print(found: "Comparison", share: float) -> None:
+def _print(comparison: "Comparison", share: float) -> None:
     from serve.evaluation.holdout import FEWEST, MEASURES
     from store.text.excerpt import plural
 
-    if not found.told + found.held_out + found.under_way:
+    if not comparison.told + comparison.held_out + comparison.under_way:
         output.say("No session was drawn yet.")
         if not share:
             output.note("`mnemolog trial holdout --share 0.2` begins")
         return
-    way = f"; {found.under_way:,} under way" if found.under_way else ""
+    way = f"; {comparison.under_way:,} under way" if comparison.under_way else ""
     output.say(
-        f"{plural(found.told, 'session')} told, {found.held_out:,} held out{way}"
+        f"{plural(comparison.told, 'session')} told, {comparison.held_out:,} held out{way}"
         + ("" if share else "; none is held out any more")
     )
-    if found.differences:
+    if comparison.differences:
         output.say()
         output.table(
             ("per session", "told", "held out", "difference", "95 %", ""),
-            [(MEASURES[one.measure], *_columns(one)) for one in found.differences],
+            [(MEASURES[one.measure], *_columns(one)) for one in comparison.differences],
         )
-    if min(found.told, found.held_out) < FEWEST:
+    if min(comparison.told, comparison.held_out) < FEWEST:
         output.note(f"an interval needs {FEWEST} sessions of each")
-    if found.kinds:
+    if comparison.kinds:
         output.say()
         output.table(
             ("said with prompts", "times", "helped", "harmed"),
             [
                 (one.kind, f"{one.told:,}", f"{one.helped:,}", f"{one.harmed:,}")
-                for one in found.kinds
+                for one in comparison.kinds
             ],
         )
 
 
 def _columns(one: "Difference") -> tuple[str, ...]:
-    if one.low is None or one.high is None:
-        return f"{one.told:.2f}", f"{one.held_out:.2f}", f"{one.difference:+.2f}", "", one.verdict
+    interval = "" if one.low is None else f"{one.low:+.2f} to {one.high:+.2f}"
     more = f"; about {one.needed:,} more" if one.needed else ""
-    return (
-        f"{one.told:.2f}",
-        f"{one.held_out:.2f}",
-        f"{one.difference:+.2f}",
-        f"{one.low:+.2f} to {one.high:+.2f}",
-        one.verdict + more,
-    )
+    means = f"{one.told:.2f}", f"{one.held_out:.2f}", f"{one.difference:+.2f}"
+    return *means, interval, one.verdict + more

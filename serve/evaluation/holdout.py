@@ -98,10 +98,10 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def compare(log: EventLog, now: int, kind_of: Callable[[str], str | None]) -> Comparison:
     """Return the arms up to a moment, microseconds UTC; `kind_of` gives the kind of a memory."""
-    told_of = log_queries.bodies_between(log, "session", 0, now + 1, '"drawn":')
+    rows = log_queries.bodies_between(log, "session", 0, now + 1, '"drawn":')
     draws = [
         (session, body)
-        for _, session, _, body in reversed(told_of)
+        for _, session, _, body in reversed(rows)
         if session and isinstance(body, SessionTold) and body.drawn is not None
     ]
     before = _first_failures(log, now)
@@ -224,9 +224,9 @@ def _mark(act: Acted) -> str:
 
 def _first_failures(log: EventLog, now: int) -> dict[str, int]:
     """Return when each failure was seen first, microseconds UTC."""
-    found = log_queries.bodies_between(log, "action", 0, now + 1, '"passed":false')
+    rows = log_queries.bodies_between(log, "action", 0, now + 1, '"passed":false')
     return {
-        _mark(body): at for at, _, _, body in found if isinstance(body, Acted) and _has_failed(body)
+        _mark(body): at for at, _, _, body in rows if isinstance(body, Acted) and _has_failed(body)
     }
 
 

@@ -84,6 +84,11 @@ class Call:
         return journal
 
     @property
+    def is_held_out(self) -> bool:
+        """Whether nothing is said in this session unasked: it was drawn, and that goes on."""
+        return self.choices.holdout > 0.0 and self.journal.is_held_out
+
+    @property
     def filter(self) -> Filter:
         """What may come back here and now."""
         return Filter(self.now, self.project)

@@ -111,7 +111,7 @@ def answer_prompt(call: Call) -> Reply:
         if said.ids and call.is_in_time:
             call.write_later(*_surface_events(call, said.ids, len(said.text)))
         return Reply(said.text, notice=told) if call.is_in_time else SILENCE
-    if call.journal.is_held_out:  # what the user asks for, as above, is answered all the same
+    if call.is_held_out:  # what the user asks for, as above, is answered all the same
         return Reply(notice=told)
     receipt_id = new_id(call.now)
     own = model_context(call.journal).own | {one.id for one in kept}

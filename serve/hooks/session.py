@@ -58,8 +58,8 @@ _STAGES: Mapping[Start, Stage] = {
 
 def answer_session_start(call: Call) -> Reply:
     """Return what a session is to know when it begins."""
-    share = _share_drawn_from(call)
-    is_held_out = call.journal.is_held_out or (share is not None and _is_drawn(call, share))
+    share = _share_held_out(call)
+    is_held_out = call.is_held_out or _is_drawn(call.event.session, share)
     said = Block()
     if call.is_awaited and not is_held_out:
         said = _session_block(call, call.event.start)
@@ -68,8 +68,8 @@ def answer_session_start(call: Call) -> Reply:
     told = SessionTold(
         stage=_STAGES[call.event.start],
         characters=len(said.text) or None,
-        drawn=share,
-        is_held_out=is_held_out and share is not None,
+        drawn=share or None,
+        is_held_out=is_held_out and share > 0.0,
     )
     call.write_later(
         call.new_event(told),
@@ -78,16 +78,19 @@ def answer_session_start(call: Call) -> Reply:
     return Reply(said.text)
 
 
-def _share_drawn_from(call: Call) -> float | None:
-    """Return the share of new sessions that are held out; None where this is none, or none are."""
-    is_new = call.event.start in ("startup", "clear") and call.journal.is_held_out is None
-    return call.choices.holdout or None if is_new else None
+def _share_held_out(call: Call) -> float:
+    """Return the share of new sessions that are told nothing; 0 where this one is not new."""
+    is_new = (
+        call.choices.holdout > 0.0
+        and call.event.start in ("startup", "clear")
+        and call.journal.beginning is None
+    )
+    return call.choices.holdout if is_new else 0.0
 
 
-def _is_drawn(call: Call, share: float) -> bool:
-    """Return whether a session is held out: by its id, so that a hook told twice says it twice."""
-    drawn = sha256(call.event.session.encode()).digest()[:8]
-    return int.from_bytes(drawn) < share * 2**64
+def _is_drawn(session: str, share: float) -> bool:
+    """Return whether a session is among a share that is drawn by the ids of sessions."""
+    return int.from_bytes(sha256(session.encode()).digest()[:8]) < share * 2**64
 
 
 def _session_block(call: Call, start: Start) -> Block:

@@ -50,7 +50,7 @@ def answer_before_tool(call: Call) -> Reply:
     with _choosing:
         said = call.tenant.journals.of(call.event.session).lesson_ids_at("tool")
         new = [one for one in found if one.memory.id not in said][:MOST]
-        if call.journal.is_held_out:  # but a rule that is enforced, is
+        if call.is_held_out:  # but a rule that is enforced, is
             new = []
         if not call.is_in_time:
             return SILENCE

@@ -34,12 +34,15 @@ class SessionEvents:
         return self.events
 
     @cached_property
-    def is_held_out(self) -> bool | None:
-        """Whether nothing is said in this session unasked; None where it was not drawn."""
-        for event in self.events:
-            if isinstance(event.body, SessionTold) and event.body.drawn is not None:
-                return event.body.is_held_out
-        return None
+    def beginning(self) -> SessionTold | None:
+        """What was first told of the session's course; None where it has yet to begin."""
+        bodies = (event.body for event in self.events)
+        return next((body for body in bodies if isinstance(body, SessionTold)), None)
+
+    @property
+    def is_held_out(self) -> bool:
+        """Whether the session was drawn, at its beginning, to be told nothing unasked."""
+        return self.beginning is not None and self.beginning.is_held_out
 
     @cached_property
     def lesson_ids(self) -> frozenset[str]:

@@ -50,14 +50,14 @@ _QUOTED = 80  # characters of a memory
 
 def _silence(standing: LiveMemory) -> str:
     """Return what was compared where nothing came of it."""
-    alive = [one for one in standing.links if {one.document, one.of} <= standing.live_rows]
+    pairs = [one for one in standing.links if {one.document, one.of} <= standing.live_rows]
     compared = f"{plural(len(standing.live_rows), 'memory')} compared"
-    if not alive:
+    if not pairs:
         return f"{compared}: no two say the same, or the same but for a value"
-    nearest = max(alive, key=lambda one: one.likeness)
+    nearest = max(pairs, key=lambda one: one.likeness)
     return (
-        f"{compared}: {plural(len(alive), 'pair')} alike, but each of other authors, kinds or "
-        f"projects, or with a key or goal; the nearest is "
+        f"{compared}: {plural(len(pairs), 'pair')} alike, of which none may give way to the other; "
+        f"the nearest is "
         f"\u201c{one_line(standing.memory(nearest.document).content, _QUOTED)}\u201d"
     )
 

@@ -64,16 +64,17 @@ def propose(context: Context) -> Proposal:
 def _silence(past: Sequence[PastSession], cures: int, dropped: Sequence[fixes.Dropped]) -> str:
     """Return what was read where nothing came of it, and what came nearest."""
     turns, failures = sum(len(one.prompts) for one in past), sum(map(fixes.count_failures, past))
-    said = (
+    text = (
         f"{plural(len(past), 'session')} of {plural(turns, 'turn')} read, in which tests, builds, "
         f"lints and deploys failed {plural(failures, 'time')} and passed after that "
         f"{plural(cures, 'time')}"
     )
     if not dropped:
-        return said
-    why, count = Counter(one.why for one in dropped).most_common(1)[0]
-    nearest = next(one.command for one in reversed(dropped) if one.why == why)
-    return f"{said}; in {plural(count, 'case')} {why}, in that of `{one_line(nearest, 80)}` last"
+        return text
+    why, count = Counter(cure.why for cure in dropped).most_common(1)[0]
+    commands = [cure.command for cure in dropped if cure.why == why and cure.command]
+    nearest = f", in that of `{one_line(commands[-1], 80)}` last" if commands else ""
+    return f"{text}; in {plural(count, 'case')} {why}{nearest}"
 
 
 def _rules(context: Context) -> list[Memory]:

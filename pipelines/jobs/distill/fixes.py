@@ -85,11 +85,6 @@ class Dropped:
     why: str
 
 
-def find_fixes(past: PastSession) -> Iterator[Candidate]:
-    """Yield what failed and then passed, in order."""
-    return (one for one in find_cures(past) if isinstance(one, Candidate))
-
-
 def find_cures(past: PastSession) -> Iterator[Candidate | Dropped]:
     """Yield what failed and then passed, in order, also where nothing is learnt from it."""
     deeds = past.actions
