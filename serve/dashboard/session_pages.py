@@ -1,8 +1,9 @@
 """
-Sessions: what agents did, as a timeline; each turn with what was put before the agent and what it
+Sessions: what agents did, turn by turn; each turn with what was put before the agent and what it
 left behind.
 """
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -11,19 +12,26 @@ from flask import Blueprint, render_template, request
 from serve.dashboard.page_context import Site, tenant_url
 from serve.dashboard.recall_pages import receipt_rows
 from serve.formatting import day
+from serve.reader.filters import Filter
 from serve.reader.memory_json import visible_json
 from serve.reader.view import View
+from serve.reports import listing
+from serve.reports.listing import Listing
 from serve.reports.session_timeline import Turn, session_turns
 from serve.server.open_tenants import OpenTenant
 from store.agents.work import work
 from store.home.errors import InvalidInput, NotFound
+from store.importers import git
 from store.log import log_queries
-from store.log.event_kinds import Acted, Outcome, SessionTold
+from store.log.event_kinds import EPISODE, MEMORY_KINDS, Recalled
+from store.log.events import Event
 
 SHOWN = 40  # sessions of a page
-MOST_TURNS = 100  # of a session: the newest
-LINES = 12  # memories and files of a turn
+TURNS = 25  # of a page
+LINES = 12  # memories, files and commits in a list
+WORDS = 8  # that are looked for
 _LATEST = 2**62
+_AFTER = 60 * 60 * 1_000_000  # a session's work is committed after its last prompt, too
 
 
 def sessions_blueprint(site: Site) -> Blueprint:
@@ -33,11 +41,11 @@ def sessions_blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> str:
         opened = site.tenant(tenant)
         before = request.args.get("before", type=int, default=_LATEST)
-        found = log_queries.newest_sessions(opened.log, before, SHOWN)
-        days = [(of, list(some)) for of, some in groupby(found, key=lambda one: day(one.ended))]
+        sessions = log_queries.newest_sessions(opened.log, before, SHOWN)
+        days = [(of, list(some)) for of, some in groupby(sessions, key=lambda s: day(s.ended))]
         following = (
-            tenant_url("sessions.index", before=min(one.ended for one in found))
-            if len(found) == SHOWN
+            tenant_url("sessions.index", before=min(session.ended for session in sessions))
+            if len(sessions) == SHOWN
             else ""
         )
         return render_template("sessions.html", days=days, next=following, before=before < _LATEST)
@@ -47,57 +55,103 @@ def sessions_blueprint(site: Site) -> Blueprint:
         opened, session = site.tenant(tenant), request.args.get("session", "")
         if not session:
             raise InvalidInput("name a session: `?session=ID`")
-        turns = session_turns(opened.log.session_events(session))
+        query = request.args.get("q", "").strip()
+        words = query.split()[:WORDS]
+        first = max(1, request.args.get("from", type=int, default=1))
+        events = opened.log.session_events(session)
+        turns = session_turns(events)
         if not turns:
             raise NotFound(f"no session {session!r}")
-        shown = turns[-MOST_TURNS:]
+        holding = [turn for turn in turns if turn.holds(words)]
+        shown = holding[first - 1 :][:TURNS]
+
+        def address(place: int) -> str:
+            return tenant_url(
+                "sessions.show",
+                session=session,
+                q=query or None,
+                **{"from": place if place > 1 else None},
+            )
+
+        last = (len(holding) - 1) // TURNS * TURNS + 1
+        following = first + TURNS if first + TURNS <= len(holding) else None
         return render_template(
             "session.html",
             session=session,
-            title=next((one.prompt for one in turns if one.prompt), session),
-            turns=[_turn_fields(opened, one) for one in reversed(shown)],
-            left=len(turns) - len(shown),
-            agent=next((one.agent for turn in turns for one in turn.events if one.agent), None),
-            project=next((one.project for turn in turns for one in turn.events if one.project), ""),
-            began=turns[0].at,
-            ended=turns[-1].events[-1].at,
+            query=query,
+            words=words,
+            title=next((turn.prompt for turn in turns if turn.prompt), session),
+            summary=_summary(opened, turns, events),
+            turns=[_turn_fields(opened, turn) for turn in shown],
+            place=(first, first + len(shown) - 1, len(holding)),
+            previous=address(max(1, first - TURNS)) if first > 1 else "",
+            next=address(following) if following else "",
+            last=address(last) if following and following < last else "",
         )
 
     return pages
 
 
+def _summary(opened: OpenTenant, turns: Sequence[Turn], events: Sequence[Event]) -> dict[str, Any]:
+    """Return what a whole session came to. Times are microseconds UTC."""
+    project = next((event.project for event in events if event.project), None)
+    done = work(events)
+    began, ended = turns[0].at, events[-1].at
+    commands = [act for turn in turns for act in turn.acts if act.command]
+    told = [body for event in events if isinstance(body := event.body, Recalled)]
+
+    def commits(view: View) -> list[dict[str, Any]]:
+        """Return those of the project that were made meanwhile; imported ones are known."""
+        kinds = tuple(kind for kind in MEMORY_KINDS if kind != EPISODE)
+        those = Filter(ended, project, kinds=kinds, since=began, until=ended + _AFTER)
+        asked = Listing(those, state="any", sort="created_at")
+        memories = listing.page(view, asked, LINES).memories if project else ()
+        return [_line(view, memory.id) for memory in memories if memory.source == git.SOURCE]
+
+    return {
+        "agent": next((event.agent for event in events if event.agent), None),
+        "project": project,
+        "began": began,
+        "ended": ended,
+        "is_imported": any(turn.is_imported for turn in turns),
+        "prompts": sum(bool(turn.prompt) for turn in turns),
+        "edited": done.edited,
+        "runs": done.runs,
+        "commands": len(commands),
+        "failed": sum(act.passed is False for act in commands),
+        "notes": sum(len(body.hits) for body in told if body.characters),
+        "commits": opened.reader.answer(commits),
+    }
+
+
 def _turn_fields(opened: OpenTenant, turn: Turn) -> dict[str, Any]:
-    """Return a turn as the timeline shows it."""
-    done = work(turn.events)
+    """Return a turn as the page shows it."""
     recalls = receipt_rows(opened, turn.recalls)
-    acts = [one.body for one in turn.events if isinstance(one.body, Acted)]
-    ended = [one.body for one in turn.events if isinstance(one.body, SessionTold)]
+    told = {hit["id"] for recall in recalls for hit in recall["notes"]}
 
-    told = {hit["id"] for one in recalls for hit in one["notes"]}
-
-    def read(view: View) -> dict[str, Any]:
+    def memories(view: View) -> dict[str, Any]:
         return {
             "made": [_line(view, id_) for id_ in turn.recorded[:LINES]],
             "warned": [_line(view, id_) for id_ in turn.surfaced[:LINES] if id_ not in told],
         }
 
     return {
+        "number": turn.number,
         "at": turn.at,
         "prompt": turn.prompt,
-        "is_imported": turn.is_imported,
         "recalls": recalls,
-        "edited": done.edited[:LINES],
-        "runs": done.runs,
-        "commands": [one for one in acts if one.command][:LINES],
-        "acts": len(acts),
-        "outcomes": [one.body for one in turn.events if isinstance(one.body, Outcome)],
-        "said": next((one.said for one in reversed(ended) if one.said), ""),
-        "stages": [one.stage for one in ended if one.stage not in ("stopped", "started")],
-    } | opened.reader.answer(read)
+        "edited": turn.work.edited,
+        "runs": turn.work.runs,
+        "commands": [act for act in turn.acts if act.command],
+        "answer": turn.answer,
+        "stages": turn.stages,
+    } | opened.reader.answer(memories)
 
 
 def _line(view: View, id_: str) -> dict[str, Any]:
-    found = view.tail.find(id_)
+    memory = view.tail.find(id_)
     return (
-        {"id": id_, "text": ""} if found is None else visible_json(found) | {"state": found.state}
+        {"id": id_, "text": ""}
+        if memory is None
+        else visible_json(memory) | {"state": memory.state}
     )

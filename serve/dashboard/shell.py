@@ -38,6 +38,7 @@ from serve.dashboard import (
     review_pages,
     session_pages,
 )
+from serve.dashboard.markdown import mark, markdown, plain
 from serve.dashboard.page_context import Site, login_blueprint, tenant_url
 from serve.dashboard.rendering import (
     ago,
@@ -214,7 +215,20 @@ def _doors(site: Site, files: Mapping[str, Asset]) -> Blueprint:
 
 def _teach(app: Flask, site: Site, files: Mapping[str, Asset]) -> None:
     """Give the templates the filters and names that the recipe in `pages` speaks of."""
-    for of in (clean, line, passages, prose, iso, stamp, number, size, pretty):
+    for of in (
+        clean,
+        line,
+        passages,
+        prose,
+        mark,
+        markdown,
+        plain,
+        iso,
+        stamp,
+        number,
+        size,
+        pretty,
+    ):
         app.add_template_filter(of)
     app.add_template_filter(lambda at: ago(at, site.clock()), "ago")
     app.add_template_global(lambda name: _static(files, name), "static")

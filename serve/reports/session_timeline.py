@@ -4,18 +4,22 @@ The timeline of a session: its events by turn, a turn from one prompt to the nex
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from store.log.event_kinds import Prompted, Recalled, Recorded, Surfaced
+from store.agents.work import Work, work
+from store.log.event_kinds import Acted, Prompted, Recalled, Recorded, SessionTold, Surfaced
 from store.log.events import Event
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turn:
     """What happened from one prompt up to the next, in the order of the log.
 
-    What lies before the first prompt is a turn without one. `at` is microseconds UTC.
+    What lies before the first prompt is a turn without one. `number` counts from 1, `at` is
+    microseconds UTC.
     """
 
+    number: int
     events: Sequence[Event]
 
     @property
@@ -33,19 +37,51 @@ class Turn:
         return isinstance(first, Prompted) and first.imported
 
     @property
+    def answer(self) -> str:
+        """What the agent said last; "" where no host told it."""
+        return next((body.said for body in reversed(self._told) if body.said), "")
+
+    @property
+    def stages(self) -> list[str]:
+        """What became of the session, beside that it began and came to the end of a turn."""
+        return [body.stage for body in self._told if body.stage not in ("started", "stopped")]
+
+    @property
+    def _told(self) -> list[SessionTold]:
+        return [event.body for event in self.events if isinstance(event.body, SessionTold)]
+
+    @cached_property
+    def work(self) -> Work:
+        return work(self.events)
+
+    @cached_property
+    def acts(self) -> list[Acted]:
+        return [event.body for event in self.events if isinstance(event.body, Acted)]
+
+    @property
     def recalls(self) -> list[Event]:
-        return [one for one in self.events if isinstance(one.body, Recalled)]
+        return [event for event in self.events if isinstance(event.body, Recalled)]
 
     @property
     def surfaced(self) -> list[str]:
         """The ids of the lessons and rules that were put before the agent, each once."""
-        shown = (one.subject for one in self.events if isinstance(one.body, Surfaced))
+        shown = (event.subject for event in self.events if isinstance(event.body, Surfaced))
         return list(dict.fromkeys(shown))
 
     @property
     def recorded(self) -> list[str]:
         """The ids of the memories that were recorded."""
-        return [one.subject for one in self.events if isinstance(one.body, Recorded)]
+        return [event.subject for event in self.events if isinstance(event.body, Recorded)]
+
+    def holds(self, words: Sequence[str]) -> bool:
+        """Return whether each of some words stands in what was asked, done or said; either case."""
+        if not words:
+            return True
+        texts = [self.prompt, self.answer]
+        for act in self.acts:
+            texts += [act.command or "", act.error or "", act.output or "", *act.files]
+        whole = "\n".join(texts).casefold()
+        return all(word.casefold() in whole for word in words)
 
 
 def session_turns(events: Iterable[Event]) -> list[Turn]:
@@ -55,4 +91,4 @@ def session_turns(events: Iterable[Event]) -> list[Turn]:
         if isinstance(event.body, Prompted) or not turns:
             turns.append([])
         turns[-1].append(event)
-    return [Turn(tuple(some)) for some in turns]
+    return [Turn(number, tuple(some)) for number, some in enumerate(turns, start=1)]

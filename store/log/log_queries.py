@@ -11,7 +11,7 @@ import msgspec
 
 from store.log import log_file
 from store.log.checks import CHANGES
-from store.log.event_kinds import Body, Prompted, Recorded
+from store.log.event_kinds import Body, Prompted, Recorded, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event, decode
 from store.log.log_file import Row
@@ -211,21 +211,24 @@ def nth_newest(log: EventLog, kind: str, until: int, number: int) -> int | None:
     return int(found[0][0]) if found else None
 
 
+ANSWER = 2_000  # characters of a session's last answer: lists show its beginning
 _OF_SESSIONS = ("prompted", "recalled")  # the kinds that tell when a session was
 
 
 class SessionLine(NamedTuple):
-    """A session: what was asked first, its first and last moment in microseconds UTC, and how many
-    events of each kind.
+    """A session: what was asked first and answered last, its first and last moment in microseconds
+    UTC, how many events of each kind, and how many commands failed.
     """
 
     session: str
     asked: str
+    answered: str
     agent: str | None
     project: str | None
     began: int
     ended: int
     counts: dict[str, int]
+    failed: int
 
 
 def newest_sessions(log: EventLog, until: int, limit: int, most: int = 4_000) -> list[SessionLine]:
@@ -251,26 +254,49 @@ def newest_sessions(log: EventLog, until: int, limit: int, most: int = 4_000) ->
     of: dict[str, list[Row]] = {session: [] for session in chosen}
     for row in rows:
         of[row[0]].append(row)
-    # the body is that of the least seq: https://www.sqlite.org/lang_select.html#bareagg
-    first = log.sql(
-        "SELECT session, body, min(seq) FROM events WHERE session IN "
-        "(SELECT value FROM json_each(?)) AND +kind = 'prompted' GROUP BY session",
-        (_json(chosen),),
+    asked = _bodies(log, chosen, "prompted", "min(seq)")
+    answered = _bodies(log, chosen, "session", "max(seq)", '"said":"')
+    failed: dict[str, int] = dict(
+        log.sql(
+            "SELECT session, count(*) FROM events WHERE session IN "
+            "(SELECT value FROM json_each(?)) AND +kind = 'action' "
+            "AND instr(body, '\"passed\":false') GROUP BY session",
+            (_json(chosen),),
+        )
     )
-    asked = {session: decode("prompted", body) for session, body, _ in first if body != PUT_AWAY}
     return [
         SessionLine(
             session,
             redact.redact(body.prompt) if isinstance(body := asked.get(session), Prompted) else "",
+            redact.redact((body.said or "")[:ANSWER])
+            if isinstance(body := answered.get(session), SessionTold)
+            else "",
             max((row[5] for row in some if row[5]), default=None),
             max((row[6] for row in some if row[6]), default=None),
             min(row[3] for row in some if row[1] in _OF_SESSIONS),
             last[session],
             {row[1]: row[2] for row in some},
+            failed.get(session, 0),
         )
         for session, some in of.items()
         if some
     ]
+
+
+def _bodies(
+    log: EventLog, sessions: Sequence[str], kind: str, which: str, holding: str = ""
+) -> dict[str, Body]:
+    """Return of each session the body of a kind whose JSON holds a text; which of them is said in
+    SQL, of a session whose one is put away none.
+    """
+    # the body is that of the least or greatest seq: https://www.sqlite.org/lang_select.html#bareagg
+    rows = log.sql(
+        f"SELECT session, body, {which} FROM events WHERE session IN "
+        "(SELECT value FROM json_each(?)) AND +kind = ? AND (? = '' OR instr(body, ?)) "
+        "GROUP BY session",
+        (_json(sessions), kind, holding, holding),
+    )
+    return {session: decode(kind, body) for session, body, _ in rows if body != PUT_AWAY}
 
 
 def subjects_by_kind(log: EventLog, kinds: Sequence[str]) -> dict[str, frozenset[str]]:
