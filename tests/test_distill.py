@@ -168,6 +168,27 @@ def test_what_may_have_other_causes_teaches_nothing(agent: Agent, way: str):
     assert recorded(distilled(agent)) == []
 
 
+@pytest.mark.parametrize(
+    ("cure", "is_told"),
+    [
+        ("make db-migrate", True),
+        ("bun install", True),
+        ("pip install commander", True),
+        ("shopctl session get 11", False),  # came between by chance
+        ("git merge-base feature main", False),
+        ("rm tests/test_users.py", False),
+    ],
+)
+def test_a_command_alone_cured_a_failure_where_it_is_run_to_prepare(
+    agent: Agent, cure: str, is_told: bool
+):
+    fails_until(agent, cure)
+    plan = distilled(agent)
+    texts = [memory.text for memory in lessons(agent)]
+    assert (plan is not None) is is_told
+    assert any(f"It passed once `{cure}` was run." in text for text in texts) is is_told
+
+
 def test_all_tests_passing_cure_one_that_failed(agent: Agent):
     agent.asked("why does it fail?")
     agent.runs("pytest -x tests/test_login.py 2>&1 | tail -20", fails=RED)

@@ -122,10 +122,56 @@ def test_a_failure_behind_a_pipe_is_one():
         ("mypy", "Found 2 errors in 1 file", False),
         ("pytest", "collected nothing", None),
         ("ls", "3 passed", None),
+        ("bun test", " 12 pass\n 0 fail\nRan 12 tests", True),
+        ("bun test", " 11 pass\n 1 fail\nRan 12 tests", False),
+        ("git commit -m x", "[main 1308c8d] x\n 1 file changed", True),
+        ("git commit -m x && git push", "[main 1308c8d] x\nfatal: no upstream branch", False),
+        ("npm install zod", "added 3 packages in 2s", True),
+        ("npm install zod", "npm ERR! code EACCES\nnpm ERR! a log is in /x", False),
+        ("npm run build", "> next build\n> Build failed because of webpack errors\n$ ", False),
+        ("npm run build", "webpack compiled successfully in 3 s", True),
     ],
 )
 def test_where_the_host_does_not_tell_the_last_words_do(line: str, output: str, came: object):
     assert command_outcome(line, None, output) is came
+
+
+@pytest.mark.parametrize(
+    ("line", "output"),
+    [
+        ("python load.py", "Traceback (most recent call last):\n  File ...\nKeyError: 'id'"),
+        ("python load.py", "3 rows\nsqlite3.OperationalError: no such table: fares"),
+        ("shopctl sync --now", "error: unknown option '--now'\nann@mac shop % "),
+        ("shopctl sync", "Error starting session: it is already there"),
+        ("pnpm i", "zsh: command not found: pnpm"),
+        ("uv sync", "/bin/sh: 1: uv: not found"),
+        ("uvx ruff", "'uvx' is not recognized as an internal or external command"),
+        ("tsc --noEmit", "src/a.ts:1:59 - error TS2307: Cannot find module\n" + "x\n" * 9),
+        ("mv a b", "mv: rename a to b: No such file or directory"),
+        (
+            "Move-Item a b",
+            "Move-Item : no\n    + FullyQualifiedErrorId : MoveItemIOError\nPS C:\\> ",
+        ),
+        ("git checkout x", "error: Your local changes would be lost\n\ta.py\n" + "x\n" * 9),
+    ],
+)
+def test_what_only_a_failure_says_tells_one_where_the_host_does_not(line: str, output: str):
+    assert command_outcome(line, None, output) is False
+    assert command_outcome(line, True, output) is True
+
+
+@pytest.mark.parametrize(
+    ("line", "output"),
+    [
+        ("cat server.log", "fatal: not a git repository\nerror: it broke"),
+        ("grep -rn Error src", "ValueError: too few"),
+        ("python serve.py", "error: first try\nthen it\nwas\nready\non port 8000"),
+        ("python report.py", "0 errors: all rows were read"),
+        ("shopctl explain", "The errors are ValueError and KeyError."),
+    ],
+)
+def test_what_is_read_or_left_behind_is_no_failure(line: str, output: str):
+    assert command_outcome(line, None, output) is None
 
 
 def test_a_line_only_looks_if_all_of_it_does():

@@ -77,19 +77,45 @@ _GIT_LOOKS = frozenset("status log diff show branch remote blame rev-parse ls-fi
 _FAILED = {
     "test": re.compile(
         r"\b[1-9]\d* (?:failed|failing|failures?|errors?)\b|^FAILED\b|^FAIL\b|test result: FAILED"
-        r"|\bfailures=[1-9]",
+        r"|\bfailures=[1-9]|^# fail [1-9]|^ *[1-9]\d* fail$",
         re.MULTILINE,
     ),
     "lint": re.compile(r"^Found [1-9]\d* errors?\b|✖ [1-9]\d* problems? \([1-9]", re.MULTILINE),
+    "build": re.compile(
+        r"^BUILD FAILED|\bFailed to compile\b|\bBuild failed\b|\berror during build\b", re.MULTILINE
+    ),
 }
 
 _PASSED = {
     "test": re.compile(
-        r"\b[1-9]\d* (?:passed|passing)\b|test result: ok|^ok\s|^OK\b|^PASS\b", re.MULTILINE
+        r"\b[1-9]\d* (?:passed|passing)\b|test result: ok|^ok\s|^OK\b|^PASS\b|^# pass [1-9]"
+        r"|^ *[1-9]\d* pass$",
+        re.MULTILINE,
     ),
     "lint": re.compile(r"^All checks passed|^Success: no issues found", re.MULTILINE),
-    "build": re.compile(r"^BUILD SUCCESS|^[ \t]*Finished ", re.MULTILINE),
+    "build": re.compile(
+        r"^BUILD SUCCESS|^[ \t]*Finished |\bcompiled successfully\b|\bbuilt in [\d.]+ ?m?s",
+        re.MULTILINE | re.IGNORECASE,
+    ),
+    "commit": re.compile(r"^\[\S+ (?:\(root-commit\) )?[0-9a-f]{7,40}\] ", re.MULTILINE),
+    "install": re.compile(r"^Successfully installed \S|^added \d+ packages?\b", re.MULTILINE),
 }
+# what only the shell, or a program that gave up, says: wherever it stands
+_BROKE = re.compile(
+    r"^(?:/bin/)?(?:ba|z|da)?sh: .*(?:not found|No such file or directory)"
+    r"|^(?:bash|zsh|fish): .*|is not recognized as (?:an internal|the name of)"
+    r"|\+ FullyQualifiedErrorId +:|^npm (?:ERR!|error) |\berror TS\d+: |^fatal: "
+    r"|^error(?:\[E\d+\])?: (?:could not compile|aborting|Your local changes)",
+    re.MULTILINE,
+)
+# and what one says last
+_LAST_WORDS = re.compile(
+    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S"
+    r"|(?:[\w./-]+: )?(?:error|fatal|Error|ERROR|FATAL)(?: \w+ing \w+)?: \S"
+    r"|[\w./-]+: .*(?:No such file or directory|[Pp]ermission denied|command not found)$"
+)
+_LAST = 3  # lines
+_SHELL_PROMPT = re.compile(r"\S+@\S+ .*[%$#]|PS [A-Z]:\\|\S*[%$#>] ?$")
 # what only a run of tests sums up like this
 _RAN_TESTS = re.compile(
     r"\b\d+ (?:tests? )?(?:passed|passing|failing|failed)\b|^Tests?:? +(?:run: )?\d+|^test result:"
@@ -160,15 +186,28 @@ def efforts(call: Call) -> frozenset[Effort]:
 def command_outcome(line: str, told: bool | None, output: str) -> bool | None:
     """Return whether a command passed, as its host told.
 
-    A pipe hides the failure of a test run, and some hosts tell nothing: then its own last words
-    count.
+    A pipe hides the failure of a test run, and some hosts tell nothing: then its own words count.
     """
     known = command_effort(line, output) or ""
-    if told is False or known not in _FAILED | _PASSED:
-        return told
-    if known in _FAILED and _FAILED[known].search(output):
+    if told is False or (known in _FAILED and _FAILED[known].search(output)):
         return False
-    return True if told is None and _PASSED[known].search(output) else told
+    if told is not None:
+        return told
+    has_passed = known in _PASSED and _PASSED[known].search(output) is not None
+    if has_passed and known == "test":  # what is tested may say anything
+        return True
+    return False if _broke(line, output) else has_passed or None
+
+
+def _broke(line: str, output: str) -> bool:
+    """Return whether a command wrote what only one that failed writes."""
+    if not output or only_looks(line):
+        return False
+    if _BROKE.search(output):
+        return True
+    lines = (line.strip() for line in output.splitlines())
+    said = [line for line in lines if line and not _SHELL_PROMPT.match(line)]
+    return any(map(_LAST_WORDS.match, said[-_LAST:]))
 
 
 def only_looks(line: str) -> bool:

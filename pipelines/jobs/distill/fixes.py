@@ -159,7 +159,8 @@ def _fix_candidate(
     files = list(dict.fromkeys(path for _, deed in edits for path in deed.files))
     commands = list(dict.fromkeys(_one_line(deed) for _, deed in ran))
     error, command = _headline(failed[1]), _one_line(failed[1])
-    if not command or not (files or (len(commands) == 1 and commands[0])):
+    is_cure = len(commands) == 1 and commands[0] and _prepares(ran[0][1])
+    if not command or not (files or is_cure):
         return Dropped(command, "nothing was changed, or nobody can say which change it was")
     # where files were changed too, these are what cured it
     changes = f"{join_names(files)} changed" if files else f"`{commands[0]}` was run"
@@ -225,6 +226,13 @@ def _may_fix(deed: Acted) -> bool:
     is_run = deed.doing == "run" and bool(deed.command) and deed.passed is not False
     is_try = deed.effort in ("test", "lint", "deploy", "commit")
     return is_run and not is_try and not _LOOKS.match((deed.command or "").strip())
+
+
+def _prepares(deed: Acted) -> bool:
+    """Return whether a command that may have cured a failure is one that is run for that: it
+    installs, or is a project's own script. Anything else may have come between by chance.
+    """
+    return deed.effort == "install" or _SCRIPTS.fullmatch(_one_line(deed)) is not None
 
 
 def _is_own_script(past: PastSession, command: str) -> bool:
