@@ -19,8 +19,13 @@ Hazard = Literal["fetch and run", "source", "check", "secret", "unasked"]
 LOOKED_AT = 4_000  # characters of a text
 
 
+# Everything is looked for in lower case: of a pattern that ignores case Python tries every branch
+# at every letter. Where one of ours begins there is a word or a flag.
+_BEGINS = r"(?:\b(?=\w)|(?=--))"
+
+
 def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{one})" for one in patterns), re.IGNORECASE)
+    return re.compile(f"{_BEGINS}(?:{'|'.join(f'(?:{one})' for one in patterns)})")
 
 
 _GAP = r"(?:[\w'./@-]+ ){0,3}"  # words between a verb and its object
@@ -61,8 +66,8 @@ _SOURCE = _any(
     r"\bpip[\d.]* config set\b",
     r"\bgit remote (?:add|set-url|rename)\b",
     r"\bgit config\b[^\n]{0,40}(?:proxy|sslverify|insteadof|pushurl)",
-    r"\b(?:PIP_(?:EXTRA_)?INDEX_URL|UV_INDEX_URL|NPM_CONFIG_REGISTRY|GOPROXY|HTTPS?_PROXY"
-    r"|ALL_PROXY|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE|SSL_CERT_FILE)\s*=",
+    r"\b(?:pip_(?:extra_)?index_url|uv_index_url|npm_config_registry|goproxy|https?_proxy"
+    r"|all_proxy|node_extra_ca_certs|requests_ca_bundle|ssl_cert_file)\s*=",
     r"\bregistry\s*=\s*https?://",
     rf"\b(?:use|set|change|switch|point|nimm|nutze|verwende|nutzen|verwenden|stell\w*|utilise[rz"
     rf"]?|mets|configure[rz]?|usa|usar|usamos|utiliza|cambia|configura)\b"
@@ -126,11 +131,11 @@ _CHECK_OFF = _any(
     rf"\b(?:turn|switch|shut|schalte?) (?:(?:the|all|our|die|den|das|alle) )*{_CHECK} (?:off"
     rf"|aus|ab)\b",
     r"(?<![\w-])(?:--no-verify|--no-gpg-sign|--no-sandbox|--insecure|--disable-sandbox"
-    r"|--skip-tests|-DskipTests|--no-check-certificate|--allow-unauthenticated|--dangerously-[\w-"
+    r"|--skip-tests|-dskiptests|--no-check-certificate|--allow-unauthenticated|--dangerously-[\w-"
     r"]+)",
     r"\b(?:verify\s*=\s*false|sslverify\s*(?:=|\s)\s*false|strict-ssl\s*(?:=|\s)\s*false"
-    r"|NODE_TLS_REJECT_UNAUTHORIZED\s*=\s*['\"]?0|StrictHostKeyChecking[= ]no|rejectUnauthori"
-    r"zed\s*:\s*false|PYTHONHTTPSVERIFY\s*=\s*0)",
+    r"|node_tls_reject_unauthorized\s*=\s*['\"]?0|stricthostkeychecking[= ]no|rejectunauthori"
+    r"zed\s*:\s*false|pythonhttpsverify\s*=\s*0)",
     r"\b(?:merge|push|ship|commit|deploy|release)\b (?:[\w-]+ ){0,4}without (?:any |a "
     r"|the )?(?:code )?(?:reviews?|tests?|checks?|linting|scan\w*)",
     r"\b(?:merge|pushe?|committe|deploye?)\b (?:[\wäöüß-]+ ){0,4}ohne (?:code-?)?(?:review"
@@ -180,7 +185,6 @@ _KEPT_SAFE = re.compile(
     r"\s*(?:[\w-]+ )?(?:to|into|in|ins?|dans|en|à|a) (?:(?:the|our|a|an|den|die|das|le"
     r"|la|el) )?(?:\.gitignore|\.env\b|vault|key ?chain|1password|bitwarden|secret(?:s)? mana"
     r"ger|environment|env\b|github secrets|ci secrets|tresor|coffre|b[oó]veda)",
-    re.IGNORECASE,
 )
 _BEFORE_WHAT = (
     r"(?:(?:(?:me|us|the user|anyone) )?for (?:confirmation|permission|approval|consent"
@@ -226,19 +230,16 @@ _NEGATES = re.compile(
     r"nie|niemals|nicht|kein\w*|ohne|statt|vermeide\w*|niemand|verbiete\w*|jamais|pas|ne"
     r"|sans|aucun\w*|[ée]vite\w*|au lieu de|nunca|jam[aá]s|sin|nadie|ning[uú]n\w*)\b|n['\u2019"
     r"]t\b|\bdont\b|\bn['\u2019]",
-    re.IGNORECASE,
 )
 _FORBIDS = re.compile(
     r"[^.;!?\n]{0,40}?\b(?:is|are|ist|sind|est|sont|es|son|was)\b (?:strictly |streng )?(?:fo"
     r"rbidden|banned|not allowed|prohibited|disallowed|refused|blocked|never|verboten|nicht e"
     r"rlaubt|interdit\w*|prohibid\w*)\b"
     r"|[^.;!?\n]{0,60}\b(?:nicht|niemals|nie|pas|jamais)\b",
-    re.IGNORECASE,
 )
 _BREAK = re.compile(
     r"[.;:!?](?=\s|$)|\n|\u2014| - |\b(?:but|aber|"
     r"sondern|mais|pero|sino|so|also|donc|as[ií] que)\b|,\s*(?=(?:\w+\s+)?$)",
-    re.IGNORECASE,
 )
 
 
@@ -273,15 +274,18 @@ _STEMS: dict[Hazard, tuple[str, ...]] = {
 }
 
 
+# what IGNORECASE took for one letter, and lower() does not
+_ALIKE = str.maketrans({"\u017f": "s", "\u0130": "i", "\u0131": "i"})
+
+
 @lru_cache(maxsize=4_096)
 def hazard(text: str) -> Hazard | None:
     """Return the kind of the first hazardous advice in a text; None where it holds none."""
-    return next(_hazards(text[:LOOKED_AT]), None)
+    return next(_hazards(text[:LOOKED_AT].translate(_ALIKE).lower()), None)
 
 
 def _hazards(text: str) -> Iterator[Hazard]:
-    lowered = text.lower()
-    possible = {kind for kind, stems in _STEMS.items() if any(one in lowered for one in stems)}
+    possible = {kind for kind, stems in _STEMS.items() if any(one in text for one in stems)}
     for kind, pattern, is_undone in _KINDS:
         for match in pattern.finditer(text) if kind in possible else ():
             if is_undone and _is_negated(text, match):
