@@ -7,10 +7,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from dashboard_page import NOW, Browser, application, browser
+from dashboard_page import HOST, NOW, TOKEN, Browser, application, browser
 
 from serve.dashboard.markdown import markdown, plain
 from serve.dashboard.session_pages import TURNS
+from serve.hooks import speaking
 from serve.server.open_tenants import OpenTenants
 from store.home import tenant
 from store.home.config import Settings
@@ -192,3 +193,59 @@ def test_a_links_address_stands_beside_its_words():
 def test_plain_gives_one_line_without_marks():
     assert plain("Both **pass**.\n\n## Files\n\n1. `a.py`\n2. b") == "Both pass. Files a.py b"
     assert len(plain("word " * 500)) <= 240
+
+
+# What a prompt was not told
+
+
+def hook(owner: Browser, moment: str, **event: object) -> None:
+    sent = {"hook_event_name": moment, "session_id": "s9", "cwd": "/tmp"} | event
+    answer = owner.client.post(
+        "/v1/hooks/claude-code", json=sent, headers=HOST | {"Authorization": f"Bearer {TOKEN}"}
+    )
+    assert answer.status_code in (200, 204)
+
+
+def test_a_silent_prompts_page_says_what_was_known_and_which_of_its_files_were_touched(
+    owner, log, tenants, monkeypatch
+):
+    monkeypatch.setattr(speaking, "best", lambda _: ())
+    for content in ("The lamps are lit by lantern.py at dusk", "The lamps are bought in Bergen"):
+        commands.record(log, Draft(content=content, created_at=moment(NOW - MINUTE)), NOW - MINUTE)
+    hook(owner, "UserPromptSubmit", prompt="can you have a look at one of those lamps again?")
+    edit = {"file_path": "/tmp/harbour/lantern.py", "old_string": "a", "new_string": "b"}
+    hook(owner, "PostToolUse", tool_name="Edit", tool_input=edit, tool_response={})
+    tenants.get("default").notes.write()
+    receipt = next(event for event in log.session_events("s9") if event.kind == "recalled")
+    page = words_of(owner.get(f"/t/default/recall/{receipt.id}").text)
+    assert not receipt.body.hits
+    known = page.partition("Known, and not said")[2]
+    assert known.index("lantern.py at dusk touched") < known.index("bought in Bergen")
+    # the turn itself, which came later, is not what was known
+    assert "those lamps again?" not in known
+
+
+# Told and not told
+
+
+def test_the_page_of_a_trial_says_how_to_begin_one(owner):
+    page = owner.get("/t/default/trial").text
+    assert "mnemolog trial holdout --share 0.2" in page
+    assert "/t/default/trial" in owner.get("/t/default/overview").text
+
+
+def test_the_page_of_a_trial_compares_the_sessions(owner, log):
+    for number in range(8):
+        began = SessionTold(stage="started", drawn=0.5, is_held_out=number % 2 == 0)
+        work = [ran("make", False)] * (3 if number % 2 == 0 else 1)
+        tell(
+            log,
+            began,
+            Prompted(prompt="go"),
+            *work,
+            SessionTold(stage="ended"),
+            session=f"t{number}",
+        )
+    page = words_of(owner.get("/t/default/trial").text)
+    assert "Told 4 sessions Held out 4" in page and "none is held out any more" in page
+    assert "commands that failed 1.00 3.00 -2.00" in page

@@ -97,6 +97,27 @@ def overview_blueprint(site: Site) -> Blueprint:
         found = opened.reader.answer(lambda view: live_counters(opened.log, view, site.clock()))
         return Response(msgspec.json.encode(_live_counters(found)), mimetype="application/json")
 
+    @pages.get("/t/<tenant>/trial")
+    def trial(tenant: str) -> str:
+        """Compare sessions that were told nothing unasked with the others."""
+        from serve.evaluation import (
+            holdout,
+        )  # and the judging of recalls, which no other page needs
+
+        opened = site.tenant(tenant)
+
+        def kind_of(id_: str) -> str | None:
+            memory = opened.reader.answer(lambda view: view.tail.find(id_))
+            return None if memory is None else memory.kind
+
+        return render_template(
+            "trial.html",
+            found=holdout.compare(opened.log, site.clock(), kind_of),
+            share=site.settings.choices.holdout,
+            measures=holdout.MEASURES,
+            fewest=holdout.FEWEST,
+        )
+
     return pages
 
 

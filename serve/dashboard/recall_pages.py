@@ -18,6 +18,7 @@ from serve.evaluation.lab import (
     LabQuestion,
     answer_side,
     compare_hits,
+    find_unsaid,
     parse_parameters,
     preview_prompt_hook,
 )
@@ -80,8 +81,17 @@ def recalls_blueprint(site: Site) -> Blueprint:
         receipt = receipts.find(opened.log, id_)
         found = opened.reader.answer(lambda view: receipt_fields(view, opened.log, receipt))
         dropped = [(DROPPED_LABELS.get(name, name), n) for name, n in found["dropped"].items()]
+        is_silent = found["door"] == "prompt" and not found["hits"]
         return render_template(
-            "recall.html", one=found, at=receipt.at, dropped=dropped, tokens=_tokens(receipt)
+            "recall.html",
+            one=found,
+            at=receipt.at,
+            dropped=dropped,
+            tokens=_tokens(receipt),
+            is_silent=is_silent,
+            unsaid=find_unsaid(opened, receipt, site.settings.choices, site.clock())[:NOTES]
+            if is_silent
+            else (),
         )
 
     @pages.post("/t/<tenant>/recall/<id_>/rate")

@@ -7,6 +7,7 @@ from the user's settings stands in it. Nothing is written, and no model is asked
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal, Protocol, get_args
 
 import msgspec
@@ -27,7 +28,8 @@ from store.agents.prompt_classifier import read_intent
 from store.agents.prompt_statements import PromptStatement, find_statements
 from store.home.config import Choices, Profile, change_choices
 from store.home.errors import ConfigError, InvalidInput
-from store.log.event_kinds import MEMORY_KINDS, TIERS, Intent
+from store.log.event_kinds import MEMORY_KINDS, TIERS, Acted, Intent, Prompted, Recalled
+from store.log.events import Event
 from store.memories.memory import Memory
 
 ANY, NONE = "", "-"  # of the projects: all; the memories of none
@@ -343,6 +345,42 @@ def preview_prompt_hook(
         )
 
     return call.ask(answer)
+
+
+# What a past prompt was told nothing of, though it was known
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """A memory that the prompt hook weighs and does not say; `touched` are the files that it names
+    and that the turn went on to read or edit.
+    """
+
+    weighed: speaking.Weighed
+    touched: tuple[str, ...]
+
+
+def find_unsaid(opened: OpenTenant, receipt: Event, choices: Choices, now: int) -> list[Unsaid]:
+    """Return what a prompt's receipt could have brought and did not, asked again now: of memories
+    that were there then, those with files that were touched first, then the likeliest to help.
+    """
+    prompt = receipt.body.query if isinstance(receipt.body, Recalled) else ""
+    weighed = preview_prompt_hook(opened, prompt, receipt.project or "", choices, now).weighed
+    session = opened.log.session_events(receipt.session, receipt.seq) if receipt.session else ()
+    turn = takewhile(lambda event: not isinstance(event.body, Prompted), session)
+    acts = [event.body for event in turn if isinstance(event.body, Acted)]
+    touched = dict.fromkeys(path for act in acts for path in act.files)
+    found = [
+        Unsaid(one, tuple(path for path in touched if _names_file(one.hit.memory, path)))
+        for one in weighed
+        if one.hit.memory.created_at < receipt.at
+    ]
+    return sorted(found, key=lambda one: (not one.touched, -one.weighed.excess))
+
+
+def _names_file(memory: Memory, path: str) -> bool:
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return any(name in text for text in (memory.content, memory.action, memory.result) if text)
 
 
 # The two settings side by side, memory by memory
