@@ -122,7 +122,7 @@ def test_before_the_first_build_there_is_a_page_and_no_picture(tmp_path: Path):
     EventLog(tenant.tenant(tmp_path, "empty").log, create=True).close()
     tenants = OpenTenants(Settings(tmp_path))
     owner = browser(application(tenants))
-    assert "run `mnemolog build`" in owner.get("/t/empty/graph").text
+    assert "run <code>mnemolog build</code>" in owner.get("/t/empty/graph").text
     assert owner.get("/t/empty/graph/around?of=file&name=a.py").status_code == 404
     tenants.close()
 

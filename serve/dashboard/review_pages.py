@@ -122,7 +122,7 @@ def goals_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/goals")
     def index(tenant: str) -> str:
         opened, now = site.tenant(tenant), site.clock()
-        wanted, ended, chains = opened.reader.answer(lambda view: _goals(view, now))
+        wanted, ended, chains, alone = opened.reader.answer(lambda view: _goals(view, now))
         today = datetime.fromtimestamp(now / 1e6, UTC).date()
         return render_template(
             "goals.html",
@@ -134,6 +134,7 @@ def goals_blueprint(site: Site) -> Blueprint:
             chains=[
                 (chain.name, [visible_json(one) for one in chain.milestones]) for chain in chains
             ],
+            alone=[visible_json(one) for one in alone],
             statuses=GOAL_STATUSES,
         )
 
@@ -153,14 +154,18 @@ def goals_blueprint(site: Site) -> Blueprint:
     return pages
 
 
-def _goals(view: View, now: int) -> tuple[list[Memory], list[Memory], list[Chain]]:
-    """Return the goals that are wanted, those that ended, and the chains of milestones."""
+def _goals(view: View, now: int) -> tuple[list[Memory], list[Memory], list[Chain], list[Memory]]:
+    """Return the goals that are wanted, those that ended, the chains of milestones, and the newest
+    milestones of no chain.
+    """
     asked = Filter(now=now)
     wanted = goals.open_goals(view, asked)
     every = newest(view, replace(asked, kinds=("goal",)), goals.MOST_GOALS)
     ended = [one for one in every if one.status in ("done", "dropped")]
     ended.sort(key=lambda one: (-one.updated_at, -one.seq))
-    return wanted, ended[:ENDED], goals.milestone_chains(view, asked)
+    milestones = newest(view, replace(asked, kinds=("milestone",)), goals.MOST_GOALS)
+    alone = [one for one in milestones if one.chain is None]
+    return wanted, ended[:ENDED], goals.milestone_chains(view, asked), alone[:ENDED]
 
 
 def _goal_view(goal: Memory, today: date) -> dict[str, Any]:

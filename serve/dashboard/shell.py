@@ -30,6 +30,7 @@ from markupsafe import Markup
 from serve import version
 from serve.dashboard import (
     graph_page,
+    holds_page,
     memory_list_page,
     operations_pages,
     overview_page,
@@ -115,6 +116,7 @@ PLACES = (
     Place("lab", "Recall lab", "r"),
     Place("graph", "Graph", "g"),
     Place("lessons", "Lessons", "l"),
+    Place("holds", "What holds", "h"),
     Place("goals", "Goals", "a"),  # "aims": o is taken
     Place("proposals", "Proposals", "p"),
     Place("jobs", "Jobs & snapshots", "j"),
@@ -129,6 +131,7 @@ BLUEPRINTS: tuple[Callable[[Site], Blueprint], ...] = (
     recall_pages.lab_blueprint,
     graph_page.graph_blueprint,
     review_pages.lessons_blueprint,
+    holds_page.holds_blueprint,
     review_pages.goals_blueprint,
     proposals_page.proposals_blueprint,
     operations_pages.jobs_blueprint,

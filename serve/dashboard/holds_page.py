@@ -1,0 +1,80 @@
+"""
+What holds: what a new session in a project is told, line by line, to be changed or forgotten; below
+it the decisions and facts that hold there.
+"""
+
+from typing import Any
+
+from flask import Blueprint, render_template, request
+
+from serve.dashboard.page_context import Site
+from serve.hooks import brief as briefs
+from serve.reader.filters import Filter
+from serve.reader.memory_json import visible_json
+from serve.reader.view import View, newest
+from serve.recall.context_block import Note, render_parts
+from serve.reports.facets import project_names
+from store.home.projects import optional_project
+from store.log import log_queries
+from store.log.event_log import EventLog
+
+SHOWN = 30  # memories of a kind
+MOST_PROJECTS = 200  # that can be chosen from
+_LATEST = 2**62
+_KINDS = (("Decisions", "decision"), ("Facts", "fact"))
+
+
+def holds_blueprint(site: Site) -> Blueprint:
+    pages = Blueprint("holds", __name__)
+
+    @pages.get("/t/<tenant>/holds")
+    def index(tenant: str) -> str:
+        opened, now = site.tenant(tenant), site.clock()
+        named = request.args.get("project")
+        project = optional_project(named) if named is not None else _last_project(opened.log)
+        asked = Filter(now, project or "")
+
+        def read(view: View) -> dict[str, Any]:
+            parts = briefs.brief(view, asked)
+            told = {note["id"] for part in parts for note in part.notes if "id" in note}
+            return {
+                "projects": project_names(view, MOST_PROJECTS),
+                "parts": [
+                    (part.heading.rstrip(":"), [_line(view, note) for note in part.notes])
+                    for part in parts
+                ],
+                "block": render_parts(parts, briefs.BYTES).text,
+                "more": [(title, _holding(view, asked, kind, told)) for title, kind in _KINDS],
+            }
+
+        return render_template("holds.html", project=project or "", **opened.reader.answer(read))
+
+    return pages
+
+
+def _last_project(log: EventLog) -> str | None:
+    """Return the project of the newest session, None where none has one."""
+    sessions = log_queries.newest_sessions(log, _LATEST, 1)
+    return sessions[0].project if sessions else None
+
+
+def _line(view: View, note: Note) -> dict[str, Any]:
+    """Return a line of a brief as the page shows it: the memory, or `words` where it is none."""
+    memory = view.tail.find(note["id"]) if "id" in note else None
+    if memory is not None:
+        return visible_json(memory) | {"state": memory.state}
+    facts = {
+        name.replace("_", " "): ", ".join(value) if isinstance(value, list) else value
+        for name, value in note.items()
+    }
+    return {"words": " · ".join(f"{name}: {value}" for name, value in facts.items())}
+
+
+def _holding(view: View, asked: Filter, kind: str, told: set[str]) -> list[dict[str, Any]]:
+    """Return the newest memories of a kind that hold in a project, and are not told already."""
+    memories = newest(view, Filter(asked.now, asked.project, kinds=(kind,)), SHOWN)
+    return [
+        visible_json(memory) | {"state": memory.state}
+        for memory in memories
+        if memory.id not in told and not view.is_over(memory)
+    ]
