@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -225,10 +226,13 @@ class Tail:
 
     def _find_slots(self, term: str) -> Listed:
         slots, counts = self._slots_with(term)
-        if not self._postings.expands(term):
+        similar = self._similar(term) if self._postings.expands(term) else []
+        if not similar:
+            if not len(slots):
+                return _NOTHING
             return slots, self._impacts(slots, counts), np.ones(len(slots), np.float32)
         impacts, shares = np.zeros((2, len(self)), np.float32)
-        for word, share in self._similar(term):
+        for word, share in similar:
             near, times = self._slots_with(word)
             weight = share * min(1.0, self._rarity(word) / self._rarity(term))
             impacts[near] = np.maximum(impacts[near], weight * self._impacts(near, times))
@@ -240,14 +244,13 @@ class Tail:
     def _similar(self, term: str) -> list[tuple[str, float]]:
         """Return the words of the tail that are similar to a term, and how, the likest first."""
         trigrams = similar_terms.trigrams(term).tolist()
-        shared = Counter[str]()
-        for trigram in trigrams:
-            shared.update(tuple(self._slots.trigrams.get(trigram, ())))  # it may grow meanwhile
+        filed = self._slots.trigrams
+        shared = Counter(chain.from_iterable(filed.get(one, ()) for one in trigrams))
         found = []
         for word, count in shared.items():
             if 4 * count >= len(trigrams) + count and word != term:
                 share = similar_terms.similarity(
-                    count, len(trigrams), len(similar_terms.trigrams(word))
+                    count, len(trigrams), self._slots.trigram_counts[word]
                 )
                 if share >= similar_terms.LEAST:
                     found.append((word, share))

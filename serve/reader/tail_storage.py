@@ -168,6 +168,7 @@ class Slots:
         self.older: list[int] = []
         self.terms, self.tags, self.names, self.replaced = Lists(), Lists(), Lists(), Lists()
         self.trigrams: dict[int, list[str]] = {}  # of the terms in it
+        self.trigram_counts: dict[str, int] = {}  # by term
         self.people: frozenset[str] = frozenset()  # who said something
         self._records = Records(_RECORD)
         self._are_indexed: list[bool] = []
@@ -187,7 +188,9 @@ class Slots:
             self.terms.drop(set(tokenizer.terms(self.memories[older].searched_text[:LONGEST])))
         terms = Counter(tokenizer.terms(memory.searched_text[:LONGEST]) if is_indexed else ())
         for term in self.terms.add(slot, terms):
-            for trigram in similar_terms.trigrams(term).tolist():
+            trigrams = similar_terms.trigrams(term).tolist()
+            self.trigram_counts[term] = len(trigrams)  # first: it is asked for what is filed
+            for trigram in trigrams:
                 self.trigrams.setdefault(trigram, []).append(term)
         self.tags.add(slot, dict.fromkeys(memory.tags, 1))
         mentioned = mentions(memory.text[:LONGEST]) if is_indexed else ()
