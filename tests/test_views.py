@@ -55,7 +55,7 @@ def told(tail: Tail) -> list[object]:
         tail.current(),
         tail.scores(words, least_idf=0.1).tolist(),
         [(tail.idf(word), tail.frequency(word)) for word in words],
-        [tail.contains(word, np.arange(len(tail))).tolist() for word in words],
+        tail.contains(words, np.arange(len(tail))).tolist(),
         tail.entity_scores(ASKED).tolist(),
         Filter(now=NOW, project="shop").mask(columns).tolist(),
         Filter(now=NOW, as_of=NOW).mask(columns).tolist(),

@@ -11,10 +11,11 @@ its storage.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +41,21 @@ Scores = npt.NDArray[np.float32]
 # slots ascending, their impacts, and how far each holds the term
 Listed = tuple[Places, Scores, Scores]
 
+
+class TermStats(NamedTuple):
+    """What a memory knows of a term."""
+
+    idf: float
+    frequency: int  # memories with it, else with a similar one; a changed one may count twice
+    known_share: float  # 1 where a memory holds it, else how similar the most similar one is
+    slots: Places  # live, ascending: that hold it or a similar one
+    impacts: Scores  # [slots]
+    shares: Scores  # [slots], how far each holds it
+
+
 _NOTHING = np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.float32)
 _LEAST_RARITY = 0.1  # idf: in a memory of a few notes it may be zero or less
-_KEPT = 1_024  # terms whose slots are kept at hand: one recall asks for each some ten times
+_KEPT = 1_024  # terms that are kept at hand: one recall asks for each some ten times
 
 
 @dataclass(frozen=True)
@@ -69,7 +82,7 @@ class Tail:
     _vectors: TailVectors
     _rows: MemoryRows
     _postings: PostingsIndex
-    _at_hand: dict[str, Listed] = field(default_factory=dict)  # follows from the rest
+    _at_hand: dict[str, TermStats] = field(default_factory=dict)  # follows from the rest
 
     def __len__(self) -> int:
         return len(self.live)
@@ -136,21 +149,40 @@ class Tail:
         """How many memories there are; one that changed since the snapshot counts twice."""
         return self._postings.size + self._count
 
+    def term(self, term: str) -> TermStats:
+        """Return what snapshot and tail know of a term.
+
+        The idf is the snapshot's; of a word it does not know, what the tail says of it.
+        """
+        try:
+            return self._at_hand[term]
+        except KeyError:
+            pass
+        slots, impacts, shares = self._find_slots(term) if self._count else _NOTHING
+        idf, known_share = self._postings.idf(term), self._postings.known_share(term)
+        if idf is None:
+            # a word nobody holds is as rare as can be; an empty memory counts as one of a single
+            # note
+            frequency, documents = max(1, len(slots)), max(1, self.size)
+            idf = math.log(documents - frequency + 0.5) - math.log(frequency + 0.5)
+        if len(slots):
+            known_share = max(known_share, float(shares.max()))
+        frequency = self._postings.frequency(term) + len(slots)
+        if len(self._at_hand) >= _KEPT:
+            self._at_hand.clear()
+        found = TermStats(idf, frequency, known_share, slots, impacts, shares)
+        self._at_hand[term] = found
+        return found
+
     def idf(self, term: str) -> float:
-        """Return the snapshot's idf; for a word it does not know, what the tail says of it."""
-        known = self._postings.idf(term)
-        if known is not None:
-            return known
-        # a word nobody holds is as rare as can be; an empty memory counts as one of a single note
-        frequency = max(1, len(self.posting_list(term)[0]))
-        documents = max(1, self.size)
-        return math.log(documents - frequency + 0.5) - math.log(frequency + 0.5)
+        """Return the idf of a term, as `term` gives it."""
+        return self.term(term).idf
 
     def frequency(self, term: str) -> int:
         """Return in how many memories a term, else a similar one, occurs; a changed one may count
         twice.
         """
-        return self._postings.frequency(term) + len(self.posting_list(term)[0])
+        return self.term(term).frequency
 
     def has(self, term: str) -> bool:
         """Return whether a memory holds a term itself."""
@@ -159,11 +191,6 @@ class Tail:
     def holders(self, term: str) -> Places:
         """Return the live slots that hold a term itself, ascending."""
         return self._slots_with(term)[0]
-
-    def known_share(self, term: str) -> float:
-        """Return 1 for a term that a memory holds, else how similar the most similar one is."""
-        built, shares = self._postings.known_share(term), self.posting_list(term)[2]
-        return max(built, float(shares.max())) if len(shares) else built
 
     @cached_property
     def sample_coverage(self) -> float:
@@ -182,28 +209,21 @@ class Tail:
         scores = np.empty(len(self), np.float32) if out is None else out
         scores[:] = 0.0
         for term, repeats in Counter(query).items():
-            slots, impacts, _ = self.posting_list(term)
-            if len(slots):
-                scores[slots] += np.float32(repeats * max(self.idf(term), least_idf)) * impacts
+            known = self.term(term)
+            if len(known.slots):
+                weight = np.float32(repeats * max(known.idf, least_idf))
+                scores[known.slots] += weight * known.impacts
         return scores
 
-    def contains(self, term: str, slots: Places) -> Scores:
-        """Return how far some slots hold a term: 1, or as similar as the most similar they hold."""
-        held = np.zeros(len(self), np.float32)
-        holding, _, shares = self.posting_list(term)
-        held[holding] = shares
-        return held[slots]
-
-    def posting_list(self, term: str) -> Listed:
-        """Return the live slots that hold a term or a similar one, ascending, and their impacts."""
-        if not self._count:
-            return _NOTHING
-        found = self._at_hand.get(term)
-        if found is None:
-            if len(self._at_hand) >= _KEPT:
-                self._at_hand.clear()
-            found = self._at_hand[term] = self._find_slots(term)
-        return found
+    def contains(self, terms: Collection[str], slots: Places) -> Scores:
+        """Return how far some slots hold terms, [terms, slots]: 1, or as similar as the most
+        similar that they hold.
+        """
+        held = np.zeros((len(terms), len(self)), np.float32)
+        for row, term in zip(held, terms, strict=True):
+            known = self.term(term)
+            row[known.slots] = known.shares
+        return held[:, slots]
 
     def cosines(self, query: Scores, *, out: Scores | None = None) -> Scores:
         """Return the cosine of a unit query with every slot, [slots]; zero without a vector."""

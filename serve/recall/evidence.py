@@ -384,7 +384,8 @@ def _join_removals(view: View, analysis: Analysis, docs: Docs, held: Shares) -> 
 
 def known_terms(view: View, analysis: Analysis) -> KnownTerms:
     """Return how far the memory knows a query's terms; all is unknown where it has no terms."""
-    held = np.array([view.tail.frequency(term) for term in analysis.weights], np.float64)
+    terms = [view.tail.term(term) for term in analysis.weights]
+    held = np.array([term.frequency for term in terms], np.float64)
     others = view.tail.size + _BACKGROUND - held
     counts = np.array(
         [COMMON_TERM_SHARE if term in COMMON_TERMS else 1.0 for term in analysis.weights],
@@ -392,7 +393,7 @@ def known_terms(view: View, analysis: Analysis) -> KnownTerms:
     )
     weights = counts * np.maximum(np.log((others + 0.5) / (held + 0.5)), LEAST_IDF)
     rarities = np.minimum(weights / np.log((view.tail.size + _BACKGROUND - 0.5) / 1.5), 1.0)
-    known = np.array([view.tail.known_share(term) for term in analysis.weights], np.float64)
+    known = np.array([term.known_share for term in terms], np.float64)
     if not known.any():
         return KnownTerms(weights, rarities, 1.0, counts)
     seen = view.tail.sample_coverage
@@ -573,7 +574,5 @@ def term_matrix(view: View, terms: Collection[str], docs: Docs) -> Shares:
     built, at = docs[first:end], order[first:end]
     held[:, at] = view.snapshots.postings.contains(terms, built)
     if end < len(docs):
-        fresh, fresh_at = docs[end:] - len(view.snapshots.rows), order[end:]
-        for number, term in enumerate(terms):
-            held[number, fresh_at] = view.tail.contains(term, fresh)
+        held[:, order[end:]] = view.tail.contains(terms, docs[end:] - len(view.snapshots.rows))
     return held

@@ -157,7 +157,7 @@ def _with_words(view: View, words: str) -> Mask:
     for term in terms:
         held = np.zeros(view.size, np.bool_)
         held[view.snapshots.postings.posting_list(term)[0]] = True
-        held[view.tail.posting_list(term)[0] + rows] = True
+        held[view.tail.term(term).slots + rows] = True
         mask &= held
     return mask
 

@@ -221,7 +221,7 @@ def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tupl
 _RARE, _COMMON = 0.003, 0.1
 _LEAST_RARE = 8  # memories
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
-_EXPANDED_KEPT = 4_096  # words whose similar ones' documents are
+_EXPANDED_KEPT = 4_096  # terms with the documents of similar ones
 _SIMILAR_KEPT = 1 << 18  # documents of these, 12 bytes each
 _CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cache
 
@@ -314,7 +314,7 @@ class _Known(NamedTuple):
 
 @dataclass(slots=True)
 class _Expanded:
-    """Words with the documents of similar ones, up to a number of both."""
+    """Terms with the documents of similar ones, up to a number of both."""
 
     terms: dict[str, _Known | None] = field(default_factory=dict)
     documents: int = 0
@@ -534,9 +534,10 @@ class PostingsIndex:
             return self._expanded.terms[term]
         except KeyError:
             known = self._exact(term)
-        if self._is_common(known) or not similar_terms.has_similar(term):
-            return known
-        return self._with_similar(term)
+        if not self._is_common(known) and similar_terms.has_similar(term):
+            known = self._expand(term)
+        self._expanded.keep(term, known)
+        return known
 
     def _exact(self, term: str) -> _Known | None:
         try:
@@ -550,11 +551,6 @@ class PostingsIndex:
         if len(self._terms) + len(found) > _TERMS_KEPT:
             self._terms.clear()
         self._terms.update(found)
-
-    def _with_similar(self, term: str) -> _Known | None:
-        found = self._expand(term)
-        self._expanded.keep(term, found)
-        return found
 
     def _lookup_all(self, terms: Sequence[str]) -> dict[str, _Known | None]:
         """Look up different terms; None for those that no memory holds."""
