@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from serve.recall.classification import COMMON_TERMS
 from store.log.event_kinds import EPISODE
@@ -108,8 +108,7 @@ def _plain_parts(chunk: str) -> tuple[tuple[str, bool], ...]:
     return tuple([(term, False) for term in tokenizer.terms(chunk)])
 
 
-@dataclass(frozen=True, slots=True)
-class Comparable:
+class Comparable(NamedTuple):
     """A memory, and what is compared of it with every other."""
 
     memory: Memory
@@ -133,20 +132,27 @@ def comparable(memory: Memory) -> Comparable:
     return Comparable(memory, said, speaker, beginnings, may_be_replaced, corrected, corrects)
 
 
-def near_candidates(one: Comparable, others: Iterable[Comparable]) -> list[int]:
+def near_candidates(
+    one: Comparable, others: Iterable[Comparable], beginnings: Set[str]
+) -> list[int]:
     """Return the places of those others that share half of their words' beginnings with one, or a
     key, in order.
 
-    No other is like it: this is cheap to ask, and leaves none in nearly all cases.
+    No other is like it: this is cheap to ask, and leaves none in nearly all cases. `beginnings` are
+    those of all the others, or more: what shares too few with them shares too few with each.
     """
     mine, size = one.beginnings, len(one.beginnings)
+    may_share = 2 * len(mine & beginnings) >= size - _SLACK
     found = []
     for at, other in enumerate(others):
-        theirs = other.beginnings
-        fewer, more = (size, len(theirs)) if size < len(theirs) else (len(theirs), size)
-        needed = more - _SLACK
+        is_near = False
+        if may_share:
+            theirs = other.beginnings
+            fewer, more = (size, len(theirs)) if size < len(theirs) else (len(theirs), size)
+            needed = more - _SLACK
+            is_near = 2 * fewer >= needed and 2 * len(mine & theirs) >= needed
         if (
-            (2 * fewer >= needed and 2 * len(mine & theirs) >= needed)
+            is_near
             or ((one.may_be_replaced or other.may_be_replaced) and _is_replaced(one, other))
             or (one.corrects and _may_correct(one, other))
             or (other.corrects and _may_correct(other, one))
@@ -256,6 +262,8 @@ def _read_correction(said: str) -> CorrectedText:
 
 def _full_text(memory: Memory) -> str:
     """The text of all fields of a memory but its tags, which only say where it is filed."""
+    if not (memory.context or memory.action or memory.result):
+        return memory.content
     fields = (memory.content, memory.context, memory.action, memory.result)
     return "\n".join(field for field in fields if field)
 

@@ -38,22 +38,32 @@ class RowReader:
     def __init__(self, table: pa.Table) -> None:
         columns = {name: table.column(name).chunk(0) for name in COLUMN_NAMES}
         self._getters = {name: _getter(column) for name, column in columns.items()}
-        self._held = tuple(  # most columns of most parts hold nothing
-            (place, get)
-            for place, (get, column) in enumerate(
-                zip(self._getters.values(), columns.values(), strict=True)
-            )
-            if column.null_count < len(column)
-        )
+        # most columns of most parts hold nothing, or one value in all rows
+        self._same: list[Any] = [None] * len(columns)
+        self._others: list[tuple[int, Getter]] = []
+        for place, (name, column) in enumerate(columns.items()):
+            if _is_same(column):
+                self._same[place] = self._getters[name](0) if len(column) else None
+            else:
+                self._others.append((place, self._getters[name]))
 
     def memory(self, row: int) -> Memory:
-        values: list[Any] = [None] * len(self._getters)
-        for place, get in self._held:
+        values = self._same.copy()
+        for place, get in self._others:
             values[place] = get(row)
         return Memory(*values)
 
     def value(self, row: int, name: str) -> Any:
         return self._getters[name](row)
+
+
+def _is_same(array: pa.Array) -> bool:
+    """Return whether all rows have one value, as far as that is cheap to tell."""
+    if array.null_count:
+        return bool(array.null_count == len(array))
+    if pa.types.is_dictionary(array.type):
+        return len(array.dictionary) <= 1
+    return bool(pa.types.is_list(array.type)) and not len(array.values)
 
 
 def _getter(array: pa.Array) -> Getter:

@@ -337,7 +337,7 @@ def read_correction(text: str) -> CorrectedText:
     label = _LABEL.match(text)
     plain = text[label.end() :] if label else text
     folded = plain.casefold()
-    denials = _DENIAL.finditer(plain) if any(sign in folded for sign in _DENIAL_SIGNS) else ()
+    denials = _DENIAL.finditer(plain) if any(map(folded.__contains__, _DENIAL_SIGNS)) else ()
     found = [*denials, *(_CHANGE.finditer(plain) if " from " in folded else ())]
     denied = [one["denied"] or one.groupdict()["in_brackets"] for one in found]
     if denied:
