@@ -113,7 +113,7 @@ def test_what_holds_a_term_is_told_of_any_rows():
     docs = np.array([0, 1, 2, 2, 3])
     held = ours.contains(["format", "formatt", "unknown"], docs)
     assert (held > 0).tolist() == [[True, False, True, True, False]] * 2 + [[False] * 5]
-    assert held[0].max() == 1.0 and held[1].max() == np.float32(ours.known_share("formatt")) < 1.0
+    assert held[0].max() == 1.0 and held[1].max() == np.float32(ours.known("formatt").share) < 1.0
     assert ours.contains(["b", "a"], docs[:0]).shape == (2, 0)
 
 

@@ -53,7 +53,7 @@ def test_a_word_nobody_holds_finds_one_that_is_written_like_it(asked: str, held:
     exact = found.posting_list(held)
     documents, impacts = found.posting_list(asked)
     assert documents.tolist() == exact[0].tolist() == [0]
-    share = found.known_share(asked)
+    share = found.known(asked).share
     assert similar_terms.LEAST <= share < 1.0
     assert impacts.tolist() == pytest.approx([share * float(exact[1][0])], rel=1e-5)
     assert found.frequency(asked) == 1 and found.scores([asked])[0] > 0
@@ -73,7 +73,7 @@ def test_a_word_nobody_holds_finds_one_that_is_written_like_it(asked: str, held:
 def test_what_only_looks_alike_is_not_found(asked: str, held: str):
     found = opened(held, "other", "words")
     assert found.frequency(asked) == 0 and found.idf(asked) is None
-    assert not found.scores([asked]).any() and found.known_share(asked) == 0.0
+    assert not found.scores([asked]).any() and found.known(asked) is None
 
 
 def test_a_word_that_is_held_also_finds_similar_ones_for_less():

@@ -159,15 +159,17 @@ class Tail:
         except KeyError:
             pass
         slots, impacts, shares = self._find_slots(term) if self._count else _NOTHING
-        idf, known_share = self._postings.idf(term), self._postings.known_share(term)
-        if idf is None:
+        known = self._postings.known(term)
+        if known is not None:
+            idf, frequency, known_share = known.idf, known.documents + len(slots), known.share
+        else:
             # a word nobody holds is as rare as can be; an empty memory counts as one of a single
             # note
-            frequency, documents = max(1, len(slots)), max(1, self.size)
-            idf = math.log(documents - frequency + 0.5) - math.log(frequency + 0.5)
+            held, documents = max(1, len(slots)), max(1, self.size)
+            idf = math.log(documents - held + 0.5) - math.log(held + 0.5)
+            frequency, known_share = len(slots), 0.0
         if len(slots):
             known_share = max(known_share, float(shares.max()))
-        frequency = self._postings.frequency(term) + len(slots)
         if len(self._at_hand) >= _KEPT:
             self._at_hand.clear()
         found = TermStats(idf, frequency, known_share, slots, impacts, shares)
@@ -265,7 +267,7 @@ class Tail:
         """Return the words of the tail that are similar to a term, and how, the likest first."""
         trigrams = similar_terms.trigrams(term).tolist()
         filed = self._slots.trigrams
-        shared = Counter(chain.from_iterable(filed.get(one, ()) for one in trigrams))
+        shared = Counter(chain.from_iterable([filed.get(one, ()) for one in trigrams]))
         found = []
         for word, count in shared.items():
             if 4 * count >= len(trigrams) + count and word != term:
@@ -278,14 +280,16 @@ class Tail:
 
     def _rarity(self, term: str) -> float:
         """Return the idf of a term itself, as the snapshot has it, else as of one nobody holds."""
-        known = self._postings.idf(term) if self._postings.has(term) else None
-        return max(_LEAST_RARITY, math.log(2 * self.size + 1) if known is None else known)
+        known = self._postings.known(term)
+        if known is None or not known.is_held:
+            return max(_LEAST_RARITY, math.log(2 * self.size + 1))
+        return max(_LEAST_RARITY, known.idf)
 
     def _slots_with(self, term: str) -> tuple[Places, Counts]:
-        return self._live(*self._slots.terms.first(term, len(self)))
+        return self._live(*self._slots.terms.first(term, len(self.live)))
 
     def _live(self, slots: Places, counts: Counts) -> tuple[Places, Counts]:
-        if self._count == len(self):
+        if self._count == len(self.live):
             return slots, counts
         is_live = self.live[slots]
         return slots[is_live], counts[is_live]

@@ -303,23 +303,31 @@ class _SimilarTerm(NamedTuple):
     places: list[tuple[int, int]]
 
 
-class _Known(NamedTuple):
+class KnownTerm(NamedTuple):
     """A term that memories hold, or one that is similar to it."""
 
-    idf: float
-    documents: int
+    idf: float  # its own, else that of similar ones as of one word
+    documents: int  # in how many memories it occurs, else similar ones
     lists: TermLists = TermLists((), ())
     similar: Similar | None = None
+    is_held: bool = True  # by a memory itself
+
+    @property
+    def share(self) -> float:
+        """1 for a term that a memory holds, else how similar the most similar one is."""
+        if self.is_held:
+            return 1.0
+        return 0.0 if self.similar is None else float(self.similar.shares.max())
 
 
 @dataclass(slots=True)
 class _Expanded:
     """Terms with the documents of similar ones, up to a number of both."""
 
-    terms: dict[str, _Known | None] = field(default_factory=dict)
+    terms: dict[str, KnownTerm | None] = field(default_factory=dict)
     documents: int = 0
 
-    def keep(self, term: str, found: _Known | None) -> None:
+    def keep(self, term: str, found: KnownTerm | None) -> None:
         more = 0 if found is None or found.similar is None else len(found.similar.documents)
         if len(self.terms) >= _EXPANDED_KEPT or self.documents + more > _SIMILAR_KEPT:
             self.terms.clear()
@@ -343,7 +351,7 @@ class PostingsIndex:
     sample_coverage: float
     _tables: Tables = field(repr=False, compare=False)
     # kept at hand; what they hold follows from the arrays
-    _terms: dict[str, _Known | None] = field(default_factory=dict, repr=False, compare=False)
+    _terms: dict[str, KnownTerm | None] = field(default_factory=dict, repr=False, compare=False)
     _expanded: _Expanded = field(default_factory=_Expanded, repr=False, compare=False)
 
     @classmethod
@@ -380,14 +388,25 @@ class PostingsIndex:
         """Whether a memory holds a term itself."""
         return self._exact(term) is not None
 
+    def known(self, term: str) -> KnownTerm | None:
+        """Return what is known of a term or of similar ones; None without either."""
+        try:
+            return self._expanded.terms[term]
+        except KeyError:
+            known = self._exact(term)
+        if not self._is_common(known) and similar_terms.has_similar(term):
+            known = self._expand(term)
+        self._expanded.keep(term, known)
+        return known
+
     def idf(self, term: str) -> float | None:
         """Return a term's idf, else that of similar ones as of one word; None without either."""
-        known = self._lookup(term)
+        known = self.known(term)
         return None if known is None else known.idf
 
     def frequency(self, term: str) -> int:
         """Return in how many memories a term occurs, else similar ones."""
-        known = self._lookup(term)
+        known = self.known(term)
         return 0 if known is None else known.documents
 
     def rare_documents(
@@ -413,25 +432,18 @@ class PostingsIndex:
             for number, lists in held.items()
         }
 
-    def known_share(self, term: str) -> float:
-        """Return 1 for a term that a memory holds, else how similar the most similar one is."""
-        known = self._lookup(term)
-        if known is None or self._exact(term) is not None:
-            return 0.0 if known is None else 1.0
-        return 0.0 if known.similar is None else float(known.similar.shares.max())
-
     def expands(self, term: str) -> bool:
         """Return whether a term is rare enough to stand for similar ones."""
         return not self._is_common(self._exact(term))
 
-    def _is_common(self, known: _Known | None) -> bool:
+    def _is_common(self, known: KnownTerm | None) -> bool:
         return known is not None and known.documents > max(_LEAST_RARE, _RARE * self.size)
 
     def posting_list(self, term: str) -> Listed:
         """Return a term's documents, ascending, and their impacts, else similar ones'; or empty."""
         if self._exact(term) is not None:
             return concatenate_lists(lists_of(self.segments, np.array([_hash(term)], np.uint64)))
-        known = self._lookup(term)
+        known = self.known(term)
         return concatenate_lists(() if known is None or not known.similar else [known.similar[:2]])
 
     def contains(
@@ -444,7 +456,7 @@ class PostingsIndex:
         wanted = docs.astype(np.uint32)  # as the lists are: they must not be cast
         ends = self._segment_ends(wanted)
         for row, term in zip(held, asked, strict=True):
-            known = self._lookup(term)
+            known = self.known(term)
             if known is None:
                 continue
             if known.similar is not None:
@@ -476,7 +488,7 @@ class PostingsIndex:
         repeated = Counter(query)
         self.look_up(repeated)
         for term, repeats in repeated.items():
-            known = self._exact(term) if exact else self._lookup(term)
+            known = self._exact(term) if exact else self.known(term)
             if known is None:
                 continue
             idf = known.idf if least_idf is None else max(known.idf, least_idf)
@@ -529,17 +541,7 @@ class PostingsIndex:
         if unseen:
             self._keep(self._lookup_all(unseen))
 
-    def _lookup(self, term: str) -> _Known | None:
-        try:
-            return self._expanded.terms[term]
-        except KeyError:
-            known = self._exact(term)
-        if not self._is_common(known) and similar_terms.has_similar(term):
-            known = self._expand(term)
-        self._expanded.keep(term, known)
-        return known
-
-    def _exact(self, term: str) -> _Known | None:
+    def _exact(self, term: str) -> KnownTerm | None:
         try:
             return self._terms[term]
         except KeyError:
@@ -547,23 +549,23 @@ class PostingsIndex:
         self._keep(found)
         return found[term]
 
-    def _keep(self, found: dict[str, _Known | None]) -> None:
+    def _keep(self, found: dict[str, KnownTerm | None]) -> None:
         if len(self._terms) + len(found) > _TERMS_KEPT:
             self._terms.clear()
         self._terms.update(found)
 
-    def _lookup_all(self, terms: Sequence[str]) -> dict[str, _Known | None]:
+    def _lookup_all(self, terms: Sequence[str]) -> dict[str, KnownTerm | None]:
         """Look up different terms; None for those that no memory holds."""
         hashes = np.array([*map(_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
         lists = lookup(self.segments, hashes)
-        found: dict[str, _Known | None] = dict.fromkeys(terms)
+        found: dict[str, KnownTerm | None] = dict.fromkeys(terms)
         for number in has.nonzero()[0].tolist():
             idf, frequency = self.idfs[places[number]], self.frequencies[places[number]]
-            found[terms[number]] = _Known(float(idf), int(frequency), lists[number])
+            found[terms[number]] = KnownTerm(float(idf), int(frequency), lists[number])
         return found
 
-    def _expand(self, term: str) -> _Known | None:
+    def _expand(self, term: str) -> KnownTerm | None:
         """Return what is known of a term and of those that are similar to it."""
         exact, trigrams = self._exact(term), similar_terms.trigrams(term)
         if not len(trigrams) or not self.segments:
@@ -576,7 +578,7 @@ class PostingsIndex:
             return exact._replace(similar=similar)
         held = similar.memories
         idf = float(np.log((self.size - held + 0.5) / (held + 0.5)))
-        return _Known(idf, held, similar=similar)
+        return KnownTerm(idf, held, similar=similar, is_held=False)
 
     def _likest(
         self, term: str, trigrams: npt.NDArray[np.uint64], *, is_held: bool
@@ -601,7 +603,7 @@ class PostingsIndex:
                 likest.append(_SimilarTerm(hash_, share, [(segment, place)]))
         return likest[: similar_terms.MOST]
 
-    def _merge(self, likest: Sequence[_SimilarTerm], exact: _Known | None) -> Similar | None:
+    def _merge(self, likest: Sequence[_SimilarTerm], exact: KnownTerm | None) -> Similar | None:
         """Return the documents of similar terms, each with the best share of an impact.
 
         A term weighs no more than the one that was asked for, as rare as it may be.

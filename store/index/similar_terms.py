@@ -11,6 +11,7 @@ others: identifiers and numbers are meant as they are written.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -45,8 +46,12 @@ def has_similar(term: str) -> bool:
     return len(term) >= MIN_LETTERS and tokenizer.is_word(term)
 
 
+@lru_cache(maxsize=1_024)  # of one question: snapshot and tail ask for the same
 def trigrams(term: str) -> Codes:
-    """Return a word's different trigrams, ascending, 63 bits each; none for what is no word."""
+    """Return a word's different trigrams, ascending, 63 bits each; none for what is no word.
+
+    They are not yours to change.
+    """
     if not has_similar(term):
         return np.empty(0, np.uint64)
     letters = [*map(ord, f"{_BEGIN}{term}{_END}")]
