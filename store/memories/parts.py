@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from struct import calcsize
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ from store.text.tokenizer import filing_hash
 # https://arrow.apache.org/docs/format/Columnar.html
 
 Getter = Callable[[int], Any]
+Numbers: TypeAlias = "memoryview[Any]"
+Bytes: TypeAlias = "memoryview[int]"
 Code = Literal["b", "h", "i", "q", "d"]  # of the modules struct and array
 
 _CODES: Mapping[str, Code] = {"int8": "b", "int16": "h", "int32": "i", "int64": "q", "double": "d"}
@@ -40,15 +42,20 @@ class RowReader:
         self._getters = {name: _getter(column) for name, column in columns.items()}
         # most columns of most parts hold nothing, or one value in all rows
         self._same: list[Any] = [None] * len(columns)
+        self._texts: list[tuple[int, Numbers, Bytes]] = []
         self._others: list[tuple[int, Getter]] = []
         for place, (name, column) in enumerate(columns.items()):
             if _is_same(column):
                 self._same[place] = self._getters[name](0) if len(column) else None
+            elif pa.types.is_string(column.type) and not column.null_count:
+                self._texts.append((place, *_text_buffers(column)))
             else:
                 self._others.append((place, self._getters[name]))
 
     def memory(self, row: int) -> Memory:
         values = self._same.copy()
+        for place, starts, text in self._texts:
+            values[place] = str(text[starts[row] : starts[row + 1]], "utf-8")
         for place, get in self._others:
             values[place] = get(row)
         return Memory(*values)
@@ -63,6 +70,8 @@ def _is_same(array: pa.Array) -> bool:
         return bool(array.null_count == len(array))
     if pa.types.is_dictionary(array.type):
         return len(array.dictionary) <= 1
+    if pa.types.is_boolean(array.type):
+        return array.true_count in (0, len(array))
     return bool(pa.types.is_list(array.type)) and not len(array.values)
 
 
@@ -101,12 +110,17 @@ def _value_getter(array: pa.Array) -> Getter:
 
 
 def _text_getter(array: pa.Array) -> Getter:
-    _, offsets, data = array.buffers()
-    starts, text = _numbers(offsets, "i", array.offset), memoryview(data if data else b"")
+    starts, text = _text_buffers(array)
     return lambda row: str(text[starts[row] : starts[row + 1]], "utf-8")
 
 
-def _numbers(buffer: pa.Buffer, code: Code, start: int) -> "memoryview[Any]":
+def _text_buffers(array: pa.Array) -> tuple[Numbers, Bytes]:
+    """Return where in the bytes of a column each text begins, [rows + 1], and the bytes."""
+    _, offsets, data = array.buffers()
+    return _numbers(offsets, "i", array.offset), memoryview(data if data else b"")
+
+
+def _numbers(buffer: pa.Buffer, code: Code, start: int) -> Numbers:
     numbers = memoryview(buffer).cast("B")
     # Arrow pads its buffers, not always to whole numbers
     return numbers[: len(numbers) - len(numbers) % calcsize(code)].cast(code)[start:]
@@ -202,6 +216,12 @@ class MemoryParts:
     def memory(self, row: int) -> Memory:
         part, place = self.part_of(row)
         return self._reader(part).memory(place)
+
+    def take(self, rows: Iterable[int]) -> list[Memory]:
+        """Return the memories of some rows, in the order asked."""
+        if len(self.parts) == 1:
+            return [*map(self._reader(0).memory, rows)]
+        return [self.memory(row) for row in rows]
 
     def value(self, row: int, name: str) -> Any:
         """Return one field of a row."""

@@ -87,7 +87,7 @@ class MemoryRows:
 
     def take(self, rows: Sequence[int]) -> list[Memory]:
         """Return the memories of some rows, in the order asked."""
-        return [self.memories.memory(int(row)) for row in rows]
+        return self.memories.take(rows)
 
     def text(self, row: int) -> str:
         """Return the text of the memory of a row, without reading the rest of it."""
@@ -97,6 +97,8 @@ class MemoryRows:
         """Return the rows that a memory took the place of, ascending."""
         of = self.memories
         rows = self.superseded.of(id_)
+        if not rows:
+            return rows
         return [row for row in rows if of.value(row, "superseded_by") == id_]
 
     def edges_of(self, id_: str) -> list[Edge]:
