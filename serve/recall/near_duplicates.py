@@ -11,7 +11,7 @@ the older: "Correction: we deploy from staging", "MySQL, not Postgres".
 """
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -118,6 +118,7 @@ class Comparable(NamedTuple):
     may_be_replaced: bool  # it has a key, or something took its place
     corrected: CorrectedText | None  # None: it is too long to correct another, or no statement
     corrects: bool  # its text says that another is wrong
+    is_linked: bool  # either
 
 
 def comparable(memory: Memory) -> Comparable:
@@ -125,15 +126,24 @@ def comparable(memory: Memory) -> Comparable:
     said = _full_text(memory)
     speaker = speaker_name(memory.created_by) if memory.created_by else None
     may_be_replaced = memory.key is not None or memory.superseded_by is not None
-    is_statement = len(said) <= _LONGEST_CORRECTION and memory.kind not in _NO_STATEMENTS
-    corrected = _read_correction(said) if is_statement else None
+    beginnings, corrected = _read(said)
+    if memory.kind in _NO_STATEMENTS:
+        corrected = None
     corrects = corrected is not None and (corrected.is_labelled or bool(corrected.denied))
-    beginnings = _beginnings(said)
-    return Comparable(memory, said, speaker, beginnings, may_be_replaced, corrected, corrects)
+    return Comparable(
+        memory,
+        said,
+        speaker,
+        beginnings,
+        may_be_replaced,
+        corrected,
+        corrects,
+        is_linked=may_be_replaced or corrects,
+    )
 
 
 def near_candidates(
-    one: Comparable, others: Iterable[Comparable], beginnings: Set[str]
+    one: Comparable, others: Sequence[Comparable], beginnings: Set[str]
 ) -> list[int]:
     """Return the places of those others that share half of their words' beginnings with one, or a
     key, in order.
@@ -141,24 +151,23 @@ def near_candidates(
     No other is like it: this is cheap to ask, and leaves none in nearly all cases. `beginnings` are
     those of all the others, or more: what shares too few with them shares too few with each.
     """
-    mine, size = one.beginnings, len(one.beginnings)
-    may_share = 2 * len(mine & beginnings) >= size - _SLACK
+    mine, least = one.beginnings, len(one.beginnings) - _SLACK
+    may_share = 2 * len(mine & beginnings) >= least
     found = []
     for at, other in enumerate(others):
-        is_near = False
-        if may_share:
-            theirs = other.beginnings
-            fewer, more = (size, len(theirs)) if size < len(theirs) else (len(theirs), size)
-            needed = more - _SLACK
-            is_near = 2 * fewer >= needed and 2 * len(mine & theirs) >= needed
-        if (
-            is_near
-            or ((one.may_be_replaced or other.may_be_replaced) and _is_replaced(one, other))
-            or (one.corrects and _may_correct(one, other))
-            or (other.corrects and _may_correct(other, one))
-        ):
+        if may_share and 2 * len(other.beginnings) >= least:
+            needed = max(least, len(other.beginnings) - _SLACK)
+            if 2 * len(mine) >= needed and 2 * len(mine & other.beginnings) >= needed:
+                found.append(at)
+                continue
+        if (one.is_linked or other.is_linked) and _are_linked(one, other):
             found.append(at)
     return found
+
+
+def _are_linked(one: Comparable, other: Comparable) -> bool:
+    """Whether, by the log or by its text, either may have taken the other's place."""
+    return _is_replaced(one, other) or _may_correct(one, other) or _may_correct(other, one)
 
 
 def near_likeness(first: Comparable, second: Comparable) -> Likeness | None:
@@ -248,16 +257,13 @@ def names_one(asked: str, alike: Sequence[Memory]) -> bool:
 
 
 @lru_cache(maxsize=4_096)
-def _beginnings(said: str) -> frozenset[str]:
+def _read(said: str) -> tuple[frozenset[str], CorrectedText | None]:
+    """Return the beginnings of a text's words, and what it corrects; None of a longer one."""
     words = (
         said.translate(_SPACED).split() if said.isascii() else _ANY_WORD.findall(said.casefold())
     )
-    return frozenset([word[:6] for word in words])
-
-
-@lru_cache(maxsize=4_096)
-def _read_correction(said: str) -> CorrectedText:
-    return read_correction(said)
+    corrected = read_correction(said) if len(said) <= _LONGEST_CORRECTION else None
+    return frozenset([word[:6] for word in words]), corrected
 
 
 def _full_text(memory: Memory) -> str:

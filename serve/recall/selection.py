@@ -121,7 +121,7 @@ def select(
         tuple(chosen[: question.top_k]),
         below,
         low,
-        [*(place for place in looked_at if place in over), *passed[len(looked_at) :]],
+        [*[place for place in looked_at if place in over], *passed[len(looked_at) :]],
     )
 
 
@@ -130,12 +130,21 @@ def round_scores(ranked: Ranked) -> Values:
     return np.round(ranked.scores, 6)
 
 
-def _choose(group: _Group) -> Iterable[Chosen]:
+def _choose(group: _Group) -> list[Chosen]:
+    if len(group) == 1:
+        (entry,) = group
+        return [Chosen(entry.place, entry.memory, tuple(entry.copies))]
     newest = max((entry.memory for entry in group), key=_age)
     is_series = _is_series(group)
-    for entry in group:
-        conflict = None if is_series or entry.memory is newest else newest.id
-        yield Chosen(entry.place, entry.memory, tuple(entry.copies), conflict)
+    return [
+        Chosen(
+            entry.place,
+            entry.memory,
+            tuple(entry.copies),
+            None if is_series or entry.memory is newest else newest.id,
+        )
+        for entry in group
+    ]
 
 
 def _group(
