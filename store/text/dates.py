@@ -172,9 +172,13 @@ def interval(text: str, at: int, language: str | None = "en") -> Interval | None
     tokens = list(_TOKEN.finditer(plain))
     words = [token[0] for token in tokens]
     spans = [token.span() for token in tokens]
+    has_number = any(map(plain.__contains__, ("19", "20", ".")))  # else no year and no date
     today = datetime.fromtimestamp(at / 1e6, UTC).date()
     for one in (language,) if language else _TABLES:
-        if found := _read_interval(text, _in_vocabulary(words, one), spans, today):
+        read = _in_vocabulary(words, one)
+        if (has_number or not _TELLING.isdisjoint(read)) and (
+            found := _read_interval(text, read, spans, today)
+        ):
             return found
     return None
 
