@@ -81,7 +81,8 @@ def short_json(memory: Memory) -> dict[str, Any]:
     for field, name, value in zip(_IN_HITS, _HIT_NAMES, _hit_values(memory), strict=True):
         says = value is not None if field.is_moment else value
         if field.always or (says and not (value == ACTIVE and name == "state")):
-            shown[name] = _json_value(field, value)
+            is_plain = isinstance(value, str) and field.name != "metadata"
+            shown[name] = value if is_plain else _json_value(field, value)
     return shown
 
 

@@ -8,7 +8,7 @@ does not count.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from serve.reader.snapshots import Snapshots
@@ -87,8 +87,12 @@ class _Project:
             else:
                 self._repeated.add((link.older, newer))
 
+    def links(self, id_: str, *, made: bool) -> Sequence[Link]:
+        """Return the links of the tail's claims that a memory may be over by, or may have made."""
+        return (self._made if made else self._over).get(id_, ())
+
     def changes(self, id_: str, *, made: bool) -> Iterator[Found]:
-        for link in (self._made if made else self._over).get(id_, ()):
+        for link in self.links(id_, made=made):
             if made or not self.is_void(link.older, link.newer):
                 older, newer = self.claims.said[link.older], self.claims.said[link.newer]
                 yield older, newer, NAMES[link.relation], link.probability
@@ -165,7 +169,7 @@ class StateIndex:
         """
         links = (self._made if made else self._over).get(memory.id, ())
         project = self._projects.get(memory.project or "")
-        if not links and project is None:
+        if not links and (project is None or not project.links(memory.id, made=made)):
             return []
         found: list[Found] = []
         for link in links:
@@ -196,6 +200,8 @@ def change_of(
     index: StateIndex, tail: Tail, memory: Memory, until: int | None = None
 ) -> Change | None:
     """Return what became of a memory up to a moment, None where it holds."""
+    if not index.changes(memory):
+        return None
     latest = _latest(index, tail, memory, until)
     if latest is None:
         return None

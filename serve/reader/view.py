@@ -61,6 +61,8 @@ class CurrentInsights:
 
     def among(self, docs: Docs) -> Mask:
         """Return which of some documents are insights, [docs]."""
+        if not len(self.docs):
+            return np.zeros(len(docs), np.bool_)
         return np.isin(docs, self.docs)
 
     def sources(self, doc: int) -> list[int]:
@@ -208,6 +210,8 @@ class Superseded:
         tail, built = self.view.tail, self.view.snapshots.rows
         rows = [row for row in built.predecessor_rows(id_) if not tail.is_hidden(row)]
         found = [*tail.predecessors(id_), *(built.take(rows) if rows else ())]
+        if not found:
+            return found
         return sorted(found, key=lambda memory: (memory.created_at, memory.seq), reverse=True)
 
 

@@ -342,9 +342,11 @@ def _top_insights(
 
     They pass what the last of the others in the channel's window passed.
     """
+    if not len(insights):
+        return insights
     docs = insights[-INSIGHTS_SEARCHED:]
     found = [_NO_DOCS]
-    for name, one in channels.items() if len(docs) else ():
+    for name, one in channels.items():
         others = rankings[name].scores
         least = float(others[-1]) if len(others) >= windows[name] else one.least
         found.append(docs[top_k(one.of(docs), None, MOST_INSIGHTS, above=least)])
