@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
-from store.text.claims import parse
+from store.text.claims import has_any_cue
 from store.text.tokenizer import terms
 
 LEAST_LEAD = 0.3  # of a word, over the second language
@@ -468,8 +468,7 @@ def account_asked(text: str, *, of_removal: bool) -> Account | None:
         return None
     if _BEGAN.search(plain) and not of_removal:
         return "beginning"
-    claim = parse(plain)
-    is_change = of_removal or any(claim.has(cue) for cue in _CHANGED)
+    is_change = of_removal or has_any_cue(plain, _CHANGED)
     return "change" if is_change and not _HOW_TO.match(plain) else None
 
 

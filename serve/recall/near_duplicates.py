@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from serve.recall.classification import COMMON_TERMS
@@ -41,6 +42,7 @@ _IS_VALUE = re.compile(r"[0-9]|\w[_./:\\@#]+\w|[a-z][A-Z]|^--?\w|^[/@#~.]\w|^[<>
 _IS_NUMBER = re.compile(r"[vV$€£-]?[0-9]")
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 _ANY_WORD = re.compile(r"\w+")
+_beginning = itemgetter(slice(6))  # of a word
 # of ASCII, what is no part of a word becomes a space; twice as fast as the pattern
 _SPACED = "".join(c.lower() if _ANY_WORD.match(c) else " " for c in map(chr, range(128)))
 _SENTENCE_END = re.compile(r"[.;!?]\s+|\n+")
@@ -151,13 +153,14 @@ def near_candidates(
     No other is like it: this is cheap to ask, and leaves none in nearly all cases. `beginnings` are
     those of all the others, or more: what shares too few with them shares too few with each.
     """
-    mine, least = one.beginnings, len(one.beginnings) - _SLACK
-    may_share = 2 * len(mine & beginnings) >= least
+    size, least = len(one.beginnings), len(one.beginnings) - _SLACK
+    shared = one.beginnings & beginnings
+    may_share = 2 * len(shared) >= least
     found = []
     for at, other in enumerate(others):
         if may_share and 2 * len(other.beginnings) >= least:
             needed = max(least, len(other.beginnings) - _SLACK)
-            if 2 * len(mine) >= needed and 2 * len(mine & other.beginnings) >= needed:
+            if 2 * size >= needed and 2 * len(shared & other.beginnings) >= needed:
                 found.append(at)
                 continue
         if (one.is_linked or other.is_linked) and _are_linked(one, other):
@@ -263,7 +266,7 @@ def _read(said: str) -> tuple[frozenset[str], CorrectedText | None]:
         said.translate(_SPACED).split() if said.isascii() else _ANY_WORD.findall(said.casefold())
     )
     corrected = read_correction(said) if len(said) <= _LONGEST_CORRECTION else None
-    return frozenset([word[:6] for word in words]), corrected
+    return frozenset(map(_beginning, words)), corrected
 
 
 def _full_text(memory: Memory) -> str:

@@ -8,7 +8,7 @@ in the languages of the prompt classifier, the rest needs no language.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -199,11 +199,21 @@ class Claim:
     body: str  # without what announces it, its key and who said it
 
     def has(self, cue: str) -> bool:
-        return bool(self.cues >> CUES.index(cue) & 1)
+        return _has_cue(self.cues, cue)
 
     @property
     def words(self) -> int:
         return len(self.tokens)
+
+
+def _has_cue(cues: int, cue: str) -> bool:
+    return bool(cues >> CUES.index(cue) & 1)
+
+
+def has_any_cue(text: str, wanted: Iterable[str]) -> bool:
+    """Return whether a claim of this text has one of some cues; it is not taken apart for that."""
+    cues = _cues(_folded(text))
+    return any(_has_cue(cues, cue) for cue in wanted)
 
 
 def claim_spans(text: str) -> list[tuple[int, int]]:
@@ -247,8 +257,7 @@ def claims(text: str) -> list[Claim]:
 def parse(text: str) -> Claim:
     """Return a claim taken apart."""
     body, key = text, ""
-    folded = text.casefold().replace("\u2019", "'")
-    cues = _cues(folded)
+    cues = _cues(_folded(text))
     lead = _LEADS.match(body)
     if lead is not None and lead.end() < len(body):
         body = body[lead.end() :]
@@ -292,6 +301,10 @@ def _rank(role: str) -> int:
     plain = role.casefold().replace("managing director", "ceo")
     ranks = (RANKS.get(word, NO_RANK) for word in re.findall(r"[\w-]+", plain))
     return max(ranks, default=NO_RANK)
+
+
+def _folded(text: str) -> str:
+    return text.casefold().replace("\u2019", "'")
 
 
 def _cues(folded: str) -> int:
