@@ -28,7 +28,7 @@ Places = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
 SURE = 0.15  # of confidence: a hit below it is marked as unsure
-_LASTING = np.array([MEMORY_KINDS.index(kind) for kind in LASTING_KINDS])  # as columns code them
+_IS_LASTING = np.array([kind in LASTING_KINDS for kind in MEMORY_KINDS])  # as columns code them
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,14 @@ def _weigh(
     None, where nobody knows, is neutral.
     """
     weights = question.profiles.weights(question.profile)
-    stated = _importance(view, found)
+    stated = _importance(view, found.docs)
     made: Mapping[str, Callable[[], Values]] = {
-        "recency": lambda: scoring.recency(_last_used(view, found), view.moment),
+        "recency": lambda: scoring.recency(_last_used(view, found.docs), view.moment),
         "relevance": lambda: scoring.relevance(found.scores, view.insights.among(found.docs)),
-        "importance": lambda: _fade(view, found, stated),
+        "importance": lambda: _fade(view, found.docs, stated),
         "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
-        "route_fit": lambda: _route_fit(view, found, fit),
-        "usefulness": lambda: _usefulness(view, found),
+        "route_fit": lambda: _route_fit(view, found.docs, fit),
+        "usefulness": lambda: _usefulness(view, found.docs),
     }
     signals = {name: made[name]() for name in weights}
     if question.profile == "balanced":
@@ -175,23 +175,24 @@ def _ids(view: View, docs: Docs) -> tuple[str, ...]:
     )
 
 
-def _importance(view: View, found: Evidence) -> Values:
-    values = _column(view, found, view.snapshots.rows.importance, "importance")
+def _importance(view: View, docs: Docs) -> Values:
+    values = _column(view, docs, view.snapshots.rows.importance, "importance")
     return np.clip(values.astype(np.float64), 0.0, 1.0)
 
 
-def _fade(view: View, found: Evidence, stated: Values) -> Values:
+def _fade(view: View, docs: Docs, stated: Values) -> Values:
     """The stated importances after decay, as of the view's moment."""
     faded = stated.copy()
     places = np.flatnonzero(stated > USUAL)  # what is usual does not fade
     if len(places):
-        uses = np.zeros(len(stated), np.int64)
+        docs, stated = docs[places], stated[places]
+        uses = np.zeros(len(docs), np.int64)
         if (usage := view.snapshots.usage) is not None:
-            uses = usage.counts("recalled", _rows(view, found))
-        changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at")
-        idle = view.moment - np.maximum(_last_used(view, found), changed)
-        lasting, pinned = _permanence(view, found.docs[places])
-        faded[places] = decay(stated[places], idle[places], uses[places], lasting, pinned)
+            uses = usage.counts("recalled", _rows(view, docs))
+        changed = _column(view, docs, view.snapshots.rows.updated_at, "updated_at")
+        idle = view.moment - np.maximum(_last_used(view, docs), changed)
+        lasting, pinned = _permanence(view, docs)
+        faded[places] = decay(stated, idle, uses, lasting, pinned)
     return faded
 
 
@@ -200,7 +201,7 @@ def _permanence(view: View, docs: Places) -> tuple[npt.NDArray[np.bool_], npt.ND
     rows = view.snapshots.rows
     built = docs < len(rows)
     lasting, pinned = np.zeros(len(docs), np.bool_), np.zeros(len(docs), np.bool_)
-    lasting[built] = np.isin(rows.codes("kind")[docs[built]], _LASTING)
+    lasting[built] = _IS_LASTING[rows.codes("kind")[docs[built]]]
     pinned[built] = rows.codes("pinned")[docs[built]] > 0
     fresh = view.tail.take((docs[~built] - len(rows)).tolist())
     lasting[~built] = [memory.kind in LASTING_KINDS for memory in fresh]
@@ -208,63 +209,62 @@ def _permanence(view: View, docs: Places) -> tuple[npt.NDArray[np.bool_], npt.ND
     return lasting, pinned
 
 
-def _last_used(view: View, found: Evidence) -> npt.NDArray[np.int64]:
+def _last_used(view: View, docs: Docs) -> npt.NDArray[np.int64]:
     """Return when each was last recalled, as far as the build knows, else last changed."""
-    changed = _column(view, found, view.snapshots.rows.updated_at, "updated_at").astype(np.int64)
+    changed = _column(view, docs, view.snapshots.rows.updated_at, "updated_at").astype(np.int64)
     usage = view.snapshots.usage
     if usage is None:
         return changed
-    recalled = usage.counts("last_recalled_at", _rows(view, found))
+    recalled = usage.counts("last_recalled_at", _rows(view, docs))
     return np.where(recalled > 0, recalled, changed)
 
 
-def _usefulness(view: View, found: Evidence) -> Values:
+def _usefulness(view: View, docs: Docs) -> Values:
     """Return the verdict of ratings and, for less, of judgments; a count of recalls is none, it
     would feed on itself.
     """
     usage = view.snapshots.usage
     if usage is None or not (usage.ratings.any() or usage.judged.any()):
-        return np.zeros(len(found.docs))
-    rows = _rows(view, found)
+        return np.zeros(len(docs))
+    names = ("ratings", "judged", "verdicts", "judgments")
     rated, judged, verdicts, judgments = (
-        usage.counts(name, rows).astype(np.float64)
-        for name in ("ratings", "judged", "verdicts", "judgments")
+        counts.astype(np.float64) for counts in usage.columns(names, _rows(view, docs))
     )
     return scoring.usefulness(
         (verdicts + scoring.JUDGED * judgments) / 1_000, rated + scoring.JUDGED * judged
     )
 
 
-def _route_fit(view: View, found: Evidence, fit: Mapping[str, float] | None) -> Values:
+def _route_fit(view: View, docs: Docs, fit: Mapping[str, float] | None) -> Values:
     if fit is None:
-        return np.full(len(found.docs), scoring.NEUTRAL)
+        return np.full(len(docs), scoring.NEUTRAL)
     rows = view.snapshots.rows
-    kinds = rows.column_values("kind", found.docs[found.docs < len(rows)])
-    fits = np.zeros(len(found.docs))
-    fits[found.docs < len(rows)] = [fit.get(str(kind), 0.0) for kind in kinds]
-    kinds = view.tail.columns.column_values("kind", _fresh(view, found))
-    fits[found.docs >= len(rows)] = [fit.get(str(kind), 0.0) for kind in kinds]
+    kinds = rows.column_values("kind", docs[docs < len(rows)])
+    fits = np.zeros(len(docs))
+    fits[docs < len(rows)] = [fit.get(str(kind), 0.0) for kind in kinds]
+    kinds = view.tail.columns.column_values("kind", _fresh(view, docs))
+    fits[docs >= len(rows)] = [fit.get(str(kind), 0.0) for kind in kinds]
     return fits
 
 
-def _column(view: View, found: Evidence, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+def _column(view: View, docs: Docs, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     """Return a column of the candidates; `name` is that of the tail's."""
-    values = np.zeros(len(found.docs), column.dtype)
-    built = found.docs < len(column)
-    values[built] = column[found.docs[built]]
-    values[~built] = view.tail.columns[name][_fresh(view, found)]
+    values = np.zeros(len(docs), column.dtype)
+    built = docs < len(column)
+    values[built] = column[docs[built]]
+    values[~built] = view.tail.columns[name][_fresh(view, docs)]
     return values
 
 
-def _rows(view: View, found: Evidence) -> Places:
+def _rows(view: View, docs: Docs) -> Places:
     """Return the snapshot's row of each candidate, -1 for one first written since."""
-    rows = found.docs.copy()
+    rows = docs.copy()
     # some were built and have changed since
-    rows[rows >= len(view.snapshots.rows)] = view.tail.columns["row"][_fresh(view, found)]
+    rows[rows >= len(view.snapshots.rows)] = view.tail.columns["row"][_fresh(view, docs)]
     return rows
 
 
-def _fresh(view: View, found: Evidence) -> Places:
+def _fresh(view: View, docs: Docs) -> Places:
     """Return the tail's slots among the candidates, in their order."""
     rows = len(view.snapshots.rows)
-    return found.docs[found.docs >= rows] - rows
+    return docs[docs >= rows] - rows

@@ -160,13 +160,20 @@ class Usage:
 
     def counts(self, name: str, documents: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return a column for some documents, [documents]; 0 for one that was never used."""
-        counts = np.zeros(len(documents), np.int64)
+        return self.columns((name,), documents)[0]
+
+    def columns(
+        self, names: Sequence[str], documents: npt.NDArray[np.int64]
+    ) -> list[npt.NDArray[np.int64]]:
+        """Return columns for some documents, each [documents]; 0 for one that was never used."""
+        columns = [np.zeros(len(documents), np.int64) for _ in names]
         if len(self.documents):
-            places = np.searchsorted(self.documents, documents)
-            places = np.minimum(places, len(self.documents) - 1)
-            used = self.documents[places] == documents
-            counts[used] = getattr(self, name)[places[used]]
-        return counts
+            places = self.documents.searchsorted(documents)
+            used = self.documents.take(places, mode="clip") == documents
+            places = places[used]
+            for name, counts in zip(names, columns, strict=True):
+                counts[used] = getattr(self, name)[places]
+        return columns
 
 
 USAGE_PROJECTION = Projection(
