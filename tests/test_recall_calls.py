@@ -44,7 +44,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     one = tenant(home)
     with EventLog(one.log, create=True) as log:
         contents = texts(MEMORIES + TAIL, seed=1)
-        drafts = [Draft(id=f"m{place}", content=one) for place, one in enumerate(contents)]
+        drafts = [Draft(id=f"m{place}", content=text) for place, text in enumerate(contents)]
         commands.import_drafts(log, drafts[:MEMORIES], NOW)
         rebuild(one, log, EMBEDDER, NOW)
         commands.import_drafts(log, drafts[MEMORIES:], NOW)
@@ -54,9 +54,9 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 def test_a_warm_recall_by_words_makes_few_calls(reader: Reader) -> None:
     questions = [" ".join(text.split()[:10]) for text in texts(WARM + COUNTED, seed=2)]
     asked = [RecallRequest(query=question, mode="lexical") for question in questions]
-    for one in asked[:WARM]:
-        answer(reader, one, Choices(), NOW)
     calls, choices = 0, Choices()
+    for request in asked[:WARM]:
+        answer(reader, request, choices, NOW)
 
     def count(frame: FrameType, event: str, argument: object) -> None:
         nonlocal calls
@@ -65,8 +65,8 @@ def test_a_warm_recall_by_words_makes_few_calls(reader: Reader) -> None:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        answers = [answer(reader, one, choices, NOW)[0] for one in asked[WARM:]]
+        answers = [answer(reader, request, choices, NOW)[0] for request in asked[WARM:]]
     finally:
         sys.setprofile(before)
-    assert all(len(one["hits"]) == choices.top_k for one in answers)
+    assert all(len(payload["hits"]) == choices.top_k for payload in answers)
     assert calls / COUNTED <= MOST_CALLS

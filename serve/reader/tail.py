@@ -172,12 +172,12 @@ class Tail:
             known_share = max(known_share, float(shares.max()))
         if len(self._at_hand) >= _KEPT:
             self._at_hand.clear()
-        found = TermStats(idf, frequency, known_share, slots, impacts, shares)
-        self._at_hand[term] = found
-        return found
+        stats = TermStats(idf, frequency, known_share, slots, impacts, shares)
+        self._at_hand[term] = stats
+        return stats
 
     def idf(self, term: str) -> float:
-        """Return the idf of a term, as `term` gives it."""
+        """Return a term's idf."""
         return self.term(term).idf
 
     def frequency(self, term: str) -> int:
@@ -254,9 +254,10 @@ class Tail:
                 return _NOTHING
             return slots, self._impacts(slots, counts), np.ones(len(slots), np.float32)
         impacts, shares = np.zeros((2, len(self)), np.float32)
+        rarity = self._rarity(term)
         for word, share in similar:
             near, times = self._slots_with(word)
-            weight = share * min(1.0, self._rarity(word) / self._rarity(term))
+            weight = share * min(1.0, self._rarity(word) / rarity)
             impacts[near] = np.maximum(impacts[near], weight * self._impacts(near, times))
             shares[near] = np.maximum(shares[near], share)
         impacts[slots], shares[slots] = self._impacts(slots, counts), 1.0
@@ -267,7 +268,7 @@ class Tail:
         """Return the words of the tail that are similar to a term, and how, the likest first."""
         trigrams = similar_terms.trigrams(term).tolist()
         filed = self._slots.trigrams
-        shared = Counter(chain.from_iterable([filed.get(one, ()) for one in trigrams]))
+        shared = Counter(chain.from_iterable([filed.get(trigram, ()) for trigram in trigrams]))
         found = []
         for word, count in shared.items():
             if 4 * count >= len(trigrams) + count and word != term:

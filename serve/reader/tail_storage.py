@@ -189,7 +189,7 @@ class Slots:
         terms = Counter(tokenizer.terms(memory.searched_text[:LONGEST]) if is_indexed else ())
         for term in self.terms.add(slot, terms):
             trigrams = similar_terms.trigrams(term).tolist()
-            self.trigram_counts[term] = len(trigrams)  # first: it is asked for what is filed
+            self.trigram_counts[term] = len(trigrams)  # before it is filed: others may read
             for trigram in trigrams:
                 self.trigrams.setdefault(trigram, []).append(term)
         self.tags.add(slot, dict.fromkeys(memory.tags, 1))

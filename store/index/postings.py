@@ -221,7 +221,7 @@ def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tupl
 _RARE, _COMMON = 0.003, 0.1
 _LEAST_RARE = 8  # memories
 _TERMS_KEPT = 1_024  # terms whose lists are kept at hand: one recall asks for each some ten times
-_EXPANDED_KEPT = 4_096  # terms with the documents of similar ones
+_EXPANDED_KEPT = 4_096  # words whose similar ones' documents are
 _SIMILAR_KEPT = 1 << 18  # documents of these, 12 bytes each
 _CHUNK = 32_768  # postings whose numbers and gains stay in the processor's cache
 
@@ -322,7 +322,7 @@ class KnownTerm(NamedTuple):
 
 @dataclass(slots=True)
 class _Expanded:
-    """Terms with the documents of similar ones, up to a number of both."""
+    """Words with the documents of similar ones, up to a number of both."""
 
     terms: dict[str, KnownTerm | None] = field(default_factory=dict)
     documents: int = 0
@@ -394,8 +394,9 @@ class PostingsIndex:
             return self._expanded.terms[term]
         except KeyError:
             known = self._exact(term)
-        if not self._is_common(known) and similar_terms.has_similar(term):
-            known = self._expand(term)
+        if self._is_common(known) or not similar_terms.has_similar(term):
+            return known  # not kept twice: the lists of a common one are long
+        known = self._expand(term)
         self._expanded.keep(term, known)
         return known
 
