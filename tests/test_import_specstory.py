@@ -10,7 +10,7 @@ from transcript_files import SESSION, ClaudeCode, episodes, imported
 from serve.cli import main
 from store.home import tenant as tenants
 from store.importers.specstory import FOLDER
-from store.log.event_kinds import Recorded
+from store.log.event_kinds import Acted, Recorded
 from store.log.event_log import EventLog
 
 # the editor's extension in spring 2025: no id, no times but the title's, which is local
@@ -236,6 +236,24 @@ def test_a_turn_of_the_oldest_form_tells_commands_edits_and_the_answer(
     assert (second.content, second.result) == ("which rate is it now?", "It is 19.")
     assert first.created_at == 1_746_090_300_000_000  # 09:05 UTC, as the file's name has it
     assert first.session == second.session
+
+
+def test_an_edit_that_an_old_export_shows_without_its_file_is_one(
+    log: EventLog, history: Path
+) -> None:
+    edit = "```diff\n- RATE = 16\n+ def tax_rate():\n+     return 19\n```\n\n---\n\n"
+    answer = "Call it like this:\n\n```diff\n- RATE\n+ tax_rate()\n```\n\n---\n\n"
+    begin, end = OLD.index("<details>"), OLD.index("_**User**_\n\nwhich")
+    (history / "old.md").write_text(OLD[:begin] + edit + answer + OLD[end:])
+    imported(log, "specstory", history)
+    deeds = [event.body for event in log.read() if isinstance(event.body, Acted)]
+    assert [(deed.doing, deed.files, deed.names) for deed in deeds] == [
+        ("run", (), ()),
+        ("edit", (), ("tax_rate",)),
+    ]
+    first = episodes(log)[0]
+    assert first.result is not None and first.result.startswith("Call it like this:")
+    assert "tax_rate()" in first.result  # a difference in an answer is part of the answer
 
 
 def test_a_turn_of_a_newer_form_tells_its_time_and_what_failed(

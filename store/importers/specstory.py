@@ -2,12 +2,13 @@
 SpecStory's exports of sessions of Cursor, Claude Code, Copilot and others, `.specstory/history`.
 
 A Markdown file each: a heading for who speaks, with its time in newer versions; tools as
-`<tool-use>`, in older ones as `<details>`, "Tool use: **name**" or a fence. The same session lies
-there more than once: under its first title and its last, from the editor's extension and from the
-command line, as far as it had come. Exports are of one session by its id; where one has none, they
-began in the same minute with the same request, or one is the beginning of the other. A session
-that an agent gave a task is no life of the user's: its id or its first request stands in the call
-that began it. https://github.com/specstoryai/getspecstory
+`<tool-use>`, in older ones as `<details>`, "Tool use: **name**" or a fence, of an edit the lines
+that changed without the file's name. The same session lies there more than once: under its first
+title and its last, from the editor's extension and from the command line, as far as it had come.
+Exports are of one session by its id; where one has none, they began in the same minute with the
+same request, or one is the beginning of the other. A session that an agent gave a task is no life
+of the user's: its id or its first request stands in the call that began it.
+https://github.com/specstoryai/getspecstory
 """
 
 import hashlib
@@ -322,7 +323,11 @@ class _Reading:
             self._do(name, kind, block)
             return
         words = "\n".join(self.said).strip()
-        if lines[0][3:].strip() in _SHELLS and (
+        if lines[0].strip() == "```diff" and not words:  # an edit: its file is not told
+            self.said = []
+            added = "\n".join(line[1:] for line in lines[1:-1] if line.startswith("+"))
+            self._step("edit", {}, added or " ", "new_string")
+        elif lines[0][3:].strip() in _SHELLS and (
             not words or _NAMED.fullmatch(words.rpartition("<summary>")[2])
         ):
             self.said = []
