@@ -189,6 +189,18 @@ def test_a_command_alone_cured_a_failure_where_it_is_run_to_prepare(
     assert any(f"It passed once `{cure}` was run." in text for text in texts) is is_told
 
 
+def test_a_command_alone_cured_what_failed_after_edits_that_it_passed_with(agent: Agent):
+    agent.asked("add the command")
+    agent.edits("src/add.ts")
+    agent.runs("bun test", fails="error: Cannot find package 'commander'\n1 fail")
+    agent.runs("bun install")
+    agent.runs("bun test", told="4 pass")
+    agent.stops("The command is there.")
+    distilled(agent)
+    [memory] = lessons(agent)
+    assert "It passed once `bun install` was run." in memory.text
+
+
 def test_all_tests_passing_cure_one_that_failed(agent: Agent):
     agent.asked("why does it fail?")
     agent.runs("pytest -x tests/test_login.py 2>&1 | tail -20", fails=RED)

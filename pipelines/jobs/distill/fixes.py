@@ -94,10 +94,12 @@ def find_cures(past: PastSession) -> Iterator[Candidate | Dropped]:
         start = _first_failure(deeds, end)
         if start is None:
             continue
-        if _has_edit_before(past, deeds[start][0]):
+        between = deeds[start + 1 : end]
+        is_edited = any(_is_edit(deed) for _, deed in between)  # else a command alone cured it
+        if is_edited and _has_edit_before(past, deeds[start][0]):
             yield Dropped(_one_line(deeds[start][1]), "files had been edited before it failed")
         else:
-            yield _fix_candidate(past, deeds[start], deeds[start + 1 : end], (event, passed))
+            yield _fix_candidate(past, deeds[start], between, (event, passed))
 
 
 def count_failures(past: PastSession) -> int:
@@ -160,6 +162,8 @@ def _fix_candidate(
     commands = list(dict.fromkeys(_one_line(deed) for _, deed in ran))
     error, command = _headline(failed[1]), _one_line(failed[1])
     is_cure = len(commands) == 1 and commands[0] and _prepares(ran[0][1])
+    if edits and not files:  # some exports leave them out
+        return Dropped(command, "nobody can say which files were edited")
     if not command or not (files or is_cure):
         return Dropped(command, "nothing was changed, or nobody can say which change it was")
     # where files were changed too, these are what cured it
