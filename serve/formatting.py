@@ -14,7 +14,7 @@ from typing import Any
 from store.home.errors import InvalidInput
 from store.home.instants import moment
 from store.log.event_kinds import EPISODE
-from store.text.excerpt import Score, fitting, passage, sentences
+from store.text.excerpt import Score, fitting, passage, sentences, without_listings
 
 Written = Callable[[float], str]
 
@@ -71,7 +71,7 @@ def passages(hit: Mapping[str, Any], limit: int, score: Score) -> list[tuple[str
     text = " ".join(sanitize(hit["text"]).split())
     if hit["kind"] != EPISODE:
         return [("", passage(text, limit, score))]
-    said = " ".join(sanitize(hit.get("result", "")).split())
+    said = " ".join(sanitize(without_listings(hit.get("result", ""))).split())
     ran = sanitize(hit.get("action", "")).splitlines()
     parts = {
         "asked": passage(text, limit, score),

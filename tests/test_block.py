@@ -173,6 +173,12 @@ def test_the_users_own_words_are_told_as_such_and_a_turn_by_who_said_what():
     assert "rule" not in turn and "by" not in turn
 
 
+def test_a_turns_answer_is_told_without_its_listings():
+    said = f"---\n\nThe table is made at the start:\n\n```sql\n{'CREATE TABLE t (id);' * 20}\n```"
+    turn = note(episode("why does it fail?", "E  no such table", said))
+    assert turn["agent_said"] == "The table is made at the start:"
+
+
 def episode(asked: str, error: str, said: str) -> Memory:
     """Return the episode of a turn in which the tests failed."""
     failed = Acted(tool="Bash", doing="run", command="pytest", passed=False, error=error)

@@ -3,11 +3,12 @@
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from hook_session import opened
 
 from serve.cli import explanations, main
-from store.text.excerpt import Score, fitting, passage
+from store.text.excerpt import Score, fitting, passage, without_listings
 
 FILLER = "Nothing in this sentence is about what somebody asks later, and there are many like it."
 
@@ -88,3 +89,26 @@ def test_of_lines_those_that_tell_come_first_and_stay_in_order():
     assert fitting(rows, 25, about("pytest")) == ["$ pytest -> failed"]
     assert fitting(rows, 32, about("pytest")) == ["$ ls -> a", "$ pytest -> failed"]
     assert len(fitting(rows, 4, about("make"))) == 1  # one is shown, if only its beginning
+
+
+LISTING = "line = 1\n" * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"It is fixed:\n\n```python\n{LISTING}```\n\nRun it.", "It is fixed: Run it."),
+        (f"It is fixed:\n~~~\n{LISTING}", "It is fixed:"),  # cut off
+        (f"Look:\n```ts:src/app.ts\n{LISTING}```", "Look: src/app.ts"),
+        ("Run this:\n```bash\npip install flask\n```", "Run this: pip install flask"),
+        ("---\n---\nPlan:\n\n---\n## Part one\n***\nIt is done.", "Plan: Part one It is done."),
+        ("- one\n- two -- three\n#4 is open", "- one - two -- three #4 is open"),
+        ("a ``` b", "a ``` b"),
+    ],
+)
+def test_an_answer_is_told_without_listings_and_the_lines_that_part_it(text: str, told: str):
+    assert " ".join(without_listings(text).split()) == told
+
+
+def test_an_answer_of_code_alone_stays_as_it_is():
+    assert without_listings(f"```\n{LISTING}```") == f"```\n{LISTING}```"

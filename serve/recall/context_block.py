@@ -23,7 +23,15 @@ from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.episode import MAX_SAID, OUTCOME, facts_of
 from store.memories.memory import Memory
 from store.text.claims import LONGEST, announces, parse
-from store.text.excerpt import Score, first_sentence, fitting, one_line, passage, sentences
+from store.text.excerpt import (
+    Score,
+    first_sentence,
+    fitting,
+    one_line,
+    passage,
+    sentences,
+    without_listings,
+)
 from store.text.frame import CLOSING, OPENING
 from store.text.text_features import MAY_RULE
 from store.text.tokenizer import terms as text_terms
@@ -182,7 +190,7 @@ def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, An
 
     done = [line for line in (episode.action or "").splitlines() if OUTCOME in line]
     lines = fitting([_clean(line, LINE) for line in done], round(longest * DONE), shared)
-    whole = _clean(episode.result or "", MAX_SAID)
+    whole = _clean(without_listings(episode.result or ""), MAX_SAID)
     said = fitting(_reported(sentences(whole)), round(longest * TOLD), shared)
     room = max(round(longest * ASKED), longest - sum(map(len, (*lines, *said))))
     return {

@@ -14,6 +14,12 @@ _SENTENCE_END = re.compile(r"[.!?][)\"'`]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=\n|\s
 _CLAUSE_END = re.compile(
     r"(?<=[.!?;])(?<!^\d\.)(?<!\s\d\.)(?<!\s\d\d\.)\s+|(?<=[\u3002\uff01\uff1f])"
 )
+_FENCED = re.compile(
+    r"^[ \t]*(```|~~~)([^\n]*)\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+_SHORT_CODE = 160  # characters: a command to run, not a listing
+_PARTING = re.compile(r"^[ \t]*(?:-{3,}|\*{3,}|_{3,}|={3,}|#{1,6})[ \t]*$\n?", re.MULTILINE)
+_HEADING = re.compile(r"^[ \t]*#{1,6}[ \t]+", re.MULTILINE)
 _CODE_SPAN = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*(?:`|\Z)", re.DOTALL)
 
 
@@ -58,6 +64,19 @@ def _before_code(head: str, cut: int, codes: Sequence[tuple[int, int]]) -> str:
         if start < cut < stop:
             cut = start
     return head[:cut].rstrip()
+
+
+def without_listings(text: str) -> str:
+    """Return a Markdown text without long blocks of code, lines that part it and marks of headings;
+    unchanged where that leaves nothing.
+    """
+    told = _FENCED.sub(_short_code, text) if "```" in text or "~~~" in text else text
+    return _HEADING.sub("", _PARTING.sub("", told)).strip() or text
+
+
+def _short_code(code: re.Match[str]) -> str:
+    """Return a short block; of a long one the file that Cursor names beside its language."""
+    return code[3] if len(code[3]) <= _SHORT_CODE else f"{code[2].partition(':')[2].strip()}\n"
 
 
 def one_line(text: str, limit: int) -> str:
