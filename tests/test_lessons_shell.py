@@ -167,6 +167,8 @@ def test_what_only_a_failure_says_tells_one_where_the_host_does_not(line: str, o
         ("grep -rn Error src", "ValueError: too few"),
         ("python serve.py", "error: first try\nthen it\nwas\nready\non port 8000"),
         ("python report.py", "0 errors: all rows were read"),
+        ("python fit.py", "epoch 9\nError: 0.0532"),
+        ("python fit.py", "MeanSquaredError: 12.5 %"),
         ("shopctl explain", "The errors are ValueError and KeyError."),
     ],
 )

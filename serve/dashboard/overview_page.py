@@ -100,9 +100,7 @@ def overview_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/trial")
     def trial(tenant: str) -> str:
         """Compare sessions that were told nothing unasked with the others."""
-        from serve.evaluation import (
-            holdout,
-        )  # and the judging of recalls, which no other page needs
+        from serve.evaluation import holdout  # which no other page needs
 
         opened = site.tenant(tenant)
 

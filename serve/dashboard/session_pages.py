@@ -57,12 +57,13 @@ def sessions_blueprint(site: Site) -> Blueprint:
             raise InvalidInput("name a session: `?session=ID`")
         query = request.args.get("q", "").strip()
         words = query.split()[:WORDS]
-        first = max(1, request.args.get("from", type=int, default=1))
+        asked = request.args.get("from", type=int, default=1)
         events = opened.log.session_events(session)
         turns = session_turns(events)
         if not turns:
             raise NotFound(f"no session {session!r}")
         holding = [turn for turn in turns if turn.holds(words)]
+        first = max(1, min(asked, len(holding)))
         shown = holding[first - 1 :][:TURNS]
 
         def address(place: int) -> str:

@@ -108,10 +108,10 @@ _BROKE = re.compile(
     r"|^error(?:\[E\d+\])?: (?:could not compile|aborting|Your local changes)",
     re.MULTILINE,
 )
-# and what one says last
+# and what one says last; "error: 0.05" is what a model that was fitted has
 _LAST_WORDS = re.compile(
-    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S"
-    r"|(?:[\w./-]+: )?(?:error|fatal|Error|ERROR|FATAL)(?: \w+ing \w+)?: \S"
+    r"(?:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)"
+    r"|(?:[\w./-]+: )?(?:error|fatal|Error|ERROR|FATAL)(?: \w+ing \w+)?): (?!-?[\d.,]+\s*%?$)\S"
     r"|[\w./-]+: .*(?:No such file or directory|[Pp]ermission denied|command not found)$"
 )
 _LAST = 3  # lines
