@@ -211,7 +211,7 @@ def nth_newest(log: EventLog, kind: str, until: int, number: int) -> int | None:
     return int(found[0][0]) if found else None
 
 
-ANSWER = 2_000  # characters of a session's last answer: lists show its beginning
+_ANSWER = 2_000  # characters of a session's last answer: lists show its beginning
 _OF_SESSIONS = ("prompted", "recalled")  # the kinds that tell when a session was
 
 
@@ -268,7 +268,7 @@ def newest_sessions(log: EventLog, until: int, limit: int, most: int = 4_000) ->
         SessionLine(
             session,
             redact.redact(body.prompt) if isinstance(body := asked.get(session), Prompted) else "",
-            redact.redact((body.said or "")[:ANSWER])
+            redact.redact((body.said or "")[:_ANSWER])
             if isinstance(body := answered.get(session), SessionTold)
             else "",
             max((row[5] for row in some if row[5]), default=None),
