@@ -36,9 +36,11 @@ lint: setup
 	$(BIN)/ruff format --check store serve pipelines tests
 	$(BIN)/mypy
 
-# compiled once, and not by each of the thousand programs that the tests start
+# compiled once, and not by each of the thousand programs that the tests start; with a worker more
+# than there are processors, for one always waits for a server, a browser or the disk
+WORKERS = $(shell $(PYTHON) -c 'import os; print(min(4, (os.cpu_count() or 1) + 1))')
 test: lint
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # every attack on the memory that we know, half an hour long, and one table of what was lost;
 # every push runs some of each
