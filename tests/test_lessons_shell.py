@@ -152,6 +152,7 @@ def test_where_the_host_does_not_tell_the_last_words_do(line: str, output: str, 
             "Move-Item a b",
             "Move-Item : no\n    + FullyQualifiedErrorId : MoveItemIOError\nPS C:\\> ",
         ),
+        ("npm run build", "> next build\nFailed to compile.\n" + "x\n" * 9),
         ("git checkout x", "error: Your local changes would be lost\n\ta.py\n" + "x\n" * 9),
     ],
 )

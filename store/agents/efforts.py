@@ -1,5 +1,6 @@
 """
-What a command is for: tests, a build, a lint, a deployment, a commit, an installation.
+What a command is for: tests, a build, a lint, a deployment, a commit, an installation; and whether
+it failed.
 
 By the words of its first few names (`./run_tests.sh`, `just e2e`, `mvnw verify`), behind whatever
 wraps it, and by what its output sums up; what tells neither is for nothing in particular. Programs
@@ -81,9 +82,6 @@ _FAILED = {
         re.MULTILINE,
     ),
     "lint": re.compile(r"^Found [1-9]\d* errors?\b|✖ [1-9]\d* problems? \([1-9]", re.MULTILINE),
-    "build": re.compile(
-        r"^BUILD FAILED|\bFailed to compile\b|\bBuild failed\b|\berror during build\b", re.MULTILINE
-    ),
 }
 
 _PASSED = {
@@ -104,6 +102,7 @@ _PASSED = {
 _BROKE = re.compile(
     r"^(?:/bin/)?(?:ba|z|da)?sh: .*(?:not found|No such file or directory)"
     r"|^(?:bash|zsh|fish): .*|is not recognized as (?:an internal|the name of)"
+    r"|^BUILD FAILED|^Failed to compile|^(?:> )?Build failed\b|^error during build"
     r"|\+ FullyQualifiedErrorId +:|^npm (?:ERR!|error) |\berror TS\d+: |^fatal: "
     r"|^error(?:\[E\d+\])?: (?:could not compile|aborting|Your local changes)",
     re.MULTILINE,

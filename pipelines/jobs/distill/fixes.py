@@ -3,8 +3,9 @@ Fixes and dead ends: a command that failed and passed after a change; a change t
 
 A note needs error, cause and fix, or there is none: the turn itself says more. So the same command,
 or a wider one, must pass in the same session. The error is the first one seen, before any edit in
-its turn: what fails later is unfinished work, or a test written first. Why it failed and what fixed
-it are the agent's own closing words. Nothing is cut short: what does not fit whole is left out.
+its turn: what fails later is unfinished work, or a test written first, unless nothing was edited
+until it passed: then a command cured it. Why it failed and what fixed it are the agent's own
+closing words. Nothing is cut short: what does not fit whole is left out.
 
 A command that fixed a failure twice becomes a lesson in our own words, unless the failure itself
 named it: then a tool gave the order.
