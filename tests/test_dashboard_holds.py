@@ -2,36 +2,22 @@
 
 import html
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from dashboard_page import HOST, NOW, TOKEN, Browser, application, browser
+from dashboard_page import HOST, NOW, TOKEN
+from test_dashboard_memories import owner, tenants
 
 from serve.hooks.brief import brief
 from serve.reader.filters import Filter
 from serve.server.open_tenants import OpenTenants
-from store.home import tenant
-from store.home.config import Settings
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_log import EventLog
+
+__all__ = ["owner", "tenants"]  # fixtures
 
 PROJECT = "acme/shop"
 PAGE = f"/t/default/holds?project={PROJECT}"
-
-
-@pytest.fixture
-def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
-    EventLog(tenant.tenant(tmp_path, "default").log, create=True).close()
-    opened = OpenTenants(Settings(tmp_path))
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def owner(tenants: OpenTenants) -> Browser:
-    return browser(application(tenants))
 
 
 @pytest.fixture

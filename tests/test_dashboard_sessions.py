@@ -2,19 +2,15 @@
 
 import html
 import re
-from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
 
 import pytest
-from dashboard_page import HOST, NOW, TOKEN, Browser, application, browser
+from dashboard_page import HOST, NOW, TOKEN, Browser
+from test_dashboard_memories import log, owner, tenants
 
 from serve.dashboard.markdown import markdown, plain
 from serve.dashboard.session_pages import TURNS
 from serve.hooks import speaking
-from serve.server.open_tenants import OpenTenants
-from store.home import tenant
-from store.home.config import Settings
 from store.home.instants import moment
 from store.log import commands
 from store.log.commands import Draft
@@ -22,28 +18,12 @@ from store.log.event_kinds import Acted, Body, Prompted, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
 
+__all__ = ["log", "owner", "tenants"]  # fixtures
+
 LIST = "/t/default/sessions"
 PAGE = "/t/default/session?session=s1"
 PROJECT = "acme/shop"
 MINUTE = 60_000_000
-
-
-@pytest.fixture
-def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
-    EventLog(tenant.tenant(tmp_path, "default").log, create=True).close()
-    opened = OpenTenants(Settings(tmp_path))
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def log(tenants: OpenTenants) -> EventLog:
-    return tenants.get("default").log
-
-
-@pytest.fixture
-def owner(tenants: OpenTenants) -> Browser:
-    return browser(application(tenants))
 
 
 def tell(log: EventLog, *bodies: Body, session: str = "s1") -> None:
@@ -211,7 +191,10 @@ def test_a_silent_prompts_page_says_what_was_known_and_which_of_its_files_were_t
     owner, log, tenants, monkeypatch
 ):
     monkeypatch.setattr(speaking, "best", lambda _: ())
-    for content in ("The lamps are lit by lantern.py at dusk", "The lamps are bought in Bergen"):
+    for content in (
+        "The lamps are lit by lantern.py at dusk",
+        "The lamps are bought by oldlantern.py",
+    ):
         commands.record(log, Draft(content=content, created_at=moment(NOW - MINUTE)), NOW - MINUTE)
     hook(owner, "UserPromptSubmit", prompt="can you have a look at one of those lamps again?")
     edit = {"file_path": "/tmp/harbour/lantern.py", "old_string": "a", "new_string": "b"}
@@ -221,7 +204,8 @@ def test_a_silent_prompts_page_says_what_was_known_and_which_of_its_files_were_t
     page = words_of(owner.get(f"/t/default/recall/{receipt.id}").text)
     assert not receipt.body.hits
     known = page.partition("Known, and not said")[2]
-    assert known.index("lantern.py at dusk touched") < known.index("bought in Bergen")
+    assert known.index("lantern.py at dusk touched") < known.index("bought by oldlantern.py")
+    assert known.count("touched") == 1
     # the turn itself, which came later, is not what was known
     assert "those lamps again?" not in known
 

@@ -10,7 +10,7 @@ from flask import Blueprint, render_template, request
 from serve.dashboard.page_context import Site
 from serve.hooks import brief as briefs
 from serve.reader.filters import Filter
-from serve.reader.memory_json import visible_json
+from serve.reader.memory_json import line_json
 from serve.reader.view import View, newest
 from serve.recall.context_block import Note, render_parts
 from serve.reports.facets import project_names
@@ -62,7 +62,7 @@ def _line(view: View, note: Note) -> dict[str, Any]:
     """Return a line of a brief as the page shows it: the memory, or `words` where it is none."""
     memory = view.tail.find(note["id"]) if "id" in note else None
     if memory is not None:
-        return visible_json(memory) | {"state": memory.state}
+        return line_json(memory)
     facts = {
         name.replace("_", " "): ", ".join(value) if isinstance(value, list) else value
         for name, value in note.items()
@@ -74,7 +74,7 @@ def _holding(view: View, asked: Filter, kind: str, told: set[str]) -> list[dict[
     """Return the newest memories of a kind that hold in a project, and are not told already."""
     memories = newest(view, Filter(asked.now, asked.project, kinds=(kind,)), SHOWN)
     return [
-        visible_json(memory) | {"state": memory.state}
+        line_json(memory)
         for memory in memories
         if memory.id not in told and not view.is_over(memory)
     ]

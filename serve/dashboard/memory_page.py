@@ -14,7 +14,7 @@ from serve.dashboard import forms, recall_pages
 from serve.dashboard.changes import encode_state
 from serve.dashboard.page_context import Site, Undo, tenant_url
 from serve.dashboard.rendering import pretty
-from serve.reader.memory_json import visible_json
+from serve.reader.memory_json import line_json, visible_json
 from serve.reader.view import View
 from serve.reports import memory_detail
 from serve.reports.lineage import derivatives_of, recalls_of
@@ -159,14 +159,16 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
         "labelled": [(one.label, getattr(memory, one.name)) for one in FIELDS if one.label],
         "told": told,
         "edges": [_edge(view, id_, one) for one in told["edges"]],
-        "duplicates": [one | {"memory": _line(view, one["id"])} for one in told["duplicates"]],
+        "duplicates": [
+            one | {"memory": memory_line(view, one["id"])} for one in told["duplicates"]
+        ],
         "chain": [
-            visible_json(one) | {"state": one.state}
-            for one in memory_detail.history_of_memory(view, id_)
-            if one.id != id_
+            line_json(one) for one in memory_detail.history_of_memory(view, id_) if one.id != id_
         ],
         "steps": steps[:MOST_STEPS],
-        "others": {one.other: _line(view, one.other) for one in steps[:MOST_STEPS] if one.other},
+        "others": {
+            one.other: memory_line(view, one.other) for one in steps[:MOST_STEPS] if one.other
+        },
         "steps_left": max(0, len(steps) - MOST_STEPS),
         "recalls": recalls,
         "part": _part_in_recalls(view, opened, id_),
@@ -187,15 +189,14 @@ def _edge(view: View, id_: str, edge: dict[str, Any]) -> dict[str, Any]:
     return {
         "relation": edge["relation"],
         "is_from": is_from,
-        "memory": _line(view, edge["target" if is_from else "source"]),
+        "memory": memory_line(view, edge["target" if is_from else "source"]),
     }
 
 
-def _line(view: View, id_: str) -> dict[str, Any]:
-    found = view.tail.find(id_)
-    return (
-        {"id": id_, "text": ""} if found is None else visible_json(found) | {"state": found.state}
-    )
+def memory_line(view: View, id_: str) -> dict[str, Any]:
+    """Return a memory as a line of a page; of one that is gone the id alone."""
+    memory = view.tail.find(id_)
+    return {"id": id_, "text": ""} if memory is None else line_json(memory)
 
 
 def _find_memory(view: View, id_: str) -> Memory:

@@ -23,7 +23,7 @@ from serve.evaluation.lab import (
     preview_prompt_hook,
 )
 from serve.formatting import ANSWER_LABELS, DROPPED_LABELS, EVIDENCE_LABELS, parse_time
-from serve.reader.memory_json import visible_json
+from serve.reader.memory_json import line_json
 from serve.reader.reader import Known
 from serve.reader.view import View
 from serve.reports.lineage import derivatives_of
@@ -138,7 +138,7 @@ def receipt_rows(
 def _notes(view: View, body: Recalled) -> list[dict[str, Any]]:
     """Return the first memories that a recall brought, as they are now; not those that are gone."""
     found = (view.tail.find(hit.id) for hit in body.hits[:NOTES])
-    return [visible_json(one) | {"state": one.state} for one in found if one is not None]
+    return [line_json(one) for one in found if one is not None]
 
 
 def _tokens(receipt: Event) -> int | None:

@@ -9,11 +9,11 @@ from typing import Any
 
 from flask import Blueprint, render_template, request
 
+from serve.dashboard.memory_page import memory_line
 from serve.dashboard.page_context import Site, tenant_url
 from serve.dashboard.recall_pages import receipt_rows
 from serve.formatting import day
 from serve.reader.filters import Filter
-from serve.reader.memory_json import visible_json
 from serve.reader.view import View
 from serve.reports import listing
 from serve.reports.listing import Listing
@@ -57,13 +57,13 @@ def sessions_blueprint(site: Site) -> Blueprint:
             raise InvalidInput("name a session: `?session=ID`")
         query = request.args.get("q", "").strip()
         words = query.split()[:WORDS]
-        asked = request.args.get("from", type=int, default=1)
+        start = request.args.get("from", type=int, default=1)
         events = opened.log.session_events(session)
         turns = session_turns(events)
         if not turns:
             raise NotFound(f"no session {session!r}")
         holding = [turn for turn in turns if turn.holds(words)]
-        first = max(1, min(asked, len(holding)))
+        first = max(1, min(start, len(holding)))
         shown = holding[first - 1 :][:TURNS]
 
         def address(place: int) -> str:
@@ -105,9 +105,9 @@ def _summary(opened: OpenTenant, turns: Sequence[Turn], events: Sequence[Event])
         """Return those of the project that were made meanwhile; imported ones are known."""
         kinds = tuple(kind for kind in MEMORY_KINDS if kind != EPISODE)
         those = Filter(ended, project, kinds=kinds, since=began, until=ended + _AFTER)
-        asked = Listing(those, state="any", sort="created_at")
-        memories = listing.page(view, asked, LINES).memories if project else ()
-        return [_line(view, memory.id) for memory in memories if memory.source == git.SOURCE]
+        meanwhile = Listing(those, state="any", sort="created_at")
+        memories = listing.page(view, meanwhile, LINES).memories if project else ()
+        return [memory_line(view, memory.id) for memory in memories if memory.source == git.SOURCE]
 
     return {
         "agent": next((event.agent for event in events if event.agent), None),
@@ -132,8 +132,8 @@ def _turn_fields(opened: OpenTenant, turn: Turn) -> dict[str, Any]:
 
     def memories(view: View) -> dict[str, Any]:
         return {
-            "made": [_line(view, id_) for id_ in turn.recorded[:LINES]],
-            "warned": [_line(view, id_) for id_ in turn.surfaced[:LINES] if id_ not in told],
+            "made": [memory_line(view, id_) for id_ in turn.recorded[:LINES]],
+            "warned": [memory_line(view, id_) for id_ in turn.surfaced[:LINES] if id_ not in told],
         }
 
     return {
@@ -147,12 +147,3 @@ def _turn_fields(opened: OpenTenant, turn: Turn) -> dict[str, Any]:
         "answer": turn.answer,
         "stages": turn.stages,
     } | opened.reader.answer(memories)
-
-
-def _line(view: View, id_: str) -> dict[str, Any]:
-    memory = view.tail.find(id_)
-    return (
-        {"id": id_, "text": ""}
-        if memory is None
-        else visible_json(memory) | {"state": memory.state}
-    )

@@ -5,6 +5,7 @@ The question and the settings are read from an address and written back as one; 
 from the user's settings stands in it. Nothing is written, and no model is asked but the embedder.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -370,17 +371,20 @@ def find_unsaid(opened: OpenTenant, receipt: Event, choices: Choices, now: int) 
     turn = takewhile(lambda event: not isinstance(event.body, Prompted), session)
     acts = [event.body for event in turn if isinstance(event.body, Acted)]
     touched = dict.fromkeys(path for act in acts for path in act.files)
-    found = [
-        Unsaid(one, tuple(path for path in touched if _names_file(one.hit.memory, path)))
-        for one in weighed
-        if one.hit.memory.created_at < receipt.at
+    unsaid = [
+        Unsaid(hit, tuple(path for path in touched if _names_file(hit.hit.memory, path)))
+        for hit in weighed
+        if hit.hit.memory.created_at < receipt.at
     ]
-    return sorted(found, key=lambda one: (not one.touched, -one.weighed.excess))
+    return sorted(unsaid, key=lambda note: (not note.touched, -note.weighed.excess))
 
 
 def _names_file(memory: Memory, path: str) -> bool:
-    name = path.replace("\\", "/").rpartition("/")[2]
-    return any(name in text for text in (memory.content, memory.action, memory.result) if text)
+    name = re.escape(path.replace("\\", "/").rpartition("/")[2])
+    named = re.compile(rf"(?<![\w.-]){name}(?!\w)")  # not the `a.py` of `data.py`
+    return any(
+        named.search(text) for text in (memory.content, memory.action, memory.result) if text
+    )
 
 
 # The two settings side by side, memory by memory

@@ -119,6 +119,11 @@ def _json_value(field: Field, value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+def line_json(memory: Memory) -> dict[str, Any]:
+    """Return a memory as `visible_json` does, its state even where it is active."""
+    return visible_json(memory) | {"state": memory.state}
+
+
 def visible_json(memory: Memory) -> dict[str, Any]:
     """Return a memory as `short` does; a forgotten one as its tombstone, without what it said."""
     found = short_json(memory)
