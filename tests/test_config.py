@@ -162,6 +162,15 @@ def test_a_kept_value_leaves_comments_and_an_undone_one_leaves_nothing(home: Pat
     assert load(home).choices.top_k == 3
 
 
+def test_a_hold_out_holds_from_when_it_is_written(home: Path):
+    began = load(home)
+    config.keep(home, {"holdout": 0.2})
+    assert config.refresh(began).choices.holdout == 0.2
+    assert config.choices_in(began, None).holdout == 0.2
+    config.keep(home, {"holdout": None})
+    assert config.refresh(load(home)).choices == Choices()
+
+
 def test_what_config_toml_says_of_recall_holds_from_when_it_is_written(home: Path):
     path = write(home / "config.toml", "top_k = 3\n")
     began = load(home, MNEMOLOG_FUSION="rrf")

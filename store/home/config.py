@@ -426,19 +426,19 @@ def choices_in(settings: Settings, cwd: Path | None) -> Choices:
 
 
 # what holds from when the user's file says it; other settings need a new process
-_OF_RECALL = (*PLANNED, "trial")
-_AT_ONCE = ("record", "remember_words", "enforce", *_OF_RECALL)
+_REFRESHED = (*PLANNED, "trial", "holdout")
+_AT_ONCE = ("record", "remember_words", "enforce", *_REFRESHED)
 
 
 def refresh(settings: Settings) -> Settings:
-    """Return settings with what `config.toml` says by now of recall.
+    """Return settings with what `config.toml` says by now of what a server refreshes.
 
     What the environment or a project's file said stays. Raise ConfigError naming the file and the
     key.
     """
     values = msgspec.to_builtins(settings.choices)
     for name, value in _user_values_now(settings).items():
-        if name in _OF_RECALL and Path(settings.origin.get(name, "")).name != PROJECT_FILE:
+        if name in _REFRESHED and Path(settings.origin.get(name, "")).name != PROJECT_FILE:
             values[name] = value
     return replace(settings, choices=msgspec.convert(values, Choices, strict=False))
 
@@ -460,7 +460,7 @@ def _user_values_now(settings: Settings) -> dict[str, Any]:
         if name in said and origin != "environment":
             _check(str(path), {name: said[name]})
             found[name] = said[name]
-        elif origin == str(path) and name in _OF_RECALL:
+        elif origin == str(path) and name in _REFRESHED:
             found[name] = usual[name]  # it said so, and no longer does
     return found
 
