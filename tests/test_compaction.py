@@ -178,7 +178,7 @@ print("done")
 
 
 STEPS = {
-    "before the file has its name": "segments.os.replace = stop",
+    "before the file has its name": "os.replace = stop",
     "before its folder is synced": "segments.sync_path = stop",
     "before the rows are blanked": "compaction.EventLog.rewrite = stop",
     "while the rows are blanked": (

@@ -162,12 +162,13 @@ def test_a_kept_value_leaves_comments_and_an_undone_one_leaves_nothing(home: Pat
     assert load(home).choices.top_k == 3
 
 
-def test_a_hold_out_holds_from_when_it_is_written(home: Path):
+def test_a_hold_out_and_a_replica_hold_from_when_they_are_written(home: Path):
     began = load(home)
-    config.keep(home, {"holdout": 0.2})
-    assert config.refresh(began).choices.holdout == 0.2
+    config.keep(home, {"holdout": 0.2, "replica": "/mnt/disk"})
+    now = config.refresh(began).choices
+    assert (now.holdout, now.replica) == (0.2, "/mnt/disk")
     assert config.choices_in(began, None).holdout == 0.2
-    config.keep(home, {"holdout": None})
+    config.keep(home, {"holdout": None, "replica": None})
     assert config.refresh(load(home)).choices == Choices()
 
 

@@ -105,7 +105,12 @@ def test_every_setting_is_in_the_readme_with_its_default() -> None:
     for field in msgspec.structs.fields(Choices):
         if field.name in ("profiles", "llm", "qdrant", "neo4j", "trial"):
             continue
-        unset = {None: "found from the folder", (): "none", RECORD_KINDS: "`, `".join(RECORD_KINDS)}
+        unset = {
+            None: "found from the folder",
+            (): "none",
+            "": "none",
+            RECORD_KINDS: "`, `".join(RECORD_KINDS),
+        }
         default = unset.get(field.default, str(field.default).lower())
         assert re.search(rf"\| `{field.name}` \| `?{re.escape(default)}`? \|", README), field.name
 

@@ -16,7 +16,7 @@ import msgspec
 from serve.cli import arguments, environment, output
 from serve.cli.environment import Environment
 from serve.server import processes
-from store.home.errors import InvalidInput, MirrorError, NotFound
+from store.home.errors import ConfigError, InvalidInput, MirrorError, NotFound
 from store.home.instants import isoformat
 from store.log import commands
 from store.log.event_kinds import Recorded
@@ -116,6 +116,7 @@ def erase(
             now = environment.now()
             wiped = erase.wipe(tenant, log, asked, now)
             is_all_dropped = _drop_mirrors(settings, tenant)
+            is_all_dropped &= _rewrite_replica(tenant, now)
             _build_anew(settings, tenant.name)
             found = erase_receipt.make_receipt(settings.home, tenant, wiped, _who(), now, before)
         if as_json:
@@ -255,6 +256,34 @@ def _drop_mirrors(settings: "Settings", tenant: "Tenant") -> bool:
                 "deletes all of it and writes the rest"
             )
     return is_all_dropped
+
+
+def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
+    """Have the replica, if there is one, say what the log says now; return whether it does."""
+    from store.home.errors import RemoteError
+    from store.replica import parts, replica
+    from store.replica.remote import open_remote
+    from store.replica.state import read_state
+
+    state = read_state(tenant)
+    if state is None:
+        return True
+    try:
+        remote = open_remote(state.url)
+        sent = replica.TenantReplica(tenant, remote).sync(now, anew=True)
+        there = parts.list_generations(remote, tenant.name)
+    except (RemoteError, ConfigError) as error:
+        output.note(f"note: the replica still holds what was erased. {error}: run `erase` again")
+        return False
+    if sent is None:
+        output.note("note: the replica is being written by another process: run `erase` again")
+        return False
+    output.note(f"{plural(sent.replaced, 'part')} of the replica at {state.url} replaced")
+    newest = read_state(tenant)
+    for one in there:
+        if newest is None or one.id != newest.generation:
+            environment.note_copy(tenant, "replica", f"{state.url}/{one.folder}", now)
+    return True
 
 
 def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:

@@ -75,6 +75,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "tail": head,
         "embedder": settings.choices.embedder,
         "holdout": settings.choices.holdout,
+        "replica": _replica(settings, tenant, log),
         "server": _server_status(server) if server else None,
         "spool": {
             "events": waiting.events,
@@ -120,6 +121,16 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "behind": [str(one) for one in mirrors.mirrors_behind(tenant, settings.choices)],
         "damage": [*found["damage"], *checkup.damage(tenant, manifest)],
     }
+
+
+def _replica(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any] | None:
+    from store.replica.state import lag
+
+    found = lag(tenant, log, settings.choices.replica)
+    if found is None:
+        return None
+    age_s = None if found.since is None else max(0, environment.now() - found.since) // 1_000_000
+    return {"url": found.url, "behind": found.events, "behind_s": age_s}
 
 
 def _waiting(settings: Settings, log: EventLog) -> "tuple[Waiting, ...] | None":
@@ -213,6 +224,8 @@ def _print_status(found: dict[str, Any]) -> None:
     said = f", not built yet: {manifest['embedder']} answers while it is here" if waits else ""
     output.say(f"embedder  {found['embedder']}{said}")
     output.say(f"server    {_server_line(server) if server else '-'}")
+    if found["replica"]:
+        output.say(f"replica   {_replica_line(found['replica'])}")
     for line in _record_lines(found["recording"]):
         output.say(line)
     if share := found["holdout"]:
@@ -265,6 +278,13 @@ def _record_lines(found: dict[str, Any]) -> Iterator[str]:
         ends = f" until {one['until']}" if one["until"] else ""
         what = f"{one['scope']} {one['name']}, since {one['since']}{ends}, by {one['by']}"
         yield f"paused    {output.clean(what)}: `{output.clean(one['resume'])}`"
+
+
+def _replica_line(replica: dict[str, Any]) -> str:
+    if not replica["behind"]:
+        return f"{replica['url']} holds all events"
+    since = f"the first of {formatting.ago(replica['behind_s'])}"
+    return f"{replica['url']} is {plural(replica['behind'], 'event')} behind, {since}"
 
 
 def _server_line(server: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from serve.formatting import size
 from store.home.config import Settings
-from store.home.errors import ConfigError, MnemologError, NotFound
+from store.home.errors import ConfigError, InvalidInput, MnemologError, NotFound
 from store.text.excerpt import plural
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from store.maintenance.checkup import Finding
     from store.maintenance.repair import RepairStep
     from store.maintenance.verify import Report
+    from store.replica.remote import Remote
 
 
 @click.command(epilog=output.example("mnemolog init"))
@@ -244,7 +245,10 @@ _FILE = click.argument("file", type=click.Path(path_type=Path))
     )
 )
 def backup() -> None:
-    """Save a tenant to one file, and restore a tenant from it."""
+    """Save a tenant to one file, and restore a tenant.
+
+    `restore` and `check` take a replica's place too: `mnemolog replicate` keeps one.
+    """
 
 
 @backup.command("make", epilog=output.example("mnemolog backup make ~/backups/monday.zip"))
@@ -271,18 +275,45 @@ def make_backup(env: Environment, /, file: Path, as_json: bool) -> None:
         output.say(f"{output.clean(str(file))}: {_print_summary(made.listing)}, {size(made.bytes)}")
 
 
-@backup.command("check", epilog=output.example("mnemolog backup check ~/backups/monday.zip"))
-@_FILE
+_SOURCE = click.argument("source", metavar="SOURCE")
+_AT = click.option(
+    "--at",
+    metavar="TIME",
+    help="Of a replica, the log as it was then: 2026-11-20T14:03:07Z, or 2h; default: all.",
+)
+
+
+@backup.command(
+    "check",
+    epilog=output.example(
+        "mnemolog backup check ~/backups/monday.zip",
+        "mnemolog backup check s3://bucket/laptop --at 2026-11-20T14:03:07Z",
+    ),
+)
+@_SOURCE
+@_AT
 @output.json_option
-def check_backup(file: Path, as_json: bool) -> None:
-    """Verify that a backup can be restored in full, without restoring it.
+@click.pass_obj
+def check_backup(env: Environment, /, source: str, at: str | None, as_json: bool) -> None:
+    """Verify that a backup, or a replica, can be restored in full, without restoring it.
 
-    The backup is unpacked into a temporary folder, and every hash, SQLite's integrity check and
-    every event are checked.
+    SOURCE is a backup's file, or the place of a replica. It is unpacked into a temporary folder,
+    and every hash, SQLite's integrity check and every event are checked.
     """
-    from store.maintenance import backup
+    from tempfile import TemporaryDirectory
 
-    listing = backup.check_backup(file)
+    from store.maintenance import backup
+    from store.replica import restore
+
+    settings = env.settings()
+    remote = _replica_at(source, at)
+    if remote is None:
+        listing = backup.check_backup(Path(source))
+    else:
+        with TemporaryDirectory(prefix="mnemolog-") as folder:
+            listing = restore.check_replica(
+                remote, settings.choices.tenant, Path(folder), _until(at)
+            )
     if as_json:
         output.emit({"ok": True, "listing": listing})
     else:
@@ -294,9 +325,16 @@ def check_backup(file: Path, as_json: bool) -> None:
     epilog=output.example(
         "mnemolog backup restore ~/backups/monday.zip --into monday",
         "mnemolog backup restore ~/backups/monday.zip --replace",
+        "mnemolog backup restore s3://bucket/laptop --at 2026-11-20T14:03:07Z --into before",
     ),
 )
-@_FILE
+@_SOURCE
+@_AT
+@click.option(
+    "--generation",
+    metavar="ID",
+    help="Of a replica: one that is not the newest, as this command lists them.",
+)
 @click.option(
     "--into", metavar="TENANT", help="The tenant to create; default: the name in the backup."
 )
@@ -309,9 +347,19 @@ def check_backup(file: Path, as_json: bool) -> None:
 @output.json_option
 @click.pass_context
 def restore_backup(
-    context: click.Context, file: Path, into: str | None, replaces: bool, as_json: bool
+    context: click.Context,
+    source: str,
+    at: str | None,
+    generation: str | None,
+    into: str | None,
+    replaces: bool,
+    as_json: bool,
 ) -> None:
-    """Restore a tenant from a backup, all or nothing, and build it.
+    """Restore a tenant from a backup or a replica, all or nothing, and build it.
+
+    SOURCE is a backup's file, or the place of a replica: a folder or s3://BUCKET/FOLDER. Of a
+    replica it is the tenant that --tenant names, and with --at its log as it was at that second.
+    Settings and tokens that the replica holds are written where this home has none.
 
     An existing tenant is kept unless you use --replace. Then its folder moves to `deleted` in the
     home, no server may be running, its tokens stay valid, and what was erased from it since the
@@ -323,10 +371,26 @@ def restore_backup(
 
     from store.home import registry
     from store.maintenance import backup
+    from store.replica import restore
 
     settings = context.obj.settings()
+    remote = _replica_at(source, at or generation)
+    now = environment.now()
     with registry.sole(settings) if replaces else nullcontext():
-        done = backup.restore_backup(settings, file, into, environment.now(), replace=replaces)
+        if remote is None:
+            done = backup.restore_backup(settings, Path(source), into, now, replace=replaces)
+        else:
+            done = restore.restore_replica(
+                settings,
+                remote,
+                settings.choices.tenant,
+                now,
+                into=into,
+                until=_until(at),
+                generation=generation,
+                replace=replaces,
+            )
+            _tell_generations(remote, settings)
     if as_json:
         output.emit(done)
     else:
@@ -344,6 +408,47 @@ def restore_backup(
     choices = structs.replace(settings.choices, tenant=done.tenant)
     code = processes.build(replace(settings, choices=choices), "--quick", quiet=True)
     context.exit(code)
+
+
+def _replica_at(source: str, only_of_replicas: str | None) -> "Remote | None":
+    """Return the replica's place that a source names; None for a backup's file."""
+    from store.replica.remote import is_folder, open_remote
+
+    if not is_folder(source):
+        return open_remote(source)
+    folder = Path(source).expanduser().absolute()
+    if folder.is_dir():
+        return open_remote(str(folder))
+    if not folder.exists():
+        raise NotFound(f"there is no {source}: give a backup's file, or the place of a replica")
+    if only_of_replicas is not None:
+        raise InvalidInput(f"{source} is no replica: --at and --generation are of replicas alone")
+    return None
+
+
+def _until(at: str | None) -> int | None:
+    """Return the last microsecond that is restored; a time to the second means its end."""
+    from serve.formatting import parse_time
+    from store.home.instants import micros
+
+    if at is None:
+        return None
+    moment = micros(parse_time(at, environment.now()))
+    return moment if moment % 1_000_000 else moment + 999_999
+
+
+def _tell_generations(remote: "Remote", settings: Settings) -> None:
+    """Say which settings came along, and which other generations there are."""
+    from store.replica import restore
+
+    for name in restore.restore_home_files(remote, settings.home):
+        output.note(f"{name} came from the replica too")
+    found = restore.list_found(remote, settings.choices.tenant)
+    if len(found) > 1:
+        output.note(f"{remote.url} holds {len(found)} generations; --generation names another:")
+        for one in found:
+            what = f"since {one.since[:19]}Z by {one.machine}, {plural(one.events, 'event')}"
+            output.note(f"  {one.id}  {output.clean(what)}")
 
 
 def _print_summary(listing: "Listing") -> str:

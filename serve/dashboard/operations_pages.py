@@ -16,6 +16,7 @@ from store.home.tokens import PER_MINUTE, SCOPES, Wanted
 from store.log.event_log import EventLog
 from store.maintenance import build_state, quarantine
 from store.plans import job_catalog, plans
+from store.replica.state import lag
 from store.snapshots import manifest as manifests
 
 
@@ -36,6 +37,7 @@ def jobs_blueprint(site: Site) -> Blueprint:
             tail=tail,
             refusal=manifests.last_refusal(opened.tenant),
             begun=build_state.last_build_start(opened.tenant),
+            replica=lag(opened.tenant, opened.log, site.settings.choices.replica),
             ui=ui.url if ui else None,
             switches=job_catalog.load_switches(opened.tenant),
             jobs=job_catalog.NAMES,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from serve.server.deferred_events import BOUNDS_S, RecallCounts
 from store.home.tenant import log_bytes
 from store.log import integrity
+from store.replica.state import lag
 
 if TYPE_CHECKING:
     from serve.server.open_tenants import OpenTenant, OpenTenants
@@ -46,6 +47,7 @@ def _tenant_metrics(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list
     built = manifest.watermark if manifest else 0
     age_s = (now - manifest.at) / 1e6 if manifest else 0.0
     states = tenants.ingest.queue(one.tenant).counts()
+    behind = lag(one.tenant, one.log, tenants.settings.choices.replica)
 
     def single(name: str, kind: str, about: str, value: float) -> Metric:
         return f"mnemolog_{name}", kind, about, [("", label, value)]
@@ -65,6 +67,12 @@ def _tenant_metrics(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list
         single("tail_events", "gauge", "Events since the last build.", max(0, head - built)),
         single("manifest", "gauge", "The manifest served.", manifest.number if manifest else 0),
         single("manifest_age_seconds", "gauge", "Since it was built.", age_s),
+        (
+            "mnemolog_replica_behind_events",
+            "gauge",
+            "Events that the replica does not hold yet; none without a replica.",
+            [("", label, behind.events)] if behind else [],
+        ),
         (
             "mnemolog_ingest_jobs",
             "gauge",

@@ -28,6 +28,7 @@ from waitress.task import ThreadedTaskDispatcher
 from serve.server import request_guard
 from serve.server.ingest_worker import fact_reader
 from serve.server.open_tenants import OpenTenants, build_starter
+from serve.server.replication import Replication
 from serve.server.request_guard import MAX_BODY, owner_only
 from store.home import tenant as tenants
 from store.home.config import Choices, Settings
@@ -105,8 +106,10 @@ def run(
             # a server without its file is found by nobody, as where the home was deleted
             return is_gone(settings.server_file) or 0 < idle_exit_s <= open_tenants.idle_s()
 
+        replication = Replication(lambda: open_tenants.settings)
         with register(settings, ours):
             open_tenants.start()
+            replication.start()
             # whoever hears that we are ready may end us at once: it is caught from here on
             _end_on_signal(server, ending)
             try:
@@ -115,6 +118,7 @@ def run(
             finally:
                 server.close()
                 open_tenants.close()
+                replication.close()
 
 
 def _describe_server(listening: socket.socket, idle_exit_s: int, choices: Choices) -> Server:

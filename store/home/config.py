@@ -228,6 +228,8 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     enforce: Enforce | dict[str, Enforce] = "advise"
     # episodes older than this are erased, what was learnt from them stays; 0: kept for ever
     episodes_days: Annotated[int, msgspec.Meta(ge=0, le=36_500)] = 0
+    # where all that the home's logs say is sent as they grow, a folder or s3://BUCKET/FOLDER
+    replica: str = ""
     # whether Dagster's pages quote memories; its records are kept for weeks
     dagster_texts: bool = False
     # a server that was started in the background ends after so long unasked; 0: never
@@ -257,7 +259,7 @@ class Choices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 PLANNED = ("embedder", "fusion", "min_confidence", "profile", "profiles", "top_k")
 _DECIDING_NO_ANSWER = frozenset(
     "tenant project port llm build_after idle_exit_s record enforce episodes_days "
-    "dagster_texts qdrant neo4j holdout".split()
+    "dagster_texts qdrant neo4j holdout replica".split()
 )
 
 
@@ -426,7 +428,7 @@ def choices_in(settings: Settings, cwd: Path | None) -> Choices:
 
 
 # what holds from when the user's file says it; other settings need a new process
-_REFRESHED = (*PLANNED, "trial", "holdout")
+_REFRESHED = (*PLANNED, "trial", "holdout", "replica")
 _AT_ONCE = ("record", "remember_words", "enforce", *_REFRESHED)
 
 

@@ -36,6 +36,7 @@ MnemologError
 ├── EmbedderError           the embedding model did not answer, or not with what was asked
 ├── MirrorError             a copy that another program's server holds cannot be written
 │   └── VectorStoreError    nor searched: that of the vectors
+├── RemoteError             the place of a replica does not answer, or does not take it
 └── SourceError             an import's source, or a dataset, cannot be read
 """
 
@@ -175,6 +176,10 @@ class MirrorError(MnemologError):
 
 
 class VectorStoreError(MirrorError):
+    pass
+
+
+class RemoteError(MnemologError):
     pass
 
 

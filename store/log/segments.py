@@ -7,7 +7,6 @@ its hash, so a missing or damaged one is reported by name, and every body must m
 Any Parquet reader can read them; `pyarrow.parquet` is imported only when one is needed.
 """
 
-import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from store.home.errors import LogCorrupt
-from store.home.files import make_folder, remove_files, sync_path, temporary_name
+from store.home.files import remove_files, replace_file, sync_path
 from store.log.log_file import Row
 
 if TYPE_CHECKING:
@@ -53,30 +52,18 @@ def write(folder: Path, rows: Sequence[Row]) -> Segment:
 
     The file is synced when this returns.
     """
-    from pyarrow import parquet
-
-    make_folder(folder)
-    temporary = temporary_name(folder / "new")
-    try:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            parquet.write_table(_table(rows), file, compression="zstd", row_group_size=_GROUP)
-            file.flush()
-            os.fsync(file.fileno())
-        mark = hash_of(temporary)
-        first, last = rows[0][0], rows[-1][0]
-        name = _name(first, last, mark)
-        size = temporary.stat().st_size
-        os.replace(temporary, folder / name)
-    finally:
-        temporary.unlink(missing_ok=True)
+    data = encode(rows)
+    mark = sha256(data).hexdigest()
+    first, last = rows[0][0], rows[-1][0]
+    name = _name(first, last, mark)
+    replace_file(folder / name, data)
     sync_path(folder)
-    return Segment(name, first, last, len(rows), size, mark)
+    return Segment(name, first, last, len(rows), len(data), mark)
 
 
 def read(folder: Path, segment: Segment) -> list[Row]:
     """Return the whole rows of a segment; raise LogCorrupt if it is missing or damaged."""
-    return [row for group in _groups(folder, segment) for row in group]
+    return [row for group in _groups(_open(folder, segment)) for row in group]
 
 
 def list_segments(folder: Path) -> list[Segment]:
@@ -202,8 +189,29 @@ def _hash_mismatch(folder: Path, segment: Segment) -> str:
     return f"{folder / segment.name} does not match its hash: {_CURE}"
 
 
-def _groups(folder: Path, segment: Segment) -> Iterator[list[Row]]:
-    file = _open(folder, segment)
+def encode(rows: Sequence[Row]) -> bytes:
+    """Return whole rows of the log, in their order, as a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink = pa.BufferOutputStream()
+    parquet.write_table(_table(rows), sink, compression="zstd", row_group_size=_GROUP)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def decode(data: bytes) -> Iterator[list[Row]]:
+    """Yield the whole rows of a Parquet file that `encode` made, a group at a time.
+
+    Raise pyarrow's ArrowException for anything else.
+    """
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+    return _groups(ParquetFile(pa.BufferReader(data)))
+
+
+def _groups(file: "ParquetFile") -> Iterator[list[Row]]:
     schema = _schema()
     for group in range(file.metadata.num_row_groups):
         table = file.read_row_group(group)

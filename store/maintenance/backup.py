@@ -10,7 +10,7 @@ a restored tenant is whole when its folder gets its name, or is not there at all
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
@@ -83,7 +83,7 @@ def make_backup(tenant: Tenant, path: Path, version: str, now: int) -> BackupRep
             _copy_segments(tenant, staged)
         with EventLog(staged.log) as log:
             Queue(staged.ingest).erase(log_queries.erased_ids(log, log.head()))
-        events, newest, jobs = _proven(staged)
+        events, newest, jobs = prove(staged)
         listing = Listing(
             mnemolog=version,
             tenant=tenant.name,
@@ -109,20 +109,33 @@ def check_backup(path: Path) -> Listing:
 def restore_backup(
     settings: Settings, path: Path, name: str | None, now: int, *, replace: bool
 ) -> RestoreReport:
-    """Make a tenant of a backup, under its own name or another; nothing is built yet.
+    """Make a tenant of a backup, under its own name or another; see `install`.
+
+    Raise SourceError as `check_backup` does.
+    """
+    name = name or backup_file.read_listing(path).tenant
+    return install(
+        settings, name, now, lambda folder: _unpack_and_prove(path, folder), replace=replace
+    )
+
+
+def install(
+    settings: Settings, name: str, now: int, fill: Callable[[Path], Listing], *, replace: bool
+) -> RestoreReport:
+    """Make a tenant of what `fill` writes into an empty folder and proves; nothing is built yet.
 
     One that is there is put away first, where `replace` says so, and what was erased from it since
     is erased again; the caller sees to it that no server has it open. Raise Conflict where there is
-    one, SourceError as `check` does, InvalidName, BuildBusy, LogBusy or LogFull.
+    one, InvalidName, BuildBusy, LogBusy or LogFull, and what `fill` raises.
     """
-    tenant = tenants.tenant(settings.home, name or backup_file.read_listing(path).tenant)
+    tenant = tenants.tenant(settings.home, name)
     is_there = tenant.exists or (tenant.root.is_dir() and any(tenant.root.iterdir()))
     if is_there and not replace:
         raise Conflict(
             f"there is a tenant {tenant.name}: name another (--into), or replace it (--replace)"
         )
     with log_file.translate_errors(tenant.root), _temporary_folder(tenant.root.parent) as folder:
-        listing = _unpack_and_prove(path, folder)
+        listing = fill(folder)
         staged = Tenant(tenant.name, folder)
         if not is_there:
             _take_place(staged, tenant)
@@ -151,7 +164,7 @@ def _unpack_and_prove(path: Path, folder: Path) -> Listing:
     """Unpack a backup and prove it; raise SourceError where it cannot be restored whole."""
     listing = backup_file.unpack(path, folder)
     try:
-        found = _proven(Tenant(listing.tenant, folder))
+        found = prove(Tenant(listing.tenant, folder))
     except (LogCorrupt, LogForeign, LogVersion) as error:
         raise SourceError(f"{path} cannot be restored: {error}") from error
     if found != (listing.events, listing.newest_at, listing.jobs):
@@ -159,7 +172,7 @@ def _unpack_and_prove(path: Path, folder: Path) -> Listing:
     return listing
 
 
-def _proven(staged: Tenant) -> tuple[int, int, int]:
+def prove(staged: Tenant) -> tuple[int, int, int]:
     """Return how many events a folder holds, when the newest happened, and how many batches wait.
 
     Raise LogCorrupt, LogForeign or LogVersion where anything in it is not what we wrote.

@@ -1,0 +1,71 @@
+"""
+Replication: a thread that sends what the logs of this home say to its replica, where one is kept.
+
+The place may not answer for hours: it is asked again now and then, nobody waits for it, and what
+went wrong is kept for `status` and `doctor`. At the server's end what is new is sent once more.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from store.home.config import Settings
+from store.home.errors import MnemologError
+
+if TYPE_CHECKING:
+    from store.replica.replica import HomeReplica
+
+log = logging.getLogger("mnemolog")
+
+EVERY_S = 1.0
+RETRY_S = 30.0
+END_S = 5.0  # for what is sent when the server ends
+_SHARE = 50  # of its time at most that it takes to look at a home of many tenants: a fiftieth
+
+
+class Replication:
+    """The thread of one server. `settings` are asked each time: the place may change."""
+
+    def __init__(self, settings: Callable[[], Settings]) -> None:
+        self._settings = settings
+        self._replica: HomeReplica | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mnemolog-replica", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Send what is new once more, and end; a place that does not answer is not waited for."""
+        self._closing.set()
+        self._thread.join(END_S)
+
+    def _run(self) -> None:
+        wait_s = EVERY_S
+        while not self._closing.wait(wait_s):
+            wait_s = self._send()
+        self._send()
+
+    def _send(self) -> float:
+        """Send what is new; return for how many seconds to wait now."""
+        settings = self._settings()
+        url = settings.choices.replica
+        if not url:
+            self._replica = None
+            return EVERY_S
+        began = time.monotonic()
+        try:
+            if self._replica is None or self._replica.remote.url != url:
+                from store.replica.remote import open_remote  # few homes have one
+                from store.replica.replica import HomeReplica
+
+                self._replica = HomeReplica(settings.home, open_remote(url))
+            outcomes = [one for _, one in self._replica.sync(time.time_ns() // 1_000)]
+        except (MnemologError, OSError) as error:
+            outcomes = [error]
+        failed = [one for one in outcomes if isinstance(one, Exception)]
+        for one in failed:
+            log.warning("the replica is behind: %s", one)
+        return RETRY_S if failed else max(EVERY_S, _SHARE * (time.monotonic() - began))

@@ -1,0 +1,66 @@
+"""
+Copies: the rows of a log as they lie, read to be written elsewhere, and written into a new log.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from store.log import log_file, vocabulary
+from store.log.event_log import EventLog
+from store.log.log_file import Row
+from store.log.rows import decode_row, insert_numbered
+
+_MOST_ROWS = 20_000
+
+
+def rows_between(log: EventLog, after: int, until: int, most_bytes: int) -> Iterator[Sequence[Row]]:
+    """Yield the whole rows with `after` < seq <= `until`, in order, with no more than so many bytes
+    of bodies at a time, or a single row.
+
+    Raise LogCorrupt where a segment that holds some of them is missing.
+    """
+    while after < until:
+        size, last = 0, after
+        for seq, length in log.sql(
+            "SELECT seq, octet_length(body) FROM events WHERE seq > ? AND seq <= ? "
+            "ORDER BY seq LIMIT ?",
+            (after, until, _MOST_ROWS),
+        ):
+            size += length
+            if last > after and size > most_bytes:
+                break
+            last = seq
+        if last == after:  # the rest is lost, as a later event says
+            return
+        yield log.whole(log.select_rows("seq > ? AND seq <= ?", (after, last)))
+        after = last
+
+
+def hashes_between(log: EventLog, first: int, last: int) -> list[tuple[int, bytes]]:
+    """Return seq and hash of the rows from `first` to `last`, in order; no body is read."""
+    sql = "SELECT seq, sha256 FROM events WHERE seq >= ? AND seq <= ? ORDER BY seq"
+    return [(seq, digest) for seq, digest in log.sql(sql, (first, last))]
+
+
+def id_at(log: EventLog, seq: int) -> str | None:
+    """Return the id of an event by its seq; None where there is none."""
+    found = log.sql("SELECT id FROM events WHERE seq = ?", (seq,))
+    return found[0][0] if found else None
+
+
+def count_after(log: EventLog, seq: int) -> tuple[int, int | None]:
+    """Return how many events come after one, and when the first of them was written (microseconds
+    UTC; None: there is none).
+    """
+    sql = "SELECT count(*), min(coalesce(clock, at)) FROM events WHERE seq > ?"
+    count, since = log.sql(sql, (seq,))[0]
+    return int(count), since
+
+
+def append_rows(log: EventLog, rows: Sequence[Row]) -> None:
+    """Write whole rows under their own numbers into a log that nobody else has; raise LogCorrupt
+    where one does not match its hash.
+    """
+    events = [decode_row(row) for row in rows]
+    with log.writer() as connection, log_file.immediate(connection):
+        insert_numbered(connection, rows)
+        log_file.note_vocabulary(connection, log.path, vocabulary.needed(events))

@@ -1,0 +1,133 @@
+"""
+Parts: the files of a replica, by their names, and which of them make up a log.
+
+    tenants/TENANT/GENERATION/FIRST-LAST-MARK.parquet     the events FIRST to LAST
+    tenants/TENANT/GENERATION/about.json                  which machine writes it
+    tenants/TENANT/GENERATION/waiting-MARK.sqlite         batches that were accepted, not recorded
+    home/config.toml, home/tokens.json
+
+A generation is one log's growth as one home saw it; its name is a ULID, so it tells when it began.
+MARK is a digest of the hashes of the rows: where the log says the same, a part has the same name,
+so whoever has the log knows without reading a part whether it still says what the log does.
+"""
+
+import re
+import struct
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from store.log.log_file import Row
+from store.replica.remote import Entry, Remote
+
+_PART = re.compile(r"(\d{12})-(\d{12})-([0-9a-f]{16})\.parquet")
+_WAITING = re.compile(r"waiting-([0-9a-f]{16})\.sqlite")
+_GENERATION = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_NUMBER = struct.Struct(">q")
+ABOUT = "about.json"
+
+
+class Part(NamedTuple):
+    """One file of a generation; `first` and `last` are seqs, every seq between them is its."""
+
+    first: int
+    last: int
+    mark: str
+    bytes: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.first:012}-{self.last:012}-{self.mark}.parquet"
+
+
+class About(msgspec.Struct, frozen=True):
+    """What a generation says of itself: the machine and the home that write it, and no other."""
+
+    machine: str
+    home: str
+    format: int = 1
+
+
+class Generation(NamedTuple):
+    """What lies at a remote of one generation. `parts` make up its log, in order, without a hole;
+    `others` are the rest: what a writer that was killed left.
+    """
+
+    folder: str
+    parts: tuple[Part, ...]
+    others: tuple[Part, ...]
+    waiting: tuple[str, ...]
+    has_about: bool
+
+    @property
+    def id(self) -> str:
+        return self.folder.rpartition("/")[2]
+
+    @property
+    def last(self) -> int:
+        return self.parts[-1].last if self.parts else 0
+
+    def path(self, name: str) -> str:
+        return f"{self.folder}/{name}"
+
+
+def mark_of(hashes: Iterable[tuple[int, bytes]]) -> str:
+    """Return the mark of some rows, by their seqs and hashes."""
+    total = sha256()
+    for seq, row_hash in hashes:
+        total.update(_NUMBER.pack(seq) + row_hash)
+    return total.hexdigest()[:16]
+
+
+def mark_of_rows(rows: Sequence[Row]) -> str:
+    return mark_of((row[0], row[-1]) for row in rows)
+
+
+def folder_of(tenant: str, generation: str) -> str:
+    return f"tenants/{tenant}/{generation}"
+
+
+def list_generations(remote: Remote, tenant: str) -> list[Generation]:
+    """Return the generations of a tenant at a remote, the oldest first; raise RemoteError."""
+    top = f"tenants/{tenant}"
+    entries: dict[str, list[Entry]] = {}
+    for entry in remote.list(top):
+        generation, _, name = entry.name.removeprefix(f"{top}/").partition("/")
+        if name and _GENERATION.fullmatch(generation):
+            entries.setdefault(generation, []).append(Entry(name, entry.bytes))
+    return [_generation(folder_of(tenant, id_), entries[id_]) for id_ in sorted(entries)]
+
+
+def read_generation(remote: Remote, folder: str) -> Generation:
+    """Return what lies in a generation's folder; raise RemoteError."""
+    found = remote.list(folder)
+    return _generation(folder, [Entry(one.name[len(folder) + 1 :], one.bytes) for one in found])
+
+
+def _generation(folder: str, entries: Sequence[Entry]) -> Generation:
+    there = [
+        Part(int(named[1]), int(named[2]), named[3], entry.bytes)
+        for entry in entries
+        if (named := _PART.fullmatch(entry.name))
+    ]
+    parts = _chain(there)
+    others = tuple(part for part in there if part not in set(parts))
+    waiting = tuple(entry.name for entry in entries if _WAITING.fullmatch(entry.name))
+    return Generation(folder, parts, others, waiting, any(one.name == ABOUT for one in entries))
+
+
+def _chain(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Return the parts that follow one another from event 1 on, the widest where several begin at
+    one: small ones are merged into it, and deleted last.
+    """
+    widest: dict[int, Part] = {}
+    for part in parts:
+        if part.first not in widest or part.last > widest[part.first].last:
+            widest[part.first] = part
+    found, next_ = [], 1
+    while next_ in widest:
+        found.append(widest[next_])
+        next_ = widest[next_].last + 1
+    return tuple(found)

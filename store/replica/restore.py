@@ -1,0 +1,180 @@
+"""
+Restoring a tenant from its replica, as it was at a moment: the log's own prefix, event for event.
+
+The log tells the moment of each event by its clock, which never goes back in one home. Texts that
+were erased since are not there any more, and stay erased: what erased them comes along.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from store.home.config import Settings
+from store.home.errors import LogCorrupt, NotFound, RemoteError, SourceError
+from store.home.files import make_folder, replace_file
+from store.home.instants import isoformat
+from store.home.tenant import Tenant
+from store.log import copies
+from store.log.event_log import EventLog
+from store.log.log_file import Row
+from store.maintenance import backup
+from store.maintenance.backup import RestoreReport
+from store.maintenance.backup_file import Listing
+from store.replica import parts, replica
+from store.replica.parts import Generation
+from store.replica.remote import Remote
+
+_CLOCK = -2  # its place among a row's columns
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A generation at a remote: since when, which machine wrote it, and how many events it has."""
+
+    id: str
+    since: str
+    machine: str
+    events: int
+
+
+def list_found(remote: Remote, tenant: str) -> list[Found]:
+    """Return the generations of a tenant at a remote, the newest first; raise RemoteError."""
+    return [
+        Found(one.id, isoformat(_began(one)), _machine(remote, one), one.last)
+        for one in reversed(parts.list_generations(remote, tenant))
+        if one.parts
+    ]
+
+
+def restore_replica(
+    settings: Settings,
+    remote: Remote,
+    tenant: str,
+    now: int,
+    *,
+    into: str | None = None,
+    until: int | None = None,
+    generation: str | None = None,
+    replace: bool = False,
+) -> RestoreReport:
+    """Make a tenant of what its replica held at `until`, microseconds UTC; None: all of it.
+
+    Of several generations it is the newest that had begun by then, unless one is named. Raise
+    NotFound where there is none, SourceError where it cannot be restored whole, RemoteError where
+    the place does not answer, and what `backup.install` raises.
+    """
+    chosen = _choose(remote, tenant, until, generation)
+
+    def fill(folder: Path) -> Listing:
+        return _fill(remote, chosen, Tenant(tenant, folder), until)
+
+    return backup.install(settings, into or tenant, now, fill, replace=replace)
+
+
+def check_replica(remote: Remote, tenant: str, folder: Path, until: int | None = None) -> Listing:
+    """Return what would be restored, once all of it lies in an empty folder and was proven."""
+    return _fill(remote, _choose(remote, tenant, until, None), Tenant(tenant, folder), until)
+
+
+def restore_home_files(remote: Remote, home: Path) -> list[str]:
+    """Write the settings and tokens that a home has none of; return their names."""
+    there = {entry.name for entry in remote.list("home")}
+    made = []
+    for name in replica.HOME_FILES:
+        if f"home/{name}" in there and not (home / name).exists():
+            replace_file(home / name, remote.get(f"home/{name}"))
+            made.append(name)
+    return made
+
+
+def _choose(remote: Remote, tenant: str, until: int | None, generation: str | None) -> Generation:
+    there = [one for one in parts.list_generations(remote, tenant) if one.parts]
+    if not there:
+        raise NotFound(f"{remote.url} holds no replica of tenant {tenant}: name another place")
+    if generation is not None:
+        there = [one for one in there if one.id.startswith(generation.upper())]
+        if len(there) != 1:
+            raise NotFound(f"{len(there)} generations begin with {generation!r}: name one whole")
+        return there[0]
+    had_begun = [one for one in there if until is None or _began(one) <= until]
+    return had_begun[-1] if had_begun else there[0]
+
+
+def _fill(remote: Remote, chosen: Generation, staged: Tenant, until: int | None) -> Listing:
+    """Write a generation's log, and what waited, into an empty folder, and prove both."""
+    make_folder(staged.root)
+    with EventLog(staged.log, create=True) as log:
+        restored = _Restored(log)
+        for rows in _rows(remote, chosen):
+            restored.take(rows, until)
+        restored.erase()
+    if until is None and chosen.waiting:
+        replace_file(staged.ingest, remote.get(chosen.path(chosen.waiting[-1])))
+    try:
+        events, newest, jobs = backup.prove(staged)
+    except LogCorrupt as error:
+        raise SourceError(f"{remote.url} cannot be restored: {error}") from error
+    return Listing(
+        mnemolog="",
+        tenant=staged.name,
+        made_at=restored.clock or newest,
+        events=events,
+        newest_at=newest,
+        jobs=jobs,
+        parts=(),
+    )
+
+
+def _rows(remote: Remote, chosen: Generation) -> Iterator[list[Row]]:
+    for part in chosen.parts:
+        try:
+            yield replica.read_part(remote, chosen, part)
+        except replica.DamagedPart as error:
+            raise SourceError(f"cannot be restored whole: {error}") from error
+
+
+class _Restored:
+    """A log that is being restored, up to a moment; what was erased later is kept for the end."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+        self._erased: list[Row] = []
+        self._is_over = False
+        self._seq = 0
+        self.clock = 0
+
+    def take(self, rows: Sequence[Row], until: int | None) -> None:
+        """Append rows up to a moment; a row without a clock is older than clocks are."""
+        taken: list[Row] = []
+        for row in rows:
+            self._is_over = self._is_over or (until is not None and (row[_CLOCK] or 0) > until)
+            if not self._is_over:
+                taken.append(row)
+            elif row[3] == "erased":
+                self._erased.append(row)
+        if taken:
+            copies.append_rows(self._log, taken)
+            self._seq, self.clock = taken[-1][0], taken[-1][_CLOCK] or self.clock
+
+    def erase(self) -> None:
+        """Append what erased, after that moment, a memory that was there."""
+        known = self._log.present_ids([row[4] for row in self._erased])
+        gone = [row for row in self._erased if row[4] in known]
+        copies.append_rows(
+            self._log, [(self._seq + 1 + place, *row[1:]) for place, row in enumerate(gone)]
+        )
+
+
+def _machine(remote: Remote, generation: Generation) -> str:
+    try:
+        return replica.read_about(remote, generation).machine
+    except RemoteError:
+        return "?"
+
+
+def _began(generation: Generation) -> int:
+    """Return when a generation began, microseconds UTC, as its ULID tells."""
+    value = 0
+    for letter in generation.id[:10]:
+        value = value * 32 + "0123456789ABCDEFGHJKMNPQRSTVWXYZ".index(letter)
+    return value * 1_000
