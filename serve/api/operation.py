@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, Generic, Literal, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from flask import Blueprint, Response, g, request
@@ -73,6 +74,12 @@ class Call(Generic[Query, Body]):
             return OpenTenant(self.past.tenant, self.past.log, self.past.reader)
         named = getattr(self.body, "tenant", None) or getattr(self.query, "tenant", None)
         return self.service.tenant(self.caller, named)
+
+    def shared(self, tenant: OpenTenant) -> tuple[str, ...]:
+        """Return what the work tree shares that a program on this machine says it asks from."""
+        cwd = self.header("X-Mnemolog-Cwd") if self.caller.is_here else None
+        trees = self.service.tenants.trees
+        return trees.scopes(tenant.log, unquote(cwd), self.now) if cwd else ()
 
     @property
     def now(self) -> int:

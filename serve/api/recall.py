@@ -26,7 +26,7 @@ from serve.api.parameters import (
     period,
 )
 from serve.api.preconditions import derive_id, first_use_check, replay_header
-from serve.recall.request import RateRequest, RecallRequest, answer
+from serve.recall.request import Asker, RateRequest, RecallRequest, answer
 from serve.reports.listing import Position
 from serve.reports.receipts import receipt_fields, receipt_summary
 from store.home.projects import optional_project
@@ -39,7 +39,8 @@ def recall(call: Call[Nothing, RecallRequest]) -> Reply:
     tenant, asked, past = call.tenant, call.body, call.past
     if past is not None:
         asked = structs.replace(asked, touch=False)  # no receipt is of the past
-    payload, receipt = answer(tenant.reader, asked, call.choices, call.now)
+    asker = Asker(shared=() if past is not None else call.shared(tenant))
+    payload, receipt = answer(tenant.reader, asked, call.choices, call.now, asker)
     if receipt is not None:
         tenant.notes.add(receipt)
     if past is not None:

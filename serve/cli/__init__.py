@@ -26,6 +26,8 @@ _ADMIN: Sections = {
         "overview": ("overviews.overview", "Summarize a TOPIC."),
         "digest": ("overviews.digest", "List by day what was decided, learned and done."),
         "brief": ("overviews.brief", "Show the brief that a new session here starts with."),
+        "share": ("share.share", "Share memories with everybody who has this repository."),
+        "unshare": ("share.unshare", "Share memories no longer."),
         "quarantine": ("erase.quarantine_command", "List memories that builds leave out."),
         "erase": ("erase.erase", "Destroy the text of memories for good."),
     },

@@ -21,6 +21,7 @@ from store.home.config import Settings
 from store.home.errors import InvalidInput, LogError, NotFound, did_you_mean
 from store.home.instants import isoformat
 from store.home.project_context import recording_status
+from store.home.projects import SHARED
 from store.log.event_kinds import EPISODE, Recalled, Recorded
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -325,10 +326,14 @@ def _answer(
     else:
         asked["touch"] = False
     from serve.recall.request import Asker, answer  # not where a server answers: it takes long
+    from store.shared.tree import SharedTrees
 
     with environment.known(settings, log, known_at) as here:
         request = _request(_request_body(settings, query, here.now, **asked))
-        payload, receipt = answer(here.reader, request, here.choices, here.now, Asker(door="cli"))
+        trees, cwd = SharedTrees(settings.home), str(Path.cwd())
+        shared = trees.scopes(log, cwd, here.now) if known_at is None else ()
+        asker = Asker(door="cli", shared=shared)
+        payload, receipt = answer(here.reader, request, here.choices, here.now, asker)
         return payload | here.place, receipt
 
 
@@ -340,7 +345,8 @@ def _print_hits(log: EventLog, payload: dict[str, Any], question: str, project: 
     for notice in payload.get("notices", ()):
         output.note(f"note: {notice}")
     for rank, hit in enumerate(payload["hits"], 1):
-        of = f"  {hit['project']}" if hit["project"] else ""
+        project_name, is_shared, _ = (hit["project"] or "").partition(SHARED)
+        of = f"  {project_name}" if project_name else ""
         sure = f"{hit['confidence']:.0%}"
         sure = output.colour(f"{sure} unsure", "warn") if hit.get("unsure") else sure
         id_ = output.faint(output.short_id(log, hit["id"]))
@@ -350,6 +356,9 @@ def _print_hits(log: EventLog, payload: dict[str, Any], question: str, project: 
         by = hit.get("trust", "user")
         is_told = by in MAY_RULE or (by == "tool" and hit["kind"] == EPISODE)  # part by part
         whose = "" if is_told else f" (said by {by})"
+        if is_shared:
+            quoted = "" if by in MAY_RULE else ", quoted"
+            whose = f" (shared in {hit['source'].removeprefix('shared:')}{quoted})"
         output.say(f"{rank:2}. {kind}{whose}  {hit['at'][:10]}{until}{of}  {sure}  {id_}")
         for line in explanations.passage_lines(hit, about):
             output.say(line)

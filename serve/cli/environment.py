@@ -273,6 +273,16 @@ def keep_receipt(settings: Settings, id_: str) -> None:
             request_as_owner(settings, server, "GET", path, _PATIENCE_S)
 
 
+def _quoted_cwd() -> str:
+    """Return our directory as a header tells it; "" where it was removed under our feet."""
+    from urllib.parse import quote
+
+    try:
+        return quote(os.fsencode(os.getcwd()))
+    except FileNotFoundError:
+        return ""
+
+
 def request_as_owner(
     settings: Settings,
     server: "Server",
@@ -290,6 +300,7 @@ def request_as_owner(
     headers = {
         "Authorization": f"Bearer {owner_token(settings)}",
         "Content-Type": "application/json",
+        **({"X-Mnemolog-Cwd": cwd} if (cwd := _quoted_cwd()) else {}),
     }
     sent = msgspec.json.encode(body or {}) if method == "POST" else None
     connection = http.client.HTTPConnection(HOST, server.port, timeout=timeout_s)

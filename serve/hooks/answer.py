@@ -156,9 +156,13 @@ class Hooks:
             patience_s = max(patience_s, START_S)
         answer_by = time.monotonic() + patience_s
         if delivery is None:
-            return Call(event, tenant, place.choices, place.project, now, answer_by)
+            whose = (place.choices, place.project, now, answer_by)
+            return Call(event, tenant, *whose, trees=self._tenants.trees)
         at = delivery.at if delivery.at <= now + _AHEAD_US else now
-        return Call.of_delivery(event, tenant, place, delivery, now=at, answer_by=answer_by)
+        trees = self._tenants.trees
+        return Call.of_delivery(
+            event, tenant, place, delivery, now=at, answer_by=answer_by, trees=trees
+        )
 
     def _in_time(self, call: Call, delivery: Delivery | None) -> tuple[Reply, bool]:
         """Return the reply, and whether the event was dealt with; a late one may be yet."""

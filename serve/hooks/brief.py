@@ -506,4 +506,5 @@ def _stands(memory: Memory, asked: Filter) -> bool:
 
 
 def _is_own(memory: Memory, asked: Filter) -> bool:
-    return (memory.project or "") in scope_chain(asked.project or "")
+    scopes = (*scope_chain(asked.project or ""), *asked.shared)
+    return (memory.project or "") in scopes

@@ -21,6 +21,7 @@ from store.home.project_context import ProjectContext
 from store.home.spool import Delivery
 from store.log.event_kinds import Body, Trust
 from store.log.events import Event
+from store.shared.tree import SharedTrees
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ class Call:
     answer_by: float = inf  # on the monotonic clock; a later reply reaches nobody
     is_awaited: bool = True  # else the host has gone on: the event is recorded, nothing is said
     main_id: str | None = None  # of the first event that is made: by it the log knows a delivery
+    trees: SharedTrees | None = None  # who knows what the work tree shares
     _unused_ids: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -54,12 +56,21 @@ class Call:
         now: int | None = None,
         answer_by: float = inf,
         is_awaited: bool = True,
+        trees: SharedTrees | None = None,
     ) -> Self:
         """Return the call of an event that a client sent, now or when it happened."""
         id_ = derived_id(delivery.at, "hook", delivery.id)
         at = delivery.at if now is None else now
         return cls(
-            event, tenant, place.choices, place.project, at, answer_by, is_awaited, main_id=id_
+            event,
+            tenant,
+            place.choices,
+            place.project,
+            at,
+            answer_by,
+            is_awaited,
+            main_id=id_,
+            trees=trees,
         )
 
     @property
@@ -91,10 +102,17 @@ class Call:
     @property
     def filter(self) -> Filter:
         """What may come back here and now."""
-        return Filter(self.now, self.project)
+        return Filter(self.now, self.project, shared=self._shared)
+
+    @cached_property
+    def _shared(self) -> tuple[str, ...]:
+        if self.trees is None or self.is_held_out:
+            return ()
+        return self.trees.scopes(self.tenant.log, self.event.cwd, self.now)
 
     def ask(self, ask: Callable[[View], T]) -> T:
         """Return what the memory answers; without its log, where that cannot be read."""
+        _ = self._shared  # recorded before the state is taken that is asked
         return self.tenant.reader.answer(ask, without_log=True)
 
     def new_event(self, body: Body, subject: str | None = None, trust: Trust = "agent") -> Event:

@@ -189,14 +189,16 @@ def mnemolog_registry(
     def here(call: Call) -> ToolContext:
         place, session, now = places.of(call.cwd), _session_id(call), clock()
         off = OFF_HERE if call.is_off else places.off(place, session or "", call.cwd, now)
+        tenant = tenants.get(call.tenant or settings.choices.tenant)
         return ToolContext(
-            tenant=tenants.get(call.tenant or settings.choices.tenant),
+            tenant=tenant,
             choices=place.choices,
             project=place.project,
             now=now,
             agent=call.agent,
             session=session,
             off=off,
+            shared=tenants.trees.scopes(tenant.log, call.cwd, now),
         )
 
     return Registry(

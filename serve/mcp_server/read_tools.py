@@ -84,7 +84,8 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
     """
     with _as_known(here, asked.known_at) as (then, known):
         request = _request(then, asked)
-        asker = Asker(here.session, here.agent, "mcp")
+        shared = here.shared if asked.known_at is None else ()
+        asker = Asker(here.session, here.agent, "mcp", shared)
         payload, receipt = answer(then.tenant.reader, request, then.choices, then.now, asker)
     if receipt is not None:
         here.tenant.notes.add(receipt)

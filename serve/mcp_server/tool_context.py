@@ -120,6 +120,7 @@ class ToolContext:
     agent: str | None = None
     session: str | None = None
     off: str = ""  # why nothing of this session is recorded
+    shared: tuple[str, ...] = ()  # what the work tree shares that we are in
 
     def scope(self, named: str | None) -> str:
         """Return the project that is meant: the one named, else the one we are in."""
@@ -131,7 +132,7 @@ class ToolContext:
             raise InvalidInput(f"nothing was written: recording is off here ({self.off})")
 
     def filter(self, named: str | None = None, kinds: Sequence[str] = ()) -> Filter:
-        return Filter(self.now, self.scope(named), kinds=tuple(kinds))
+        return Filter(self.now, self.scope(named), kinds=tuple(kinds), shared=self.shared)
 
 
 @dataclass(frozen=True, slots=True)

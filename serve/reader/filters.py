@@ -20,7 +20,7 @@ import numpy.typing as npt
 from serve.reader.request_fields import Kinds
 from serve.reader.tail import Tail
 from serve.reader.tail_storage import Columns
-from store.home.projects import holds_in, scope_chain
+from store.home.projects import SHARED, holds_in, scope_chain
 from store.log.event_kinds import Tier, Trust
 from store.memories.memory import ACTIVE, ARCHIVED, FILTERS, UNSEEN, Memory
 from store.memories.rows import Mask, MemoryRows
@@ -71,6 +71,9 @@ class Filter:
     as_of: int | None = None
     cold: bool = False
     for_agents: bool = False
+    # the projects of the notes that the asker's work tree shares (`store.shared.tree`): they may
+    # come back too, and no other shared note does
+    shared: tuple[str, ...] = ()
 
     def at(self, now: int) -> "Filter":
         """Return the same filter, asked at another moment."""
@@ -86,7 +89,10 @@ class Filter:
     def narrow(self, mask: Mask, rows: MemoryRows | Columns) -> Mask:
         """Return a mask, changed, without what is not asked for whatever its state, [rows]."""
         if self.project is not None:
-            mask &= rows.equal("project", scope_chain(self.project)) | rows.lacks("project")
+            scopes = (*scope_chain(self.project), *self.shared)
+            mask &= rows.equal("project", scopes) | rows.lacks("project")
+        elif elsewhere := set(rows.values_with("project", SHARED)).difference(self.shared):
+            mask &= ~rows.equal("project", tuple(elsewhere))
         for name, field in _ANY_OF.items():
             if wanted := getattr(self, name):
                 mask &= rows.equal(field, wanted)
@@ -110,7 +116,7 @@ class Filter:
         return (
             self._is_in_state(memory)
             and (self.as_of is None or memory.created_at <= self.as_of)
-            and holds_in(memory.project, self.project)
+            and self._holds_in(memory.project)
             and not any(
                 getattr(memory, field) not in wanted
                 for name, field in _ANY_OF.items()
@@ -120,6 +126,11 @@ class Filter:
             and (self.since is None or memory.created_at >= self.since)
             and (self.until is None or memory.created_at < self.until)
         )
+
+    def _holds_in(self, project: str | None) -> bool:
+        if project is not None and SHARED in project:
+            return project in self.shared or project == self.project
+        return holds_in(project, self.project)
 
     def _is_in_state(self, memory: Memory) -> bool:
         if not self.active_only:

@@ -275,6 +275,10 @@ class Columns:
         known = self.codes[name]
         return np.isin(self[name], [known[one] for one in wanted if one in known])
 
+    def values_with(self, name: str, part: str) -> list[str]:
+        """Return the values of a column of codes that have a text in them."""
+        return [value for value in list(self.codes[name]) if part in value]
+
     def lacks(self, name: str) -> Mask:
         """Return where a column of codes stands for nothing."""
         mask: Mask = self[name] < 0

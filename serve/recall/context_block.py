@@ -19,6 +19,7 @@ import msgspec
 from serve.reader.memory_json import role
 from serve.reader.state import Change
 from store.home.instants import isoformat
+from store.home.projects import SHARED
 from store.log.event_kinds import EPISODE, STATEMENT
 from store.memories.episode import MAX_SAID, OUTCOME, facts_of
 from store.memories.memory import Memory
@@ -109,7 +110,8 @@ def note(
     first. What a tool or the web said before is not said as what was replaced. `here` is the
     project one stands in, which is not said again. A text over `longest` characters is cut; the
     whole is read by its id. `change` is what a later claim did to it, `retracts` what it quotes
-    only to say that it is over. What a memory does not have is left out.
+    only to say that it is over; `shared_in` the file of the repository that shares it. What a
+    memory does not have is left out.
     """
     said: dict[str, Any] = {"id": memory.id, "on": _day(memory)}
     if memory.kind == EPISODE:
@@ -122,10 +124,14 @@ def note(
             if (value := getattr(memory, name)) and memory.kind != STATEMENT
         }
         said["by"] = memory.trust if memory.trust != "user" else None
+    shared_in = shared_path(memory)
+    if shared_in is not None:
+        said["by"] = "team" if memory.trust in MAY_RULE else "a file that was not reviewed"
     said_before = (one for one in history if one.trust in MAY_RULE)
     old = [{"on": _day(one), "text": _clean(one.content, BESIDE)} for one in said_before][:2]
     said |= {
-        "project": memory.project if memory.project != here else None,
+        "shared_in": shared_in,
+        "project": memory.project if memory.project != here and shared_in is None else None,
         "status": memory.status,
         "progress": memory.progress,
         "conflicts_with": conflicts_with,
@@ -134,6 +140,13 @@ def note(
         "no_longer": _clean(retracts, BESIDE) if retracts else None,
     }
     return {name: value for name, value in said.items() if value is not None}
+
+
+def shared_path(memory: Memory) -> str | None:
+    """Return the file of the repository that shares a memory; None of any other memory."""
+    if memory.project is None or SHARED not in memory.project:
+        return None
+    return (memory.source or "").removeprefix("shared:")
 
 
 def _change_note(change: Change | None) -> dict[str, Any]:

@@ -82,6 +82,7 @@ class Asker:
     session: str | None = None
     agent: str | None = None
     door: Door = "rest"
+    shared: tuple[str, ...] = ()  # what the work tree shares that is asked from
 
 
 def answer(
@@ -111,6 +112,7 @@ def answer(
         as_of=moment_of(reader, asked.as_of),
         cold=asked.cold,
         for_agents=asked.for_agents,
+        shared=asker.shared,
         **field_filters(asked),
     )
     question = _question(asked, those, choices)
@@ -300,7 +302,8 @@ def digest(said: bytes) -> str:
 
 
 _SETTINGS = ("top_k", "profile", "min_confidence")  # that a request may set for itself
-_NARROWING = tuple(one.name for one in fields(Filter) if one.name not in ("now", "project"))
+_WHERE = ("now", "project", "shared")  # who asks, and from where
+_NARROWING = tuple(one.name for one in fields(Filter) if one.name not in _WHERE)
 _DEFAULTS = default_question("", Filter(now=0), Choices())
 
 

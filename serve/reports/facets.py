@@ -18,6 +18,7 @@ from serve.formatting import day
 from serve.reader.memory_json import shown_text
 from serve.reader.view import View
 from store.home.instants import micros
+from store.home.projects import SHARED
 from store.memories.rows import MemoryRows
 from store.text.excerpt import one_line
 
@@ -79,9 +80,12 @@ def facets_of_hits(view: View, hits: Sequence[Mapping[str, Any]], now: int) -> l
 
 
 def project_names(view: View, most: int) -> list[str]:
-    """Return the names of the projects that memories belong to, in order."""
+    """Return the names of the projects that memories belong to, in order; a shared note's is none
+    of its own.
+    """
     names = set(view.snapshots.rows.projects.column("name").to_pylist())
-    return sorted(names | set(view.tail.columns.codes["project"]))[:most]
+    names |= set(view.tail.columns.codes["project"])
+    return sorted(name for name in names if SHARED not in name)[:most]
 
 
 def _count_codes(rows: MemoryRows, name: str, built: Documents) -> Counter[str]:

@@ -39,6 +39,7 @@ from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build_state
 from store.maintenance.build_state import Backlog
+from store.shared.tree import SharedTrees
 
 log = logging.getLogger("mnemolog")
 
@@ -142,6 +143,7 @@ class OpenTenants:
         self._lock = threading.Lock()
         self._opening: dict[str, threading.Lock] = {}  # by tenant
         self.requests = RequestsInFlight()
+        self.trees = SharedTrees(settings.home)
         self._changing = threading.Lock()  # held by who makes or deletes a tenant
         self._deleting: set[str] = set()
         self._keeping_up = threading.Lock()

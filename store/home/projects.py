@@ -42,6 +42,7 @@ def optional_project(name: str | None) -> str | None:
     return check_project(name) if name else None
 
 
+SHARED = "//.mnemolog/memory@"  # between a repository and the mark of a note that it shares
 PACKAGE = "//"  # between a repository and its package, as in the addresses of Terraform's modules
 
 _FOLDERS = ("~/", "@/")  # a folder below the home directory, one elsewhere
@@ -309,6 +310,22 @@ def allow_name(home: Path, directory: Path, project: str) -> None:
 def refuse_name(home: Path, directory: Path, project: str) -> None:
     """Keep that the user agrees no longer; raise ConfigError outside a repository."""
     _change_consent(home, directory, project, is_allowed=False)
+
+
+_NOTES = "@.mnemolog/memory"  # in the place of a project: what the repository shares is trusted
+
+
+def trusts_notes(home: Path, directory: Path) -> bool:
+    """Return whether the user trusts what a repository shares, once it was reviewed; raise
+    ConfigError.
+    """
+    found = repository_of(directory)
+    return found is not None and _consent(found, _NOTES) in _read_consents(consents_file(home))
+
+
+def trust_notes(home: Path, directory: Path, *, is_trusted: bool) -> None:
+    """Keep whether the user trusts what a repository shares; raise ConfigError outside one."""
+    _change_consent(home, directory, _NOTES, is_allowed=is_trusted)
 
 
 def _change_consent(home: Path, directory: Path, project: str, *, is_allowed: bool) -> None:

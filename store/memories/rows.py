@@ -165,6 +165,10 @@ class MemoryRows:
                 mask |= codes == code
         return mask
 
+    def values_with(self, name: str, part: str) -> list[str]:
+        """Return the values of a column of `codes` that have a text in them."""
+        return [value for value in self._values_of(name) if part in value]
+
     def lacks(self, name: str) -> Mask:
         """Return where a column of `codes` has none, [rows]."""
         mask: Mask = self._numbers(name) < 0

@@ -1,0 +1,202 @@
+"""
+Shared notes: one memory in one Markdown file below `.mnemolog/memory` of a repository.
+
+    ---
+    id: 01M8DG1TJ3...
+    kind: decision
+    created: 2026-11-27
+    tags: [deploy]
+    ---
+    We deploy on Mondays, from the release branch.
+
+A file is anybody's who can send a pull request. So it is read within bounds and never followed
+where it leads elsewhere, and what of it is not as above is left out or told as a problem.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import sha1, sha256
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+import msgspec
+import yaml
+
+from store.home.errors import Conflict, InvalidInput
+from store.home.files import make_folder
+from store.home.instants import moment
+from store.importers.memory_store import front_moment, split_note, word_list, words
+from store.log.event_kinds import RECORDED_KINDS, STATEMENT
+from store.memories.memory import ACTIVE, Memory
+from store.redaction import redact
+from store.text.text_features import MAY_RULE
+
+FOLDER = ".mnemolog/memory"
+MOST_FILES, MOST_BYTES = 200, 8 << 10
+_SIDES = ("context", "action", "result")
+_DEFAULT_KIND = "fact"
+_WORDS, _TAIL = 6, 6  # of a file's name: the first words of the text, the last letters of the id
+_APART = re.compile(r"[^a-z0-9]+")
+_BAD_NAME = "its name has more than letters, digits, . _ and -"
+_NAME = re.compile(r"[\w.-]{1,100}\.md")  # told beside the text: a name that says more is none
+
+
+class SharedNote(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that shares a memory: `path` from the tree's root, `blob` as git names what it says.
+
+    `created` is microseconds UTC, 0 where the file does not say; `problem` says why it is no
+    memory, "" where it is one.
+    """
+
+    path: str
+    blob: str
+    id: str = ""
+    kind: str = _DEFAULT_KIND
+    content: str = ""
+    created: int = 0
+    tags: tuple[str, ...] = ()
+    context: str | None = None
+    action: str | None = None
+    result: str | None = None
+    problem: str = ""
+
+    @property
+    def mark(self) -> str:
+        """What differs where the file, or what it says, is another."""
+        return sha256(f"{self.path}\x00{self.blob}".encode()).hexdigest()[:16]
+
+
+def read_notes(root: Path) -> list[SharedNote]:
+    """Return the notes that a tree holds, by path; those that cannot be read with their problem."""
+    return [_read(root, path) for path in note_files(root)]
+
+
+def note_files(root: Path) -> list[Path]:
+    """Return the files that may be notes, by name; a link is none, and leads nowhere."""
+    folder = root / FOLDER
+    if folder.is_symlink() or folder.parent.is_symlink():
+        return []
+    try:
+        with os.scandir(folder) as entries:
+            found = [Path(one.path) for one in entries if one.name.endswith(".md")]
+    except OSError:
+        return []
+    return sorted(found)[:MOST_FILES]
+
+
+def parse_note(path: str, data: bytes) -> SharedNote:
+    """Return the note that a file's bytes are."""
+    blob = blob_of(data)
+    if len(data) > MOST_BYTES:
+        return SharedNote(path=path, blob=blob, problem=f"it is over {MOST_BYTES:,} bytes")
+    try:
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        return SharedNote(path=path, blob=blob, problem="it is no UTF-8 text")
+    fields, content = split_note(text)
+    kind = words(fields, "kind").lower()
+    note = SharedNote(
+        path=path,
+        blob=blob,
+        id=words(fields, "id"),
+        # a person's own words are nobody's to put into a file
+        kind=kind if kind in RECORDED_KINDS and kind != STATEMENT else _DEFAULT_KIND,
+        content=content,
+        created=max(0, front_moment(fields.get("created"))),
+        tags=tuple(word_list(fields.get("tags"))[:20]),
+        context=words(fields, "context") or None,
+        action=words(fields, "action") or None,
+        result=words(fields, "result") or None,
+    )
+    if not content:
+        return msgspec.structs.replace(note, problem="it says nothing below its front matter")
+    if redact.find(text):
+        return msgspec.structs.replace(note, content="", problem="it holds a secret: take it out")
+    return note
+
+
+def blob_of(data: bytes) -> str:
+    """Return the id that git gives to a file's bytes, in a repository of SHA-1."""
+    return sha1(b"blob %d\x00" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+def write_note(root: Path, memory: Memory) -> Path:
+    """Share a memory: write its file, in the place of one that shares it already; return its path.
+
+    Raise InvalidInput for one that is not to be shared, Conflict for another file of that name.
+    """
+    _check_shareable(memory)
+    data = format_note(memory)
+    if (problem := parse_note("", data).problem) != "":
+        raise InvalidInput(f"{memory.id} cannot be shared: {problem}")
+    there = find_note(root, memory.id)
+    path = root / there.path if there else root / FOLDER / file_name(memory)
+    if there is None and path.exists():
+        raise Conflict(f"{path} is there already, and shares another memory")
+    make_folder(path.parent)
+    path.write_bytes(data)  # as any file of a work tree: git keeps it
+    return path
+
+
+def find_note(root: Path, id_: str) -> SharedNote | None:
+    """Return the note that shares a memory, by its id or the beginning of it, or by its path."""
+    found = [one for one in read_notes(root) if one.path == id_ or one.id.startswith(id_)]
+    return found[0] if len(found) == 1 else None
+
+
+def format_note(memory: Memory) -> bytes:
+    """Return the file that shares a memory."""
+    fields: dict[str, Any] = {
+        "id": memory.id,
+        "kind": _DEFAULT_KIND if memory.kind == STATEMENT else memory.kind,
+        "created": moment(memory.created_at).date(),
+    }
+    fields |= {"tags": list(memory.tags)} if memory.tags else {}
+    fields |= {name: value for name in _SIDES if (value := getattr(memory, name))}
+    front = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False, width=10_000)
+    return f"---\n{front}---\n\n{memory.content.strip()}\n".encode()
+
+
+def file_name(memory: Memory) -> str:
+    slug = "-".join(filter(None, _APART.split(memory.content.lower())))
+    first = "-".join(slug.split("-")[:_WORDS])[:60].strip("-")
+    return f"{first or memory.kind}-{memory.id[-_TAIL:].lower()}.md"
+
+
+def _check_shareable(memory: Memory) -> None:
+    if memory.state != ACTIVE:
+        raise InvalidInput(f"{memory.id} is {memory.state}: share what holds")
+    if memory.kind not in RECORDED_KINDS:
+        raise InvalidInput(
+            f"{memory.id} is a turn of an agent: record what it taught, and share that"
+        )
+    if memory.trust not in MAY_RULE:
+        raise InvalidInput(
+            f"{memory.id} was said by {memory.trust}: record it in your own words, and share that"
+        )
+    text = "\n".join(filter(None, (memory.content, *(getattr(memory, name) for name in _SIDES))))
+    if redact.find(text):
+        raise InvalidInput(f"{memory.id} holds a secret: it is not shared")
+
+
+def _read(root: Path, file: Path) -> SharedNote:
+    path = file.relative_to(root).as_posix()
+    if not _NAME.fullmatch(file.name):
+        return SharedNote(
+            path=path, blob="", problem="its name has more than letters, digits, . _ -"
+        )
+    try:
+        if not S_ISREG(file.lstat().st_mode):
+            return SharedNote(path=path, blob="", problem="it is no file of its own")
+        with file.open("rb") as opened:
+            data = opened.read(MOST_BYTES + 1)
+    except OSError as error:
+        return SharedNote(path=path, blob="", problem=f"it cannot be read: {error.strerror}")
+    return parse_note(path, data)
+
+
+def sound(notes: Sequence[SharedNote]) -> Iterator[SharedNote]:
+    """Yield the notes that are memories."""
+    return (one for one in notes if not one.problem)

@@ -1,0 +1,173 @@
+"""
+Trees: the notes that the work tree of a directory shares, as recall reads them.
+
+Each version of each file is recorded once in the log, as a memory of a project of its own
+(`SHARED`), which nobody sees but who names it. Who asks from a directory names those that its tree
+holds at this moment: so what is told follows the branch that is checked out, in two work trees at
+once, without a word in the log.
+
+What a file says is quoted, as the word of a tool, and never a rule: anybody may send a pull
+request. Where the user trusts the repository, what its remote's default branch holds too has the
+trust of an agent: it was reviewed.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from store.home import projects
+from store.home.errors import ConfigError, InvalidInput, LogError, MnemologError, SourceError
+from store.home.files import file_stamp
+from store.home.instants import derived_id, moment
+from store.home.projects import SHARED, git_root, project_of
+from store.importers.git_command import git_fields
+from store.log import commands
+from store.log.commands import Draft
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.shared.notes import FOLDER, SharedNote, note_files, read_notes, sound
+
+_KEPT_S = 10  # what a remote's branch holds is looked up this often
+_KEPT = 32  # trees
+_DEFAULT_BRANCHES = (
+    "refs/remotes/origin/HEAD",
+    "refs/remotes/origin/main",
+    "refs/remotes/origin/master",
+)
+
+
+class TreeNote(NamedTuple):
+    """A note of a tree, whether it was reviewed, and the project of its memory in the log."""
+
+    note: SharedNote
+    is_reviewed: bool
+    scope: str
+
+    @property
+    def id(self) -> str:
+        return derived_id(self.note.created, "shared", self.scope)
+
+
+class SharedTrees:
+    """The trees that were asked for of late. Threads may share it."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._kept = lru_cache(maxsize=_KEPT)(self._look_up)
+        self._recorded: set[tuple[Path, str]] = set()
+        self._recording = Lock()
+
+    def scopes(self, log: EventLog, cwd: str | None, now: int) -> tuple[str, ...]:
+        """Return the projects of the notes that the tree of a directory shares, each recorded in
+        the log; none outside a repository, or where the log takes no more.
+        """
+        notes = self.notes(cwd)
+        if not notes:
+            return ()
+        try:
+            self._record(log, notes, now)
+        except (LogError, OSError):
+            return ()
+        return tuple(one.scope for one in notes)
+
+    def notes(self, cwd: str | None) -> tuple[TreeNote, ...]:
+        """Return the notes that the tree of a directory shares, by path."""
+        try:
+            root = git_root(Path(cwd)) if cwd is not None else None
+            if root is None or not (root / FOLDER).is_dir():
+                return ()
+        except (OSError, ValueError):  # no path, or not ours to look at
+            return ()
+        stamps = tuple((path.name, file_stamp(path)) for path in note_files(root))
+        agreed = file_stamp(projects.consents_file(self._home))
+        return self._kept(root, stamps, agreed, int(time.monotonic() / _KEPT_S))
+
+    def _look_up(
+        self, root: Path, stamps: object, agreed: object, period: int
+    ) -> tuple[TreeNote, ...]:
+        return tuple(tree_notes(self._home, root))
+
+    def _record(self, log: EventLog, notes: Sequence[TreeNote], now: int) -> None:
+        new = [one for one in notes if (log.path, one.id) not in self._recorded]
+        if not new:
+            return
+        with self._recording:
+            known = log.present_ids([one.id for one in new])
+            events = [event for one in new if one.id not in known for event in _events(one, now)]
+            if events:
+                log.append(events)
+            self._recorded |= {(log.path, one.id) for one in new}
+
+
+def tree_notes(home: Path | None, root: Path) -> Iterator[TreeNote]:
+    """Yield the notes of a tree, by path; without a home nothing is trusted."""
+    project = project_of(root)
+    if project is None:
+        return
+    notes = list(sound(read_notes(root)))
+    reviewed = _reviewed(root) if notes and home is not None and trusts(home, root) else frozenset()
+    for note in notes:
+        is_reviewed = (note.path, note.blob) in reviewed
+        mark = f"{note.mark}+" if is_reviewed else note.mark
+        yield TreeNote(note, is_reviewed, f"{project}{SHARED}{mark}")
+
+
+def trusts(home: Path, root: Path) -> bool:
+    """Return whether the user trusts what the default branch of a repository shares."""
+    try:
+        return projects.trusts_notes(home, root)
+    except ConfigError:
+        return False
+
+
+def notes_at(root: Path, ref: str) -> dict[str, str]:
+    """Return path and blob of the notes that a commit or branch holds; raise SourceError, or
+    InvalidInput for what git would take for an option.
+    """
+    if ref.startswith("-"):
+        raise InvalidInput(f"{ref!r} is no branch or commit: name one, such as origin/main")
+    with git_fields(root, ["ls-tree", "-r", "-z", "--full-tree", ref, "--", FOLDER]) as fields:
+        found = [field.partition("\t") for field in fields if field]
+    return {path: said.split()[2] for said, _, path in found if path.endswith(".md")}
+
+
+def note_at(root: Path, ref: str, path: str) -> bytes:
+    """Return what a note said in a commit or branch; raise SourceError."""
+    with git_fields(root, ["cat-file", "blob", f"{ref}:{path}"]) as fields:
+        return "\x00".join(fields).encode()
+
+
+def _reviewed(root: Path) -> frozenset[tuple[str, str]]:
+    """Return path and blob of the notes that the remote's default branch holds."""
+    for ref in _DEFAULT_BRANCHES:
+        try:
+            return frozenset(notes_at(root, ref).items())
+        except SourceError:
+            continue
+    return frozenset()
+
+
+def _events(one: TreeNote, now: int) -> Iterator[Event]:
+    """Yield the event that records a note; none of one that is worth no memory."""
+    note = one.note
+    draft = Draft(
+        id=one.id,
+        kind=note.kind,  # type: ignore[arg-type]  # `parse_note` takes no other
+        content=note.content,
+        context=note.context,
+        action=note.action,
+        result=note.result,
+        tags=note.tags,
+        created_at=moment(min(note.created, now)) if note.created else None,
+        source=f"shared:{note.path}",
+        project=one.scope,
+        trust="agent" if one.is_reviewed else "tool",
+        author="repository",
+    )
+    try:
+        yield commands.memory_event(draft, now)
+    except MnemologError:  # too large, or no text worth keeping: the review view says which
+        return
