@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import click
@@ -229,15 +230,33 @@ def _work(day: dict[str, Any]) -> list[str]:
     return [*lines, f"{rest} more memories: mnemolog timeline"] if rest else lines
 
 
-@click.command(epilog=output.example("mnemolog brief"))
+@click.command(epilog=output.example("mnemolog brief", "mnemolog brief --write CLAUDE.md"))
 @click.option(
     "--project", type=arguments.PROJECT, help="The project; default: that of the working directory."
+)
+@click.option(
+    "--write",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="Write the rules, decisions and commands that hold into FILE (CLAUDE.md); -: print them.",
 )
 @output.known_at_option
 @output.json_option
 @click.pass_obj
-def brief(env: Environment, /, project: str | None, known_at: str | None, as_json: bool) -> None:
-    """Show the brief that a new session here starts with."""
+def brief(
+    env: Environment,
+    /,
+    project: str | None,
+    file: Path | None,
+    known_at: str | None,
+    as_json: bool,
+) -> None:
+    """Show the brief that a new session here starts with.
+
+    With --write, what was laid down for the project goes into a file that agents read, as a block
+    between two marks, each line with who said it and when. The next time the block is replaced; all
+    else in the file stays.
+    """
     settings = env.settings()
     belongs = environment.project_or_default(settings, project, none=False)
     with (
@@ -247,14 +266,35 @@ def brief(env: Environment, /, project: str | None, known_at: str | None, as_jso
         from serve.hooks import brief as briefs
         from serve.reader.filters import Filter
         from serve.recall.context_block import render_parts
+        from serve.reports import instructions
+        from store.shared.tree import SharedTrees
 
-        asked = Filter(here.now, belongs or "")
+        trees, cwd = SharedTrees(settings.home), str(Path.cwd())
+        shared = trees.scopes(log, cwd, here.now) if known_at is None and project is None else ()
+        asked = Filter(here.now, belongs or "", shared=shared)
         with here.reader.view() as view:
+            if file is not None:
+                _write_block(file, instructions.instructions(view, asked), as_json=as_json)
+                return
             said = render_parts(briefs.brief(view, asked), briefs.BYTES)
         if as_json:
             output.emit({"text": said.text, "notes": said.notes})
         else:
             output.say(said.text or "nothing: this project has no rule, open goal or decision")
+
+
+def _write_block(file: Path, block: str, *, as_json: bool) -> None:
+    from serve.reports import instructions
+
+    is_printed = str(file) == "-"
+    if not is_printed:
+        instructions.write(file, block)
+    if as_json:
+        output.emit({"file": None if is_printed else str(file), "text": block})
+    elif is_printed:
+        output.say(block or "nothing was laid down here")
+    else:
+        output.say(f"wrote what holds here into {output.clean(str(file))}")
 
 
 @click.command(epilog=output.example("mnemolog goals"))

@@ -141,12 +141,13 @@ def _toml(value: str | list[str]) -> str:
 _FIRST = RULES_BEGIN + " (`mnemolog disconnect` takes this block out) -->"
 
 
-def put_marked(text: str, body: str) -> str:
-    """Return the text with the block at its end, or in the place of the one there is.
+def put_marked(text: str, body: str, first: str = _FIRST) -> str:
+    """Return the text with the block at its end, or in the place of the one there is; its `first`
+    line begins with RULES_BEGIN.
 
     Raise ConfigError where only one of the two marks is there.
     """
-    block = line_end(text).join([_FIRST, *body.strip().splitlines(), RULES_END])
+    block = line_end(text).join([first, *body.strip().splitlines(), RULES_END])
     place = _place(text)
     if place is None:
         return append_block(text, block)

@@ -5,15 +5,17 @@ it the decisions and facts that hold there.
 
 from typing import Any
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, render_template, request
 
-from serve.dashboard.page_context import Site
+from serve.dashboard.page_context import Site, back, tenant_url
 from serve.hooks import brief as briefs
 from serve.reader.filters import Filter
 from serve.reader.memory_json import line_json
 from serve.reader.view import View, newest
 from serve.recall.context_block import Note, render_parts
+from serve.reports import instructions
 from serve.reports.facets import project_names
+from store.home.errors import InvalidInput
 from store.home.projects import optional_project
 from store.log import log_queries
 from store.log.event_log import EventLog
@@ -44,10 +46,32 @@ def holds_blueprint(site: Site) -> Blueprint:
                     for part in parts
                 ],
                 "block": render_parts(parts, briefs.BYTES).text,
+                "instructions": instructions.instructions(view, asked),
                 "more": [(title, _holding(view, asked, kind, told)) for title, kind in _KINDS],
             }
 
-        return render_template("holds.html", project=project or "", **opened.reader.answer(read))
+        found = opened.reader.answer(read)
+        root = site.tenants.roots.get(project or "")
+        return render_template("holds.html", project=project or "", root=root, **found)
+
+    @pages.post("/t/<tenant>/holds/write")
+    def write(tenant: str) -> Response:
+        opened, now = site.tenant(tenant), site.clock()
+        project = optional_project(request.form.get("project")) or ""
+        name, root = request.form.get("file", ""), site.tenants.roots.get(project)
+        if root is None or name not in instructions.FILES:
+            raise InvalidInput(
+                f"nobody knows where {project or 'this'} lies since the server started: run "
+                "`mnemolog brief --write CLAUDE.md` there"
+            )
+        file = root / name
+        if file.resolve().parent != root.resolve():
+            raise InvalidInput(f"{file} leads out of the repository: nothing was written")
+        block = opened.reader.answer(
+            lambda view: instructions.instructions(view, Filter(now, project))
+        )
+        instructions.write(file, block)
+        return site.redirect(back(tenant_url("holds.index")), f"{file} was written.")
 
     return pages
 

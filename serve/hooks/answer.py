@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar
 
 from serve.hooks import prompt, session, tool_use
@@ -24,6 +25,7 @@ from serve.server.open_tenants import OpenTenants
 from store.home import pauses
 from store.home.errors import ConfigError, LogError, MnemologError, NotFound
 from store.home.project_context import ProjectContext, ProjectContexts
+from store.home.projects import PACKAGE, git_root
 from store.home.spool import Delivery
 
 log = logging.getLogger("mnemolog")
@@ -35,6 +37,7 @@ START_S = 1.5  # for a session's start: it comes once, and no prompt waits behin
 _AHEAD_US = 60_000_000  # a client whose clock is further ahead gets ours
 _WRITE_S = 0.05  # for the disk, where the answer took all the time there was
 _THREADS = 8
+_ROOTS = 256
 
 _ANSWERS: Mapping[Moment, Callable[[Call], Reply]] = {
     "session_start": session.answer_session_start,
@@ -154,6 +157,7 @@ class Hooks:
         patience_s = self._deadline_s
         if event.moment == "session_start":
             patience_s = max(patience_s, START_S)
+            self._note_root(place.project, event.cwd)
         answer_by = time.monotonic() + patience_s
         if delivery is None:
             whose = (place.choices, place.project, now, answer_by)
@@ -163,6 +167,16 @@ class Hooks:
         return Call.of_delivery(
             event, tenant, place, delivery, now=at, answer_by=answer_by, trees=trees
         )
+
+    def _note_root(self, project: str, cwd: str | None) -> None:
+        """Keep where a repository lies, for a page that writes into it."""
+        with suppress(OSError, ValueError):  # no path, or not ours to look at
+            root = git_root(Path(cwd)) if cwd and project and PACKAGE not in project else None
+            if root is not None:
+                roots = self._tenants.roots
+                if len(roots) >= _ROOTS:
+                    roots.clear()
+                roots[project] = root
 
     def _in_time(self, call: Call, delivery: Delivery | None) -> tuple[Reply, bool]:
         """Return the reply, and whether the event was dealt with; a late one may be yet."""

@@ -243,22 +243,22 @@ def standing_parts(
     A statement never stands among rules; held ones are left out. What rules leave of the `room`,
     in bytes, is for statements, and some of it always.
     """
-    standing = (*shown, *_binding(view, asked), *_weighed_statements(view, asked))
+    standing = (*shown, *binding(view, asked), *_weighed_statements(view, asked))
     free = [one for one in {one.id: one for one in standing}.values() if not is_held(one)]
     current = [one for one in free if not view.is_over(one)]
     said = [one for one in current if one.kind == STATEMENT and not tells_of_past(one.content)]
     stated = [_stated(view, one, asked) for one in said[: 2 * STATEMENTS]]
     ruling = [_short(view, one, asked) for one in current if one.kind != STATEMENT]
     least = list(_fill_room(stated, STATED))
-    binding = tuple(_fill_room(ruling, room - sum(map(_size, least))))
-    statements = tuple(_fill_room(stated, room - sum(map(_size, binding))))
+    bound = tuple(_fill_room(ruling, room - sum(map(_size, least))))
+    statements = tuple(_fill_room(stated, room - sum(map(_size, bound))))
     return (
-        Part("Rules and decisions:", binding),
+        Part("Rules and decisions:", bound),
         Part("Said by the user here, not confirmed as rules:", statements[:STATEMENTS]),
     )
 
 
-def _binding(view: View, asked: Filter) -> list[Memory]:
+def binding(view: View, asked: Filter) -> list[Memory]:
     """Return the project's rules and decisions, and the rules pinned for all: pinned ones first,
     then by how often they were followed, rules before decisions, newest first. Those at rest are
     left out.

@@ -144,6 +144,7 @@ class OpenTenants:
         self._opening: dict[str, threading.Lock] = {}  # by tenant
         self.requests = RequestsInFlight()
         self.trees = SharedTrees(settings.home)
+        self.roots: dict[str, Path] = {}  # of repositories that sessions were in of late
         self._changing = threading.Lock()  # held by who makes or deletes a tenant
         self._deleting: set[str] = set()
         self._keeping_up = threading.Lock()

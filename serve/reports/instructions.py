@@ -1,0 +1,81 @@
+"""
+Instructions: what holds in a project, as a block of the file that its agents read (CLAUDE.md,
+AGENTS.md), each line with who said it and when.
+
+Only what was laid down: rules and decisions, what the user accepted, and the commands that passed.
+What a tool or a web page said is not there, nor what nobody confirmed. All else in the file stays.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from serve.connect.text_edits import put_marked
+from serve.hooks import brief as briefs
+from serve.reader.filters import Filter
+from serve.reader.held import is_held
+from serve.reader.memory_json import role
+from serve.reader.view import View
+from store.home.errors import ConfigError, InvalidInput
+from store.home.instants import isoformat
+from store.home.projects import SHARED
+from store.memories.memory import Memory
+from store.text.excerpt import one_line
+from store.text.frame import RULES_BEGIN
+
+FILES = ("CLAUDE.md", "AGENTS.md")  # that a page may write
+MOST = 60  # lines
+LONGEST = 300  # characters of a text
+_FIRST = f"{RULES_BEGIN} (written by mnemolog; `mnemolog brief --write` replaces this block) -->"
+_MOST_BYTES = 1 << 20
+
+
+def instructions(view: View, asked: Filter) -> str:
+    """Return what holds in a project as Markdown; "" where nothing was laid down."""
+    standing = [
+        one
+        for one in briefs.binding(view, asked)
+        if not is_held(one) and not view.is_over(one) and SHARED not in (one.project or "")
+    ][:MOST]
+    ruling = [one for one in standing if role(one) == "rule"]
+    parts = (
+        ("Rules", [_line(one) for one in ruling]),
+        ("Decisions", [_line(one) for one in standing if one not in ruling]),
+        ("Commands that worked", list(_commands(view, asked))),
+    )
+    told = [f"### {title}\n\n" + "\n".join(lines) for title, lines in parts if lines]
+    return "\n\n".join(["## What holds in this project", *told]) if told else ""
+
+
+def write(path: Path, block: str) -> None:
+    """Put a block into a file, in the place of the one there is; all else in it stays.
+
+    Raise InvalidInput where there is nothing to write, ConfigError for a file that is no text or
+    cannot be written.
+    """
+    if not block:
+        raise InvalidInput("nothing was laid down here: there is no rule and no decision to write")
+    try:
+        data = path.read_bytes() if path.exists() else b""
+        if len(data) > _MOST_BYTES:
+            raise ConfigError(f"{path} is over {_MOST_BYTES:,} bytes: name another file")
+        path.write_bytes(put_marked(data.decode(), block, _FIRST).encode())
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is no UTF-8 text: name another file") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror})") from error
+
+
+def _line(memory: Memory) -> str:
+    said = {"user": "you", "agent": "an agent"}.get(memory.trust, memory.trust)
+    source = f"{said}, {isoformat(memory.created_at)[:10]}, {memory.id[:10]}"
+    return f"- {_plain(memory.content)} *({source})*"
+
+
+def _commands(view: View, asked: Filter) -> Iterator[str]:
+    for one in briefs.commands(briefs.recent_turns(view, asked)):
+        yield from (f"- {effort}: `{_plain(str(command))}`" for effort, command in one.items())
+
+
+def _plain(text: str) -> str:
+    """Return a text in one line that ends no block of ours and begins no comment."""
+    return one_line(text, LONGEST).replace("<!--", "<! --").replace("-->", "-- >")
