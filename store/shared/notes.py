@@ -70,17 +70,24 @@ class SharedNote(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_notes(root: Path) -> list[SharedNote]:
     """Return the notes that a tree holds, by path; those that cannot be read with their problem."""
-    return [_read(root, path) for path in note_files(root)]
+    return [_read(root / FOLDER / name, f"{FOLDER}/{name}") for name, *_ in note_stamps(root)]
 
 
-def note_files(root: Path) -> list[Path]:
-    """Return the files that may be notes, by name; a link is none, and leads nowhere."""
+def note_stamps(root: Path) -> list[tuple[str, int, int, int]]:
+    """Return the names of the files that may be notes, in order, each with what changes with it.
+
+    A folder that is a link, or lies behind one, holds none: it leads elsewhere.
+    """
     folder = root / FOLDER
     if folder.is_symlink() or folder.parent.is_symlink():
         return []
+    found = []
     try:
         with os.scandir(folder) as entries:
-            found = [Path(one.path) for one in entries if one.name.endswith(".md")]
+            for one in entries:
+                if one.name.endswith(".md"):
+                    at = one.stat(follow_symlinks=False)
+                    found.append((one.name, at.st_mtime_ns, at.st_size, at.st_ino))
     except OSError:
         return []
     return sorted(found)[:MOST_FILES]
@@ -181,8 +188,7 @@ def _check_shareable(memory: Memory) -> None:
         raise InvalidInput(f"{memory.id} holds a secret: it is not shared")
 
 
-def _read(root: Path, file: Path) -> SharedNote:
-    path = file.relative_to(root).as_posix()
+def _read(file: Path, path: str) -> SharedNote:
     if not _NAME.fullmatch(file.name):
         return SharedNote(
             path=path, blob="", problem="its name has more than letters, digits, . _ -"

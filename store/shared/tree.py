@@ -28,7 +28,7 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.shared.notes import FOLDER, SharedNote, note_files, read_notes, sound
+from store.shared.notes import FOLDER, SharedNote, note_stamps, read_notes, sound
 
 _KEPT_S = 10  # what a remote's branch holds is looked up this often
 _KEPT = 32  # trees
@@ -40,15 +40,12 @@ _DEFAULT_BRANCHES = (
 
 
 class TreeNote(NamedTuple):
-    """A note of a tree, whether it was reviewed, and the project of its memory in the log."""
+    """A note of a tree, whether it was reviewed; the project and id of its memory in the log."""
 
     note: SharedNote
     is_reviewed: bool
     scope: str
-
-    @property
-    def id(self) -> str:
-        return derived_id(self.note.created, "shared", self.scope)
+    id: str
 
 
 class SharedTrees:
@@ -57,7 +54,7 @@ class SharedTrees:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._kept = lru_cache(maxsize=_KEPT)(self._look_up)
-        self._recorded: set[tuple[Path, str]] = set()
+        self._recorded: dict[Path, set[str]] = {}  # ids of notes, by log
         self._recording = Lock()
 
     def scopes(self, log: EventLog, cwd: str | None, now: int) -> tuple[str, ...]:
@@ -81,7 +78,7 @@ class SharedTrees:
                 return ()
         except (OSError, ValueError):  # no path, or not ours to look at
             return ()
-        stamps = tuple((path.name, file_stamp(path)) for path in note_files(root))
+        stamps = tuple(note_stamps(root))
         agreed = file_stamp(projects.consents_file(self._home))
         return self._kept(root, stamps, agreed, int(time.monotonic() / _KEPT_S))
 
@@ -91,15 +88,16 @@ class SharedTrees:
         return tuple(tree_notes(self._home, root))
 
     def _record(self, log: EventLog, notes: Sequence[TreeNote], now: int) -> None:
-        new = [one for one in notes if (log.path, one.id) not in self._recorded]
+        known = self._recorded.setdefault(log.path, set())
+        new = [one for one in notes if one.id not in known]
         if not new:
             return
         with self._recording:
-            known = log.present_ids([one.id for one in new])
-            events = [event for one in new if one.id not in known for event in _events(one, now)]
+            there = log.present_ids([one.id for one in new])
+            events = [event for one in new if one.id not in there for event in _events(one, now)]
             if events:
                 log.append(events)
-            self._recorded |= {(log.path, one.id) for one in new}
+            known.update(one.id for one in new)
 
 
 def tree_notes(home: Path | None, root: Path) -> Iterator[TreeNote]:
@@ -112,7 +110,8 @@ def tree_notes(home: Path | None, root: Path) -> Iterator[TreeNote]:
     for note in notes:
         is_reviewed = (note.path, note.blob) in reviewed
         mark = f"{note.mark}+" if is_reviewed else note.mark
-        yield TreeNote(note, is_reviewed, f"{project}{SHARED}{mark}")
+        scope = f"{project}{SHARED}{mark}"
+        yield TreeNote(note, is_reviewed, scope, derived_id(note.created, "shared", scope))
 
 
 def trusts(home: Path, root: Path) -> bool:
