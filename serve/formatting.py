@@ -190,6 +190,7 @@ DROPPED_LABELS = {
     "gave_way": "insights shown by their sources instead",
     "unsure": "too unsure to use",
     "unsaid": "not injected: too unsure, said before, or over the limit",
+    "near": "not injected, though nearly sure enough",
 }
 ANSWER_LABELS = {
     "when": "a time",

@@ -12,11 +12,12 @@ from hook_session import NOW, Session, opened, speaks_where_recall_is_sure
 from test_pretool import agent, tenants
 
 from serve.cli import main
+from serve.hooks import speaking
 from serve.recall.context_block import short_id
 from serve.reports import usefulness as counted
 from serve.reports.usefulness import DAY, Period, Usefulness, usefulness
 from store.agents.prompt_statements import SAID_OTHERWISE
-from store.log import commands
+from store.log import commands, receipts
 from store.log.commands import Draft
 from store.log.event_kinds import (
     STATEMENT,
@@ -32,6 +33,7 @@ from store.log.event_kinds import (
     Surfaced,
 )
 from store.log.events import Event
+from store.log.receipts import Wanted
 from store.plans import lesson_proposals
 
 __all__ = ["agent", "tenants"]  # fixtures
@@ -93,6 +95,21 @@ def test_a_prompt_is_told_something_or_answered_by_silence(session: Session):
     assert (found.prompts, found.told, found.silent) == (3, 1, 2)
     assert (found.blocks, found.notes, found.measured) == (1, 1, 1)
     assert found.characters == len(said) and found.tokens == -(-len(said) // 4)
+
+
+def test_a_silent_prompt_that_something_nearly_fitted_is_told_apart(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+):
+    session.remember("The staging database listens on port 5433.", kind="fact")
+    monkeypatch.setattr(speaking, "best", lambda weighed: ())
+    session.ask("thanks")
+    session.ask("which port does the staging database listen on?")
+    found = today(session)
+    assert (found.prompts, found.told, found.silent, found.near) == (2, 0, 2, 1)
+    page = receipts.page(session.log, Wanted(silent=True, near=True), 5)
+    assert [one.body.query for one in page.receipts if isinstance(one.body, Recalled)] == [
+        "which port does the staging database listen on?"
+    ]
 
 
 def test_what_a_recap_says_is_measured(session: Session):
@@ -257,7 +274,7 @@ def test_the_command_says_it_in_lines_and_json(session: Session, monkeypatch: py
     assert "today     1 prompt: 0 with notes, 1 without" in lines
     assert "statements: 1 kept, 0 accepted, 0 taken back" in lines
     assert f"{RULE}\u201d (take it back: {undo})" in lines
-    assert found["today"]["prompts"] == {"seen": 1, "told": 0, "silent": 1}
+    assert found["today"]["prompts"] == {"seen": 1, "told": 0, "silent": 1, "near": 0}
     assert found["last_30_days"]["statements"]["kept"] == 1
     assert [(one["text"], one["take_back"]) for one in found["kept_today"]] == [(RULE, undo)]
 

@@ -257,12 +257,19 @@ def _episodes(taken: EpisodeStorage) -> Tile:
     )
 
 
-def _usefulness_rows(found: Usefulness) -> list[tuple[str, list[str]]]:
-    """Return the lines of the table of what agents were told: a figure for each period."""
+_NEAR = "of these, though something was nearly sure"
+_RECALLS = {"with notes": "told", "without notes": "silent", _NEAR: "near"}  # which a line counts
+
+
+def _usefulness_rows(found: Usefulness) -> list[tuple[str, str, list[str]]]:
+    """Return the lines of the table of what agents were told: what it counts, the page of these,
+    and a figure for each period.
+    """
     lines: tuple[tuple[str, Callable[[Period], int | None]], ...] = (
         ("Prompts", lambda one: one.prompts),
         ("with notes", lambda one: one.told),
         ("without notes", lambda one: one.silent),
+        (_NEAR, lambda one: one.near),
         ("Notes given", lambda one: one.notes),
         ("of these before a tool", lambda one: one.warnings),
         ("Briefs at a session's start", lambda one: one.briefs),
@@ -278,7 +285,10 @@ def _usefulness_rows(found: Usefulness) -> list[tuple[str, list[str]]]:
         ("Episodes", lambda one: one.episodes),
     )
     periods = found.periods.values()
-    return [(label, [_figure(of(one)) for one in periods]) for label, of in lines]
+    pages = {label: tenant_url("recalls.index", silent=which) for label, which in _RECALLS.items()}
+    return [
+        (label, pages.get(label, ""), [_figure(of(one)) for one in periods]) for label, of in lines
+    ]
 
 
 def _figure(value: int | None) -> str:

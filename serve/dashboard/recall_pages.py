@@ -45,7 +45,7 @@ SHOWN = 30
 NOTES = 3  # memories shown of a recall
 LOOKED_AT = 4_000  # receipts of a page: it must be there within 100 ms
 _ASKED = ("memory", "through", "project", "session", "silent", "after")
-_SILENT = {"": None, "silent": True, "told": False}
+_SILENT = {"": None, "silent": True, "near": True, "told": False}
 VERDICTS = {"helped": 1.0, "harmed": -1.0}
 
 
@@ -152,7 +152,7 @@ def _receipt_filter(opened: OpenTenant, asked: dict[str, str]) -> Wanted:
     too.
     """
     if asked["silent"] not in _SILENT:
-        raise InvalidInput("`silent` is silent or told")
+        raise InvalidInput("`silent` is silent, near or told")
     memory = asked["memory"]
     made = opened.reader.answer(partial(derivatives_of, id_=memory)) if asked["through"] else ()
     return Wanted(
@@ -160,6 +160,7 @@ def _receipt_filter(opened: OpenTenant, asked: dict[str, str]) -> Wanted:
         project=optional_project(asked["project"]),
         session=asked["session"] or None,
         silent=_SILENT[asked["silent"]],
+        near=asked["silent"] == "near",
     )
 
 

@@ -65,6 +65,7 @@ from store.text.excerpt import one_line
 KEPT = 2_000  # characters of a prompt in the log
 LOOKED_AT = 8  # hits among which those to be said are chosen
 RULES = 3  # that the prompt names
+NEAR = 0.5  # of how likely it must be to help
 _LEVELS = ("search", "context", "proactivity")
 
 
@@ -79,6 +80,11 @@ class PromptAnswer:
     rules: tuple[Hit, ...]
     weighed: tuple[speaking.Weighed, ...]  # what is new to the model
     teams: str | None = None  # of the chosen ones, where another way is tried
+
+    @property
+    def near(self) -> frozenset[str]:
+        """The ids of what was at least NEAR as likely to help as it takes."""
+        return frozenset(one.hit.memory.id for one in self.weighed if one.excess >= NEAR)
 
 
 def answer_prompt(call: Call) -> Reply:
@@ -268,7 +274,9 @@ def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Even
     """Return the receipt of a recall: what was put before the model, and how many were not."""
     found, teams = asked.answer, asked.teams
     hits = [hit for hit in found.hits if hit.memory.id in said.ids]
-    unsaid = len(found.hits) - len(hits)
+    near = 0 if said.ids else len(asked.near & {hit.memory.id for hit in found.hits})
+    unsaid = len(found.hits) - len(hits) - near
+    unsaid_by = {name: n for name, n in (("unsaid", unsaid), ("near", near)) if n}
     return call.new_event(
         Recalled(
             query=call.event.prompt[:KEPT],
@@ -276,7 +284,7 @@ def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Even
             manifest=found.manifest,
             watermark=found.watermark,
             hits=receipt_hits(hits),
-            dropped=found.dropped | ({"unsaid": unsaid} if unsaid else {}),
+            dropped=found.dropped | unsaid_by,
             took_us=took_us,
             route=found.route,
             characters=len(said.text) or None,

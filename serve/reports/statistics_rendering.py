@@ -147,7 +147,12 @@ def take_back(id_: str) -> str:
 def _period(one: Period) -> dict[str, Any]:
     return {
         "since": isoformat(one.since),
-        "prompts": {"seen": one.prompts, "told": one.told, "silent": one.silent},
+        "prompts": {
+            "seen": one.prompts,
+            "told": one.told,
+            "silent": one.silent,
+            "near": one.near,
+        },
         "briefs": one.briefs,
         "blocks": one.blocks,
         "notes": {

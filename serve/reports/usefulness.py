@@ -76,15 +76,17 @@ class Block:
 class Period:
     """The figures of a time up to now; `since` is where it begins, microseconds UTC.
 
-    `told` are the prompts that a block was put before. `notes` are those of all blocks, of which
-    `warnings` were given before a tool; `measured` is how many blocks have a length, which
-    `characters` is the sum of. `contradicted` are notes that the user's later words took the place
-    of. `kept`, `accepted` and `taken_back` are statements.
+    `told` are the prompts that a block was put before, `near` those of the others that something
+    was nearly sure enough for; receipts of earlier versions do not tell. `notes` are those of all
+    blocks, of which `warnings` were given before a tool; `measured` is how many blocks have a
+    length, which `characters` is the sum of. `contradicted` are notes that the user's later words
+    took the place of. `kept`, `accepted` and `taken_back` are statements.
     """
 
     since: int
     prompts: int
     told: int
+    near: int
     briefs: int
     warnings: int
     blocks: int
@@ -211,6 +213,10 @@ def _period(view: View, found: _Found, every: Iterable[Block], since: int, now: 
         since=since,
         prompts=len(prompts),
         told=len(prompts & {(one.session, one.at) for one in blocks if one.place == "prompt"}),
+        near=sum(
+            isinstance(one.body, Recalled) and "near" in one.body.dropped
+            for one in said["recalled"]
+        ),
         briefs=sum(one.place == "session" for one in blocks),
         warnings=sum(len(one.notes) for one in blocks if one.place == "tool"),
         blocks=len(blocks),

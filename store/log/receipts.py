@@ -34,7 +34,7 @@ class Wanted:
     """Which receipts; None asks nothing. Moments are microseconds UTC, `until` exclusive.
 
     `memories` asks for those that brought one of some memories; `silent` for those that brought
-    nothing (or, False, for those that brought something).
+    nothing (or, False, for those that brought something), `near` for those that nearly brought it.
     """
 
     since: int | None = None
@@ -43,6 +43,7 @@ class Wanted:
     session: str | None = None
     memories: tuple[str, ...] = ()
     silent: bool | None = None
+    near: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,8 @@ def _text_conditions(wanted: Wanted) -> list[tuple[list[str], bool]]:
         said.append(([f'"id":{id_},"score"' for id_ in ids], True))
     if wanted.silent is not None:
         said.append((['"hits":[]'], wanted.silent))
+    if wanted.near:  # a quote within a text is written with a backslash before it
+        said.append((['"near":'], True))
     return said
 
 
