@@ -309,6 +309,21 @@ def test_a_part_that_was_damaged_is_named_and_sent_again(
         restored(place, tmp_path / "again")
 
 
+def test_what_waits_and_is_no_queue_is_refused(
+    tmp_path: Path, log: EventLog, tenant: Tenant, place: Remote
+):
+    record(log, "The pilot boards at the west buoy")
+    queue = Queue(tenant.ingest)
+    queue.accept("j1", NOW, batch.make_batch("j1", NOW, [Draft(content="the moon is full")]))
+    queue.close()
+    sync(tenant, place)
+    (path,) = Path(place.url).rglob("waiting-*.sqlite")
+    path.write_bytes(b"not a database at all, whatever its name says" * 100)
+    with pytest.raises(SourceError, match="cannot be restored"):
+        restored(place, tmp_path / "again")
+    assert not (tmp_path / "again" / "tenants" / "default").exists()
+
+
 def test_a_disk_that_is_not_there_is_named_and_nothing_is_made_in_its_place(
     home: Path, log: EventLog, tenant: Tenant, place: Remote
 ):

@@ -1,6 +1,7 @@
 """The command `replicate`: a copy of all that the logs say, elsewhere, in step as they grow."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,13 @@ from serve.cli.group import FAILED
 from serve.formatting import size
 from store.home import config
 from store.home.config import Settings
-from store.home.errors import ConfigError, InvalidInput
+from store.home.errors import ConfigError, InvalidInput, RemoteError
 from store.home.files import sync_folder
-from store.home.tenant import Tenant, list_tenants
+from store.home.tenant import list_tenants
 from store.text.excerpt import plural
 
 if TYPE_CHECKING:
-    from store.replica.replica import HomeReplica
+    from store.replica.replica import HomeReplica, Sent
 
 _EVERY_S = 1.0
 _RETRY_S = 10.0
@@ -61,7 +62,7 @@ def replicate(
     home = _home_replica(settings, place)
     if once:
         context.exit(_once(settings, home, as_json=as_json))
-    _follow(settings, home)
+    _follow(home)
 
 
 def _stop(settings: Settings) -> None:
@@ -93,9 +94,9 @@ def _home_replica(settings: Settings, place: str | None) -> "HomeReplica":
     if place is not None:
         if is_folder(url):
             _make_folder(settings, Path(url))
+        _keep(settings, url)
         for tenant in list_tenants(settings.home):
             stop(tenant)  # what lies at the place says whether it goes on
-        _keep(settings, url)
     return replica.HomeReplica(settings.home, remote)
 
 
@@ -128,8 +129,9 @@ def _once(settings: Settings, home: "HomeReplica", *, as_json: bool) -> int:
             told[name] = {"error": str(outcome)}
             output.note(f"{name}: {outcome}")
         else:
-            told[name] = msgspec.to_builtins(outcome) | _behind(settings, name)
-            has_sent = has_sent or outcome.events or outcome.replaced
+            behind = _behind(settings, name, home.remote.url)
+            told[name] = msgspec.to_builtins(outcome) | {"behind": behind}
+            has_sent = has_sent or outcome.events > 0 or outcome.replaced > 0
             if not as_json:
                 _say(name, outcome)
     if as_json:
@@ -139,7 +141,7 @@ def _once(settings: Settings, home: "HomeReplica", *, as_json: bool) -> int:
     return FAILED if has_failed else 0
 
 
-def _patient(home: "HomeReplica") -> Any:
+def _patient(home: "HomeReplica") -> "Iterator[tuple[str, Sent | Exception]]":
     """Yield what came of every tenant, once no other process is at it."""
     done = set[str]()
     for _ in range(_TRIES):
@@ -156,40 +158,38 @@ def _patient(home: "HomeReplica") -> Any:
     raise ConfigError("another process sends a replica of this home: try again")
 
 
-def _behind(settings: Settings, name: str) -> dict[str, Any]:
+def _behind(settings: Settings, name: str, url: str) -> int:
+    """Return how many events of a tenant the replica does not hold: what came meanwhile."""
     from store.home.tenant import find_tenant
     from store.log.event_log import EventLog
     from store.replica.state import lag
 
-    tenant: Tenant = find_tenant(settings.home, name)
+    tenant = find_tenant(settings.home, name)
     with EventLog(tenant.log) as log:
-        found = lag(tenant, log, settings.choices.replica)
-    return {"behind": found.events if found else 0}
+        found = lag(tenant, log, url)
+    return found.events if found else 0
 
 
-def _follow(settings: Settings, home: "HomeReplica") -> None:
-    from store.home.errors import RemoteError
-
+def _follow(home: "HomeReplica") -> None:
     output.note(f"sending to {home.remote.url}, every second; Ctrl-C ends it")
-    said = ""
+    said: tuple[str, ...] = ()
     while True:
-        wait_s = _EVERY_S
+        failed = []
         try:
             for name, outcome in home.sync(environment.now()):
                 if isinstance(outcome, Exception):
-                    raise outcome
-                if outcome is not None:
+                    failed.append(f"{name}: {outcome}")
+                elif outcome is not None:
                     _say(name, outcome)
-            said = ""
         except (RemoteError, OSError) as error:
-            wait_s = _RETRY_S
-            if str(error) != said:
-                output.note(f"{error}; trying again every {_RETRY_S:.0f} s")
-            said = str(error)
-        time.sleep(wait_s)
+            failed.append(str(error))
+        if failed and tuple(failed) != said:
+            output.note(f"{'; '.join(failed)}; trying again every {_RETRY_S:.0f} s")
+        said = tuple(failed)
+        time.sleep(_RETRY_S if failed else _EVERY_S)
 
 
-def _say(name: str, sent: Any) -> None:
+def _say(name: str, sent: "Sent") -> None:
     if sent.events or sent.replaced:
         replaced = f", {plural(sent.replaced, 'part')} replaced" if sent.replaced else ""
         output.say(f"{name}: {plural(sent.events, 'event')}, {size(sent.bytes)} sent{replaced}")

@@ -13,7 +13,7 @@ from serve.cli.environment import Environment
 from serve.cli.group import FAILED
 from serve.formatting import size
 from store.home.config import Settings
-from store.home.errors import ConfigError, InvalidInput, MnemologError, NotFound
+from store.home.errors import ConfigError, InvalidInput, MnemologError, NotFound, RemoteError
 from store.text.excerpt import plural
 
 if TYPE_CHECKING:
@@ -390,7 +390,10 @@ def restore_backup(
                 generation=generation,
                 replace=replaces,
             )
-            _tell_generations(remote, settings)
+            try:
+                _tell_generations(remote, settings)
+            except RemoteError as error:  # the tenant itself is there
+                output.note(f"note: settings and other generations were not read: {error}")
     if as_json:
         output.emit(done)
     else:

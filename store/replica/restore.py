@@ -11,11 +11,18 @@ from pathlib import Path
 import msgspec
 
 from store.home.config import Settings
-from store.home.errors import LogCorrupt, NotFound, RemoteError, SourceError
+from store.home.errors import (
+    LogCorrupt,
+    LogForeign,
+    LogVersion,
+    NotFound,
+    RemoteError,
+    SourceError,
+)
 from store.home.files import make_folder, replace_file
 from store.home.instants import isoformat
 from store.home.tenant import Tenant
-from store.log import copies
+from store.log import copies, log_file
 from store.log.event_log import EventLog
 from store.log.log_file import Row
 from store.maintenance import backup
@@ -103,16 +110,16 @@ def _choose(remote: Remote, tenant: str, until: int | None, generation: str | No
 def _fill(remote: Remote, chosen: Generation, staged: Tenant, until: int | None) -> Listing:
     """Write a generation's log, and what waited, into an empty folder, and prove both."""
     make_folder(staged.root)
-    with EventLog(staged.log, create=True) as log:
-        restored = _Restored(log)
-        for rows in _rows(remote, chosen):
-            restored.take(rows, until)
-        restored.erase()
-    if until is None and chosen.waiting:
-        replace_file(staged.ingest, remote.get(chosen.path(chosen.waiting[-1])))
     try:
+        with log_file.translate_errors(staged.log), EventLog(staged.log, create=True) as log:
+            restored = _Restored(log)
+            for rows in _rows(remote, chosen):
+                restored.take(rows, until)
+            restored.erase()
+        if until is None and chosen.waiting:
+            replace_file(staged.ingest, remote.get(chosen.path(chosen.waiting[-1])))
         events, newest, jobs = backup.prove(staged)
-    except LogCorrupt as error:
+    except (LogCorrupt, LogForeign, LogVersion) as error:
         raise SourceError(f"{remote.url} cannot be restored: {error}") from error
     return Listing(
         mnemolog="",
