@@ -100,13 +100,13 @@ class SharedTrees:
             known.update(one.id for one in new)
 
 
-def tree_notes(home: Path | None, root: Path) -> Iterator[TreeNote]:
-    """Yield the notes of a tree, by path; without a home nothing is trusted."""
+def tree_notes(home: Path, root: Path) -> Iterator[TreeNote]:
+    """Yield the notes of a tree, by path; what the user trusts is known from the home."""
     project = project_of(root)
     if project is None:
         return
     notes = list(sound(read_notes(root)))
-    reviewed = _reviewed(root) if notes and home is not None and trusts(home, root) else frozenset()
+    reviewed = _reviewed(root) if notes and _trusts(home, root) else frozenset()
     for note in notes:
         is_reviewed = (note.path, note.blob) in reviewed
         mark = f"{note.mark}+" if is_reviewed else note.mark
@@ -114,11 +114,11 @@ def tree_notes(home: Path | None, root: Path) -> Iterator[TreeNote]:
         yield TreeNote(note, is_reviewed, scope, derived_id(note.created, "shared", scope))
 
 
-def trusts(home: Path, root: Path) -> bool:
+def _trusts(home: Path, root: Path) -> bool:
     """Return whether the user trusts what the default branch of a repository shares."""
     try:
         return projects.trusts_notes(home, root)
-    except ConfigError:
+    except ConfigError:  # consents that cannot be read trust nobody; the hooks' settings say why
         return False
 
 
