@@ -312,6 +312,24 @@ def test_a_command_that_a_tool_told_of_once_is_no_lesson(agent: Agent, told: int
     assert found.content.endswith("Seen in 3 sessions.")
 
 
+@pytest.mark.parametrize("named", ["npm install left-pad", "uv pip install -q left_pad"])
+def test_an_installation_of_a_named_package_is_no_rule(agent: Agent, named: str):
+    """What a tool wrote, not only its errors, may have named the package."""
+    for number in range(2):
+        fails_until(agent.again(f"s{number}"), named)
+        distilled(agent)
+    (found,) = lessons(agent)
+    assert (found.kind, role(found)) == ("bugfix", "fact")
+
+
+@pytest.mark.parametrize("all_of_them", ["npm install", "uv sync"])
+def test_an_installation_of_what_the_project_names_is_one(agent: Agent, all_of_them: str):
+    for number in range(2):
+        fails_until(agent.again(f"s{number}"), all_of_them)
+        distilled(agent)
+    assert "lesson" in {one.kind for one in lessons(agent)}
+
+
 def test_a_third_session_counts_more_and_takes_the_place_of_the_lesson(agent: Agent):
     for name in ("s1", "s2", "s3"):
         fails_until(agent.again(name), "make db")

@@ -44,6 +44,11 @@ _SCRIPTS = re.compile(
     r"|docker compose) |(?:(?:ba)?sh )?(?:\./|(?:bin|scripts?|tools)/))"
     r"[\w.:=/-]+(?: [\w.:=/-]+){0,3}"
 )
+# an installation that names what it installs: a tool's output may have named it first
+_NAMED_PACKAGE = re.compile(
+    r"(?:npm|pnpm|yarn|bun|uv(?: pip)?|poetry|bundle|composer|cargo|go) "
+    r"(?:i|install|add|get|require|exec|x) (?:-\S+ )*[^-\s]"
+)
 _REVERT = re.compile(
     r"\bgit\s+(?:checkout\s+(?:HEAD\s+)?--|restore\b(?!\s+--staged)|reset\s+--hard|stash\b"
     r"(?!\s+(?:pop|apply|list|show|drop))|revert\b)(?P<what>[^|;&]*)"
@@ -242,6 +247,8 @@ def _prepares(deed: Acted) -> bool:
 
 def _is_own_script(past: PastSession, command: str) -> bool:
     """Return whether a command is one of a project's scripts, and none of it a tool's idea."""
+    if _NAMED_PACKAGE.match(command):
+        return False
     told = " ".join(deed.error or "" for _, deed in past.actions).casefold()
     words = command.casefold().split()
     targets = words[1:] or words
