@@ -9,7 +9,6 @@ What a tool or a web page said is not there, nor what nobody confirmed. All else
 from collections.abc import Iterator
 from pathlib import Path
 
-from serve.connect.text_edits import put_marked
 from serve.hooks import brief as briefs
 from serve.reader.filters import Filter
 from serve.reader.held import is_held
@@ -52,6 +51,8 @@ def write(path: Path, block: str) -> None:
     Raise InvalidInput where there is nothing to write, ConfigError for a file that is no text or
     cannot be written.
     """
+    from serve.connect.text_edits import put_marked  # with what edits settings: it costs a start
+
     if not block:
         raise InvalidInput("nothing was laid down here: there is no rule and no decision to write")
     try:

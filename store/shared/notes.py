@@ -22,12 +22,10 @@ from stat import S_ISREG
 from typing import Any
 
 import msgspec
-import yaml
 
 from store.home.errors import Conflict, InvalidInput
 from store.home.files import make_folder
 from store.home.instants import moment
-from store.importers.memory_store import front_moment, split_note, word_list, words
 from store.log.event_kinds import RECORDED_KINDS, STATEMENT
 from store.memories.memory import ACTIVE, Memory
 from store.redaction import redact
@@ -95,6 +93,9 @@ def note_stamps(root: Path) -> list[tuple[str, int, int, int]]:
 
 def parse_note(path: str, data: bytes) -> SharedNote:
     """Return the note that a file's bytes are."""
+    # with YAML and all that reads other programs' notes: few repositories share any
+    from store.importers.memory_store import front_moment, split_note, word_list, words
+
     blob = blob_of(data)
     if len(data) > MOST_BYTES:
         return SharedNote(path=path, blob=blob, problem=f"it is over {MOST_BYTES:,} bytes")
@@ -155,6 +156,8 @@ def find_note(root: Path, id_: str) -> SharedNote | None:
 
 def format_note(memory: Memory) -> bytes:
     """Return the file that shares a memory."""
+    import yaml
+
     fields: dict[str, Any] = {
         "id": memory.id,
         "kind": _DEFAULT_KIND if memory.kind == STATEMENT else memory.kind,
