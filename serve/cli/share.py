@@ -88,18 +88,18 @@ def unshare(notes: tuple[str, ...], as_json: bool) -> None:
     from store.shared.notes import find_note
 
     root = _root()
-    found = []
+    paths = []
     for name in notes:
         note = find_note(root, name)
         if note is None:
             raise NotFound(f"no file shares {name!r}: `mnemolog share` lists them")
-        found.append(note.path)
-    for path in dict.fromkeys(found):
+        paths.append(note.path)
+    for path in dict.fromkeys(paths):
         (root / path).unlink()
     if as_json:
-        output.emit({"deleted": found})
+        output.emit({"deleted": paths})
         return
-    for path in found:
+    for path in paths:
         output.say(f"deleted {output.clean(path)}")
     output.note("commit that to share it no longer")
 

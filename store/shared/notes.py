@@ -37,7 +37,6 @@ _SIDES = ("context", "action", "result")
 _DEFAULT_KIND = "fact"
 _WORDS, _TAIL = 6, 6  # of a file's name: the first words of the text, the last letters of the id
 _APART = re.compile(r"[^a-z0-9]+")
-_BAD_NAME = "its name has more than letters, digits, . _ and -"
 _NAME = re.compile(r"[\w.-]{1,100}\.md")  # told beside the text: a name that says more is none
 
 
@@ -79,16 +78,16 @@ def note_stamps(root: Path) -> list[tuple[str, int, int, int]]:
     folder = root / FOLDER
     if folder.is_symlink() or folder.parent.is_symlink():
         return []
-    found = []
+    stamps = []
     try:
         with os.scandir(folder) as entries:
-            for one in entries:
-                if one.name.endswith(".md"):
-                    at = one.stat(follow_symlinks=False)
-                    found.append((one.name, at.st_mtime_ns, at.st_size, at.st_ino))
+            for entry in entries:
+                if entry.name.endswith(".md"):
+                    at = entry.stat(follow_symlinks=False)
+                    stamps.append((entry.name, at.st_mtime_ns, at.st_size, at.st_ino))
     except OSError:
         return []
-    return sorted(found)[:MOST_FILES]
+    return sorted(stamps)[:MOST_FILES]
 
 
 def parse_note(path: str, data: bytes) -> SharedNote:
@@ -133,7 +132,8 @@ def blob_of(data: bytes) -> str:
 def write_note(root: Path, memory: Memory) -> Path:
     """Share a memory: write its file, in the place of one that shares it already; return its path.
 
-    Raise InvalidInput for one that is not to be shared, Conflict for another file of that name.
+    Raise InvalidInput for one that is not to be shared, Conflict for another file of that name, or
+    a link that leads elsewhere.
     """
     _check_shareable(memory)
     data = format_note(memory)
@@ -141,6 +141,8 @@ def write_note(root: Path, memory: Memory) -> Path:
         raise InvalidInput(f"{memory.id} cannot be shared: {problem}")
     there = find_note(root, memory.id)
     path = root / there.path if there else root / FOLDER / file_name(memory)
+    if any(part.is_symlink() for part in (path.parent.parent, path.parent, path)):
+        raise Conflict(f"{path} is a link, or lies behind one: shared files lie in the repository")
     if there is None and path.exists():
         raise Conflict(f"{path} is there already, and shares another memory")
     make_folder(path.parent)
@@ -149,9 +151,11 @@ def write_note(root: Path, memory: Memory) -> Path:
 
 
 def find_note(root: Path, id_: str) -> SharedNote | None:
-    """Return the note that shares a memory, by its id or the beginning of it, or by its path."""
-    found = [one for one in read_notes(root) if one.path == id_ or one.id.startswith(id_)]
-    return found[0] if len(found) == 1 else None
+    """Return the note that shares a memory, by its id or the beginning of it, or by its path; None
+    where there is none, or more than one.
+    """
+    notes = [note for note in read_notes(root) if note.path == id_ or note.id.startswith(id_)]
+    return notes[0] if id_ and len(notes) == 1 else None
 
 
 def format_note(memory: Memory) -> bytes:
@@ -194,7 +198,7 @@ def _check_shareable(memory: Memory) -> None:
 def _read(file: Path, path: str) -> SharedNote:
     if not _NAME.fullmatch(file.name):
         return SharedNote(
-            path=path, blob="", problem="its name has more than letters, digits, . _ -"
+            path=path, blob="", problem="its name has more than letters, digits, . _ and -"
         )
     try:
         if not S_ISREG(file.lstat().st_mode):
