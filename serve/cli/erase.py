@@ -8,6 +8,7 @@ memories that builds leave out, to be released or forgotten.
 import getpass
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10  # of a list, on a terminal
 _LOCK_WAIT_S = 60.0  # for a build's end
+_REPLICA_TRIES, _REPLICA_PAUSE_S = 60, 0.5
 
 
 @click.command(
@@ -259,7 +261,7 @@ def _drop_mirrors(settings: "Settings", tenant: "Tenant") -> bool:
 
 
 def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
-    """Have the replica, if there is one, say what the log says now; return whether it does."""
+    """Rewrite the replica, if there is one, where the log was; return whether that was done."""
     from store.home.errors import RemoteError
     from store.replica import parts, replica
     from store.replica.remote import open_remote
@@ -270,7 +272,11 @@ def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
         return True
     try:
         remote = open_remote(state.url)
-        sent = replica.TenantReplica(tenant, remote).sync(now, anew=True)
+        keeper = replica.TenantReplica(tenant, remote)
+        for _ in range(_REPLICA_TRIES):  # a server that sends what we just wrote is soon done
+            if (sent := keeper.sync(now, anew=True)) is not None:
+                break
+            time.sleep(_REPLICA_PAUSE_S)
         there = parts.list_generations(remote, tenant.name)
     except (RemoteError, ConfigError) as error:
         output.note(f"note: the replica still holds what was erased. {error}: run `erase` again")

@@ -121,21 +121,21 @@ def _keep(settings: Settings, url: str) -> None:
 
 def _once(settings: Settings, home: "HomeReplica", *, as_json: bool) -> int:
     """Send what is new of every tenant; return the exit code."""
-    told: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     has_failed = has_sent = False
     for name, outcome in _patient(home):
         if isinstance(outcome, Exception):
             has_failed = True
-            told[name] = {"error": str(outcome)}
+            report[name] = {"error": str(outcome)}
             output.note(f"{name}: {outcome}")
         else:
             behind = _behind(settings, name, home.remote.url)
-            told[name] = msgspec.to_builtins(outcome) | {"behind": behind}
+            report[name] = msgspec.to_builtins(outcome) | {"behind": behind}
             has_sent = has_sent or outcome.events > 0 or outcome.replaced > 0
             if not as_json:
                 _say(name, outcome)
     if as_json:
-        output.emit({"url": home.remote.url, "tenants": told})
+        output.emit({"url": home.remote.url, "tenants": report})
     elif not has_failed and not has_sent:
         output.say(f"{home.remote.url} holds all events")
     return FAILED if has_failed else 0
@@ -172,7 +172,7 @@ def _behind(settings: Settings, name: str, url: str) -> int:
 
 def _follow(home: "HomeReplica") -> None:
     output.note(f"sending to {home.remote.url}, every second; Ctrl-C ends it")
-    said: tuple[str, ...] = ()
+    reported: list[str] = []
     while True:
         failed = []
         try:
@@ -183,9 +183,9 @@ def _follow(home: "HomeReplica") -> None:
                     _say(name, outcome)
         except (RemoteError, OSError) as error:
             failed.append(str(error))
-        if failed and tuple(failed) != said:
+        if failed and failed != reported:
             output.note(f"{'; '.join(failed)}; trying again every {_RETRY_S:.0f} s")
-        said = tuple(failed)
+        reported = failed
         time.sleep(_RETRY_S if failed else _EVERY_S)
 
 

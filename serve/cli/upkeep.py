@@ -446,10 +446,12 @@ def _tell_generations(remote: "Remote", settings: Settings) -> None:
 
     for name in restore.restore_home_files(remote, settings.home):
         output.note(f"{name} came from the replica too")
-    found = restore.list_found(remote, settings.choices.tenant)
-    if len(found) > 1:
-        output.note(f"{remote.url} holds {len(found)} generations; --generation names another:")
-        for one in found:
+    generations = restore.list_found(remote, settings.choices.tenant)
+    if len(generations) > 1:
+        output.note(
+            f"{remote.url} holds {len(generations)} generations; --generation names another:"
+        )
+        for one in generations:
             what = f"since {one.since[:19]}Z by {one.machine}, {plural(one.events, 'event')}"
             output.note(f"  {one.id}  {output.clean(what)}")
 

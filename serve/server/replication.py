@@ -22,7 +22,7 @@ log = logging.getLogger("mnemolog")
 EVERY_S = 1.0
 RETRY_S = 30.0
 END_S = 5.0  # for what is sent when the server ends
-_SHARE = 50  # of its time at most that it takes to look at a home of many tenants: a fiftieth
+_SHARE = 10  # it looks at a home of many tenants for a tenth of its time at most
 
 
 class Replication:

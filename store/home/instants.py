@@ -14,6 +14,14 @@ def new_id(at: int) -> str:
     return _ulid(at, secrets.token_bytes(10))
 
 
+def id_moment(id_: str) -> int:
+    """Return the moment that a ULID was made for, microseconds UTC, to the millisecond."""
+    milliseconds = 0
+    for letter in id_[:10]:
+        milliseconds = milliseconds * 32 + _BASE32.index(letter)
+    return milliseconds * 1_000
+
+
 def derived_id(at: int, *parts: str) -> str:
     """Return the ULID that always stands for `parts`: reading a source twice adds nothing twice."""
     digest = sha256("\x00".join(parts).encode()).digest()

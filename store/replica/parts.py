@@ -100,12 +100,6 @@ def list_generations(remote: Remote, tenant: str) -> list[Generation]:
     return [_generation(folder_of(tenant, id_), entries[id_]) for id_ in sorted(entries)]
 
 
-def read_generation(remote: Remote, folder: str) -> Generation:
-    """Return what lies in a generation's folder; raise RemoteError."""
-    found = remote.list(folder)
-    return _generation(folder, [Entry(one.name[len(folder) + 1 :], one.bytes) for one in found])
-
-
 def _generation(folder: str, entries: Sequence[Entry]) -> Generation:
     there = [
         Part(int(named[1]), int(named[2]), named[3], entry.bytes)
@@ -126,8 +120,8 @@ def _chain(parts: Sequence[Part]) -> tuple[Part, ...]:
     for part in parts:
         if part.first not in widest or part.last > widest[part.first].last:
             widest[part.first] = part
-    found, next_ = [], 1
-    while next_ in widest:
-        found.append(widest[next_])
-        next_ = widest[next_].last + 1
-    return tuple(found)
+    chain, first = [], 1
+    while first in widest:
+        chain.append(widest[first])
+        first = widest[first].last + 1
+    return tuple(chain)

@@ -20,7 +20,7 @@ from store.home.errors import (
     SourceError,
 )
 from store.home.files import make_folder, replace_file
-from store.home.instants import isoformat
+from store.home.instants import id_moment, isoformat
 from store.home.tenant import Tenant
 from store.log import copies, log_file
 from store.log.event_log import EventLog
@@ -47,7 +47,7 @@ class Found(msgspec.Struct, frozen=True):
 def list_found(remote: Remote, tenant: str) -> list[Found]:
     """Return the generations of a tenant at a remote, the newest first; raise RemoteError."""
     return [
-        Found(one.id, isoformat(_began(one)), _machine(remote, one), one.last)
+        Found(one.id, isoformat(id_moment(one.id)), _machine(remote, one), one.last)
         for one in reversed(parts.list_generations(remote, tenant))
         if one.parts
     ]
@@ -103,7 +103,7 @@ def _choose(remote: Remote, tenant: str, until: int | None, generation: str | No
         if len(there) != 1:
             raise NotFound(f"{len(there)} generations begin with {generation!r}: name one whole")
         return there[0]
-    had_begun = [one for one in there if until is None or _began(one) <= until]
+    had_begun = [one for one in there if until is None or id_moment(one.id) <= until]
     return had_begun[-1] if had_begun else there[0]
 
 
@@ -177,11 +177,3 @@ def _machine(remote: Remote, generation: Generation) -> str:
         return replica.read_about(remote, generation).machine
     except RemoteError:
         return "?"
-
-
-def _began(generation: Generation) -> int:
-    """Return when a generation began, microseconds UTC, as its ULID tells."""
-    value = 0
-    for letter in generation.id[:10]:
-        value = value * 32 + "0123456789ABCDEFGHJKMNPQRSTVWXYZ".index(letter)
-    return value * 1_000
