@@ -1,6 +1,7 @@
 """What the tests share: a home of their own, a clock that stands still, and a tenant once built."""
 
 import asyncio
+import gc
 import itertools
 import os
 import shutil
@@ -107,6 +108,9 @@ def _builder(rule: Rule, append_unknown: bool = True) -> Callable[..., Any]:
 
 Rule._compile_builder = _builder
 
+# collecting makes a million objects that stay: nothing is gained by looking through them again
+gc.disable()
+
 # a shell that started us in the background has it ignored, and what we start would inherit that
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -115,6 +119,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of the files that take longest first."""
     place = {f"test_{name}": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, but not among what was imported and collected."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
