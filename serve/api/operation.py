@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from http import HTTPStatus
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import unquote
@@ -209,6 +210,7 @@ def _query_values(listed: frozenset[str]) -> dict[str, Any]:
     return {name: values if name in listed else values[0] for name, values in request.args.lists()}
 
 
+@cache
 def _list_parameters(of: Struct) -> frozenset[str]:
     schema = msgspec.json.schema_components([of])[1][of.__name__]
     return frozenset(
