@@ -14,6 +14,7 @@ the next build asks for them again.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +94,7 @@ def vectors_projection(embedder: Embedder) -> Projection:
     )
 
 
+@cache
 def _schemas(width: int) -> Mapping[str, pa.Schema]:
     halves, bytes_ = pa.list_(pa.float16(), width), pa.list_(pa.int8(), width)
     return {

@@ -155,7 +155,7 @@ def step(
     What a build that was ended left in the journal is taken up.
     """
     began = time.perf_counter()
-    refs = candidates.load_refs(build.tenant, build.names)
+    refs = candidates.load_refs(build.tenant, projection.inputs)
     inputs = {name: _input_mark(build, refs, name) for name in projection.inputs}
     old = None if build.full else newest_published(build.tenant, projection)
     if reused := _reuse(build, projection, old, inputs):
@@ -201,7 +201,7 @@ def check(build: Build, projection: Projection, tables: Built) -> list[CheckResu
     if before is not None and compared is None:
         unread = f"the files of {projection.name} are damaged, or of another version of mnemolog"
     memories = (
-        load(build, candidates.load_refs(build.tenant, build.names)["memories"])
+        load(build, candidates.load_refs(build.tenant, ["memories"])["memories"])
         if "memories" in projection.inputs
         else tables  # they may not be built yet
     )
@@ -404,7 +404,7 @@ def take_out(build: Build, results: Sequence[CheckResult], now: int) -> list[Hel
     """Quarantine the candidate's memories that failed checks name as failing alone; return them."""
     if not (failed := quarantine.alone(results)):
         return []
-    memories = load(build, candidates.load_refs(build.tenant, build.names)["memories"])
+    memories = load(build, candidates.load_refs(build.tenant, ["memories"])["memories"])
     return quarantine.isolate(build.log, failed, MemoryParts.open(memories), now)
 
 

@@ -259,7 +259,8 @@ def _update(total: _Hash, array: pa.Array) -> None:
         total.update(array.value_lengths().fill_null(0).to_numpy().tobytes())
         _update(total, array.flatten())
     elif pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
-        filled = array.fill_null(b"" if pa.types.is_binary(kind) else "")
+        empty = b"" if pa.types.is_binary(kind) else ""
+        filled = array.fill_null(empty) if array.null_count else array
         total.update(pc.binary_length(filled).to_numpy().tobytes())
         joined = filled.cast(pa.large_binary())
         _, offsets, data = joined.buffers()
@@ -273,7 +274,8 @@ def _update(total: _Hash, array: pa.Array) -> None:
         start = array.offset * width if not array.null_count else 0
         total.update(memoryview(data)[start : start + len(array) * width] if len(array) else b"")
     elif pa.types.is_boolean(kind):
-        total.update(np.packbits(array.fill_null(False).to_numpy(zero_copy_only=False)).tobytes())
+        filled = array.fill_null(False) if array.null_count else array
+        total.update(np.packbits(filled.to_numpy(zero_copy_only=False)).tobytes())
     else:  # filling copies, even where there is nothing to fill
         filled = array.fill_null(0) if array.null_count else array
         total.update(np.ascontiguousarray(filled.to_numpy()).view(np.uint8))

@@ -206,8 +206,12 @@ def _damage(what: str) -> SnapshotDamaged:
 def _check(
     root: Path, files: Sequence[PartFile], problem: Callable[[Path, PartFile], str | None]
 ) -> None:
-    with ThreadPoolExecutor(max_workers=2) as pool:  # hashing releases the interpreter's lock
-        problems = list(pool.map(partial(problem, root), files))
+    look = partial(problem, root)
+    if sum(file.bytes for file in files) > _CHUNK:  # threads cost half a millisecond
+        with ThreadPoolExecutor(max_workers=2) as pool:  # hashing releases the interpreter's lock
+            problems = list(pool.map(look, files))
+    else:
+        problems = list(map(look, files))
     if found := [one for one in problems if one]:
         raise _damage(found[0])
 
