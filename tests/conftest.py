@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import msgspec
 import pytest
+from flask import Flask
 from hypothesis import HealthCheck, settings
+from jinja2 import BytecodeCache, Environment
+from jinja2.bccache import Bucket
 from werkzeug.routing import Rule
 
 from serve.cli import environment
@@ -107,6 +110,32 @@ def _builder(rule: Rule, append_unknown: bool = True) -> Callable[..., Any]:
 
 
 Rule._compile_builder = _builder
+
+
+class _Templates(BytecodeCache):
+    """The dashboard's templates, compiled once for all applications too."""
+
+    def __init__(self) -> None:
+        self.compiled: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self.compiled:
+            bucket.bytecode_from_string(self.compiled[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self.compiled[bucket.key] = bucket.bytecode_to_string()
+
+
+_create_environment, _templates = Flask.create_jinja_environment, _Templates()
+
+
+def _environment(app: Flask) -> Environment:
+    made = _create_environment(app)
+    made.bytecode_cache = _templates
+    return made
+
+
+Flask.create_jinja_environment = _environment
 
 # collecting makes a million objects that stay: nothing is gained by looking through them again
 gc.disable()
