@@ -14,11 +14,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = ("store", "serve", "pipelines")
-FILES = {
-    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for layer in LAYERS
-    for path in sorted((ROOT / layer).rglob("*.py"))
-}
 # Each hands the environment on, to a process it starts, `config.load` or litellm; none reads a
 # setting.
 HAND_THE_ENVIRONMENT_ON = {
@@ -53,10 +48,19 @@ class Imported:
 
 
 @cache
+def files() -> dict[str, ast.Module]:
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for layer in LAYERS
+        for path in sorted((ROOT / layer).rglob("*.py"))
+    }
+
+
+@cache
 def imports() -> tuple[Imported, ...]:
     return tuple(
         one
-        for file, tree in FILES.items()
+        for file, tree in files().items()
         for one in _imports(file, tree, at_import=True, for_types=False)
     )
 
@@ -86,7 +90,7 @@ def calls(file: str, text: str) -> bool:
     last = text.rpartition(".")[2]
     return any(
         isinstance(node, ast.Attribute) and node.attr == last and ast.unparse(node) == text
-        for node in ast.walk(FILES[file])
+        for node in ast.walk(files()[file])
     )
 
 
@@ -103,7 +107,7 @@ def file_of(module: str) -> str | None:
         if name.startswith("mnemolog"):
             path = f"serve/program/{path}"
         for file in (f"{path}.py", f"{path}/__init__.py"):
-            if file in FILES:
+            if file in files():
                 return file
     return None
 
@@ -119,7 +123,7 @@ def test_no_two_rooms_import_each_other():
 
 
 def test_no_import_leads_back_to_its_file():
-    needs: dict[str, set[str]] = {file: set() for file in FILES}
+    needs: dict[str, set[str]] = {file: set() for file in files()}
     for one in imports():
         if not one.for_types and (target := file_of(one.module)) and target != one.file:
             needs[one.file].add(target)
@@ -127,14 +131,14 @@ def test_no_import_leads_back_to_its_file():
 
 
 def test_every_layer_was_read():
-    assert {file.partition("/")[0] for file in FILES} == set(LAYERS)
-    assert len(FILES) > 50
+    assert {file.partition("/")[0] for file in files()} == set(LAYERS)
+    assert len(files()) > 50
 
 
 def test_imports_are_absolute():
     assert not [
         file
-        for file, tree in FILES.items()
+        for file, tree in files().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.level
     ]
@@ -169,7 +173,7 @@ PURE_RANKING = {
 
 def test_ranking_imports_nothing_of_ours_and_does_no_io():
     allowed = {"collections", "dataclasses", "math", "numpy", "typing", "numkong"}
-    assert FILES.keys() >= PURE_RANKING
+    assert files().keys() >= PURE_RANKING
     assert not breaking(lambda one: one.file in PURE_RANKING and one.top not in allowed)
 
 
@@ -245,7 +249,7 @@ def test_nothing_is_pickled(module: str):
 def test_nothing_allows_pickles():
     assert not [
         file
-        for file, tree in FILES.items()
+        for file, tree in files().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle"
     ]
@@ -254,7 +258,7 @@ def test_nothing_allows_pickles():
 def test_the_environment_is_read_in_one_place():
     reading = {
         file
-        for file in FILES
+        for file in files()
         if any(calls(file, name) for name in ("os.environ", "os.environb", "os.getenv"))
     }
     assert reading <= HAND_THE_ENVIRONMENT_ON | {"store/home/config.py"}
@@ -264,7 +268,7 @@ def test_the_environment_is_read_in_one_place():
 def test_no_setting_is_read_around_the_settings():
     assert not [
         f"{file}: {ast.unparse(node)}"
-        for file, tree in FILES.items()
+        for file, tree in files().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call | ast.Subscript)
         and ast.unparse(node).startswith(("os.environ.get('MNEMOLOG", "os.environ['MNEMOLOG"))
@@ -272,7 +276,7 @@ def test_no_setting_is_read_around_the_settings():
 
 
 def test_no_module_is_named_like_a_standard_one():
-    ours = [*FILES, *(f"tests/{path.name}" for path in (ROOT / "tests").glob("*.py"))]
+    ours = [*files(), *(f"tests/{path.name}" for path in (ROOT / "tests").glob("*.py"))]
     assert not [file for file in ours if Path(file).stem in sys.stdlib_module_names]
 
 
@@ -283,7 +287,7 @@ def test_tests_are_no_package():
 def test_dagster_sees_annotations_as_classes():
     assert not [
         file
-        for file, tree in FILES.items()
+        for file, tree in files().items()
         if file.startswith("pipelines/")
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module == "__future__"
@@ -302,7 +306,7 @@ def test_nothing_that_is_read_is_ever_run():
     assert not breaking(lambda one: one.module.startswith("yaml."))  # `from yaml import ...`
     assert not [
         f"{file}: yaml.{node.attr}"
-        for file, tree in FILES.items()
+        for file, tree in files().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
@@ -311,7 +315,7 @@ def test_nothing_that_is_read_is_ever_run():
     ]
     found = [
         f"{file}: {ast.unparse(node)[:60]}"
-        for file, tree in FILES.items()
+        for file, tree in files().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and (
@@ -325,7 +329,7 @@ def test_nothing_that_is_read_is_ever_run():
 def test_no_sql_reaches_the_log_from_outside_its_folder():
     assert not [
         f"{file}: {ast.unparse(node)}"
-        for file, tree in FILES.items()
+        for file, tree in files().items()
         if not file.startswith("store/log/")
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr in ("select_rows", "sql", "writer")
