@@ -57,6 +57,12 @@ def files() -> dict[str, ast.Module]:
 
 
 @cache
+def nodes() -> tuple[tuple[str, ast.AST], ...]:
+    """Return every node of the syntax trees, with its file."""
+    return tuple((file, node) for file, tree in files().items() for node in ast.walk(tree))
+
+
+@cache
 def imports() -> tuple[Imported, ...]:
     return tuple(
         one
@@ -83,15 +89,6 @@ def _imports(file: str, node: ast.AST, *, at_import: bool, for_types: bool) -> I
 
 def breaking(is_wrong: Callable[[Imported], bool]) -> list[str]:
     return [f"{one.file}: {one.module}" for one in imports() if is_wrong(one)]
-
-
-def calls(file: str, text: str) -> bool:
-    """Return whether a file names an attribute: `os.environ`."""
-    last = text.rpartition(".")[2]
-    return any(
-        isinstance(node, ast.Attribute) and node.attr == last and ast.unparse(node) == text
-        for node in ast.walk(files()[file])
-    )
 
 
 def room(file: str) -> str:
@@ -136,12 +133,7 @@ def test_every_layer_was_read():
 
 
 def test_imports_are_absolute():
-    assert not [
-        file
-        for file, tree in files().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.level
-    ]
+    assert not [file for file, node in nodes() if isinstance(node, ast.ImportFrom) and node.level]
 
 
 def test_the_store_imports_no_other_layer():
@@ -249,8 +241,7 @@ def test_nothing_is_pickled(module: str):
 def test_nothing_allows_pickles():
     assert not [
         file
-        for file, tree in files().items()
-        for node in ast.walk(tree)
+        for file, node in nodes()
         if isinstance(node, ast.keyword) and node.arg == "allow_pickle"
     ]
 
@@ -258,8 +249,10 @@ def test_nothing_allows_pickles():
 def test_the_environment_is_read_in_one_place():
     reading = {
         file
-        for file in files()
-        if any(calls(file, name) for name in ("os.environ", "os.environb", "os.getenv"))
+        for file, node in nodes()
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("environ", "environb", "getenv")
+        and ast.unparse(node.value) == "os"
     }
     assert reading <= HAND_THE_ENVIRONMENT_ON | {"store/home/config.py"}
     assert not breaking(lambda one: one.module in ("os.environ", "os.getenv"))
@@ -268,8 +261,7 @@ def test_the_environment_is_read_in_one_place():
 def test_no_setting_is_read_around_the_settings():
     assert not [
         f"{file}: {ast.unparse(node)}"
-        for file, tree in files().items()
-        for node in ast.walk(tree)
+        for file, node in nodes()
         if isinstance(node, ast.Call | ast.Subscript)
         and ast.unparse(node).startswith(("os.environ.get('MNEMOLOG", "os.environ['MNEMOLOG"))
     ]
@@ -287,10 +279,10 @@ def test_tests_are_no_package():
 def test_dagster_sees_annotations_as_classes():
     assert not [
         file
-        for file, tree in files().items()
+        for file, node in nodes()
         if file.startswith("pipelines/")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        and isinstance(node, ast.ImportFrom)
+        and node.module == "__future__"
     ]
 
 
@@ -306,8 +298,7 @@ def test_nothing_that_is_read_is_ever_run():
     assert not breaking(lambda one: one.module.startswith("yaml."))  # `from yaml import ...`
     assert not [
         f"{file}: yaml.{node.attr}"
-        for file, tree in files().items()
-        for node in ast.walk(tree)
+        for file, node in nodes()
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id == "yaml"
@@ -315,8 +306,7 @@ def test_nothing_that_is_read_is_ever_run():
     ]
     found = [
         f"{file}: {ast.unparse(node)[:60]}"
-        for file, tree in files().items()
-        for node in ast.walk(tree)
+        for file, node in nodes()
         if isinstance(node, ast.Call)
         and (
             (isinstance(node.func, ast.Name) and node.func.id in RUNNING)
@@ -329,8 +319,8 @@ def test_nothing_that_is_read_is_ever_run():
 def test_no_sql_reaches_the_log_from_outside_its_folder():
     assert not [
         f"{file}: {ast.unparse(node)}"
-        for file, tree in files().items()
+        for file, node in nodes()
         if not file.startswith("store/log/")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr in ("select_rows", "sql", "writer")
+        and isinstance(node, ast.Attribute)
+        and node.attr in ("select_rows", "sql", "writer")
     ]
