@@ -79,9 +79,11 @@ def _imports(file: str, node: ast.AST, *, at_import: bool, for_types: bool) -> I
         module = node.module or ""
         names = [f"{module}.{alias.name}" for alias in node.names]
         yield from (Imported(file, name, at_import, for_types) for name in names)
-    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     only_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue  # holds no import
         runs = at_import and not inside and not only_for_types
         typed = for_types or only_for_types
         yield from _imports(file, child, at_import=runs, for_types=typed)
