@@ -3,6 +3,7 @@ Who may import what (ARCHITECTURE.md, "Rules"), read from the syntax trees; noth
 """
 
 import ast
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -69,6 +70,16 @@ def imports() -> tuple[Imported, ...]:
         for file, tree in files().items()
         for one in _imports(file, tree, at_import=True, for_types=False)
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """Look for no garbage among a million nodes, and keep none of them after these tests."""
+    gc.disable()
+    yield
+    nodes.cache_clear()
+    files.cache_clear()
+    gc.enable()
 
 
 def _imports(file: str, node: ast.AST, *, at_import: bool, for_types: bool) -> Iterator[Imported]:
