@@ -151,9 +151,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage again, but not among what was imported and collected."""
+    """Look for garbage again, less often, and not among what was imported and collected."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 10, 10)
     gc.enable()
 
 
