@@ -34,7 +34,7 @@ demo: setup
 lint: setup
 	$(BIN)/ruff check store serve pipelines tests
 	$(BIN)/ruff format --check store serve pipelines tests
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 # compiled once, and not by each of the thousand programs that the tests start; with a worker more
 # than there are processors, for one always waits for a server, a browser or the disk
