@@ -292,6 +292,14 @@ def remember(log: EventLog) -> None:
 
 
 @pytest.fixture
+def jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the jobs of commands run in this process; test_jobs_cli.py starts them as they are."""
+    from job_here import JobHere
+
+    monkeypatch.setattr("serve.server.processes.start_job", JobHere)
+
+
+@pytest.fixture
 def plant() -> Callable[[EventLog, str, Body], None]:
     """Write an event past every check and past redaction, with a hash that is right."""
     return _plant

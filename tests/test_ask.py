@@ -126,7 +126,7 @@ def test_parts_that_are_none_of_the_question_are_refused(model, tenant, parts: l
         split_by_model(config.load(), tenant.name, COMPOUND)
 
 
-def test_rules_split_where_the_model_does_not_answer(model):
+def test_rules_split_where_the_model_does_not_answer(model, jobs_here):
     model.mode = "401"
     done = CliRunner().invoke(main, ["ask", COMPOUND])
     assert done.exit_code == 0 and "so rules do" in done.stderr

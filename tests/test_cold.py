@@ -129,6 +129,7 @@ def test_what_was_erased_since_the_build_is_not_written_to_a_cold_file(worn):
     assert "m20" not in pyarrow.parquet.read_table(written.path).column("id").to_pylist()
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_person_puts_away_looks_and_takes_back(home, tenant):
     now = time.time_ns() // 1_000
     with EventLog(tenant.log, create=True) as log:

@@ -261,6 +261,7 @@ print("pyarrow.parquet" in sys.modules)
     assert child(code, worn.tenant.root.parents[1]).communicate()[0].split() == ["False"]
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_person_sees_what_would_go_and_then_lets_it_go(built):
     receipts(built.log, at=time.time_ns() // 1_000 - 100 * DAY)
     told = mnemolog("archive", "--compact", "--dry-run")

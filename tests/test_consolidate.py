@@ -436,6 +436,7 @@ def run(home: Home) -> Callable[..., Any]:
     return invoke
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_the_command_previews_applies_refuses_and_undoes(home: Home, run):
     home.record(*drafts("Use uv, never pip", "use uv, never pip", "The port is 80"))
     before = home.build().digests

@@ -588,6 +588,7 @@ def test_no_host_makes_a_rule_of_what_its_tools_wrote(agent: Agent, host: str):
 # The command line
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_the_command_line_distils_shows_and_undoes(agent: Agent, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(agent.cwd)
     mends(agent)

@@ -327,6 +327,7 @@ def test_an_episode_is_rated_and_forgotten_and_never_revised(session: Session):
 # Erased
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_an_erased_episode_leaves_nothing_of_its_turn_and_all_of_the_others(
     session: Session, home: Path
 ):

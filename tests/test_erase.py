@@ -285,6 +285,7 @@ def mnemolog(*words: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_person_erases_and_the_lesson_made_of_it_is_not_said_again(agent: Agent):
     tenant = agent.tenants.get("default")
     now = NOW
@@ -305,6 +306,7 @@ def test_a_person_erases_and_the_lesson_made_of_it_is_not_said_again(agent: Agen
     assert mnemolog("verify")["ok"]
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_secret_on_stdin_is_cut_out_of_all_that_was_kept(agent: Agent):
     tenant = agent.tenants.get("default")
     secret = "harbour-Blue!lanterns"  # what no pattern takes for a secret

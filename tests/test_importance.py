@@ -24,8 +24,11 @@ from store.plans import plans, steps
 
 NOW = 1_790_000_000_000_000
 
-# what litellm's own values say of themselves in passing
-pytestmark = pytest.mark.filterwarnings("default")
+pytestmark = [
+    pytest.mark.usefixtures("jobs_here"),
+    # what litellm's own values say of themselves in passing
+    pytest.mark.filterwarnings("default"),
+]
 
 
 def mnemolog(*words: str) -> Result:

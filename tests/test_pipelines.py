@@ -24,6 +24,7 @@ import msgspec
 import numpy as np
 import pytest
 from dagster import DagsterEventType
+from job_here import JobHere
 
 import pipelines
 from pipelines.orchestration import (
@@ -689,22 +690,21 @@ def test_build_command_answers_in_json_from_a_hostile_folder(settings, default, 
     assert sorted(hostile.rglob("*")) == before
 
 
-def test_refused_build_command_names_every_failed_check(settings, default, tmp_path):
+def test_refused_build_command_names_every_failed_check(settings, default, capsys):
     shown = events.Event("shown", NOW, Surfaced(place="prompt"), "nobody")
     with EventLog(default.log) as log:  # counted among what was shown, and not in what is built
         log.append([shown, events.Event("undone", NOW, Undone(events=("shown",)), "undone")])
-    done = jobs(settings, "build", "--json", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "lessons_match_log: 0 times shown" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert json.loads(done.stdout)["error"]["code"] == "build_refused"
+    assert JobHere(settings, "build", "--json").wait() == 1
+    said = capsys.readouterr()
+    assert "lessons_match_log: 0 times shown" in said.err
+    assert "Traceback" not in said.err
+    assert json.loads(said.out)["error"]["code"] == "build_refused"
 
 
-def test_busy_build_command_says_try_later(settings, default, tmp_path):
+def test_busy_build_command_says_try_later(settings, default, capsys):
     with build.lock(default):
-        done = jobs(settings, "build", "--wait", "0.5", cwd=tmp_path)
-    assert done.returncode == 75
-    assert "another build of default is running" in done.stderr.splitlines()[-1]
+        assert JobHere(settings, "build", "--wait", "0.5").wait() == 75
+    assert "another build of default is running" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_two_tenants_are_built_at_the_same_time(settings, tmp_path):
@@ -732,8 +732,8 @@ def wait_for_runs(instance: dg.DagsterInstance, count: int) -> list[dg.DagsterRu
     return found
 
 
-def test_unknown_tenant_is_one_line(settings, tmp_path):
-    done = jobs(settings, "build", "--tenant", "nobody", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "no tenant 'nobody'" in done.stderr
+def test_unknown_tenant_is_one_line(settings, default, capsys):
+    assert JobHere(settings, "build", "--tenant", "nobody").wait() == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "no tenant 'nobody'" in said

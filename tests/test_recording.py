@@ -105,6 +105,7 @@ def test_the_receipt_of_what_was_said_to_a_prompt_holds_no_prompt(
     assert agent.events("recorded") == []  # no quote of the prompt either
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_turn_without_its_prompt_is_found_by_what_was_done(
     start: Callable[[], Agent], home: Path
 ):
@@ -120,6 +121,7 @@ def test_a_turn_without_its_prompt_is_found_by_what_was_done(
     assert CliRunner().invoke(main, ["verify"]).exit_code == 0
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_session_of_which_nothing_is_kept_makes_no_episode(
     start: Callable[[], Agent], home: Path
 ):

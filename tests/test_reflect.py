@@ -377,6 +377,7 @@ def asking(server: ModelServer, **limits: object) -> Llm:
     return msgspec.convert(values | limits, Llm)
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_the_command_shows_its_plan_and_does_it(memory: Notes):
     memory.say([*DEADLOCKS, *OTHERS])
     tried = CliRunner().invoke(main, ["reflect", "--dry-run"])

@@ -129,6 +129,7 @@ def test_it_is_due_once_a_day_and_only_for_something(log: EventLog, tenant: Tena
     assert retention.is_due(tenant, log, 30, NOW + DAY)
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_the_command_line_and_dagster_erase_what_is_over(log: EventLog, tenant: Tenant, home: Path):
     episode(log, "s1", NOW - 100 * DAY, "zanzibar")
     (home / "config.toml").write_text("episodes_days = 30\n")

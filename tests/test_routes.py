@@ -596,6 +596,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(main, words)
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_routes_shows_what_is_held_the_estimate_and_the_policies_before(home, log):
     log.append(evidence([1.0] * 30))
     adopt(log, review={"search": "high_threshold"})

@@ -195,6 +195,7 @@ def test_packages_share_what_their_repository_knows(mono: Path, monkeypatch: pyt
     assert recall("ports", mono, monkeypatch) == {shared}
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_built_memories_keep_their_scopes(mono: Path, monkeypatch: pytest.MonkeyPatch):
     packages = mono / "packages"
     shared, own = "Ports are chosen by the platform team", "Ports of the web package begin at 3000"

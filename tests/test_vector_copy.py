@@ -270,6 +270,7 @@ def test_an_erasing_drops_the_collection_once_it_can(server, ours, tenant, said)
     assert server.collections == ["another's"] and qdrant.load_copy(tenant) is None
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_what_is_erased_is_gone_from_it_too(server, ours, home, tenant, log, said, monkeypatch):
     (home / "config.toml").write_text(f'[qdrant]\nurl = "{server.url}"\n')
     said()
