@@ -49,11 +49,22 @@ class Told:
 
 
 def figures(
-    size: int, home: Path, seconds: float, *, builds: int = BUILDS, clients: int = CLIENTS
+    size: int,
+    home: Path,
+    seconds: float,
+    *,
+    builds: int = BUILDS,
+    clients: int = CLIENTS,
+    is_quick_first: bool = False,
 ) -> Iterator[Figure | Note]:
-    """Soak a server over a home for `seconds`, longer where the builds need longer."""
+    """Soak a server over a home for `seconds`, longer where the builds need longer.
+
+    Every other build is a quick one, which takes less of the time.
+    """
+    quick = ["--quick"] if has_quick() else []
+    ways = [quick, []] if is_quick_first else [[], quick]
     with serve(home) as server:
-        told = _told(size, home, server, seconds, builds, clients)
+        told = _told(size, home, server, seconds, [ways[n % 2] for n in range(builds)], clients)
         anonymous = server.anonymous_mib()
     wrong = problems(told)
     times = [(one.ended - one.began) * 1e3 for one in told.asked]
@@ -68,11 +79,17 @@ def figures(
     yield Note(_summary(size, told, wrong))
 
 
-def _told(size: int, home: Path, server: Server, seconds: float, builds: int, clients: int) -> Told:
+def _told(
+    size: int,
+    home: Path,
+    server: Server,
+    seconds: float,
+    builds: Sequence[Sequence[str]],
+    clients: int,
+) -> Told:
     context = get_context("spawn")
     shared = soakers.Shared(context.Value("q", 0), context.Value("b", 0))
     client = server.client
-    ways: list[list[str]] = [[], ["--quick"] if has_quick() else []]
     with ProcessPoolExecutor(
         clients + 2, mp_context=context, initializer=soakers.share, initargs=(shared,)
     ) as pool:
@@ -87,9 +104,9 @@ def _told(size: int, home: Path, server: Server, seconds: float, builds: int, cl
             time.sleep(0.01)
         began = time.monotonic()
         try:
-            for number in range(builds):
-                time.sleep(seconds / (builds + 2))
-                run(home, "build", *ways[number % 2])
+            for words in builds:
+                time.sleep(seconds / (len(builds) + 2))
+                run(home, "build", *words)
                 lags_s.append(_lag_s(home, server))
             time.sleep(max(_AFTER_S, seconds - (time.monotonic() - began)))
         finally:
