@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from test_server import Server, Start, start
+from test_server import Server, Start, quiet, start
 
 from serve.app import MAX_BODY, create_app
 from serve.server import process, request_guard
@@ -23,7 +23,7 @@ from store.home import http_access
 from store.home.config import Settings
 from store.home.http_access import Connections
 
-__all__ = ["start"]  # the fixture of test_server
+__all__ = ["quiet", "start"]  # the fixtures of test_server
 
 SLOW = 200
 HEAD = "POST /v1/recall HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -102,10 +102,9 @@ def test_strangers_make_room_for_others_the_oldest_first(monkeypatch):
     assert [one.will_close for one in there.values()] == [False, False, True, True, False]
 
 
-def test_who_showed_no_token_is_a_stranger_still(start: Start):
-    server = start().ready()
+def test_who_showed_no_token_is_a_stranger_still(home: Path):
     told: list[int] = []
-    app = create_app(OpenTenants(Settings(server.home)), "t")
+    app = create_app(OpenTenants(Settings(home)), "t")
     request_guard.notify_known_callers(app, lambda: told.append(1))
     client = app.test_client()
     for path, token in (("/health", ""), ("/v1/memories", "wrong"), ("/v1/memories", "t")):
@@ -113,22 +112,20 @@ def test_who_showed_no_token_is_a_stranger_still(start: Start):
     assert told == [1]
 
 
-def test_a_flood_of_header_fields_is_refused(start: Start):
-    server = start().ready()
+def test_a_flood_of_header_fields_is_refused(quiet: Server):
     with ExitStack() as stack:
-        raw = begun(server, stack, HEAD)
+        raw = begun(quiet, stack, HEAD)
         raw.sendall(b"X-Flood: " + b"x" * server_process.MAX_HEAD + b"\r\n\r\n")
         assert status_of(raw) == b"431"
-    assert server.ask("/health")[0] == 200
+    assert quiet.ask("/health")[0] == 200
 
 
-def test_a_body_over_the_limit_is_refused_for_each_of_many(start: Start):
-    server = start().ready()
+def test_a_body_over_the_limit_is_refused_for_each_of_many(quiet: Server):
     with ExitStack() as stack:
         sent = HEAD + f"Content-Length: {MAX_BODY + 1}\r\n\r\n" + "x" * 10_000
-        for one in [begun(server, stack, sent) for _ in range(20)]:
+        for one in [begun(quiet, stack, sent) for _ in range(20)]:
             assert status_of(one) == b"413"
-    assert server.ask("/health")[0] == 200
+    assert quiet.ask("/health")[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -140,17 +137,16 @@ def test_a_body_over_the_limit_is_refused_for_each_of_many(start: Start):
         '{"content": "x", "metadata": ' + '{"a":' * 100_000 + "1" + "}" * 100_000 + "}",
     ],
 )
-def test_json_nested_a_hundred_thousand_deep_is_refused(start: Start, body: str):
-    server = start().ready()
+def test_json_nested_a_hundred_thousand_deep_is_refused(quiet: Server, body: str):
     for path in ("/v1/recall", "/v1/memories", "/mcp", "/v1/hooks/claude-code"):
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
-        ours = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+        connection = http.client.HTTPConnection("127.0.0.1", quiet.port, timeout=30)
+        ours = {"Authorization": f"Bearer {quiet.token}", "Content-Type": "application/json"}
         connection.request("POST", path, body, ours)
         answer = connection.getresponse()
         said = answer.read()
         connection.close()
         assert answer.status < 500, (path, said[:200])
-    assert server.ask("/health")[0] == 200
+    assert quiet.ask("/health")[0] == 200
 
 
 def test_a_request_that_waited_too_long_is_told_when_to_come_back(home: Path):

@@ -21,6 +21,7 @@ import pytest
 
 from serve.app import MAX_BODY
 from store.home.config import Settings
+from store.home.http_access import owner_token
 from store.home.registry import live_server
 from store.home.tenant import tenant
 from store.log import commands
@@ -212,22 +213,20 @@ def test_a_port_another_program_took_over_is_not_mistaken_for_a_server(start: St
 
 
 @posix
-def test_a_token_others_can_read_is_refused(start: Start):
-    server = start().ready()
-    server.end()
-    (server.home / "token").chmod(0o644)
-    again = start()
-    assert again.process.wait(timeout=20) != 0
-    assert "chmod 600" in again.said()
+def test_a_token_others_can_read_is_refused(start: Start, home: Path):
+    owner_token(Settings(home))
+    (home / "token").chmod(0o644)
+    server = start()
+    assert server.process.wait(timeout=20) != 0
+    assert "chmod 600" in server.said()
 
 
-def test_an_empty_token_lets_nobody_in(start: Start):
-    server = start().ready()
-    server.end()
-    (server.home / "token").write_text("\n")
-    again = start()
-    assert again.process.wait(timeout=20) != 0
-    assert "is empty" in again.said()
+def test_an_empty_token_lets_nobody_in(start: Start, home: Path):
+    owner_token(Settings(home))
+    (home / "token").write_text("\n")
+    server = start()
+    assert server.process.wait(timeout=20) != 0
+    assert "is empty" in server.said()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there is all of 127/8 this machine")
