@@ -28,6 +28,7 @@ from store.index import similar_terms
 from store.index.bm25 import K1, Formula, norms, sample_coverage
 from store.index.postings import PostingsIndex
 from store.index.vector_scan import VectorRows
+from store.log import merging
 from store.log.event_kinds import Adopted, Restored, Undone
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event
@@ -330,8 +331,9 @@ class LiveTail:
         log: EventLog | None = None,
     ) -> None:
         """`log` is asked what counts of the memories that a plan touched which was undone."""
-        self.watermark = watermark
+        self.watermark = self._since = watermark
         self._log = log
+        self._newest: int | None = None  # of the clocks so far; asked where other homes' events are
         self._changes = 0  # events applied that were no receipts
         self._rows, self._postings = rows, postings
         self._fold = Fold(beneath=rows)
@@ -356,7 +358,10 @@ class LiveTail:
         """Apply events in order, indexing one step's texts; return what could not be, in words."""
         changed: dict[str, None] = {}
         damage: list[str] = []
+        before, late = self.watermark, False
+        is_merged = self._log is not None and self._log.is_merged()
         for event in events:
+            late = (is_merged and self._is_late(event)) or late
             changed |= dict.fromkeys(self._fold.apply(event))
             if isinstance(event.body, Adopted):
                 self._adopted += (event,)
@@ -367,11 +372,18 @@ class LiveTail:
             if isinstance(event.body, Undone) and self._log is not None:
                 self._edges = ()  # some may go
                 try:
-                    changed |= dict.fromkeys(unapply_plan(self._log, event, self._fold))
+                    changed |= dict.fromkeys(
+                        unapply_plan(self._log, event, self._fold, self._since)
+                    )
                 except LogError as error:
                     damage.append(f"plan {event.subject} is undone at the next build: {error}")
             self._changes += event.kind not in RECEIPTS
             self.watermark = event.seq
+        if late:
+            try:
+                changed |= dict.fromkeys(self._fold_late(before))
+            except LogError as error:
+                damage.append(f"what other homes wrote counts from the next build on: {error}")
         until = self._indexed + AT_ONCE
         for id_ in changed:
             memory = self._fold.rows[id_]
@@ -381,6 +393,26 @@ class LiveTail:
         if len(self._fold.edges) != len(self._edges):
             self._edges = tuple(self._fold.edges)
         return damage
+
+    def _is_late(self, event: Event) -> bool:
+        """Return whether an event was written before others that arrived earlier."""
+        if not merging.is_folded(event):
+            return False
+        if self._newest is None:
+            assert self._log is not None
+            self._newest = merging.newest_place(self._log, self.watermark)
+        clock, _ = merging.place(event)
+        late, self._newest = clock <= self._newest, max(self._newest, clock)
+        return late
+
+    def _fold_late(self, after: int) -> list[str]:
+        """Fold anew what late events after a seq are about; return the ids of what changed."""
+        assert self._log is not None
+        self._edges = ()
+        ids = merging.late_subjects(self._log, after, self.watermark)
+        ids = self._fold.dependents(ids)
+        events = merging.events_about(self._log, ids, self.watermark)
+        return self._fold.anew(ids, events, self._since)
 
     def grow(self) -> bool:
         """Index one step of the texts that wait, the newest first; return whether others still may

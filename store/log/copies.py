@@ -61,6 +61,9 @@ def append_rows(log: EventLog, rows: Sequence[Row]) -> None:
     where one does not match its hash.
     """
     events = [decode_row(row) for row in rows]
+    newest = log.sql("SELECT origin FROM events ORDER BY seq DESC LIMIT 1")
+    origins = {event.origin for event in events} | {origin for (origin,) in newest}
+    merged = {vocabulary.MERGED: 1} if len(origins - {None}) > 1 else {}
     with log.writer() as connection, log_file.immediate(connection):
         insert_numbered(connection, rows)
-        log_file.note_vocabulary(connection, log.path, vocabulary.needed(events))
+        log_file.note_vocabulary(connection, log.path, vocabulary.needed(events) | merged)

@@ -10,6 +10,7 @@ whatever the timeout (https://www.sqlite.org/lang_transaction.html).
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -134,10 +135,30 @@ class EventLog:
             for check in checks:
                 check(connection)
 
-        appended = self._write(log_file.immediate, run_checks, rows)
+        appended = self._write(log_file.immediate, run_checks, rows, refuse_erased)
         if self._collected is not None:
             self._collected += [one.event for one in appended if one.is_new]
         return appended
+
+    def take(
+        self, events: Sequence[Event], replaced: Sequence[tuple[Row, Event]] = ()
+    ) -> list[Appended]:
+        """Write events of other homes, which have a clock, and give rows, as `select_rows` returned
+        them, the form that another home gave them: `store.log.merging` decides which.
+        """
+        rows = [encode_row(event) for event in events]
+        new = [(old, encode_row(event)[1]) for old, event in replaced]
+
+        def prepare(connection: apsw.Connection) -> None:
+            log_file.note_vocabulary(connection, self.path, {vocabulary.MERGED: 1})
+            log_rows.replace_rows(connection, new)
+
+        transaction = log_file.rewrite_transaction if new else log_file.immediate
+        return self._write(transaction, prepare, rows)
+
+    def is_merged(self) -> bool:
+        """Return whether events of other homes are in the log; costs microseconds."""
+        return vocabulary.MERGED in log_file.read_vocabulary(self.sql, self.path)
 
     @contextmanager
     def collect(self) -> Iterator[list[Event]]:
@@ -187,14 +208,16 @@ class EventLog:
         if not rows:
             return frozenset()
         told = [
-            (one.seq, one.subject, one.body.events)
+            (one.clock or one.at, one.seq, one.subject, one.body.events)
             for one in self._events(rows)
             if isinstance(one.body, Undone)
         ]
-        applied = self.sql(f"SELECT seq, subject {where} 'applied'", (until,))
+        applied = self.sql(f"SELECT coalesce(clock, at), seq, subject {where} 'applied'", (until,))
+        both = [*told, *((*row, ()) for row in applied)]
         gone: dict[str, tuple[str, ...]] = {}
         since = set[str]()
-        for seq, plan, ids in sorted([*told, *((*row, ()) for row in applied)]):
+        # as they were written, where another home wrote one
+        for _, seq, plan, ids in sorted(both, key=None if self.is_merged() else itemgetter(1)):
             back = gone.pop(plan, ())
             gone[plan] = ids
             since.update((ids or back) if seq > after else ())
@@ -347,7 +370,8 @@ class EventLog:
         def change_rows(connection: apsw.Connection) -> None:
             log_rows.rewrite_rows(connection, bodies, adding, dropping)
 
-        return [one.event for one in self._write(log_file.rewrite_transaction, change_rows, new)]
+        done = self._write(log_file.rewrite_transaction, change_rows, new, refuse_erased)
+        return [one.event for one in done]
 
     def settle(self, *, shrink: bool = False) -> bool:
         """Leave nothing in the write-ahead log; with `shrink`, give back what the file need not.
@@ -377,8 +401,11 @@ class EventLog:
         transaction: Callable[[apsw.Connection], AbstractContextManager[None]],
         prepare: Callable[[apsw.Connection], None],
         rows: Sequence[tuple[Event, Row]],
+        check: Callable[[apsw.Connection, Sequence[Event]], None] = lambda connection, new: None,
     ) -> list[Appended]:
-        """Run `prepare` and insert rows in one transaction; then move the head."""
+        """Run `prepare`, insert rows and `check` the new ones in one transaction; then move the
+        head.
+        """
 
         def insert(connection: apsw.Connection, gap: Gap | None) -> list[Appended]:
             with transaction(connection):
@@ -388,7 +415,7 @@ class EventLog:
                 stamped = log_rows.stamp_rows(connection, rows, self._origin, self._wall())
                 appended = [log_rows.insert_row(connection, *row) for row in stamped]
                 new = [one.event for one in appended if one.is_new]
-                refuse_erased(connection, new)
+                check(connection, new)
                 log_file.note_vocabulary(connection, self.path, vocabulary.needed(new))
                 self._head_file.check(connection, new)
             self._head_file.move(new)

@@ -144,8 +144,8 @@ def _newest_clocks(connection: apsw.Connection, origin: str | None, most: int) -
     return last, since[0][0] or 0
 
 
-# Rows change for two reasons only: an old receipt's body was archived in a segment, or a memory
-# was erased. Both within `log_file.rewrite_transaction`.
+# Rows change for three reasons only: an old receipt's body was archived in a segment, a memory was
+# erased, or another home wrote the same event before. All within `log_file.rewrite_transaction`.
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +227,23 @@ def rewrite_rows(
             "VALUES (?, ?, ?, ?, ?, ?)",
             (one.name, one.first, one.last, one.events, one.bytes, one.sha256),
         )
+
+
+def replace_rows(connection: apsw.Connection, rows: Sequence[tuple[Row, Row]]) -> None:
+    """Give rows the columns, from id to clock, that another home wrote under the same ids before;
+    the caller holds the transaction.
+
+    Raise LogBusy where a row is not any more what the caller read.
+    """
+    names = COLUMNS.split(", ")[2:]  # all but seq and id
+    for old, row in rows:
+        changed = connection.execute(
+            f"UPDATE events SET {', '.join(f'{name} = ?' for name in names)} "
+            "WHERE seq = ? AND sha256 = ? RETURNING seq",
+            (*row[1:], row_hash(row), old[0], old[-1]),
+        ).fetchall()
+        if not changed:
+            raise LogBusy(f"event {old[0]} was rewritten by another process: try again")
 
 
 # The log holds what an earlier version took for no secret, until `mnemolog erase` takes it out.

@@ -169,6 +169,8 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
             insert_numbered(connection, found.rows)
             kinds = {row[3] for row in found.rows}
             needs = {kind: one for kind, one in vocabulary.versions().items() if kind in kinds}
+            origins = {row[-3] for row in found.rows if row[-3] is not None}
+            needs |= {vocabulary.MERGED: 1} if len(origins) > 1 else {}
             log_file.note_vocabulary(connection, new, needs)
             for one in found.segments:
                 values = msgspec.structs.astuple(one)

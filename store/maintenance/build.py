@@ -32,7 +32,7 @@ from store.home.errors import (
 )
 from store.home.files import make_folder, sweep, translate_disk_errors, without_syncs
 from store.home.tenant import Tenant
-from store.log import integrity, log_queries
+from store.log import integrity, log_queries, merging
 from store.log.event_kinds import (
     Archived,
     Body,
@@ -139,6 +139,16 @@ def start(
     return build
 
 
+def log_inputs(log: EventLog, watermark: int) -> Inputs:
+    """Return what a build may look at of a log alone."""
+    return Inputs(
+        watermark,
+        lambda after: log.effective_events(after, watermark),
+        late=lambda after: merging.late_subjects(log, after, watermark),
+        about=lambda ids: merging.events_about(log, ids, watermark),
+    )
+
+
 def resume(tenant: Tenant, log: EventLog, embedder: Embedder) -> Build:
     """Return the build that `start` began, for a step that runs by itself."""
     begun = candidates.load_candidate(tenant)
@@ -162,14 +172,14 @@ def step(
         ref, tables = reused
     else:
         with parallel.workers() as workers:
-            given = Inputs(
-                build.watermark,
-                lambda after: build.log.effective_events(after, build.watermark),
-                {name: load(build, refs[name]) for name in projection.inputs if name != "log"},
-                partial(snapshot.keep, build.tenant.snapshots, projection),
-                workers.map,
-                journal_of(build.tenant, build.embedder, projection),
-                ProgressEstimate("embedded", on_progress),
+            below = [name for name in projection.inputs if name != "log"]
+            given = replace(
+                log_inputs(build.log, build.watermark),
+                tables={name: load(build, refs[name]) for name in below},
+                keep=partial(snapshot.keep, build.tenant.snapshots, projection),
+                map=workers.map,
+                journal=journal_of(build.tenant, build.embedder, projection),
+                report=ProgressEstimate("embedded", on_progress),
             )
             tables = build_checked(projection, given, _previous(build, projection, old))
             if build.full and "missing" in tables and tables["missing"].num_rows:
@@ -424,7 +434,7 @@ def digests(
     made: dict[str, Built] = {}
     with parallel.workers() as workers:
         for projection in catalog.all_projections(embedder):
-            given = Inputs(watermark, lambda after: log.effective_events(after, watermark), made)
+            given = replace(log_inputs(log, watermark), tables=made)
             if folder is not None:
                 put = partial(snapshot.keep, folder, projection)
                 given = replace(given, keep=put, map=workers.map)

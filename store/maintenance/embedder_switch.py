@@ -19,12 +19,12 @@ from store.home.tenant import Tenant
 from store.index.vectors import embed_missing, vectors_projection
 from store.log import log_queries
 from store.log.event_log import EventLog
-from store.maintenance.build import current_manifest, journal_of, lock, newest_published
+from store.maintenance.build import current_manifest, journal_of, lock, log_inputs, newest_published
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
 from store.snapshots.manifest import Manifest
-from store.snapshots.projection import Inputs, Projection, build_checked
+from store.snapshots.projection import Projection, build_checked
 
 
 def lend_vectors(owner: Tenant, borrower: Tenant, embedder: Embedder) -> None:
@@ -45,8 +45,7 @@ def embed_ahead(tenant: Tenant, log: EventLog, embedder: Embedder) -> Iterator[t
     """
     if not embedder.dimension:
         embedder.embed(["mnemolog"])  # who never answered is asked how wide its vectors are
-    head, vectors = log.head(), vectors_projection(embedder)
-    inputs = Inputs(head, lambda after: log.effective_events(after, head))
+    inputs, vectors = log_inputs(log, log.head()), vectors_projection(embedder)
     memories = build_checked(MEMORIES_PROJECTION, inputs, None)
     inputs = replace(inputs, journal=journal_of(tenant, embedder, vectors))
     yield from embed_missing(embedder, memories, _published_vectors(tenant, vectors), inputs)

@@ -29,6 +29,7 @@ stale itself; but not where it is what took that one's place.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
@@ -188,10 +189,28 @@ class Fold:
             return self._store_value(after, event.at)
         return self._store(after, event.at)
 
-    def anew(self, ids: Sequence[str], events: Iterable[Event]) -> list[str]:
+    def dependents(self, ids: Iterable[str]) -> list[str]:
+        """Return the memories among some ids, and all on whose state theirs may rest or that may
+        rest on theirs.
+        """
+        found: dict[str, None] = {}
+        waiting = list(ids)
+        while waiting:
+            id_ = waiting.pop()
+            if id_ not in found and (memory := self.find(id_)) is not None:
+                found[id_] = None
+                waiting += self.made_of(id_)
+                if memory.key is not None:
+                    waiting += self.values(memory.project, memory.key)
+                if memory.job is not None:
+                    waiting += memory.source_ids
+        return list(found)
+
+    def anew(self, ids: Sequence[str], events: Iterable[Event], since: int = 0) -> list[str]:
         """Fold some memories anew from all events about them that count; return which changed.
 
-        The ids are to hold whatever their states rest on. What no event tells of is forgotten.
+        The ids are to hold whatever their states rest on (`dependents`). What no event tells of is
+        forgotten. Links that were drawn up to the seq `since` lie beneath.
         """
         told = Fold()
         for event in events:
@@ -205,8 +224,9 @@ class Fold:
                 self.rows[id_] = after
                 changed.append(id_)
         self._holders |= told._holders
-        gone = {one for one in self.edges if one.source in among}.difference(told.edges)
-        self.edges = [one for one in self.edges if one not in gone]
+        kept = [one for one in self.edges if one.source not in among]
+        drawn = [one for one in told.edges if one.source in among and one.seq > since]
+        self.edges = sorted([*kept, *drawn], key=attrgetter("seq"))
         return changed
 
     def settle(self, ids: Iterable[str]) -> list[Memory]:

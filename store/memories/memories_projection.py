@@ -46,9 +46,15 @@ MOST_CHANGED = 16_384  # rows of earlier parts that are held until their parts a
 
 
 def build_memories(inputs: Inputs, previous: Previous | None) -> Made:
-    """Fold the log up to the watermark; from `previous` on where there is one."""
+    """Fold the log up to the watermark; from `previous` on where there is one.
+
+    What other homes wrote before, and what arrived here later, is folded anew in the end.
+    """
     growth = Growth(inputs.keep, previous.tables if previous else None)
     fold = Fold(beneath=growth)
+    late = inputs.late(previous.watermark if previous else 0)
+    if late and previous:
+        return build_memories(inputs, None)
     made: dict[str, None] = {}
     room = growth.room
     for event in inputs.read(previous.watermark if previous else 0):
@@ -64,6 +70,9 @@ def build_memories(inputs: Inputs, previous: Previous | None) -> Made:
     changed = fold.settle(fold.rows.keys() - made.keys())
     growth.change(changed)  # first: the last part, which may yet grow, may be among theirs
     growth.add(fold.settle(made))
+    if late:
+        ids = fold.dependents(late)
+        growth.change(fold.settle(fold.anew(ids, inputs.about(ids))))
     growth.link(fold.edges)
     return growth.tables()
 

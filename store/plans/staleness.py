@@ -6,11 +6,10 @@ All plans are asked about at once, and of what was said only the kinds are looke
 event of every memory for each of them took seconds. Events that were undone count for nothing.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from operator import attrgetter
 
-from store.log import log_queries
+from store.log import log_queries, merging
 from store.log.event_kinds import Planned, Step, Undone
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event
@@ -125,48 +124,16 @@ def _keys(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
 # one.
 
 
-def unapply_plan(log: EventLog, undone: Event, fold: Fold) -> list[str]:
+def unapply_plan(log: EventLog, undone: Event, fold: Fold, since: int) -> list[str]:
     """Fold anew what the plan that `undone` is about had touched; return the ids of what changed.
 
-    What the plan had recorded is forgotten. Raise LogError where an event cannot be read: then
-    nothing was changed.
+    What the plan had recorded is forgotten; links up to the seq `since` lie beneath the fold. Raise
+    LogError where an event cannot be read: then nothing was changed.
     """
     plans = (event.body for event in log.events_for(undone.subject))
     steps = [step for plan in plans if isinstance(plan, Planned) for step in plan.steps]
     assert isinstance(undone.body, Undone)
     # a bulk change has no steps
     named = step_memory_ids(steps) if steps else log_queries.subjects_of(log, undone.body.events)
-    ids = _dependents(fold, named)
-    return fold.anew(ids, _events_until(log, ids, undone.seq))
-
-
-def _events_until(log: EventLog, ids: Iterable[str], until: int) -> list[Event]:
-    """Return the events about some memories that count up to a seq, in order."""
-    gone = log.undone_ids(until)
-    told = [event for id_ in ids for event in log.events_for(id_)]
-    told = [event for event in told if event.seq <= until and event.id not in gone]
-    return sorted(told, key=attrgetter("seq"))
-
-
-def _dependents(fold: Fold, ids: Iterable[str]) -> list[str]:
-    """Return the memories among some ids, and all on whose state theirs may rest or that may rest
-    on theirs.
-    """
-    found: dict[str, None] = {}
-    waiting = list(ids)
-    while waiting:
-        id_ = waiting.pop()
-        if id_ not in found and fold.find(id_) is not None:
-            found[id_] = None
-            waiting += _nearest(fold, id_)
-    return list(found)
-
-
-def _nearest(fold: Fold, id_: str) -> Iterator[str]:
-    yield from fold.made_of(id_)
-    memory = fold.find(id_)
-    assert memory is not None
-    if memory.key is not None:
-        yield from fold.values(memory.project, memory.key)
-    if memory.job is not None:
-        yield from memory.source_ids
+    ids = fold.dependents(named)
+    return fold.anew(ids, merging.events_about(log, ids, undone.seq), since)

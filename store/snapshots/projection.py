@@ -171,6 +171,9 @@ class Inputs:
     map: Mapper = map
     journal: Journal = _NO_JOURNAL
     report: Callable[[int, int], None] = lambda done, total: None  # of a long step, as it goes on
+    # memories that events after a seq are about and that the order of arrival would give other rows
+    late: Callable[[int], Sequence[str]] = lambda after: ()
+    about: Callable[[Sequence[str]], Sequence[Event]] = lambda ids: ()  # in the order of all homes
 
 
 @dataclass(frozen=True, slots=True)

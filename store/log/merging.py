@@ -1,0 +1,194 @@
+"""
+Merging: the events of a person's other homes in this log, and the one order in which all homes that
+have them fold them.
+
+An event keeps the id, the origin and the clock that it got where it was first written. Its `seq`
+is its place in this log, by arrival, and differs from home to home; what a memory is must not. So
+where events about one memory arrived in another order than they were written in, that memory is
+folded anew by their clocks: `place` is the order, `late_subjects` finds where it matters.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+import msgspec
+
+from store.log import compaction, erasing, log_queries
+from store.log.event_kinds import Prompted, Recorded
+from store.log.event_log import EventLog
+from store.log.events import RECEIPTS, Event, decode, is_erased
+from store.log.log_file import Row
+from store.log.rows import BODY, PUT_AWAY
+
+# what one home alone can use: whom it told what, which models it asked, what its own log lost
+LOCAL = frozenset("recalled judged adopted configured called lost".split())
+_TURN = ("action", "prompted", "session")  # what episodes are made of
+_UNFOLDED = sorted((RECEIPTS | {"rated"}) - {*_TURN})  # kinds that change no memory
+_FOLDED = f"kind NOT IN ({', '.join(map(repr, _UNFOLDED))})"
+# what ends a memory, or brings it back, decides of what jobs made of it too
+_DECIDING = "archived erased forgotten quarantined restored staled superseded".split()
+_PLACE = "coalesce(clock, at)"
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a merge did: the events that are new here, and how many that were here already took the
+    form and the place that another home gave them before.
+    """
+
+    new: tuple[Event, ...]
+    replaced: int
+
+
+def place(event: Event) -> tuple[int, str]:
+    """Return an event's place among those of all homes. One that was written before there were
+    clocks has its time instead.
+    """
+    return event.clock or event.at, event.id
+
+
+def merge(log: EventLog, events: Iterable[Event], home: str) -> Merged:
+    """Write the events of another home, by its id, that are not here yet; all of them or none.
+
+    What tells of a memory that was erased here comes in without its texts. Of an event that both
+    homes wrote, as an import of the same commits, both keep the form that has the earlier place.
+    Raise InvalidInput for what no event may hold, and what `append` raises of the disk.
+    """
+    given = sorted((_stamped(event, home) for event in events), key=place)
+    with compaction.alone(log.path):
+        erased = log_queries.erased_ids(log, log.head())
+        there = {row[1]: row for row in _rows(log, [event.id for event in given])}
+        new, replaced = [], []
+        for event in given:
+            if not erased.isdisjoint((event.id, event.subject)):
+                event = replace(event, body=erasing.strip_texts(event.body))
+            if event.id not in there:
+                new.append(event)
+            elif _comes_before(event, there[event.id]):
+                replaced.append((there[event.id], event))
+        done = log.take(new, replaced)
+    return Merged(tuple(one.event for one in done if one.is_new), len(replaced))
+
+
+def _stamped(event: Event, home: str) -> Event:
+    """Return an event with an origin and a clock, as its home would have given them."""
+    return event.with_stamp(event.origin or home, event.clock or event.at)
+
+
+def _rows(log: EventLog, ids: Sequence[str]) -> list[Row]:
+    return log.select_rows(
+        "id IN (SELECT value FROM json_each(?))", (msgspec.json.encode(ids).decode(),)
+    )
+
+
+def _comes_before(event: Event, row: Row) -> bool:
+    """Return whether an event takes the place of the row with its id. What was erased, or put away,
+    stays as it is.
+    """
+    kind, subject, body = row[3], row[4], row[BODY]
+    if body == PUT_AWAY or (kind, subject) != (event.kind, event.subject):
+        return False
+    if is_erased(decode(kind, body)):
+        return False
+    return (event.clock, event.origin or "") < (row[-2] or row[2], row[-3] or "")
+
+
+# The order of all homes.
+
+
+def is_folded(event: Event) -> bool:
+    """Return whether an event may change a memory."""
+    return event.kind not in _UNFOLDED
+
+
+def newest_place(log: EventLog, until: int) -> int:
+    """Return the greatest clock of the events up to a seq that change memories; 0 for none."""
+    found = log.sql(f"SELECT max({_PLACE}) FROM events WHERE seq <= ? AND {_FOLDED}", (until,))
+    return found[0][0] or 0
+
+
+def late_subjects(log: EventLog, after: int, until: int) -> list[str]:
+    """Return the memories that may differ by whether their events are folded as they arrived or as
+    they were written, of those that an event with `after` < seq <= `until` is about.
+
+    None in a log of one home alone.
+    """
+    if not log.is_merged():
+        return []
+    late = log.sql(
+        f"SELECT kind, subject, session FROM (SELECT seq, kind, subject, session, {_PLACE} AS at, "
+        f"max({_PLACE}) OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) "
+        f"AS newest FROM events WHERE seq <= ? AND {_FOLDED}) WHERE seq > ? AND at <= newest "
+        "ORDER BY seq",
+        (until, after),
+    )
+    found = dict.fromkeys(subject for kind, subject, _ in late if kind in _DECIDING)
+    others = dict.fromkeys(subject for kind, subject, _ in late if kind not in _TURN)
+    sessions = {session for kind, _, session in late if kind in _TURN and session is not None}
+    found |= dict.fromkeys(id_ for id_ in others if id_ not in found and _is_tied(log, id_, until))
+    for session in sorted(sessions):
+        found |= dict.fromkeys(_changed_episodes(log, session, until))
+    return list(found)
+
+
+def _is_tied(log: EventLog, id_: str, until: int) -> bool:
+    """Return whether the order of a memory's events matters: they did not arrive in it, or what
+    others say decides of it too, as of a value of a key.
+    """
+    rows = log.sql(
+        f"SELECT kind, {_PLACE}, id, body FROM events WHERE subject = ? AND seq <= ? AND {_FOLDED} "
+        "ORDER BY seq",
+        (id_, until),
+    )
+    places = [row[1:3] for row in rows]
+    if places != sorted(places):
+        return True
+    bodies = [decode(row[0], row[3]) for row in rows if row[0] in ("recorded", "prompted")]
+    return any(
+        isinstance(body, Prompted) or (isinstance(body, Recorded) and bool(body.key or body.made))
+        for body in bodies
+    )
+
+
+def _changed_episodes(log: EventLog, session: str, until: int) -> list[str]:
+    """Return a session's episodes that somebody forgot, pinned, ..."""
+    rows = log.sql(
+        "SELECT id FROM events AS told WHERE session = ? AND kind = 'prompted' AND seq <= ? AND "
+        f"EXISTS (SELECT 1 FROM events WHERE subject = told.id AND id != told.id AND {_FOLDED})",
+        (session, until),
+    )
+    return [row[0] for row in rows]
+
+
+def events_about(log: EventLog, ids: Iterable[str], until: int) -> list[Event]:
+    """Return the events about some memories that count up to a seq, in the order of all homes; of
+    an episode those of its turn too, and the prompt that ended it.
+
+    However wrong clocks are, nothing happened to a memory before it was recorded.
+    """
+    gone = log.undone_ids(until)
+    told = {event.id: event for id_ in ids for event in _about(log, id_)}
+    found = [event for event in told.values() if event.seq <= until and event.id not in gone]
+    if not log.is_merged():  # what was written before there were clocks has times, and no order
+        return sorted(found, key=attrgetter("seq"))
+    begun = {event.id: place(event) for event in found}
+
+    def order(event: Event) -> tuple[tuple[int, str], bool, tuple[int, str]]:
+        own = place(event)
+        return max(own, begun.get(event.subject, own)), event.subject != event.id, own
+
+    return sorted(found, key=order)
+
+
+def _about(log: EventLog, id_: str) -> list[Event]:
+    events = log.events_for(id_)
+    prompt = next((one for one in events if isinstance(one.body, Prompted)), None)
+    if prompt is None or prompt.session is None:
+        return events
+    for event in log.session_events(prompt.session, prompt.seq):
+        if event.kind in _TURN:
+            events.append(event)
+        if event.kind == "prompted":
+            break
+    return events

@@ -1,0 +1,268 @@
+"""The events of several homes in one log: however they arrive, every home has the same memories."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from serve.reader.tail import LiveTail
+from store.embedders.lexical import LexicalEmbedder
+from store.home.tenant import Tenant
+from store.index.postings import POSTINGS_PROJECTION, PostingsIndex
+from store.log import erasing, integrity, merging
+from store.log.event_kinds import (
+    Acted,
+    Archived,
+    Body,
+    Forgotten,
+    Linked,
+    Made,
+    Pinned,
+    Prompted,
+    Recorded,
+    Restored,
+    Revised,
+    SessionTold,
+    Superseded,
+)
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.maintenance import build
+from store.maintenance.build import log_inputs
+from store.memories.memories_projection import MEMORIES_PROJECTION
+from store.memories.memory import Memory
+from store.memories.parts import MemoryParts
+from store.memories.rows import MemoryRows
+from store.snapshots.projection import Built, Previous, build_checked, digest
+
+NOW = 1_790_000_000_000_000
+HOMES = ("01J0000000000000000000000A", "01J0000000000000000000000B", "01J0000000000000000000000C")
+HOUR = 3_600 * 1_000_000
+
+
+@dataclass
+class Home:
+    """One of a person's homes: its log, how wrong its clock is, and what was built of it."""
+
+    id: str
+    log: EventLog
+    skew: int = 0
+    sent: dict[str, int] = field(default_factory=dict)  # by home, how far its events arrived
+    built: Previous | None = None
+
+    def own(self) -> list[Event]:
+        return [event for event in self.log.read() if event.origin == self.id]
+
+    def build(self) -> Built:
+        head = self.log.head()
+        tables = build_checked(MEMORIES_PROJECTION, log_inputs(self.log, head), self.built)
+        self.built = Previous(head, tables)
+        return tables
+
+
+def memories(tables: Built) -> dict[str, Memory]:
+    """Return the memories by id, without their places in one home's log."""
+    parts = MemoryParts.open(tables)
+    rows = (parts.memory(row) for row in range(len(parts)))
+    return {row.id: without_place(row) for row in rows}
+
+
+def without_place(memory: Memory) -> Memory:
+    return msgspec.structs.replace(memory, seq=0)
+
+
+def edges(tables: Built) -> set[tuple[str, str, str]]:
+    names = ("source", "target", "relation")
+    return {tuple(row[name] for name in names) for row in tables["edges"].to_pylist()}  # type: ignore[misc]
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> Iterator[list[Home]]:
+    made = []
+    for id_ in HOMES:
+        folder = tmp_path / id_
+        (folder / "tenants" / "default").mkdir(parents=True)
+        (folder / "origin").write_text(f"{id_}\n")
+        made.append(Home(id_, EventLog(folder / "tenants" / "default" / "log.sqlite", create=True)))
+    yield made
+    for home in made:
+        home.log.close()
+
+
+class Author:
+    """Writes at random homes what a person and agents may write there."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance, self._numbers, self._now = chance, count(), NOW
+
+    def write(self, home: Home) -> None:
+        self._now += self._chance.randrange(1, 50_000_000)
+        known = [event for event in home.log.read() if event.kind in ("recorded", "prompted")]
+        body, subject, session = self._body(home, known)
+        id_ = f"{home.id[-1]}{next(self._numbers):05}"
+        wall = self._now + home.skew
+        event = Event(id_, wall, body, subject or id_, "shop", session, trust="user")
+        home.log._wall = lambda: wall
+        home.log.append([event])
+
+    def _body(self, home: Home, known: Sequence[Event]) -> tuple[Body, str | None, str | None]:
+        chance, text = self._chance, f"text {next(self._numbers)}"
+        kinds = "plain keyed made revised forgotten archived restored pinned linked superseded"
+        kind = chance.choice((*kinds.split(), "prompted", "acted", "told"))
+        session = f"session-{home.id[-1]}-{chance.randrange(2)}"
+        if kind == "keyed":
+            key = f"deploy.{chance.choice(('region', 'owner'))}"
+            return Recorded(content=text, key=key, value=text), None, None
+        if kind == "prompted":
+            return Prompted(prompt=text), None, session
+        if kind == "acted":
+            return Acted(tool="Bash", doing="run", command=text), None, session
+        if kind == "told":
+            return SessionTold(stage="stopped", said=text), None, session
+        if kind == "plain" or not known:
+            return Recorded(content=text), None, None
+        one, other = chance.choice(known).id, chance.choice(known).id
+        if kind == "made":
+            made = Made(job="reflect")
+            return Recorded(content=text, source_ids=(one, other), made=made), None, None
+        bodies: dict[str, Body] = {
+            "revised": Revised(content=text, tags=(text,)),
+            "forgotten": Forgotten(),
+            "archived": Archived(),
+            "restored": Restored(),
+            "pinned": Pinned(pinned=chance.random() < 0.5),
+            "linked": Linked(target=other, relation="support"),
+            "superseded": Superseded(by=other),
+        }
+        return bodies[kind], one, None
+
+
+def send(chance: random.Random, source: Home, target: Home, *, everything: bool = False) -> None:
+    """Have some of a home's own events arrive at another, the earlier ones before the later."""
+    own = source.own()
+    after = target.sent.get(source.id, 0)
+    until = len(own) if everything else chance.randint(after, len(own))
+    again = max(0, after - chance.randrange(3))  # some arrive twice
+    merging.merge(target.log, own[again:until], source.id)
+    target.sent[source.id] = max(after, until)
+
+
+def tail_over(home: Home, tables: Built, watermark: int) -> LiveTail:
+    """Return a tail that begins at a watermark, over what was built by then."""
+    above = replace(log_inputs(home.log, watermark), tables={"memories": tables})
+    postings = PostingsIndex.open(build_checked(POSTINGS_PROJECTION, above, None))
+    rows = MemoryRows.open(tables)
+    return LiveTail(rows, postings, LexicalEmbedder(), watermark=watermark, log=home.log)
+
+
+def live(chance: random.Random, homes: Sequence[Home], steps: int) -> None:
+    """Let homes write, build and exchange events at random; in the end each has everything."""
+    author = Author(chance)
+    for home in homes:
+        home.skew = chance.choice((0, 0, 24 * HOUR, -24 * HOUR))
+    for _ in range(steps):
+        home = chance.choice(homes)
+        match chance.randrange(10):
+            case 0 | 1:
+                send(chance, chance.choice([one for one in homes if one is not home]), home)
+            case 2:
+                home.build()
+            case _:
+                author.write(home)
+    for home in homes:
+        for other in homes:
+            if other is not home:
+                send(chance, other, home, everything=True)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_order_of_arrival_gives_the_same_memories(homes: list[Home], seed: int) -> None:
+    chance = random.Random(seed)
+    live(chance, homes, 120)
+    results: list[Any] = []
+    for home in homes:
+        head = home.log.head()
+        early = chance.randrange(head)
+        inputs = log_inputs(home.log, early)
+        tail = tail_over(home, build_checked(MEMORIES_PROJECTION, inputs, None), early)
+        while tail.watermark < head:
+            events = home.log.read(tail.watermark, tail.watermark + chance.randrange(1, 20))
+            assert tail.extend(events) == []
+        grown = home.build()
+        anew = build_checked(MEMORIES_PROJECTION, log_inputs(home.log, head), None)
+        assert digest(grown) == digest(anew), "a build goes on from an earlier one, or from nothing"
+        there = memories(grown)
+        # what the tail folded, for it shows no turn that goes on
+        over = {id_: tail._fold.find(id_) for id_ in there}
+        assert {id_: without_place(row) for id_, row in over.items() if row} == there
+        results.append((there, edges(grown)))
+    assert results[0] == results[1] == results[2]
+
+
+def test_without_the_order_of_all_homes_they_would_differ(
+    homes: list[Home], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live(random.Random(0), homes, 120)
+    monkeypatch.setattr(merging, "late_subjects", lambda log, after, until: [])
+    found = [
+        memories(build_checked(MEMORIES_PROJECTION, log_inputs(one.log, one.log.head()), None))
+        for one in homes
+    ]
+    assert found[0] != found[1]
+
+
+def test_a_log_of_one_home_is_not_merged_and_one_of_two_is(homes: list[Home]) -> None:
+    author = Author(random.Random(1))
+    one, other, _ = homes
+    author.write(one)
+    author.write(other)
+    assert not one.log.is_merged()
+    assert [event.seq for event in one.log.read()] == [1]
+    merged = merging.merge(one.log, other.own(), other.id)
+    assert [event.origin for event in merged.new] == [other.id]
+    assert one.log.is_merged() and not other.log.is_merged()
+    assert merging.merge(one.log, other.own(), other.id).new == (), "an event arrives once"
+
+
+def test_what_two_homes_imported_both_has_the_earlier_place_in_both(homes: list[Home]) -> None:
+    one, other, _ = homes
+    commit = Event("commit-1", NOW, Recorded(content="Use uv"), "commit-1")
+    one.log._wall = lambda: NOW + 5
+    other.log._wall = lambda: NOW + 9
+    for home in (one, other):
+        home.log.append([commit])
+    merging.merge(one.log, other.own(), other.id)
+    merged = merging.merge(other.log, one.own(), one.id)
+    assert (merged.new, merged.replaced) == ((), 1)
+    (here,), (there,) = one.log.read(), other.log.read()
+    assert (here.clock, here.origin) == (there.clock, there.origin) == (NOW + 5, one.id)
+    assert integrity.problems(other.log) == []
+
+
+def test_what_is_erased_here_comes_in_without_its_words(homes: list[Home]) -> None:
+    one, other, _ = homes
+    memory = Event("memory-1", NOW, Recorded(content="The door code is 4711"), "memory-1")
+    one.log.append([memory])
+    merging.merge(other.log, one.own(), one.id)
+    other.log.append([Event("change-1", NOW, Revised(content="It is 4712 now"), "memory-1")])
+    erasing.erase(one.log, ["memory-1"], NOW)
+    merging.merge(one.log, other.own(), other.id)
+    texts = [
+        event.body.content for event in one.log.read() if isinstance(event.body, Recorded | Revised)
+    ]
+    assert not any(texts)
+
+
+def test_a_build_of_merged_logs_passes_its_audits(tmp_path: Path, homes: list[Home]) -> None:
+    live(random.Random(3), homes, 200)
+    for home in homes:
+        tenant = Tenant("default", home.log.path.parent)
+        made = build.start(tenant, home.log, LexicalEmbedder())
+        for projection in made.projections:
+            _, tables = build.step(made, projection)
+            assert [one.detail for one in build.check(made, projection, tables) if one.stops] == []
