@@ -31,9 +31,10 @@ from store.log.event_kinds import Surfaced
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.log_file import rewrite_transaction
-from store.replica import parts, replica, restore, state
+from store.replica import parts, restore, sender, state
 from store.replica.remote import Entry, Remote, open_remote
 from store.replica.replica import HomeReplica, TenantReplica
+from store.replica.sender import Sent
 
 _SECOND = 1_000_000
 
@@ -54,7 +55,7 @@ def files(place: Remote) -> list[str]:
     return [entry.name for entry in place.list("")]
 
 
-def sync(tenant: Tenant, place: Remote, now: int = NOW, *, anew: bool = False) -> replica.Sent:
+def sync(tenant: Tenant, place: Remote, now: int = NOW, *, anew: bool = False) -> Sent:
     """Send as a process that has just begun."""
     sent = TenantReplica(tenant, place).sync(now, anew=anew)
     assert sent is not None
@@ -81,8 +82,8 @@ def run(*words: str) -> Result:
 def test_any_second_comes_back_as_the_prefix_of_the_log(
     tmp_path: Path, home: Path, place: Remote, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(replica, "_MOST_SMALL", 5)
-    monkeypatch.setattr(replica, "_MOST_BYTES", 3_000)
+    monkeypatch.setattr(sender, "_MOST_SMALL", 5)
+    monkeypatch.setattr(sender, "_MOST_BYTES", 3_000)
     chance = random.Random(7)
     seconds = iter(range(10**6))
     tenant = tenants.tenant(home)
@@ -132,7 +133,7 @@ class Broken:
 def test_a_writer_that_ends_anywhere_is_continued_and_nothing_is_left_over(
     tmp_path: Path, home: Path, log: EventLog, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(replica, "_MOST_SMALL", 4)
+    monkeypatch.setattr(sender, "_MOST_SMALL", 4)
     first = record(log, "The pilot boards at the west buoy")
     for calls in range(200):
         folder = tmp_path / f"place{calls}"
@@ -154,7 +155,7 @@ def test_a_writer_that_ends_anywhere_is_continued_and_nothing_is_left_over(
             break
         sync(tenant, place)
         assert restored(place, tmp_path / "again") == list(log.read())
-        (generation,) = parts.list_generations(place, "default")
+        (generation,) = parts.list_generations(place, "tenants/default")
         assert not generation.others
     assert calls > 3
 
@@ -218,9 +219,9 @@ def test_no_replica_forgets_what_its_log_lost(log: EventLog, tenant: Tenant, pla
         connection.execute("DELETE FROM events WHERE seq = 3")
     record(log, "Buoy 9 is lit")
     sync(tenant, place, anew=True)
-    old, new = parts.list_generations(place, "default")
-    assert sum(len(replica.read_part(place, old, part)) for part in old.parts) == 5
-    assert sum(len(replica.read_part(place, new, part)) for part in new.parts) == 5
+    old, new = parts.list_generations(place, "tenants/default")
+    assert sum(len(parts.read_part(place, old, part)) for part in old.parts) == 5
+    assert sum(len(parts.read_part(place, new, part)) for part in new.parts) == 5
 
 
 def test_what_waits_what_was_put_away_and_the_settings_come_along(
@@ -263,7 +264,7 @@ def test_two_homes_never_write_one_generation(
     record(log, "There the ferry leaves at ten")
     sync(tenant, place, NOW + 10 * _SECOND)
     sync(tenants.tenant(copied), place, NOW + 20 * _SECOND)
-    first, second = parts.list_generations(place, "default")
+    first, second = parts.list_generations(place, "tenants/default")
     assert (first.last, second.last) == (2, 2)
     for one in (first, second):
         restore.restore_replica(
@@ -287,7 +288,7 @@ def test_a_home_that_was_set_back_begins_a_generation_of_its_own(
     with EventLog(tenant.log) as again:
         record(again, "The ferry leaves at ten")
     sync(tenant, place, NOW + _SECOND)
-    first, second = parts.list_generations(place, "default")
+    first, second = parts.list_generations(place, "tenants/default")
     assert first.last == second.last == 2
     assert first.parts[-1].mark != second.parts[-1].mark
 
@@ -416,7 +417,7 @@ def test_why_a_replica_failed_is_shown_until_it_goes_right(
     assert "elsewhere" in run("status").stdout
     root.with_name("unmounted").rename(root)
     ((_, outcome),) = keeper.sync(NOW)
-    assert isinstance(outcome, replica.Sent)
+    assert isinstance(outcome, Sent)
     assert list(failures.every(tenant.root)) == []
 
 
@@ -491,7 +492,7 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_a_bucket_holds_the_log_and_gives_it_back(
     tmp_path: Path, log: EventLog, tenant: Tenant, bucket: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(replica, "_MOST_SMALL", 4)
+    monkeypatch.setattr(sender, "_MOST_SMALL", 4)
     place = open_remote(bucket)
     keeper = TenantReplica(tenant, place)
     for number in range(12):
@@ -502,9 +503,9 @@ def test_a_bucket_holds_the_log_and_gives_it_back(
     erasing.erase(log, [gone], NOW)
     keeper.sync(NOW)
     assert restored(place, tmp_path / "again") == list(log.read())
-    (generation,) = parts.list_generations(place, "default")
+    (generation,) = parts.list_generations(place, "tenants/default")
     assert len(generation.parts) < 12 and not generation.others
-    said = [row for part in generation.parts for row in replica.read_part(place, generation, part)]
+    said = [row for part in generation.parts for row in parts.read_part(place, generation, part)]
     assert "Zebra" not in str(said)
 
 

@@ -265,9 +265,9 @@ def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
     from store.home.errors import RemoteError
     from store.replica import parts, replica
     from store.replica.remote import open_remote
-    from store.replica.state import read_state
+    from store.replica.state import file_of, read_state
 
-    state = read_state(tenant)
+    state = read_state(file_of(tenant))
     if state is None:
         return True
     try:
@@ -277,7 +277,7 @@ def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
             if (sent := keeper.sync(now, anew=True)) is not None:
                 break
             time.sleep(_REPLICA_PAUSE_S)
-        there = parts.list_generations(remote, tenant.name)
+        there = parts.list_generations(remote, parts.tenant_folder(tenant.name))
     except (RemoteError, ConfigError) as error:
         output.note(f"note: the replica still holds what was erased. {error}: run `erase` again")
         return False
@@ -285,7 +285,7 @@ def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
         output.note("note: the replica is being written by another process: run `erase` again")
         return False
     output.note(f"{plural(sent.replaced, 'part')} of the replica at {state.url} replaced")
-    newest = read_state(tenant)
+    newest = read_state(file_of(tenant))
     for one in there:
         if newest is None or one.id != newest.generation:
             environment.note_copy(tenant, "replica", f"{state.url}/{one.folder}", now)

@@ -19,7 +19,8 @@ from store.home.tenant import list_tenants
 from store.text.excerpt import plural
 
 if TYPE_CHECKING:
-    from store.replica.replica import HomeReplica, Sent
+    from store.replica.replica import HomeReplica
+    from store.replica.sender import Sent
 
 _EVERY_S = 1.0
 _RETRY_S = 10.0

@@ -1,29 +1,42 @@
 """
 Copies: the rows of a log as they lie, read to be written elsewhere, and written into a new log.
+
+With the id of this log's home as `origin`, only the rows are read that were written here and are of
+use to the same person's other homes.
 """
 
 from collections.abc import Iterator, Sequence
 
+from store.home.projects import SHARED
 from store.log import log_file, vocabulary
 from store.log.event_log import EventLog
 from store.log.log_file import Row
+from store.log.merging import LOCAL
 from store.log.rows import decode_row, insert_numbered
 
 _MOST_ROWS = 20_000
+# what a checked-out tree shares is read there by each home
+_TRAVELS = (
+    "(origin IS NULL OR origin = ?) AND instr(coalesce(project, ''), ?) = 0 "
+    f"AND kind NOT IN ({', '.join(map(repr, sorted(LOCAL)))})"
+)
 
 
-def rows_between(log: EventLog, after: int, until: int, most_bytes: int) -> Iterator[Sequence[Row]]:
+def rows_between(
+    log: EventLog, after: int, until: int, most_bytes: int, origin: str | None = None
+) -> Iterator[Sequence[Row]]:
     """Yield the whole rows with `after` < seq <= `until`, in order, with no more than so many bytes
     of bodies at a time, or a single row.
 
     Raise LogCorrupt where a segment that holds some of them is missing.
     """
+    where, values = _chosen(origin)
     while after < until:
         size, last = 0, after
         for seq, length in log.sql(
-            "SELECT seq, octet_length(body) FROM events WHERE seq > ? AND seq <= ? "
+            f"SELECT seq, octet_length(body) FROM events WHERE seq > ? AND seq <= ? AND {where} "
             "ORDER BY seq LIMIT ?",
-            (after, until, _MOST_ROWS),
+            (after, until, *values, _MOST_ROWS),
         ):
             size += length
             if last > after and size > most_bytes:
@@ -31,14 +44,23 @@ def rows_between(log: EventLog, after: int, until: int, most_bytes: int) -> Iter
             last = seq
         if last == after:  # the rest is lost, as a later event says
             return
-        yield log.whole(log.select_rows("seq > ? AND seq <= ?", (after, last)))
+        yield log.whole(
+            log.select_rows(f"seq > ? AND seq <= ? AND {where}", (after, last, *values))
+        )
         after = last
 
 
-def hashes_between(log: EventLog, first: int, last: int) -> list[tuple[int, bytes]]:
+def hashes_between(
+    log: EventLog, first: int, last: int, origin: str | None = None
+) -> list[tuple[int, bytes]]:
     """Return seq and hash of the rows from `first` to `last`, in order; no body is read."""
-    sql = "SELECT seq, sha256 FROM events WHERE seq >= ? AND seq <= ? ORDER BY seq"
-    return [(seq, digest) for seq, digest in log.sql(sql, (first, last))]
+    where, values = _chosen(origin)
+    sql = f"SELECT seq, sha256 FROM events WHERE seq >= ? AND seq <= ? AND {where} ORDER BY seq"
+    return [(seq, digest) for seq, digest in log.sql(sql, (first, last, *values))]
+
+
+def _chosen(origin: str | None) -> tuple[str, tuple[str, ...]]:
+    return ("1", ()) if origin is None else (_TRAVELS, (origin, SHARED))
 
 
 def id_at(log: EventLog, seq: int) -> str | None:

@@ -200,15 +200,20 @@ def encode(rows: Sequence[Row]) -> bytes:
     return data
 
 
-def decode(data: bytes) -> Iterator[list[Row]]:
+def decode(data: bytes, most_bytes: int) -> Iterator[list[Row]]:
     """Yield the whole rows of a Parquet file that `encode` made, a group at a time.
 
-    Raise pyarrow's ArrowException for anything else.
+    Raise ValueError for one that would unpack to more than so many bytes, pyarrow's ArrowException
+    for anything else.
     """
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-    return _groups(ParquetFile(pa.BufferReader(data)))
+    file = ParquetFile(pa.BufferReader(data))
+    groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+    if (size := sum(group.total_byte_size for group in groups)) > most_bytes:
+        raise ValueError(f"it would unpack to {size} bytes")
+    return _groups(file)
 
 
 def _groups(file: "ParquetFile") -> Iterator[list[Row]]:

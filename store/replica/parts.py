@@ -19,7 +19,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from store.home.errors import RemoteError
+from store.log import segments
 from store.log.log_file import Row
+from store.log.rows import row_hash
 from store.replica.remote import Entry, Remote
 
 _PART = re.compile(r"(\d{12})-(\d{12})-([0-9a-f]{16})\.parquet")
@@ -42,12 +45,22 @@ class Part(NamedTuple):
         return f"{self.first:012}-{self.last:012}-{self.mark}.parquet"
 
 
-class About(msgspec.Struct, frozen=True):
-    """What a generation says of itself: the machine and the home that write it, and no other."""
+class About(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a generation says of itself: the machine and the home that write it, and no other.
+
+    One that others merge says what people call the machine, and which versions of the bodies of
+    events it holds, by kind.
+    """
 
     machine: str
     home: str
     format: int = 1
+    name: str = ""
+    vocabulary: dict[str, int] = {}
+
+    def is_of(self, other: "About") -> bool:
+        """Return whether the same home on the same machine says both."""
+        return (self.machine, self.home) == (other.machine, other.home)
 
 
 class Generation(NamedTuple):
@@ -76,8 +89,8 @@ class Generation(NamedTuple):
 def mark_of(hashes: Iterable[tuple[int, bytes]]) -> str:
     """Return the mark of some rows, by their seqs and hashes."""
     total = sha256()
-    for seq, row_hash in hashes:
-        total.update(_NUMBER.pack(seq) + row_hash)
+    for seq, digest in hashes:
+        total.update(_NUMBER.pack(seq) + digest)
     return total.hexdigest()[:16]
 
 
@@ -85,19 +98,19 @@ def mark_of_rows(rows: Sequence[Row]) -> str:
     return mark_of((row[0], row[-1]) for row in rows)
 
 
-def folder_of(tenant: str, generation: str) -> str:
-    return f"tenants/{tenant}/{generation}"
+def tenant_folder(tenant: str) -> str:
+    """Return the folder of a tenant's generations."""
+    return f"tenants/{tenant}"
 
 
-def list_generations(remote: Remote, tenant: str) -> list[Generation]:
-    """Return the generations of a tenant at a remote, the oldest first; raise RemoteError."""
-    top = f"tenants/{tenant}"
+def list_generations(remote: Remote, top: str) -> list[Generation]:
+    """Return the generations in a folder at a remote, the oldest first; raise RemoteError."""
     entries: dict[str, list[Entry]] = {}
     for entry in remote.list(top):
         generation, _, name = entry.name.removeprefix(f"{top}/").partition("/")
         if name and _GENERATION.fullmatch(generation):
             entries.setdefault(generation, []).append(Entry(name, entry.bytes))
-    return [_generation(folder_of(tenant, id_), entries[id_]) for id_ in sorted(entries)]
+    return [_generation(f"{top}/{id_}", entries[id_]) for id_ in sorted(entries)]
 
 
 def _generation(folder: str, entries: Sequence[Entry]) -> Generation:
@@ -125,3 +138,39 @@ def _chain(parts: Sequence[Part]) -> tuple[Part, ...]:
         chain.append(widest[first])
         first = widest[first].last + 1
     return tuple(chain)
+
+
+class DamagedPart(RemoteError):
+    """A file of a replica is not what its name says."""
+
+
+_MOST_UNPACKED = 1 << 30  # bytes of a part: none that we write comes near it
+_CURE = "delete it, and who wrote it sends it again where the log still says it"
+
+
+def read_part(remote: Remote, generation: Generation, part: Part) -> list[Row]:
+    """Return the whole rows of a part; raise DamagedPart where it is not what its name says."""
+    import pyarrow as pa
+
+    path = generation.path(part.name)
+    data = remote.get(path)
+    try:
+        rows = [row for group in segments.decode(data, _MOST_UNPACKED) for row in group]
+    except (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, ValueError) as error:
+        raise DamagedPart(f"{remote.url}: {path} is damaged ({error}): {_CURE}") from error
+    is_whole = all(row_hash(row[1:-1]) == row[-1] for row in rows)
+    if not rows or not is_whole or mark_of_rows(rows) != part.mark:
+        raise DamagedPart(f"{remote.url}: {path} is damaged: {_CURE}")
+    return rows
+
+
+def read_about(remote: Remote, generation: Generation) -> About:
+    """Return what a generation says of itself; raise DamagedPart where it cannot be read."""
+    data = remote.get(generation.path(ABOUT))
+    try:
+        return _about.decode(data)
+    except (UnicodeDecodeError, msgspec.MsgspecError) as error:
+        raise DamagedPart(f"{remote.url}: {generation.path(ABOUT)}: {error}") from error
+
+
+_about = msgspec.json.Decoder(About)

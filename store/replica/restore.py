@@ -48,7 +48,7 @@ def list_found(remote: Remote, tenant: str) -> list[Found]:
     """Return the generations of a tenant at a remote, the newest first; raise RemoteError."""
     return [
         Found(one.id, isoformat(id_moment(one.id)), _machine(remote, one), one.last)
-        for one in reversed(parts.list_generations(remote, tenant))
+        for one in reversed(parts.list_generations(remote, parts.tenant_folder(tenant)))
         if one.parts
     ]
 
@@ -95,7 +95,8 @@ def restore_home_files(remote: Remote, home: Path) -> list[str]:
 
 
 def _choose(remote: Remote, tenant: str, until: int | None, generation: str | None) -> Generation:
-    there = [one for one in parts.list_generations(remote, tenant) if one.parts]
+    every = parts.list_generations(remote, parts.tenant_folder(tenant))
+    there = [one for one in every if one.parts]
     if not there:
         raise NotFound(f"{remote.url} holds no replica of tenant {tenant}: name another place")
     if generation is not None:
@@ -135,8 +136,8 @@ def _fill(remote: Remote, chosen: Generation, staged: Tenant, until: int | None)
 def _rows(remote: Remote, chosen: Generation) -> Iterator[list[Row]]:
     for part in chosen.parts:
         try:
-            yield replica.read_part(remote, chosen, part)
-        except replica.DamagedPart as error:
+            yield parts.read_part(remote, chosen, part)
+        except parts.DamagedPart as error:
             raise SourceError(f"cannot be restored whole: {error}") from error
 
 
@@ -174,6 +175,6 @@ class _Restored:
 
 def _machine(remote: Remote, generation: Generation) -> str:
     try:
-        return replica.read_about(remote, generation).machine
+        return parts.read_about(remote, generation).machine
     except RemoteError:
         return "?"

@@ -14,7 +14,7 @@ KIND = "replica"  # of a failure that is kept
 
 
 class State(msgspec.Struct, frozen=True):
-    """What is noted in a tenant's folder: where its replica is, and the last event there."""
+    """What is noted in a tenant's folder: where its rows are sent, and the last event there."""
 
     url: str
     generation: str
@@ -31,10 +31,15 @@ class Lag(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None
 
 
-def read_state(tenant: Tenant) -> State | None:
-    """Return what is noted of a tenant's replica; None where there is none, or it is unreadable."""
+def file_of(tenant: Tenant) -> Path:
+    """Return the file that notes where a tenant's replica is."""
+    return tenant.root / "replica.json"
+
+
+def read_state(path: Path) -> State | None:
+    """Return what a file notes; None where there is none, or it is unreadable."""
     try:
-        return _decoder.decode(_file(tenant).read_bytes())
+        return _decoder.decode(path.read_bytes())
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return None  # the remote itself tells it anew
 
@@ -43,7 +48,7 @@ def lag(tenant: Tenant, log: EventLog, url: str) -> Lag | None:
     """Return how far a tenant's replica is behind; None where the settings name no place (`url`)
     and none was written to by hand. Nothing is asked of the remote.
     """
-    state = read_state(tenant)
+    state = read_state(file_of(tenant))
     if state is None or (url and state.url != url):
         if not url:
             return None
@@ -54,16 +59,12 @@ def lag(tenant: Tenant, log: EventLog, url: str) -> Lag | None:
 
 def stop(tenant: Tenant) -> None:
     """Note that a tenant has no replica any more; what was sent stays where it is."""
-    _file(tenant).unlink(missing_ok=True)
+    file_of(tenant).unlink(missing_ok=True)
     failures.forget(tenant.root, KIND)
 
 
-def write_state(tenant: Tenant, state: State) -> None:
-    replace_file(_file(tenant), msgspec.json.encode(state))
-
-
-def _file(tenant: Tenant) -> Path:
-    return tenant.root / "replica.json"
+def write_state(path: Path, state: State) -> None:
+    replace_file(path, msgspec.json.encode(state))
 
 
 _decoder = msgspec.json.Decoder(State)

@@ -15,7 +15,7 @@ from store.home import tenant as tenants
 from store.home.config import DEFAULT_TENANT, Settings
 from store.home.files import make_folder
 from store.log import commands, erasing
-from store.replica import replica, restore
+from store.replica import restore, sender
 from store.replica.remote import Remote, open_remote
 from store.replica.replica import TenantReplica
 
@@ -42,7 +42,7 @@ def _prepare(home: Path) -> None:
 
 
 def _do(home: Path, acknowledge: Acknowledge) -> None:
-    replica._MOST_SMALL = _PARTS  # each process that does it is its own
+    sender._MOST_SMALL = _PARTS  # each process that does it is its own
     TenantReplica(tenants.tenant(home), _place(home)).sync(NOW, anew=True)
     acknowledge("sent")
 
