@@ -67,6 +67,7 @@ _ADMIN: Sections = {
         ),
         "backup": ("upkeep.backup", "Save a tenant to one file, and restore a tenant."),
         "replicate": ("replica.replicate", "Keep a replica elsewhere, a second behind."),
+        "sync": ("sync.sync", "Bring this memory together with that of your other machines."),
         "embedder": ("embedder.embedder", "Choose the model that turns texts into vectors."),
         "tenants": ("team.tenants", "List the tenants, memories that share nothing."),
         "tokens": ("team.tokens", "List the tokens."),

@@ -119,6 +119,7 @@ def erase(
             wiped = erase.wipe(tenant, log, asked, now)
             is_all_dropped = _drop_mirrors(settings, tenant)
             is_all_dropped &= _rewrite_replica(tenant, now)
+            is_all_dropped &= _send_erasing(tenant, now)
             _build_anew(settings, tenant.name)
             found = erase_receipt.make_receipt(settings.home, tenant, wiped, _who(), now, before)
         if as_json:
@@ -290,6 +291,31 @@ def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
         if newest is None or one.id != newest.generation:
             environment.note_copy(tenant, "replica", f"{state.url}/{one.folder}", now)
     return True
+
+
+def _send_erasing(tenant: "Tenant", now: int) -> bool:
+    """Rewrite what this machine sent to where it is synced, and have the other machines told;
+    return whether that was done.
+    """
+    from store.home.errors import RemoteError
+    from store.sync import membership
+    from store.sync.sync import open_sync
+
+    if (place := membership.read_place(tenant)) is None:
+        return True
+    note = f"note: {place.url} and your other machines still hold what was erased"
+    try:
+        opened = open_sync(tenant, now)
+        for _ in range(_REPLICA_TRIES if opened else 0):
+            if opened and opened.sync(now, anew=True) is not None:
+                output.note(f"sent to {place.url}: your other machines erase it when they sync")
+                return True
+            time.sleep(_REPLICA_PAUSE_S)
+    except (RemoteError, ConfigError) as error:
+        output.note(f"{note}. {error}: then run `mnemolog sync`")
+        return False
+    output.note(f"{note}: run `mnemolog sync{'' if opened else ' resume`, then `mnemolog sync'}`")
+    return False
 
 
 def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:

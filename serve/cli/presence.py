@@ -114,12 +114,12 @@ class Presence:
         author = author_of(self.author, draft.trust)
         return msgspec.structs.replace(self.limit(draft), author=author)
 
-    def require_person(self, what: str) -> None:
+    def require_person(self, what: str, *, on_dashboard: bool = True) -> None:
         """Raise NeedsPerson where nobody is there to decide on `what`."""
         if not self.is_person:
+            also = ", or decide on the dashboard (`mnemolog dashboard`)" if on_dashboard else ""
             raise NeedsPerson(
-                f"{what} needs a person, and {self.reason}: run it in a terminal of your own, or "
-                "decide on the dashboard (`mnemolog dashboard`)"
+                f"{what} needs a person, and {self.reason}: run it in a terminal of your own{also}"
             )
 
 

@@ -94,14 +94,14 @@ def _home_replica(settings: Settings, place: str | None) -> "HomeReplica":
     remote = open_remote(url)
     if place is not None:
         if is_folder(url):
-            _make_folder(settings, Path(url))
+            make_folder(settings, Path(url))
         _keep(settings, url)
         for tenant in list_tenants(settings.home):
             stop(tenant)  # what lies at the place says whether it goes on
     return replica.HomeReplica(settings.home, remote)
 
 
-def _make_folder(settings: Settings, folder: Path) -> None:
+def make_folder(settings: Settings, folder: Path) -> None:
     if folder.resolve().is_relative_to(settings.home.resolve()):
         raise InvalidInput(f"{folder} lies in the home itself: name a folder on another disk")
     try:

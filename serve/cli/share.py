@@ -149,7 +149,9 @@ def _trust(settings: "Settings", root: Path, *, is_trusted: bool, as_json: bool)
     from store.home import projects
 
     if is_trusted:  # an agent that read a poisoned file must not raise its trust
-        environment.presence().require_person("trust in what a repository shares")
+        environment.presence().require_person(
+            "trust in what a repository shares", on_dashboard=False
+        )
     projects.trust_notes(settings.home, root, is_trusted=is_trusted)
     if as_json:
         output.emit({"trusted": is_trusted})

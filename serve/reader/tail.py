@@ -398,12 +398,12 @@ class LiveTail:
         """Return whether an event was written before others that arrived earlier."""
         if not merging.is_folded(event):
             return False
+        assert self._log is not None
         if self._newest is None:
-            assert self._log is not None
             self._newest = merging.newest_place(self._log, self.watermark)
         clock, _ = merging.place(event)
         late, self._newest = clock <= self._newest, max(self._newest, clock)
-        return late
+        return late or merging.is_overtaken(self._log, event)
 
     def _fold_late(self, after: int) -> list[str]:
         """Fold anew what late events after a seq are about; return the ids of what changed."""

@@ -6,7 +6,7 @@ one thing by strict evidence alone: the same words but for one value.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby, pairwise
 from typing import Any, Literal
@@ -112,11 +112,12 @@ def conflicts(
     whether all memories were compared. Two memories disagree once.
     """
     facts = all_facts(view, project)
+    disagreeing = [edge for edge in _edges(view) if edge.relation == "conflict"]
     texts, is_all = _memories_to_compare(view, now, project)
     found = [
-        *_fact_overrides(facts, now),
+        *_fact_overrides(facts, now, {frozenset((one.source, one.target)) for one in disagreeing}),
         *_fact_conflicts(facts, now),
-        *_link_conflicts(view, now, project),
+        *_link_conflicts(view, disagreeing, now, project),
         *_wording_conflicts(texts),
         *_stale_conflicts(view, log, project),
     ]
@@ -135,23 +136,35 @@ def speaker(memory: Memory) -> str:
     return memory.created_by or memory.agent or memory.trust
 
 
-def _fact_overrides(facts: Sequence[KnownFact], now: int) -> Iterator[Conflict]:
-    """Yield the values that hold of a key and took the place of what somebody else said."""
+def _edges(view: View) -> Iterator[Edge]:
+    yield from (Edge(**row) for row in view.snapshots.rows.edges.to_pylist())
+    yield from view.tail.edges
+
+
+def _fact_overrides(
+    facts: Sequence[KnownFact], now: int, unaware: Collection[Pair]
+) -> Iterator[Conflict]:
+    """Yield the values that hold of a key and took the place of what somebody else said, or of what
+    another machine said that did not know of it.
+    """
     keyed = (one for one in facts if one[1].key is not None)
     ordered = sorted(keyed, key=lambda one: (*_scope(one[0]), one[0].valid_from, one[0].seq))
     for _, group in groupby(ordered, lambda one: _scope(one[0])):
         held = [one for one in group if one[0].valid_from < one[0].valid_to]
         for (older, before), (newer, after) in pairwise(held):
+            is_unaware = frozenset((before.id, after.id)) in unaware
             if (
                 not newer.holds_at(now)
                 or _same(older.value, newer.value)
-                or _one_speaker(before, after)
+                or (_one_speaker(before, after) and not is_unaware)
             ):
                 continue
             yield Conflict(
                 "overridden",
                 newer.key,
-                f"{speaker(after)} replaced what {speaker(before)} said",
+                "said on two machines, neither of which knew of the other's"
+                if is_unaware
+                else f"{speaker(after)} replaced what {speaker(before)} said",
                 (Side(before, older.value), Side(after, newer.value)),
                 (
                     f"mnemolog history {newer.key}",
@@ -177,12 +190,11 @@ def _fact_conflicts(facts: Sequence[KnownFact], now: int) -> Iterator[Conflict]:
                 )
 
 
-def _link_conflicts(view: View, now: int, project: str | None) -> Iterator[Conflict]:
+def _link_conflicts(
+    view: View, disagreeing: Iterable[Edge], now: int, project: str | None
+) -> Iterator[Conflict]:
     """Yield the memories that hold now and that an edge says disagree."""
-    built = (Edge(**row) for row in view.snapshots.rows.edges.to_pylist())
-    for edge in (*built, *view.tail.edges):
-        if edge.relation != "conflict":
-            continue
+    for edge in disagreeing:
         ends = (view.tail.find(edge.source), view.tail.find(edge.target))
         sides = [Side(one, one.value) for one in ends if one and _holds(one, now, project)]
         if len(sides) == 2 and edge.source != edge.target:

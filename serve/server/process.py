@@ -30,6 +30,7 @@ from serve.server.ingest_worker import fact_reader
 from serve.server.open_tenants import OpenTenants, build_starter
 from serve.server.replication import Replication
 from serve.server.request_guard import MAX_BODY, owner_only
+from serve.server.syncing import Syncing
 from store.home import tenant as tenants
 from store.home.config import Choices, Settings
 from store.home.errors import ConfigError, LogError
@@ -107,9 +108,11 @@ def run(
             return is_gone(settings.server_file) or 0 < idle_exit_s <= open_tenants.idle_s()
 
         replication = Replication(lambda: open_tenants.settings)
+        syncing = Syncing(lambda: open_tenants.settings)
         with register(settings, ours):
             open_tenants.start()
             replication.start()
+            syncing.start()
             # whoever hears that we are ready may end us at once: it is caught from here on
             _end_on_signal(server, ending)
             try:
@@ -118,6 +121,7 @@ def run(
             finally:
                 server.close()
                 open_tenants.close()
+                syncing.close()
                 replication.close()
 
 

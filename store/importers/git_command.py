@@ -60,20 +60,27 @@ def git_fields(source: Path, arguments: Sequence[str]) -> Iterator[Iterator[str]
 def _start(command: list[str], source: Path, complaints: IO[bytes]) -> "subprocess.Popen[bytes]":
     if not source.is_dir():
         raise SourceError(f"{source} is not a folder: name the folder of a git repository")
-    # Set where a hook of another repository runs us; they would name that one instead.
-    mine = {key: value for key, value in os.environ.items() if not key.startswith("GIT_DIR")}
-    for key in ("GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"):
-        mine.pop(key, None)
     try:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=complaints,
-            env=mine | _ALONE,
+            env=own_environment() | _ALONE,
         )
     except FileNotFoundError as error:
         raise SourceError(f"git was not found, so {source} cannot be read: install git") from error
+
+
+def own_environment() -> dict[str, str]:
+    """Return the environment for a git of ours.
+
+    What is set where a hook of another repository runs us would name that one instead.
+    """
+    own = {key: value for key, value in os.environ.items() if not key.startswith("GIT_DIR")}
+    for key in ("GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX"):
+        own.pop(key, None)
+    return own
 
 
 def _explain(source: Path, complaint: str) -> None:

@@ -1,11 +1,13 @@
 """
 Copies: the rows of a log as they lie, read to be written elsewhere, and written into a new log.
 
-With the id of this log's home as `origin`, only the rows are read that were written here and are of
-use to the same person's other homes.
+With `origins`, ids of homes, only the rows are read that were written there and are of use to the
+same person's other homes.
 """
 
 from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from store.home.projects import SHARED
 from store.log import log_file, vocabulary
@@ -17,20 +19,21 @@ from store.log.rows import decode_row, insert_numbered
 _MOST_ROWS = 20_000
 # what a checked-out tree shares is read there by each home
 _TRAVELS = (
-    "(origin IS NULL OR origin = ?) AND instr(coalesce(project, ''), ?) = 0 "
+    "(origin IS NULL OR origin IN (SELECT value FROM json_each(?))) "
+    "AND instr(coalesce(project, ''), ?) = 0 "
     f"AND kind NOT IN ({', '.join(map(repr, sorted(LOCAL)))})"
 )
 
 
 def rows_between(
-    log: EventLog, after: int, until: int, most_bytes: int, origin: str | None = None
+    log: EventLog, after: int, until: int, most_bytes: int, origins: Sequence[str] = ()
 ) -> Iterator[Sequence[Row]]:
     """Yield the whole rows with `after` < seq <= `until`, in order, with no more than so many bytes
     of bodies at a time, or a single row.
 
     Raise LogCorrupt where a segment that holds some of them is missing.
     """
-    where, values = _chosen(origin)
+    where, values = _chosen(origins)
     while after < until:
         size, last = 0, after
         for seq, length in log.sql(
@@ -51,16 +54,18 @@ def rows_between(
 
 
 def hashes_between(
-    log: EventLog, first: int, last: int, origin: str | None = None
+    log: EventLog, first: int, last: int, origins: Sequence[str] = ()
 ) -> list[tuple[int, bytes]]:
     """Return seq and hash of the rows from `first` to `last`, in order; no body is read."""
-    where, values = _chosen(origin)
+    where, values = _chosen(origins)
     sql = f"SELECT seq, sha256 FROM events WHERE seq >= ? AND seq <= ? AND {where} ORDER BY seq"
     return [(seq, digest) for seq, digest in log.sql(sql, (first, last, *values))]
 
 
-def _chosen(origin: str | None) -> tuple[str, tuple[str, ...]]:
-    return ("1", ()) if origin is None else (_TRAVELS, (origin, SHARED))
+def _chosen(origins: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    if not origins:
+        return "1", ()
+    return _TRAVELS, (msgspec.json.encode(list(origins)).decode(), SHARED)
 
 
 def id_at(log: EventLog, seq: int) -> str | None:
@@ -69,13 +74,20 @@ def id_at(log: EventLog, seq: int) -> str | None:
     return found[0][0] if found else None
 
 
-def count_after(log: EventLog, seq: int) -> tuple[int, int | None]:
+def count_after(log: EventLog, seq: int, origins: Sequence[str] = ()) -> tuple[int, int | None]:
     """Return how many events come after one, and when the first of them was written (microseconds
     UTC; None: there is none).
     """
-    sql = "SELECT count(*), min(coalesce(clock, at)) FROM events WHERE seq > ?"
-    count, since = log.sql(sql, (seq,))[0]
+    where, values = _chosen(origins)
+    sql = f"SELECT count(*), min(coalesce(clock, at)) FROM events WHERE seq > ? AND {where}"
+    count, since = log.sql(sql, (seq, *values))[0]
     return int(count), since
+
+
+def read_origins(log: EventLog) -> frozenset[str]:
+    """Return the ids of the homes that a log has events of; each row is looked at."""
+    found = log.sql("SELECT DISTINCT origin FROM events WHERE origin IS NOT NULL")
+    return frozenset(row[0] for row in found)
 
 
 def append_rows(log: EventLog, rows: Sequence[Row]) -> None:

@@ -158,7 +158,11 @@ class EventLog:
 
     def is_merged(self) -> bool:
         """Return whether events of other homes are in the log; costs microseconds."""
-        return vocabulary.MERGED in log_file.read_vocabulary(self.sql, self.path)
+        return vocabulary.MERGED in self.vocabulary()
+
+    def vocabulary(self) -> dict[str, int]:
+        """Return the versions of the bodies that the log notes, by kind; costs microseconds."""
+        return log_file.read_vocabulary(self.sql, self.path)
 
     @contextmanager
     def collect(self) -> Iterator[list[Event]]:

@@ -48,6 +48,17 @@ def place(event: Event) -> tuple[int, str]:
     return event.clock or event.at, event.id
 
 
+def erased_episodes(log: EventLog, events: Iterable[Event]) -> list[str]:
+    """Return the episodes that were erased here, of the sessions that some events are of: what
+    comes of their turns later is to be erased too.
+    """
+    if not (erased := log_queries.erased_ids(log, log.head())):
+        return []
+    sessions = {event.session for event in events if event.kind in _TURN} - {None}
+    found = [log.session_events(session) for session in sorted(map(str, sessions))]
+    return [one.id for told in found for one in told if one.kind == "prompted" and one.id in erased]
+
+
 def merge(log: EventLog, events: Iterable[Event], home: str) -> Merged:
     """Write the events of another home, by its id, that are not here yet; all of them or none.
 
@@ -124,12 +135,27 @@ def late_subjects(log: EventLog, after: int, until: int) -> list[str]:
         (until, after),
     )
     found = dict.fromkeys(subject for kind, subject, _ in late if kind in _DECIDING)
+    found |= dict.fromkeys(row[0] for row in log.sql(_OVERTAKEN, (after, until)))
     others = dict.fromkeys(subject for kind, subject, _ in late if kind not in _TURN)
     sessions = {session for kind, _, session in late if kind in _TURN and session is not None}
     found |= dict.fromkeys(id_ for id_ in others if id_ not in found and _is_tied(log, id_, until))
     for session in sorted(sessions):
         found |= dict.fromkeys(_changed_episodes(log, session, until))
     return list(found)
+
+
+# memories that something was told of before they themselves arrived
+_OVERTAKEN = (
+    "SELECT id FROM events AS told WHERE seq > ? AND seq <= ? AND kind IN ('prompted', 'recorded') "
+    f"AND EXISTS (SELECT 1 FROM events WHERE subject = told.id AND seq < told.seq AND {_FOLDED})"
+)
+
+
+def is_overtaken(log: EventLog, event: Event) -> bool:
+    """Return whether something was told of a memory, or an episode, before it arrived itself."""
+    if event.kind not in ("prompted", "recorded"):
+        return False
+    return bool(log.sql(_OVERTAKEN, (event.seq - 1, event.seq)))
 
 
 def _is_tied(log: EventLog, id_: str, until: int) -> bool:

@@ -15,6 +15,7 @@ import re
 import struct
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -48,15 +49,18 @@ class Part(NamedTuple):
 class About(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a generation says of itself: the machine and the home that write it, and no other.
 
-    One that others merge says what people call the machine, and which versions of the bodies of
-    events it holds, by kind.
+    One that others merge says what people call the machine, which homes that are no more it sends
+    the events of, which versions of the bodies of events it holds, by kind, and what it `knew`:
+    since which clock the newest event of each other home, by its clock, the oldest first.
     """
 
     machine: str
     home: str
     format: int = 1
     name: str = ""
+    adopted: tuple[str, ...] = ()
     vocabulary: dict[str, int] = {}
+    knew: tuple[tuple[int, dict[str, int]], ...] = ()
 
     def is_of(self, other: "About") -> bool:
         """Return whether the same home on the same machine says both."""
@@ -126,17 +130,26 @@ def _generation(folder: str, entries: Sequence[Entry]) -> Generation:
 
 
 def _chain(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the parts that follow one another from event 1 on, the widest where several begin at
-    one: small ones are merged into it, and deleted last.
+    """Return the parts that follow one another from event 1 on, as far as they go, and of several
+    ways the one with the widest parts: small ones are merged into a wide one and deleted last, and
+    a folder may bring back what its machine deleted.
     """
-    widest: dict[int, Part] = {}
+    by_first: dict[int, list[Part]] = {}
     for part in parts:
-        if part.first not in widest or part.last > widest[part.first].last:
-            widest[part.first] = part
+        by_first.setdefault(part.first, []).append(part)
+    furthest: dict[int, int] = {}  # which event is reached from one on
+    for first in sorted(by_first, reverse=True):
+        ends = (max(part.last, furthest.get(part.last + 1, 0)) for part in by_first[first])
+        furthest[first] = max(ends)
     chain, first = [], 1
-    while first in widest:
-        chain.append(widest[first])
-        first = widest[first].last + 1
+    while first in furthest:
+        ways = [
+            part
+            for part in by_first[first]
+            if furthest[first] in (part.last, furthest.get(part.last + 1))
+        ]
+        chain.append(max(ways, key=attrgetter("last", "mark")))
+        first = chain[-1].last + 1
     return tuple(chain)
 
 

@@ -40,20 +40,21 @@ class Sent(msgspec.Struct, frozen=True):
 class LogSender:
     """One log's rows, as whoever sends them sees it. One thread at a time.
 
-    The generations lie in the folder `top`; the file `state` notes how far this log's is. With an
-    `origin` only what was written there and is of use elsewhere is sent (`store.log.copies`).
+    The generations lie in the folder `top`; the file `state` notes how far this log's is. With
+    `origins` only what was written there and is of use elsewhere is sent (`store.log.copies`).
     """
 
     def __init__(
-        self, remote: Remote, top: str, state: Path, anew: str, origin: str | None = None
+        self, remote: Remote, top: str, state: Path, anew: str, origins: Sequence[str] = ()
     ) -> None:
         """`anew` is the command that begins anew at a remote that lost everything."""
         self._remote, self._top, self._file, self._anew = remote, top, state, anew
-        self._origin = origin
+        self._origins = origins
         self._state: State | None = None
         self._at: Generation | None = None
         self._about = About("", "")
         self._checked_at = 0.0
+        self._looked = 0  # up to which event of the log
 
     def send(self, log: EventLog, about: About, now: int, *, anew: bool = False) -> Sent:
         """Send what is new, as the home that is told `about`.
@@ -62,9 +63,12 @@ class LogSender:
         LogError; what was sent until then counts.
         """
         replaced = 0
+        is_told = about == self._about
         self._about = about
         if anew or self.is_due():
             replaced = self._join(log, now)
+        elif not is_told and self.generation.has_about:
+            self._put_about(self.generation)
         events, size, has_erased = self._send_new(log)
         if has_erased:
             replaced += self._mend(log, now)
@@ -118,18 +122,25 @@ class LogSender:
         """
         if not generation.parts or not generation.has_about:
             return False
-        about = read_about(self._remote, generation)
+        try:
+            about = read_about(self._remote, generation)
+        except DamagedPart:
+            return False  # whoever wrote it; ours begins another
         if not about.is_of(self._about):
             return False
-        newest = read_part(self._remote, generation, generation.parts[-1])[-1]
-        if copies.id_at(log, newest[0]) != newest[1]:
-            return False
+        newest = generation.parts[-1]
+        hashes = copies.hashes_between(log, newest.first, newest.last, self._origins)
+        if parts.mark_of(hashes) != newest.mark:  # rewritten since, or another log's
+            row = read_part(self._remote, generation, newest)[-1]
+            if copies.id_at(log, row[0]) != row[1]:
+                return False
         if about != self._about:
             self._put_about(generation)
         return True
 
     def _begin(self, now: int) -> None:
         self._at = Generation(f"{self._top}/{new_id(now)}", (), (), (), has_about=False)
+        self._looked = 0
 
     def _put_about(self, generation: Generation) -> None:
         self._remote.put(generation.path(parts.ABOUT), msgspec.json.encode(self._about))
@@ -140,7 +151,8 @@ class LogSender:
         """
         events = size = 0
         has_erased = False
-        for first, rows in self._batches(log, self.generation.last, log.head()):
+        head, looked = log.head(), self._looked
+        for first, rows in self._batches(log, self.generation.last, head, looked):
             if not self.generation.has_about:
                 self._put_about(self.generation)
                 self._at = self.generation._replace(has_about=True)
@@ -149,6 +161,7 @@ class LogSender:
             self._note(part.last)
             events, size = events + len(rows), size + part.bytes
             has_erased = has_erased or any(row[3] == "erased" for row in rows)
+        self._looked = head
         return events, size, has_erased
 
     def _mend(self, log: EventLog, now: int) -> int:
@@ -161,7 +174,7 @@ class LogSender:
         at, mended, gone = self.generation, list[Part](), list(self.generation.others)
         for part in at.parts:
             after = mended[-1].last if mended else 0
-            hashes = copies.hashes_between(log, part.first, part.last, self._origin)
+            hashes = copies.hashes_between(log, part.first, part.last, self._origins)
             if part.first == after + 1 and parts.mark_of(hashes) == part.mark:
                 mended.append(part)
             elif self._lost(log, at, part):
@@ -171,7 +184,7 @@ class LogSender:
                 batches = self._batches(log, after, part.last)
                 mended += [self._put(first, rows) for first, rows in batches]
                 gone.append(part)
-        self._delete(part for part in gone if part not in mended)
+        self._delete(gone, mended)
         self._keep(mended)
         self._checked_at = time.monotonic()
         return len(gone) - len(at.others)
@@ -195,16 +208,18 @@ class LogSender:
         kept, old = there[:-small], there[-small:]
         batches = self._batches(log, old[0].first - 1, old[-1].last)
         merged = [self._put(first, rows) for first, rows in batches]
-        self._delete(part for part in old if part not in merged)
+        self._delete(old, merged)
         self._keep((*kept, *merged))
 
     def _batches(
-        self, log: EventLog, after: int, until: int
+        self, log: EventLog, after: int, until: int, looked: int = 0
     ) -> Iterator[tuple[int, Sequence[Row]]]:
         """Yield rows after a seq, a part's at a time, each with the first seq that is the part's:
-        what the log lost, or keeps to itself, belongs to the part that comes behind it.
+        what the log lost, or keeps to itself, belongs to the part that comes behind it. None of
+        those up to `looked` is to be sent.
         """
-        for rows in copies.rows_between(log, after, until, _MOST_BYTES, self._origin):
+        start = max(after, looked)
+        for rows in copies.rows_between(log, start, until, _MOST_BYTES, self._origins):
             yield after + 1, rows
             after = rows[-1][0]
 
@@ -214,10 +229,13 @@ class LogSender:
         self._remote.put(self.generation.path(part.name), data)
         return part
 
-    def _delete(self, gone: Iterable[Part]) -> None:
-        names = [self.generation.path(part.name) for part in gone]
+    def _delete(self, gone: Iterable[Part], kept: Iterable[Part]) -> None:
+        """Delete files, but for those that are among the kept ones: by their names, for a remote
+        may hold them in another size than they were given to it.
+        """
+        names = {part.name for part in gone} - {part.name for part in kept}
         if names:
-            self._remote.delete(names)
+            self._remote.delete(self.generation.path(name) for name in sorted(names))
 
     def _keep(self, there: Sequence[Part]) -> None:
         self._at = self.generation._replace(parts=tuple(there), others=())

@@ -39,6 +39,7 @@ NAMES = (
     "forms",
     "patterns",
     "state",
+    "machines_apart",
 )
 
 # those that hold a time against a limit: beside another attack they would measure that one, too

@@ -1,0 +1,336 @@
+"""The command `sync`: one memory on all of a person's machines, through a place they all reach."""
+
+import sys
+import time
+from pathlib import Path
+from platform import node
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from serve.cli import environment, output
+from serve.cli.environment import Environment
+from serve.cli.group import FAILED
+from serve.cli.replica import make_folder
+from serve.formatting import ago, size
+from store.home.config import Settings
+from store.home.errors import ConfigError, InvalidInput, NotFound
+from store.home.instants import isoformat, new_id
+from store.home.tenant import Tenant
+from store.log.event_log import EventLog
+from store.text.excerpt import plural
+
+if TYPE_CHECKING:
+    from store.sync.membership import Heard, Place
+    from store.sync.sync import Synced
+
+_TRIES, _PAUSE_S = 20, 0.5  # while another process is at it
+_AHEAD_US = 5 * 60 * 1_000_000  # a clock that is so far ahead is told of
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=output.example(
+        "mnemolog sync init ~/Dropbox/mnemolog",
+        "mnemolog sync",
+        "mnemolog sync status",
+    ),
+)
+@output.json_option
+@click.pass_context
+def sync(context: click.Context, as_json: bool) -> None:
+    """Bring this memory together with that of your other machines. Without a command: receive and
+    send what is new, now.
+
+    Each machine sends what was written on it, encrypted, to a place that all of them reach: a
+    folder that something else syncs, a bucket or a git remote. Whatever arrives late or out of
+    order, all machines that have the same events have the same memories. A running server does it
+    every few seconds.
+    """
+    if context.invoked_subcommand is None:
+        context.exit(_sync_now(context.obj.settings(), as_json=as_json))
+
+
+@sync.command(
+    epilog=output.example(
+        "mnemolog sync init ~/Dropbox/mnemolog",
+        "mnemolog sync init s3://bucket/me --name laptop",
+        "mnemolog sync init git+ssh://git@example.org/me/memory.git",
+    )
+)
+@click.argument("place")
+@click.option("--name", help="What your other machines call this one; by default its host name.")
+@output.json_option
+@click.pass_obj
+def init(env: Environment, /, place: str, name: str | None, as_json: bool) -> None:
+    """Sync this memory through PLACE from now on: a folder that something else syncs,
+    s3://BUCKET/FOLDER, or git+URL of a git remote, where it lies on refs of its own.
+
+    The first machine makes a key and prints it: keep it where you keep passwords. Every other
+    machine is asked for it, or reads it from standard input. Only who has it can read what lies at
+    PLACE, and what arrives there counts as your own word, so a person has to say this command.
+    """
+    environment.presence().require_person("syncing with other machines", on_dashboard=False)
+    settings = env.settings()
+    tenant, _ = environment.make_tenant(settings)
+    joined, key, is_first = _join(settings, tenant, place, name or node() or "machine")
+    synced = _sync(settings, tenant)
+    if as_json:
+        key_told = {"key": key} if is_first else {}
+        output.emit({"place": joined.url, **key_told, **_told(synced)})
+        return
+    if is_first:
+        output.say(f"{joined.url} is where your machines meet from now on. Its key:")
+        output.say()
+        output.say(f"    {key}")
+        output.say()
+        output.say(
+            "Keep it where you keep passwords. On each other machine run `mnemolog sync init PLACE`"
+        )
+        output.say("and give it this key. Without it nobody reads what lies there, nor do you.")
+    _say(synced)
+
+
+def _join(settings: Settings, tenant: Tenant, url: str, name: str) -> tuple["Place", str, bool]:
+    """Note where a tenant is synced; return that, the key, and whether this machine is the first.
+
+    Raise InvalidInput where the key is not that of the place.
+    """
+    from store.replica.remote import is_folder
+    from store.sync import membership, sealed, sync
+    from store.sync.git_remote import is_git
+    from store.sync.membership import Place
+
+    if is_folder(url) and not is_git(url):
+        url = str(Path(url).expanduser().absolute())
+        make_folder(settings, Path(url))
+    remote = sync.open_url(tenant, url)
+    now = environment.now()
+    is_first = not sealed.is_begun(remote)
+    key = sealed.new_key() if is_first else sealed.read_key(_ask_key(url))
+    place = sealed.Sealed(remote, key)
+    if is_first:
+        sealed.begin(place)
+    sealed.check_key(place)
+    with EventLog(tenant.log) as log:
+        adopted = sync.orphans(log, place, sync.own_home(tenant, now))
+    before = membership.read_place(tenant)
+    machine = before.machine if before is not None and before.url == url else new_id(now)
+    joined = Place(url=url, machine=machine, name=name, adopted=adopted)
+    membership.join(tenant, joined, key)
+    return joined, sealed.write_key(key), is_first
+
+
+def _ask_key(url: str) -> str:
+    if sys.stdin.isatty():
+        output.note(f"{url} is in use: `mnemolog sync key` prints its key on your other machines")
+        return str(click.prompt("Key", hide_input=True, err=True))
+    return output.stdin_text()
+
+
+@sync.command(epilog=output.example("mnemolog sync now"))
+@output.json_option
+@click.pass_context
+def now(context: click.Context, as_json: bool) -> None:
+    """Receive and send what is new, now, and compare all that was sent with the log."""
+    context.exit(_sync_now(context.obj.settings(), as_json=as_json))
+
+
+def _sync_now(settings: Settings, *, as_json: bool) -> int:
+    tenant = environment.current_tenant(settings)
+    _place_of(tenant)
+    synced = _sync(settings, tenant)
+    if as_json:
+        output.emit(_told(synced))
+    else:
+        _say(synced)
+    return FAILED if synced.problems else 0
+
+
+def _place_of(tenant: Tenant) -> "Place":
+    from store.sync import membership
+
+    place = membership.read_place(tenant)
+    if place is None:
+        raise ConfigError(
+            f"{tenant.name} is not synced: begin with `mnemolog sync init PLACE`, a folder that "
+            "all your machines reach, s3://BUCKET/FOLDER, or git+URL"
+        )
+    return place
+
+
+def _sync(settings: Settings, tenant: Tenant) -> "Synced":
+    """Receive and send what is new, once no other process is at it."""
+    from store.sync import sync
+
+    opened = sync.open_sync(tenant, environment.now())
+    if opened is None:
+        raise InvalidInput("sync is paused: run `mnemolog sync resume` first")
+    for _ in range(_TRIES):
+        if (synced := opened.sync(environment.now(), anew=True)) is not None:
+            return synced
+        time.sleep(_PAUSE_S)
+    raise ConfigError("another process syncs this memory: try again")
+
+
+def _told(synced: "Synced") -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(synced)
+    return told
+
+
+def _say(synced: "Synced") -> None:
+    for name, count in sorted(synced.received.items()):
+        output.say(f"{plural(count, 'event')} from {name}")
+    if synced.erased:
+        output.say(f"{plural(synced.erased, 'memory')} erased here, as on another machine")
+        output.note("what was built of them is gone: run `mnemolog build`, or leave it to a server")
+    sent = synced.sent
+    if sent.events or sent.replaced:
+        replaced = f", {plural(sent.replaced, 'part')} replaced" if sent.replaced else ""
+        output.say(f"{plural(sent.events, 'event')} sent, {size(sent.bytes)}{replaced}")
+    if not (synced.received or synced.erased or sent.events or sent.replaced or synced.problems):
+        output.say("nothing new on any machine")
+    for problem in synced.problems:
+        output.note(problem)
+
+
+@sync.command(epilog=output.example("mnemolog sync status", "mnemolog sync status --digest"))
+@click.option("--digest", is_flag=True, help="Show a digest that machines in step have in common.")
+@output.json_option
+@click.pass_obj
+def status(env: Environment, /, digest: bool, as_json: bool) -> None:
+    """Show which machines sync, and how far each has come. Nothing is asked of the place."""
+    from store.replica.state import read_state
+    from store.sync import membership, sync
+
+    tenant = environment.current_tenant(env.settings())
+    place, heard = _place_of(tenant), membership.read_heard(tenant)
+    sent = read_state(membership.sent_file(tenant))
+    at = environment.now()
+    with EventLog(tenant.log) as log:
+        waiting = sync.count_waiting(log, tenant, place, at, sent.seq if sent else 0)
+        shown = sync.digest(log) if digest else None
+    machines = [
+        {"id": id_, "name": one.name, "newest": isoformat(one.clock)}
+        for id_, one in sorted(heard.machines.items(), key=lambda pair: -pair[1].clock)
+        if one.clock
+    ]
+    if as_json:
+        told = {"place": place.url, "name": place.name, "is_paused": place.is_paused}
+        told |= {"waiting": waiting, "in_step_at": isoformat(heard.at) if heard.at else None}
+        output.emit({**told, "machines": machines, **({"digest": shown} if digest else {})})
+        return
+    _say_status(place, heard, waiting, at)
+    if machines:
+        rows = [(one["name"], one["newest"], one["id"]) for one in machines]
+        output.table(("machine", "newest event here", "id"), rows)
+    for one in heard.machines.values():
+        if one.clock > at + _AHEAD_US:
+            output.note(
+                f"the clock of {one.name} is ahead of this machine's by "
+                f"{_seconds(one.clock - at).removesuffix(' ago')}: set it right, or what is said "
+                "there counts as said later"
+            )
+    if shown:
+        output.say(f"digest {shown}")
+
+
+def _say_status(place: "Place", heard: "Heard", waiting: int, at: int) -> None:
+    paused = ", paused" if place.is_paused else ""
+    output.say(f"{place.name} syncs through {place.url}{paused}")
+    when = f"in step {_seconds(at - heard.at)}" if heard.at else "never in step yet"
+    output.say(f"{when}; {plural(waiting, 'event')} to send")
+
+
+def _seconds(passed: int) -> str:
+    return ago(passed // 1_000_000)
+
+
+@sync.command(epilog=output.example("mnemolog sync key"))
+@output.json_option
+@click.pass_obj
+def key(env: Environment, /, as_json: bool) -> None:
+    """Print the key that another machine needs to join."""
+    from store.sync import membership, sealed
+
+    environment.presence().require_person("the key of your machines", on_dashboard=False)
+    tenant = environment.current_tenant(env.settings())
+    _place_of(tenant)
+    text = sealed.write_key(membership.read_key(tenant))
+    if as_json:
+        output.emit({"key": text})
+    else:
+        output.say(text)
+
+
+@sync.command(epilog=output.example("mnemolog sync pause"))
+@output.json_option
+@click.pass_obj
+def pause(env: Environment, /, as_json: bool) -> None:
+    """Receive and send nothing until `mnemolog sync resume`."""
+    _pause(env, is_paused=True, as_json=as_json)
+
+
+@sync.command(epilog=output.example("mnemolog sync resume"))
+@output.json_option
+@click.pass_obj
+def resume(env: Environment, /, as_json: bool) -> None:
+    """Receive and send again."""
+    _pause(env, is_paused=False, as_json=as_json)
+
+
+def _pause(env: Environment, *, is_paused: bool, as_json: bool) -> None:
+    from store.sync import membership
+
+    tenant = environment.current_tenant(env.settings())
+    place = msgspec.structs.replace(_place_of(tenant), is_paused=is_paused)
+    membership.write_place(tenant, place)
+    if as_json:
+        output.emit({"place": place.url, "is_paused": is_paused})
+    elif is_paused:
+        output.say("paused: nothing is received or sent until `mnemolog sync resume`")
+    else:
+        output.say("on again: `mnemolog sync` brings this machine into step now")
+
+
+@sync.command(epilog=output.example("mnemolog sync remove", "mnemolog sync remove old-laptop"))
+@click.argument("machine", required=False)
+@output.json_option
+@click.pass_obj
+def remove(env: Environment, /, machine: str | None, as_json: bool) -> None:
+    """Take MACHINE, by its name or id, out of the place: this machine sends its events from now on.
+    Without one, sync this memory no more.
+
+    All memories stay on every machine. A machine that was taken out still has the key: to shut it
+    out, begin another place with `sync init` on the machines you keep, and delete this one.
+    """
+    from store.sync import membership, sync
+
+    settings = env.settings()
+    tenant = environment.current_tenant(settings)
+    place = _place_of(tenant)
+    if machine is None:
+        membership.leave(tenant)
+        _say_removed(f"synced no more; what was sent stays at {place.url}", None, as_json=as_json)
+        return
+    heard = membership.read_heard(tenant)
+    found = {id_: one for id_, one in heard.machines.items() if machine in (one.name, id_)}
+    if not found:
+        raise NotFound(f"no machine {machine!r}: `mnemolog sync status` lists them")
+    _sync(settings, tenant)  # all it sent is here before it goes there
+    adopted = {*place.adopted, *(one.home for one in found.values())}
+    adopted.discard(sync.own_home(tenant, environment.now()))
+    membership.write_place(tenant, msgspec.structs.replace(place, adopted=tuple(sorted(adopted))))
+    membership.sent_file(tenant).unlink(missing_ok=True)  # what was sent did not hold its events
+    _sync(settings, tenant)
+    sync.remove_machine(sync.open_place(tenant, place), [*found])
+    told = f"{machine} is taken out; this machine sends its events from now on"
+    _say_removed(told, machine, as_json=as_json)
+
+
+def _say_removed(told: str, machine: str | None, *, as_json: bool) -> None:
+    if as_json:
+        output.emit({"removed": machine})
+    else:
+        output.say(told)

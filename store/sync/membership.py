@@ -1,0 +1,115 @@
+"""
+Membership: what a tenant's folder notes of the place that its machines sync through.
+
+    sync/place.json   which place, and who this machine is there
+    sync/key          what the files there are sealed with
+    sync/sent.json    how far this machine's own events are there
+    sync/heard.json   how far each other machine's are here
+    sync/git          what was fetched, where the place is a git remote
+
+No backup, export or replica holds any of it: what is restored elsewhere is a machine of its own.
+"""
+
+import shutil
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from store.home.files import make_folder, replace_file, sync_folder
+from store.home.tenant import Tenant
+
+T = TypeVar("T")
+# since which clock the newest event of each other home, by its clock, was known; the oldest first
+Knowledge = tuple[tuple[int, dict[str, int]], ...]
+KIND = "sync"  # of a failure that is kept
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a tenant is synced, and who this machine is there. `adopted` are homes that are no more
+    and whose events this one sends.
+    """
+
+    url: str
+    machine: str
+    name: str
+    adopted: tuple[str, ...] = ()
+    is_paused: bool = False
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """Another machine's generation: how far its events are here, its name, its newest event's
+    clock (microseconds), its home, and what it knew (`store.replica.parts.About`).
+    """
+
+    seq: int
+    name: str
+    clock: int
+    home: str = ""
+    knew: Knowledge = ()
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What came from other machines, by generation. `to_erase` are memories that one of them erased
+    and that may still have words here. `at` is when all was well last, microseconds UTC; `knew` is
+    what this machine says it knew.
+    """
+
+    machines: dict[str, Machine] = {}
+    to_erase: tuple[str, ...] = ()
+    at: int = 0
+    knew: Knowledge = ()
+
+
+def folder_of(tenant: Tenant) -> Path:
+    return tenant.root / "sync"
+
+
+def sent_file(tenant: Tenant) -> Path:
+    return folder_of(tenant) / "sent.json"
+
+
+def read_place(tenant: Tenant) -> Place | None:
+    """Return where a tenant is synced; None where it is not."""
+    return _read(folder_of(tenant) / "place.json", Place)
+
+
+def read_key(tenant: Tenant) -> bytes:
+    """Return the key; raise OSError where there is none."""
+    return (folder_of(tenant) / "key").read_bytes()
+
+
+def read_heard(tenant: Tenant) -> Heard:
+    """Return what came from other machines. What cannot be read is heard again."""
+    return _read(folder_of(tenant) / "heard.json", Heard) or Heard()
+
+
+def join(tenant: Tenant, place: Place, key: bytes) -> None:
+    """Note where a tenant is synced from now on; what was noted before is forgotten."""
+    leave(tenant)
+    make_folder(folder_of(tenant))
+    replace_file(folder_of(tenant) / "key", key)
+    write_place(tenant, place)
+
+
+def leave(tenant: Tenant) -> None:
+    """Note that a tenant is synced no more."""
+    if folder_of(tenant).exists():
+        (folder_of(tenant) / "place.json").unlink(missing_ok=True)
+        shutil.rmtree(folder_of(tenant))
+        sync_folder(tenant.root)
+
+
+def write_place(tenant: Tenant, place: Place) -> None:
+    replace_file(folder_of(tenant) / "place.json", msgspec.json.encode(place))
+
+
+def write_heard(tenant: Tenant, heard: Heard) -> None:
+    replace_file(folder_of(tenant) / "heard.json", msgspec.json.encode(heard))
+
+
+def _read(path: Path, of: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=of)
+    except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
+        return None

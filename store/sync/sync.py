@@ -1,0 +1,313 @@
+"""
+Sync: a tenant's log on one machine, brought together with those of the person's other machines.
+
+Each machine writes its own generation at the place (`store.replica.sender`): the events that were
+written on it, in parts. It merges those of the others (`store.log.merging`). Nothing is written by
+two machines, so nothing conflicts; whatever arrives late, twice or out of order, all machines that
+have the same events have the same memories.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from operator import attrgetter
+
+import filelock
+import msgspec
+
+from store.home import failures
+from store.home.errors import BuildBusy, ConfigError, InvalidInput, LogCorrupt, RemoteError
+from store.home.origin import read_or_make_origin
+from store.home.tenant import Tenant
+from store.log import copies, merging, vocabulary
+from store.log.event_kinds import Erased
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.log.rows import decode_row
+from store.replica import parts
+from store.replica.parts import About, Generation, Part
+from store.replica.remote import Remote, open_remote
+from store.replica.sender import LogSender, Sent
+from store.replica.state import read_state
+from store.sync import membership, unaware
+from store.sync.git_remote import GitRemote, is_git
+from store.sync.membership import KIND, Heard, Machine, Place
+from store.sync.sealed import Sealed
+
+TOP = "machines"  # the folder of the generations
+_AT_ONCE = 20_000  # events that are merged at a time
+
+
+class Synced(msgspec.Struct, frozen=True):
+    """What one pass did: what was sent, how many events of other machines are new here, by the
+    machine's name, and how many memories were erased because another machine did.
+
+    `problems` say what could not be read, and what to do; it is tried again each time.
+    """
+
+    sent: Sent
+    received: dict[str, int]
+    erased: int
+    problems: tuple[str, ...]
+
+
+class TenantSync:
+    """One tenant's sync, as whoever does it sees it. One thread at a time."""
+
+    def __init__(self, tenant: Tenant, place: Place, remote: Remote, now: int) -> None:
+        self.place, self._tenant, self._remote = place, tenant, remote
+        self._home = tenant.root.parent.parent
+        self._origin = read_or_make_origin(self._home, now)
+        file = membership.sent_file(tenant)
+        anew = f"mnemolog sync init {place.url}"
+        self._sender = LogSender(remote, TOP, file, anew, (self._origin, *place.adopted))
+
+    def sync(self, now: int, *, anew: bool = False) -> Synced | None:
+        """Receive and send what is new; None where another process is at it.
+
+        With `anew`, and once an hour, all that was sent is compared with the log. Raise
+        RemoteError, or a LogError; what was done until then counts.
+        """
+        with _alone(self._tenant) as is_ours, EventLog(self._tenant.log) as log:
+            if not is_ours:
+                return None
+            received, problems, is_rewritten = self._receive(log, now)
+            erased = self._erase(log, now)
+            about = About(
+                machine=self.place.machine,
+                home=self._origin,
+                name=self.place.name,
+                adopted=self.place.adopted,
+                vocabulary=log.vocabulary(),
+                knew=membership.read_heard(self._tenant).knew,
+            )
+            sent = self._sender.send(log, about, now, anew=anew or bool(erased) or is_rewritten)
+            if problems:
+                failures.keep(self._tenant.root, KIND, now, "; ".join(problems))
+            else:
+                failures.forget(self._tenant.root, KIND)
+                self._note(msgspec.structs.replace(membership.read_heard(self._tenant), at=now))
+            return Synced(sent, received, erased, tuple(problems))
+
+    def _receive(self, log: EventLog, now: int) -> tuple[dict[str, int], list[str], bool]:
+        """Merge what other machines wrote; return how many events are new, by the machine's name,
+        what could not be read, and whether events that this machine had sent changed.
+        """
+        received: Counter[str] = Counter()
+        problems: list[str] = []
+        is_rewritten = False
+        waiting: dict[str, list[Event]] = {}  # by the home that sent them
+        names: dict[str, str] = {}  # of the machines, by home
+        heard = membership.read_heard(self._tenant)
+        machines = dict(heard.machines)
+
+        def merge() -> None:
+            nonlocal is_rewritten, heard
+            new: list[Event] = []
+            for home, events in sorted(waiting.items()):
+                done = merging.merge(log, events, home)
+                is_rewritten = is_rewritten or bool(done.replaced)
+                received[names[home]] += len(done.new)
+                new += done.new
+            to_erase = (
+                *heard.to_erase,
+                *(one.subject for one in new if isinstance(one.body, Erased)),
+                *merging.erased_episodes(log, new),
+            )
+            unaware.link_unaware_values(log, new, machines.values(), self._origin, now)
+            knew = unaware.add_knowledge(heard.knew, machines.values(), now)
+            heard = Heard(dict(machines), tuple(dict.fromkeys(to_erase)), heard.at, knew)
+            self._note(heard)
+            waiting.clear()
+
+        for generation in parts.list_generations(self._remote, TOP):
+            after = self._heard_until(generation, heard)
+            try:
+                if (about := self._about(generation, after)) is None:
+                    continue
+                names[about.home] = about.name or generation.id
+                for part in generation.parts:
+                    if part.last > after:
+                        events = self._read(generation, about, part, after)
+                        waiting.setdefault(about.home, []).extend(events)
+                        newest = max((merging.place(one)[0] for one in events), default=0)
+                        told = (part.last, names[about.home], newest, about.home, about.knew)
+                        machines[generation.id] = Machine(*told)
+                    if sum(map(len, waiting.values())) >= _AT_ONCE:
+                        merge()
+                problems += _hole(generation, about)
+            except (RemoteError, LogCorrupt, InvalidInput) as error:
+                problems.append(str(error))
+        if waiting:
+            merge()
+        return +received, problems, is_rewritten
+
+    def _heard_until(self, generation: Generation, heard: Heard) -> int:
+        """Return the last event of a generation that needs no reading: of this machine's own, the
+        last it remembers sending. What follows came from a copy of this home, or before this home
+        was set back.
+        """
+        own = read_state(membership.sent_file(self._tenant))
+        if own is not None and own.generation == generation.id:
+            return own.seq
+        known = heard.machines.get(generation.id)
+        return known.seq if known else 0
+
+    def _about(self, generation: Generation, after: int) -> About | None:
+        """Return what a generation says of itself; None where nothing of it is new.
+
+        Raise InvalidInput where a later mnemolog writes it.
+        """
+        if generation.last <= after or not generation.has_about:
+            return None
+        about = parts.read_about(self._remote, generation)
+        if unknown := vocabulary.first_unknown(about.vocabulary.items()):
+            raise InvalidInput(
+                f"{about.name} writes events of the kind {unknown[0]!r}, version {unknown[1]}, "
+                "which this mnemolog does not read: upgrade mnemolog here"
+            )
+        return about
+
+    def _read(self, generation: Generation, about: About, part: Part, after: int) -> list[Event]:
+        """Return the events of a part after a seq; raise DamagedPart for one that holds another
+        machine's.
+        """
+        rows = parts.read_part(self._remote, generation, part)
+        events = [decode_row(row) for row in rows if row[0] > after]
+        homes = {None, about.home, *about.adopted}
+        if any(event.origin not in homes or event.kind in merging.LOCAL for event in events):
+            raise parts.DamagedPart(
+                f"{self._remote.url}: {generation.path(part.name)} holds events that its machine "
+                f"does not send: delete {generation.folder} if you do not know {about.name}"
+            )
+        return events
+
+    def _erase(self, log: EventLog, now: int) -> int:
+        """Erase here what other machines erased; return how many memories were. What cannot be now,
+        as while a build runs, is next time.
+        """
+        heard = membership.read_heard(self._tenant)
+        if not heard.to_erase:
+            return 0
+        from store.maintenance import erase, erase_receipt  # few passes erase
+
+        ids = tuple(sorted(log.present_ids(heard.to_erase)))
+        if ids:
+            try:
+                with erase.lock_out_jobs(self._tenant):
+                    before = erase.file_names(self._tenant)
+                    wiped = erase.wipe(self._tenant, log, erase.EraseRequest(ids), now)
+                    erase.drop_served(self._tenant)
+                    erase.drop_derived_files(self._tenant)
+                    erase_receipt.make_receipt(
+                        self._home, self._tenant, wiped, "another machine", now, before
+                    )
+            except BuildBusy:
+                return 0
+        self._note(msgspec.structs.replace(heard, to_erase=()))
+        return len(ids)
+
+    def _note(self, heard: Heard) -> None:
+        membership.write_heard(self._tenant, heard)
+
+
+def _hole(generation: Generation, about: About) -> Iterator[str]:
+    """Yield what is said where parts of a generation are missing."""
+    beyond = [part for part in generation.others if part.first > generation.last + 1]
+    if beyond:
+        yield (
+            f"events {generation.last + 1} to {beyond[0].first - 1} of {about.name} have not "
+            "arrived yet: what follows them waits"
+        )
+
+
+def open_sync(tenant: Tenant, now: int) -> TenantSync | None:
+    """Return a tenant's sync; None where it has none or it is paused.
+
+    Raise ConfigError where the key is gone, or the place is none that we can write to.
+    """
+    place = membership.read_place(tenant)
+    if place is None or place.is_paused:
+        return None
+    return TenantSync(tenant, place, open_place(tenant, place), now)
+
+
+def open_place(tenant: Tenant, place: Place) -> Sealed:
+    """Return the place that a tenant is synced through; raise ConfigError."""
+    try:
+        key = membership.read_key(tenant)
+    except OSError as error:
+        raise ConfigError(
+            f"the key of {place.url} is gone: run `mnemolog sync init {place.url}` again"
+        ) from error
+    return Sealed(open_url(tenant, place.url), key)
+
+
+def open_url(tenant: Tenant, url: str) -> Remote:
+    """Return the place that a URL names, a git remote's after "git+"; raise ConfigError."""
+    if is_git(url):
+        return GitRemote(url, membership.folder_of(tenant) / "git")
+    return open_remote(url)
+
+
+def homes_at(remote: Remote) -> frozenset[str]:
+    """Return the homes whose events machines send to a place; raise RemoteError."""
+    found: set[str] = set()
+    for generation in parts.list_generations(remote, TOP):
+        if generation.has_about:
+            about = parts.read_about(remote, generation)
+            found |= {about.home, *about.adopted}
+    return frozenset(found)
+
+
+def orphans(log: EventLog, remote: Remote, own: str) -> tuple[str, ...]:
+    """Return the homes that a log has events of and that no machine sends: a restored log's."""
+    return tuple(sorted(copies.read_origins(log) - homes_at(remote) - {own}))
+
+
+def remove_machine(remote: Remote, ids: Sequence[str]) -> None:
+    """Delete what machines sent, by their generations' ids; raise RemoteError."""
+    names = [entry.name for id_ in ids for entry in remote.list(f"{TOP}/{id_}")]
+    remote.delete(names)
+
+
+@contextmanager
+def _alone(tenant: Tenant) -> Iterator[bool]:
+    """Hold what only one may who syncs a tenant; False where another process does."""
+    lock = filelock.FileLock(tenant.root / "sync.lock", timeout=0.0, mode=0o600)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def own_home(tenant: Tenant, now: int) -> str:
+    """Return the id of a tenant's home."""
+    return read_or_make_origin(tenant.root.parent.parent, now)
+
+
+def count_waiting(log: EventLog, tenant: Tenant, place: Place, now: int, sent: int) -> int:
+    """Return how many events wait to be sent, after the last that was."""
+    return copies.count_after(log, sent, (own_home(tenant, now), *place.adopted))[0]
+
+
+def digest(log: EventLog) -> str:
+    """Return the hex SHA-256 of what all memories are, the same on all machines in step."""
+    from store.maintenance.build import log_inputs  # with all that builds
+    from store.memories.memories_projection import MEMORIES_PROJECTION
+    from store.memories.parts import MemoryParts
+    from store.snapshots.projection import build_checked
+
+    tables = build_checked(MEMORIES_PROJECTION, log_inputs(log, log.head()), None)
+    rows = MemoryParts.open(tables)
+    total = sha256()
+    memories = (rows.memory(row) for row in range(len(rows)))
+    for memory in sorted(memories, key=attrgetter("id")):
+        total.update(msgspec.json.encode(msgspec.structs.replace(memory, seq=0)))
+    return total.hexdigest()

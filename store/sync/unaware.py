@@ -1,0 +1,90 @@
+"""
+Unaware: values of a key that two machines wrote without knowing of each other.
+
+The one with the later clock holds, as on any machine. But nobody chose between the two, so a link
+says that they disagree, and `mnemolog conflicts` shows both sides. Every machine that sees both
+draws the same link, under one id.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from store.home.instants import derived_id
+from store.log import log_queries, merging
+from store.log.event_kinds import Linked, Recorded
+from store.log.event_log import EventLog
+from store.log.events import Event
+from store.sync.membership import Knowledge, Machine
+
+_KEPT = 64  # changes of what a machine knew
+
+
+def add_knowledge(knew: Knowledge, machines: Iterable[Machine], now: int) -> Knowledge:
+    """Return what this machine knew, with what it knows from now on."""
+    known = _newest(machines)
+    if knew and knew[-1][1] == known:
+        return knew
+    return (*knew, (max(now, *known.values()), known))[-_KEPT:]
+
+
+def link_unaware_values(
+    log: EventLog, new: Sequence[Event], machines: Iterable[Machine], own: str, now: int
+) -> list[Event]:
+    """Link new values of keys with those that were here and that neither side knew of the other
+    when it was written; return the links.
+    """
+    keyed = [one for one in new if isinstance(one.body, Recorded) and one.body.key is not None]
+    if not keyed:
+        return []
+    knew: dict[str, Knowledge] = {own: ()} | {one.home: one.knew for one in machines}
+    there: dict[tuple[str | None, str], list[str]] = {}
+    for fact in log_queries.new_facts_with_key(log, 0):
+        there.setdefault((fact.project, fact.key), []).append(fact.id)
+    links = []
+    for event in keyed:
+        assert isinstance(event.body, Recorded) and event.body.key is not None
+        values = [log.events_for(id_)[0] for id_ in there[event.project, event.body.key]]
+        for other in _neighbours(event, values):
+            if not isinstance(other.body, Recorded) or other.body.value == event.body.value:
+                continue
+            homes = {event.origin, other.origin}
+            if len(homes) == 2 and homes <= knew.keys() and not _is_aware(event, other, knew):
+                links.append(_link(event, other, now))
+    return [one.event for one in log.append(links) if one.is_new]
+
+
+def _neighbours(event: Event, values: Sequence[Event]) -> list[Event]:
+    """Return the values that were written next before one and next after it."""
+    own = merging.place(event)
+    before = [one for one in values if merging.place(one) < own]
+    after = [one for one in values if merging.place(one) > own]
+    return [*sorted(before, key=merging.place)[-1:], *sorted(after, key=merging.place)[:1]]
+
+
+def _is_aware(one: Event, other: Event, knew: dict[str, Knowledge]) -> bool:
+    """Return whether one of two events was written where the other was known. This machine's own
+    knew nothing of what has just arrived.
+    """
+    return _knew(one, other, knew) or _knew(other, one, knew)
+
+
+def _knew(event: Event, other: Event, knew: dict[str, Knowledge]) -> bool:
+    told = knew[event.origin or ""]
+    clock = merging.place(event)[0]
+    if len(told) == _KEPT and clock <= told[0][0]:
+        return True  # too long ago to be told
+    known: dict[str, int] = next((then for since, then in reversed(told) if since < clock), {})
+    return merging.place(other)[0] <= known.get(other.origin or "", 0)
+
+
+def _newest(machines: Iterable[Machine]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in machines:
+        found[one.home] = max(one.clock, found.get(one.home, 0))
+    return found
+
+
+def _link(one: Event, other: Event, now: int) -> Event:
+    newer, older = sorted((one, other), key=merging.place, reverse=True)
+    id_ = derived_id(max(newer.at, 0), "unaware", newer.id, older.id)
+    body = Linked(target=older.id, relation="conflict")
+    return Event(id_, now, body, newer.id, newer.project, trust="tool")
