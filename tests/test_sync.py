@@ -13,11 +13,14 @@ import msgspec
 import pytest
 from background import until
 from conftest import NOW
+from dashboard_page import application, browser
 from machines import KEY, SECOND, Cut, Laptop
 from s3_server import BUCKET, s3_server
 from torture.server import Server
 
+from serve.server.open_tenants import OpenTenants
 from store.home import failures
+from store.home.config import Settings
 from store.home.errors import InvalidInput, RemoteError
 from store.log import erasing
 from store.log.event_kinds import Forgotten, Recalled, Revised
@@ -69,6 +72,7 @@ def test_two_machines_share_one_memory_from_the_command_line(tmp_path: Path) -> 
         for one in (desk, laptop)
     }
     assert len(digests) == 1
+    assert "through" in (line := desk.run("status").stdout) and "with laptop, in step" in line
     shown = desk.run("sync", "status").stdout
     assert "desk syncs through" in shown and "laptop" in shown and "0 events to send" in shown
 
@@ -495,3 +499,19 @@ def test_servers_bring_machines_together_by_themselves(laptops: list[Laptop]) ->
 def ids(laptop: Laptop) -> set[str]:
     with EventLog(laptop.tenant.log) as log:
         return {event.id for event in log.read()}
+
+
+def test_the_jobs_page_says_how_the_machines_stand(laptops: list[Laptop]) -> None:
+    red, green, _ = laptops
+    green.record("The ferry leaves at nine")
+    green.sync()
+    red.sync()
+    red.record("The lock opens at six", NOW + SECOND)
+    opened = OpenTenants(Settings(red.home))
+    try:
+        page = browser(application(opened)).get("/t/default/jobs")
+        text = " ".join(page.get_data(as_text=True).split())
+    finally:
+        opened.close()
+    assert "Other machines" in text and "red syncs through" in text
+    assert "1 event to send" in text and "green: newest event here" in text

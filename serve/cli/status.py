@@ -76,6 +76,7 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         "embedder": settings.choices.embedder,
         "holdout": settings.choices.holdout,
         "replica": _replica(settings, tenant, log),
+        "sync": _sync(tenant, log),
         "server": _server_status(server) if server else None,
         "spool": {
             "events": waiting.events,
@@ -131,6 +132,32 @@ def _replica(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any
         return None
     age_s = None if found.since is None else max(0, environment.now() - found.since) // 1_000_000
     return {"url": found.url, "behind": found.events, "behind_s": age_s}
+
+
+def _sync(tenant: Tenant, log: EventLog) -> dict[str, Any] | None:
+    from store.sync.membership import standing
+
+    now = environment.now()
+    if (found := standing(tenant, log)) is None:
+        return None
+    return {
+        "place": found.url,
+        "is_paused": found.is_paused,
+        "in_step_s": max(0, now - found.at) // 1_000_000 if found.at else None,
+        "waiting": found.waiting,
+        "machines": sorted({one.name for _, one in found.machines}),
+    }
+
+
+def _sync_line(found: dict[str, Any]) -> str:
+    others = f" with {', '.join(found['machines'])}" if found["machines"] else ""
+    if found["is_paused"]:
+        state = "paused: `mnemolog sync resume`"
+    elif found["in_step_s"] is None:
+        state = "never in step yet: `mnemolog sync`"
+    else:
+        state = f"in step {formatting.ago(found['in_step_s'])}"
+    return f"through {found['place']}{others}, {state}; {plural(found['waiting'], 'event')} to send"
 
 
 def _waiting(settings: Settings, log: EventLog) -> "tuple[Waiting, ...] | None":
@@ -226,6 +253,8 @@ def _print_status(found: dict[str, Any]) -> None:
     output.say(f"server    {_server_line(server) if server else '-'}")
     if found["replica"]:
         output.say(f"replica   {_replica_line(found['replica'])}")
+    if found["sync"]:
+        output.say(f"sync      {_sync_line(found['sync'])}")
     for line in _record_lines(found["recording"]):
         output.say(line)
     if share := found["holdout"]:

@@ -22,7 +22,7 @@ from store.log.event_log import EventLog
 from store.text.excerpt import plural
 
 if TYPE_CHECKING:
-    from store.sync.membership import Heard, Place
+    from store.sync.membership import Place
     from store.sync.sync import Synced
 
 _TRIES, _PAUSE_S = 20, 0.5  # while another process is at it
@@ -201,31 +201,31 @@ def _say(synced: "Synced") -> None:
 @click.pass_obj
 def status(env: Environment, /, digest: bool, as_json: bool) -> None:
     """Show which machines sync, and how far each has come. Nothing is asked of the place."""
-    from store.replica.state import read_state
     from store.sync import membership, sync
 
     tenant = environment.current_tenant(env.settings())
-    place, heard = _place_of(tenant), membership.read_heard(tenant)
-    sent = read_state(membership.sent_file(tenant))
+    _place_of(tenant)
     at = environment.now()
     with EventLog(tenant.log) as log:
-        waiting = sync.count_waiting(log, tenant, place, at, sent.seq if sent else 0)
+        found = membership.standing(tenant, log)
         shown = sync.digest(log) if digest else None
+    assert found is not None
     machines = [
-        {"id": id_, "name": one.name, "newest": isoformat(one.clock)}
-        for id_, one in sorted(heard.machines.items(), key=lambda pair: -pair[1].clock)
-        if one.clock
+        {"id": id_, "name": one.name, "newest": isoformat(one.clock)} for id_, one in found.machines
     ]
     if as_json:
-        told = {"place": place.url, "name": place.name, "is_paused": place.is_paused}
-        told |= {"waiting": waiting, "in_step_at": isoformat(heard.at) if heard.at else None}
+        told = {"place": found.url, "name": found.name, "is_paused": found.is_paused}
+        told |= {"waiting": found.waiting, "in_step_at": isoformat(found.at) if found.at else None}
         output.emit({**told, "machines": machines, **({"digest": shown} if digest else {})})
         return
-    _say_status(place, heard, waiting, at)
+    paused = ", paused" if found.is_paused else ""
+    output.say(f"{found.name} syncs through {found.url}{paused}")
+    when = f"in step {_seconds(at - found.at)}" if found.at else "never in step yet"
+    output.say(f"{when}; {plural(found.waiting, 'event')} to send")
     if machines:
         rows = [(one["name"], one["newest"], one["id"]) for one in machines]
         output.table(("machine", "newest event here", "id"), rows)
-    for one in heard.machines.values():
+    for _, one in found.machines:
         if one.clock > at + _AHEAD_US:
             output.note(
                 f"the clock of {one.name} is ahead of this machine's by "
@@ -234,13 +234,6 @@ def status(env: Environment, /, digest: bool, as_json: bool) -> None:
             )
     if shown:
         output.say(f"digest {shown}")
-
-
-def _say_status(place: "Place", heard: "Heard", waiting: int, at: int) -> None:
-    paused = ", paused" if place.is_paused else ""
-    output.say(f"{place.name} syncs through {place.url}{paused}")
-    when = f"in step {_seconds(at - heard.at)}" if heard.at else "never in step yet"
-    output.say(f"{when}; {plural(waiting, 'event')} to send")
 
 
 def _seconds(passed: int) -> str:

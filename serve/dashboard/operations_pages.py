@@ -18,6 +18,7 @@ from store.maintenance import build_state, quarantine
 from store.plans import job_catalog, plans
 from store.replica.state import lag
 from store.snapshots import manifest as manifests
+from store.sync.membership import standing
 
 
 def jobs_blueprint(site: Site) -> Blueprint:
@@ -38,6 +39,7 @@ def jobs_blueprint(site: Site) -> Blueprint:
             refusal=manifests.last_refusal(opened.tenant),
             begun=build_state.last_build_start(opened.tenant),
             replica=lag(opened.tenant, opened.log, site.settings.choices.replica),
+            sync=standing(opened.tenant, opened.log),
             ui=ui.url if ui else None,
             switches=job_catalog.load_switches(opened.tenant),
             jobs=job_catalog.NAMES,

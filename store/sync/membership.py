@@ -17,7 +17,11 @@ from typing import TypeVar
 import msgspec
 
 from store.home.files import make_folder, replace_file, sync_folder
+from store.home.origin import read_or_make_origin
 from store.home.tenant import Tenant
+from store.log import copies
+from store.log.event_log import EventLog
+from store.replica.state import read_state
 
 T = TypeVar("T")
 # since which clock the newest event of each other home, by its clock, was known; the oldest first
@@ -59,6 +63,38 @@ class Heard(msgspec.Struct, frozen=True):
     to_erase: tuple[str, ...] = ()
     at: int = 0
     knew: Knowledge = ()
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tenant's sync stands: through which place, as which machine, when all was well last
+    (microseconds UTC; 0: never), how many events wait to be sent, and what came from the others,
+    the newest first, by generation.
+    """
+
+    url: str
+    name: str
+    is_paused: bool
+    at: int
+    waiting: int
+    machines: tuple[tuple[str, Machine], ...]
+
+
+def standing(tenant: Tenant, log: EventLog) -> Standing | None:
+    """Return how a tenant's sync stands; None where it has none. Nothing is asked of the place."""
+    if (place := read_place(tenant)) is None:
+        return None
+    heard, sent = read_heard(tenant), read_state(sent_file(tenant))
+    # made when it joined
+    homes = (read_or_make_origin(tenant.root.parent.parent, heard.at), *place.adopted)
+    machines = sorted(heard.machines.items(), key=lambda pair: -pair[1].clock)
+    return Standing(
+        url=place.url,
+        name=place.name,
+        is_paused=place.is_paused,
+        at=heard.at,
+        waiting=copies.count_after(log, sent.seq if sent else 0, homes)[0],
+        machines=tuple(machines),
+    )
 
 
 def folder_of(tenant: Tenant) -> Path:

@@ -292,11 +292,6 @@ def own_home(tenant: Tenant, now: int) -> str:
     return read_or_make_origin(tenant.root.parent.parent, now)
 
 
-def count_waiting(log: EventLog, tenant: Tenant, place: Place, now: int, sent: int) -> int:
-    """Return how many events wait to be sent, after the last that was."""
-    return copies.count_after(log, sent, (own_home(tenant, now), *place.adopted))[0]
-
-
 def digest(log: EventLog) -> str:
     """Return the hex SHA-256 of what all memories are, the same on all machines in step."""
     from store.maintenance.build import log_inputs  # with all that builds

@@ -19,12 +19,14 @@ _STEPS = 14  # of a life: some twelve events
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     """Yield what went wrong in many lives, and in lives that fold by the order of arrival."""
     with patch.object(sender, "_MOST_SMALL", 4):
-        count = scale.of(6, 1_000)
+        count = scale.of(4, 1_000)
         wrong = _lives(folder / "lives", count)
         yield Outcome("machines brought together", count, "lives", wrong, floor=1_000)
         with patch.object(merging, "late_subjects", lambda log, after, until: []):
-            control = _lives(folder / "control", scale.of(6, 40))
-        yield Outcome("machines that fold as it arrives", 6, "lives", control, is_control=True)
+            control = _lives(folder / "control", scale.of(3, 40))
+        yield Outcome(
+            "machines that fold as it arrives", scale.of(3, 40), "lives", control, is_control=True
+        )
 
 
 def _lives(folder: Path, count: int) -> list[str]:
