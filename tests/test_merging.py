@@ -238,10 +238,23 @@ def test_what_two_homes_imported_both_has_the_earlier_place_in_both(homes: list[
         home.log.append([commit])
     merging.merge(one.log, other.own(), other.id)
     merged = merging.merge(other.log, one.own(), one.id)
-    assert (merged.new, merged.replaced) == ((), 1)
+    assert (merged.new, merged.replaced, merged.moved) == ((), 1, ())
     (here,), (there,) = one.log.read(), other.log.read()
     assert (here.clock, here.origin) == (there.clock, there.origin) == (NOW + 5, one.id)
     assert integrity.problems(other.log) == []
+
+
+def test_an_import_that_another_version_read_otherwise_moves_what_is_built(
+    homes: list[Home],
+) -> None:
+    one, other, _ = homes
+    for home, text in ((one, "Use uv"), (other, "Use uv, not pip")):
+        home.log._wall = lambda home=home: NOW + HOMES.index(home.id)
+        home.log.append([Event("commit-1", NOW, Recorded(content=text), "commit-1")])
+    assert merging.merge(one.log, other.own(), other.id).replaced == 0
+    assert merging.merge(other.log, one.own(), one.id).moved == ("commit-1",)
+    texts = [[event.body.content for event in home.log.read()] for home in (one, other)]  # type: ignore[attr-defined]
+    assert texts == [["Use uv"], ["Use uv"]]
 
 
 def test_what_is_erased_here_comes_in_without_its_words(homes: list[Home]) -> None:

@@ -19,7 +19,7 @@ from store.log.event_kinds import Prompted, Recorded
 from store.log.event_log import EventLog
 from store.log.events import RECEIPTS, Event, decode, is_erased
 from store.log.log_file import Row
-from store.log.rows import BODY, PUT_AWAY
+from store.log.rows import BODY, PUT_AWAY, row_columns
 
 # what one home alone can use: whom it told what, which models it asked, what its own log lost
 LOCAL = frozenset("recalled judged adopted configured called lost".split())
@@ -34,11 +34,13 @@ _PLACE = "coalesce(clock, at)"
 @dataclass(frozen=True, slots=True)
 class Merged:
     """What a merge did: the events that are new here, and how many that were here already took the
-    form and the place that another home gave them before.
+    form and the place that another home gave them before. Of those, `moved` are the memories that
+    what was built may say otherwise.
     """
 
     new: tuple[Event, ...]
     replaced: int
+    moved: tuple[str, ...] = ()
 
 
 def place(event: Event) -> tuple[int, str]:
@@ -79,7 +81,13 @@ def merge(log: EventLog, events: Iterable[Event], home: str) -> Merged:
             elif _comes_before(event, there[event.id]):
                 replaced.append((there[event.id], event))
         done = log.take(new, replaced)
-    return Merged(tuple(one.event for one in done if one.is_new), len(replaced))
+        moved = {
+            event.subject
+            for row, event in replaced
+            if not _says(event, row) or _is_tied(log, event.subject, log.head())
+        }
+    fresh = tuple(one.event for one in done if one.is_new)
+    return Merged(fresh, len(replaced), tuple(sorted(moved)))
 
 
 def _stamped(event: Event, home: str) -> Event:
@@ -103,6 +111,11 @@ def _comes_before(event: Event, row: Row) -> bool:
     if is_erased(decode(kind, body)):
         return False
     return (event.clock, event.origin or "") < (row[-2] or row[2], row[-3] or "")
+
+
+def _says(event: Event, row: Row) -> bool:
+    """Return whether a row says what an event does, wherever and whenever it was written."""
+    return row_columns(event)[:-2] == row[1:-3]
 
 
 # The order of all homes.

@@ -9,7 +9,7 @@ have the same events have the same memories.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from operator import attrgetter
 
@@ -108,6 +108,8 @@ class TenantSync:
             for home, events in sorted(waiting.items()):
                 done = merging.merge(log, events, home)
                 is_rewritten = is_rewritten or bool(done.replaced)
+                if done.moved:
+                    self._drop_built()
                 received[names[home]] += len(done.new)
                 new += done.new
             to_erase = (
@@ -207,6 +209,13 @@ class TenantSync:
                 return 0
         self._note(msgspec.structs.replace(heard, to_erase=()))
         return len(ids)
+
+    def _drop_built(self) -> None:
+        """Have the next build begin from the log: rows that it goes on from say something else."""
+        from store.maintenance import erase
+
+        with suppress(BuildBusy):  # one of more than half a minute: they stay until a full build
+            erase.drop_served(self._tenant)
 
     def _note(self, heard: Heard) -> None:
         membership.write_heard(self._tenant, heard)
