@@ -130,7 +130,7 @@ def start(
         with suppress(EmbedderError):  # who never answered is asked how wide its vectors are
             embedder.embed(["mnemolog"])
     build = Build(tenant, log, embedder, log.head(), full, thorough, accepts)
-    for folder in (tenant.root, tenant.root / "erased", tenant.root / "failures"):
+    for folder in (tenant.root, *(tenant.root / name for name in ("erased", "failures", "sync"))):
         sweep(folder)
     candidates.begin_candidate(
         tenant, candidates.CandidateStart(build.watermark, full, thorough, accepts)

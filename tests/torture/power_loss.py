@@ -85,6 +85,7 @@ TRIALS = (
     Trial("archive", fast=0, full=300, again=15, floor=200),
     Trial("erase", fast=0, full=300, again=15, floor=200),
     Trial("replicate", fast=20, full=250, again=12, floor=150),
+    Trial("sync", fast=0, full=250, again=12, floor=150),
     Trial("replace", fast=0, full=1_000, floor=200),
     Trial("delete", fast=0, full=200, floor=150),
     Trial("backup", fast=0, full=150, floor=100),

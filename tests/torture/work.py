@@ -4,12 +4,24 @@ The work that attacks break off: small, the same every time, and known is what m
     work.prepare(home); work.do(home, acknowledge); again(work, home, acknowledged) == []
 """
 
-from torture import work_build, work_controls, work_log, work_repair, work_replica
+from torture import (
+    work_build,
+    work_controls,
+    work_log,
+    work_repair,
+    work_replica,
+    work_sync,
+)
 from torture.work_memory import Acknowledge, Work, again, settled
 
 __all__ = ["BY_NAME", "WORKS", "Acknowledge", "Work", "again", "named", "settled"]
 
-WORKS: tuple[Work, ...] = (*work_log.WORKS, *work_build.WORKS, *work_replica.WORKS)
+WORKS: tuple[Work, ...] = (
+    *work_log.WORKS,
+    *work_build.WORKS,
+    *work_replica.WORKS,
+    *work_sync.WORKS,
+)
 BY_NAME = {work.name: work for work in WORKS}
 _ON_DAMAGE = {work.name: work for work in work_repair.WORKS}  # recall may not be whole meanwhile
 _CONTROLS = {work.name: work for work in (*work_controls.KILLED, *work_controls.REFUSED)}

@@ -35,7 +35,8 @@ NOW = 1_790_000_000_000_000  # microseconds UTC
 _OURS = re.compile(
     r"log\.sqlite(-wal|-shm)?|ingest\.sqlite(-wal|-shm)?|HEAD|refused\.json|manifests/\d{8}\.json"
     r"|candidate/\w+(\.checks)?\.json|(build|rewrite|jobs)\.lock|erased/\w{26}\.json"
-    r"|log\.head|damaged/.*|copies\.jsonl|replica\.json|replica\.lock"
+    r"|log\.head|damaged/.*|copies\.jsonl|replica\.json|replica\.lock|sync\.lock"
+    r"|sync/(place|sent|heard)\.json|sync/key"
 )
 
 

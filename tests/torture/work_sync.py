@@ -1,0 +1,93 @@
+"""
+Work on machines that sync: what another one wrote is received, what is new here is sent, parts that
+say what was erased are replaced, small ones merged.
+"""
+
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from torture import work_checks as checks
+from torture.work_checks import NOW
+from torture.work_memory import Acknowledge, Work, drafts, log_of, record_before, texts
+
+from store.home import tenant as tenants
+from store.home.files import make_folder
+from store.log import commands, erasing
+from store.replica import sender
+from store.replica.remote import open_remote
+from store.sync import membership, sealed
+from store.sync import sync as syncing
+from store.sync.membership import Place
+from store.sync.sealed import Sealed
+from store.sync.sync import TenantSync
+
+_PLACE, _OTHER, _AGAIN = "elsewhere", "other", "again"
+_KEY = bytes(32)
+_PARTS = 5  # before, which are merged at the next
+
+
+def _sync(home: Path, place: Path, name: str) -> syncing.Synced:
+    """Bring a home in step, as a machine of this name; the folder is where it is asked to be."""
+    tenant = tenants.tenant(home)
+    remote = Sealed(open_remote(str(place)), _KEY)
+    at = Place(url=str(place), machine=name, name=name)
+    if membership.read_place(tenant) is None:
+        if not sealed.is_begun(remote):
+            sealed.begin(remote)
+        log_of(home, create=True).close()
+        membership.join(tenant, at, _KEY)
+    done = TenantSync(tenant, at, remote, NOW).sync(NOW, anew=True)
+    assert done is not None
+    return done
+
+
+def _prepare(home: Path) -> None:
+    """Give a log that is behind another machine's, and has something new itself."""
+    record_before(home)
+    place, other = home / _PLACE, home.with_name(_OTHER)
+    make_folder(place)
+    for number in range(_PARTS):
+        with log_of(home) as log:
+            commands.record_batch(log, drafts(texts(f"d{number}x", 3)), NOW)
+        _sync(home, place, "one")
+    _sync(other, place, "two")
+    with log_of(other) as log:
+        commands.record_batch(log, drafts(texts("o", 3)), NOW)
+        commands.forget(log, "d1x0", NOW)
+    _sync(other, place, "two")
+    shutil.rmtree(other)
+    with log_of(home) as log:
+        erasing.erase(log, ["d0x0"], NOW)
+        commands.record_batch(log, drafts(texts("e", 3)), NOW)
+
+
+def _do(home: Path, acknowledge: Acknowledge) -> None:
+    sender._MOST_SMALL = _PARTS  # each process that does it is its own
+    _sync(home, home / _PLACE, "one")
+    acknowledge("synced")
+
+
+def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
+    """The log is sound, and once more brings it in step with a machine that joins only now."""
+    with log_of(home) as log:
+        before = [one.id for one in log.read()]
+    wrong = []
+    if acknowledged and not {"o0", "o1", "o2"} <= {*before}:
+        wrong.append("what was received is gone")
+    again = home.with_name(_AGAIN)
+    shutil.rmtree(again, ignore_errors=True)
+    done = _sync(home, home / _PLACE, "one")
+    wrong += done.problems
+    if acknowledged and (done.received or done.sent.events):
+        wrong.append(f"what was in step is not any more: {done}")
+    wrong += _sync(again, home / _PLACE, "three").problems
+    with log_of(home) as log, log_of(again) as other:
+        ids, there = ({one.id for one in each.read()} for each in (log, other))
+        if ids != there or syncing.digest(log) != syncing.digest(other):
+            wrong.append(f"a machine that joins has {len(there)} of {len(ids)} events")
+    shutil.rmtree(again)
+    return wrong + checks.of_the_log(home, (), before, (), and_others=True)
+
+
+WORKS = (Work("sync", _prepare, _do, _check, ("synced",)),)
