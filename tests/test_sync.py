@@ -20,6 +20,7 @@ from torture.server import Server
 
 from serve.server.open_tenants import OpenTenants
 from store.home import failures
+from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import InvalidInput, RemoteError
 from store.log import erasing
@@ -212,6 +213,32 @@ def test_what_is_erased_on_one_machine_is_erased_on_all_and_at_the_place(
         for entry in remote.list(""):
             assert b"giraffe" not in remote.get(entry.name), "nor for who has the key"
     assert len({one.digest() for one in laptops}) == 1
+
+
+def test_a_machine_that_is_ended_before_it_notes_an_erasing_does_it_at_the_next_pass(
+    laptops: list[Laptop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    red, green, _ = laptops
+    secret = red.record("The alarm code of the cellar is zebra giraffe okapi")
+    red.sync()
+    green.sync()
+    with EventLog(red.tenant.log, wall=lambda: NOW + SECOND) as log:
+        erasing.erase(log, [secret], NOW + SECOND)
+    red.sync(anew=True)
+    write = membership.write_heard
+
+    def fail(tenant: tenants.Tenant, heard: membership.Heard) -> None:
+        if heard.machines != membership.read_heard(tenant).machines:
+            raise OSError("ended")
+        write(tenant, heard)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(membership, "write_heard", fail)
+        with pytest.raises(OSError, match="ended"):
+            green.sync()
+    assert green.sync().erased == 1
+    assert green.sync().erased == 0
+    assert red.digest() == green.digest()
 
 
 def test_nothing_at_the_place_is_readable_without_the_key(laptops: list[Laptop]) -> None:

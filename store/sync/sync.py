@@ -20,7 +20,7 @@ from store.home import failures
 from store.home.errors import BuildBusy, ConfigError, InvalidInput, LogCorrupt, RemoteError
 from store.home.origin import read_or_make_origin
 from store.home.tenant import Tenant
-from store.log import copies, merging, vocabulary
+from store.log import copies, erasing, merging, vocabulary
 from store.log.event_kinds import Erased
 from store.log.event_log import EventLog
 from store.log.events import Event
@@ -105,6 +105,10 @@ class TenantSync:
         def merge() -> None:
             nonlocal is_rewritten, heard
             new: list[Event] = []
+            every = [event for events in waiting.values() for event in events]
+            erased = [one.subject for one in every if isinstance(one.body, Erased)]
+            if erased:  # noted first: whoever is ended after the merge would not see them again
+                self._note(msgspec.structs.replace(heard, to_erase=_once(heard.to_erase, erased)))
             for home, events in sorted(waiting.items()):
                 done = merging.merge(log, events, home)
                 is_rewritten = is_rewritten or bool(done.replaced)
@@ -112,19 +116,20 @@ class TenantSync:
                     self._drop_built()
                 received[names[home]] += len(done.new)
                 new += done.new
-            to_erase = (
-                *heard.to_erase,
-                *(one.subject for one in new if isinstance(one.body, Erased)),
-                *merging.erased_episodes(log, new),
-            )
+            to_erase = _once(heard.to_erase, erased, merging.erased_episodes(log, every))
             unaware.link_unaware_values(log, new, machines.values(), self._origin, now)
             knew = unaware.add_knowledge(heard.knew, machines.values(), now)
-            heard = Heard(dict(machines), tuple(dict.fromkeys(to_erase)), heard.at, knew)
+            heard = Heard(dict(machines), to_erase, heard.at, knew)
             self._note(heard)
             waiting.clear()
 
+        own = read_state(membership.sent_file(self._tenant))
         for generation in parts.list_generations(self._remote, TOP):
-            after = self._heard_until(generation, heard)
+            known = machines.get(generation.id, Machine(0, "", 0))
+            # of this machine's own, what follows the last that it remembers sending came from a
+            # copy of this home, or before this home was set back
+            is_own = own is not None and own.generation == generation.id
+            after = own.seq if own is not None and is_own else known.seq
             try:
                 if (about := self._about(generation, after)) is None:
                     continue
@@ -133,9 +138,10 @@ class TenantSync:
                     if part.last > after:
                         events = self._read(generation, about, part, after)
                         waiting.setdefault(about.home, []).extend(events)
-                        newest = max((merging.place(one)[0] for one in events), default=0)
-                        told = (part.last, names[about.home], newest, about.home, about.knew)
-                        machines[generation.id] = Machine(*told)
+                        newest = max(known.clock, *(merging.place(one)[0] for one in events))
+                        if not is_own:
+                            told = (part.last, names[about.home], newest, about.home, about.knew)
+                            machines[generation.id] = Machine(*told)
                     if sum(map(len, waiting.values())) >= _AT_ONCE:
                         merge()
                 problems += _hole(generation, about)
@@ -144,17 +150,6 @@ class TenantSync:
         if waiting:
             merge()
         return +received, problems, is_rewritten
-
-    def _heard_until(self, generation: Generation, heard: Heard) -> int:
-        """Return the last event of a generation that needs no reading: of this machine's own, the
-        last it remembers sending. What follows came from a copy of this home, or before this home
-        was set back.
-        """
-        own = read_state(membership.sent_file(self._tenant))
-        if own is not None and own.generation == generation.id:
-            return own.seq
-        known = heard.machines.get(generation.id)
-        return known.seq if known else 0
 
     def _about(self, generation: Generation, after: int) -> About | None:
         """Return what a generation says of itself; None where nothing of it is new.
@@ -194,8 +189,9 @@ class TenantSync:
             return 0
         from store.maintenance import erase, erase_receipt  # few passes erase
 
+        done = 0
         ids = tuple(sorted(log.present_ids(heard.to_erase)))
-        if ids:
+        if erasing.changes(log, ids) or erase.has_start(self._tenant):
             try:
                 with erase.lock_out_jobs(self._tenant):
                     before = erase.file_names(self._tenant)
@@ -207,8 +203,9 @@ class TenantSync:
                     )
             except BuildBusy:
                 return 0
+            done = len(ids)
         self._note(msgspec.structs.replace(heard, to_erase=()))
-        return len(ids)
+        return done
 
     def _drop_built(self) -> None:
         """Have the next build begin from the log: rows that it goes on from say something else."""
@@ -219,6 +216,10 @@ class TenantSync:
 
     def _note(self, heard: Heard) -> None:
         membership.write_heard(self._tenant, heard)
+
+
+def _once(*some: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(id_ for ids in some for id_ in ids))
 
 
 def _hole(generation: Generation, about: About) -> Iterator[str]:

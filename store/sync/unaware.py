@@ -23,7 +23,7 @@ def add_knowledge(knew: Knowledge, machines: Iterable[Machine], now: int) -> Kno
     known = _newest(machines)
     if knew and knew[-1][1] == known:
         return knew
-    return (*knew, (max(now, *known.values()), known))[-_KEPT:]
+    return (*knew, (max((now, *known.values())), known))[-_KEPT:]
 
 
 def link_unaware_values(
