@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -496,7 +497,7 @@ def newest_published(tenant: Tenant, projection: Projection) -> Published | None
     kept of this one, as of the embedder that served before.
     """
     served = current_manifest(tenant)
-    for one in (served, *manifests.list_manifests(tenant)) if served else ():
+    for one in chain((served,), manifests.list_manifests(tenant)) if served else ():
         ref = one.projections.get(projection.name) if one else None
         if one and ref and ref.version == projection.version:
             return Published(one, ref)

@@ -236,6 +236,7 @@ def fields_match_log(audited: AuditInput) -> AuditResult:
     )
     rows = {*fresh[:: max(1, len(fresh) // _SAMPLE)]}
     rows |= {row for id_ in changed if (row := memories.row(id_)) is not None}
+    undone, is_merged = audited.log.undone_ids(audited.watermark), audited.log.is_merged()
     rows = {row for row in rows if row < len(audited.tables["columns"])}
     places = pa.array(sorted(rows), pa.int64())
     columns = audited.tables["columns"].select(["state", "project"]).take(places)
@@ -244,7 +245,14 @@ def fields_match_log(audited: AuditInput) -> AuditResult:
     wrong: dict[str, str] = {}  # what differs first, by memory
     for row, (state, project) in zip(sorted(rows), codes, strict=True):
         memory = memories.memory(row)
-        events = merging.events_about(audited.log, [memory.id], audited.watermark)
+        if is_merged:
+            events = merging.events_about(audited.log, [memory.id], audited.watermark)
+        else:
+            events = [
+                one
+                for one in audited.log.events_for(memory.id)
+                if one.seq <= audited.watermark and one.id not in undone
+            ]
         if found := _differing(memory, events):
             wrong[memory.id] = found
         elif (STATES[state], projects[project + 1]) != (memory.state, memory.project):
