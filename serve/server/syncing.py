@@ -28,6 +28,7 @@ ASK_S = 10.0  # between questions what others wrote
 RETRY_S = 60.0
 END_S = 5.0  # for what is sent when the server ends
 _SHARE = 20  # of its time that a tenant's sync takes at most: one part in so many
+_FAILED = "failed"  # in place of stamps
 
 
 class Syncing:
@@ -60,22 +61,25 @@ class Syncing:
                 return
 
     def _look(self, tenant: Tenant) -> None:
-        """Sync a tenant where its log changed or its time has come."""
+        """Sync a tenant where its log changed or its time has come; only the latter where the last
+        try failed.
+        """
         began = time.monotonic()
         stamps = _stamps(tenant)
         is_due = began >= self._due.get(tenant.name, 0.0)
-        if not is_due and stamps == self._stamps.get(tenant.name):
+        if not is_due and self._stamps.get(tenant.name) in (stamps, _FAILED):
             return
         try:
             self._sync(tenant)
+            self._stamps[tenant.name] = _stamps(tenant)
             wait_s = max(ASK_S, _SHARE * (time.monotonic() - began))
         except (MnemologError, OSError) as error:
             from store.sync.membership import KIND
 
             failures.keep(tenant.root, KIND, time.time_ns() // 1_000, str(error))
             log.warning("%s is not in step: %s", tenant.name, error)
+            self._stamps[tenant.name] = _FAILED
             wait_s = RETRY_S
-        self._stamps[tenant.name] = _stamps(tenant) if wait_s < RETRY_S else stamps
         self._due[tenant.name] = time.monotonic() + wait_s
 
     def _sync(self, tenant: Tenant) -> None:

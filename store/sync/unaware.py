@@ -42,7 +42,8 @@ def link_unaware_values(
     links = []
     for event in keyed:
         assert isinstance(event.body, Recorded) and event.body.key is not None
-        values = [log.events_for(id_)[0] for id_ in there[event.project, event.body.key]]
+        ids = there.get((event.project, event.body.key), ())
+        values = [log.events_for(id_)[0] for id_ in ids]
         for other in _neighbours(event, values):
             if not isinstance(other.body, Recorded) or other.body.value == event.body.value:
                 continue
