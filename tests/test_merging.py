@@ -244,6 +244,15 @@ def test_what_two_homes_imported_both_has_the_earlier_place_in_both(homes: list[
     assert integrity.problems(other.log) == []
 
 
+def test_an_event_that_a_home_sends_in_two_forms_comes_in_once(homes: list[Home]) -> None:
+    one, other, _ = homes
+    one.log.append([Event("memory-1", NOW, Recorded(content="The code is 4711"), "memory-1")])
+    before = one.own()  # as a copy of the home that nobody writes any more still says it
+    erasing.erase(one.log, ["memory-1"], NOW)
+    merging.merge(other.log, [*before, *one.own()], one.id)
+    assert [event.kind for event in other.log.read()] == ["recorded", "erased"]
+
+
 def test_an_import_that_another_version_read_otherwise_moves_what_is_built(
     homes: list[Home],
 ) -> None:

@@ -72,18 +72,19 @@ def merge(log: EventLog, events: Iterable[Event], home: str) -> Merged:
     with compaction.alone(log.path):
         erased = log_queries.erased_ids(log, log.head())
         there = {row[1]: row for row in _rows(log, [event.id for event in given])}
-        new, replaced = [], []
+        new: dict[str, Event] = {}  # a home that was copied or set back sends some events twice
+        replaced: dict[str, tuple[Row, Event]] = {}
         for event in given:
             if not erased.isdisjoint((event.id, event.subject)):
                 event = replace(event, body=erasing.strip_texts(event.body))
             if event.id not in there:
-                new.append(event)
+                new.setdefault(event.id, event)
             elif _comes_before(event, there[event.id]):
-                replaced.append((there[event.id], event))
-        done = log.take(new, replaced)
+                replaced.setdefault(event.id, (there[event.id], event))
+        done = log.take([*new.values()], [*replaced.values()])
         moved = {
             event.subject
-            for row, event in replaced
+            for row, event in replaced.values()
             if not _says(event, row) or _is_tied(log, event.subject, log.head())
         }
     fresh = tuple(one.event for one in done if one.is_new)
