@@ -247,7 +247,7 @@ def test_nothing_at_the_place_is_readable_without_the_key(laptops: list[Laptop])
     red.sync()
     data = bytes_at(red.place)
     assert b"git push" not in data and b"PAR1" not in data and KEY not in data
-    assert b"red" not in data
+    assert b"machine" not in data
     membership.join(green.tenant, membership.read_place(green.tenant), bytes(32))  # type: ignore[arg-type]
     done = green.sync()
     assert green.events() == [] and done.problems
@@ -332,6 +332,37 @@ def test_a_machine_is_taken_out_and_its_events_stay(laptops: list[Laptop]) -> No
     assert gone.exit_code == 0, gone.output
     assert blue.sync().received == {"green": 1}
     assert "no machine" in green.run("sync", "remove", "purple").stderr
+
+
+def test_a_machine_stays_while_not_all_that_it_sent_can_be_read(laptops: list[Laptop]) -> None:
+    red, green, _ = laptops
+    red.record("said on red")
+    red.sync()
+    green.sync()
+    red.record("said on red later", NOW + SECOND)
+    red.sync()
+    files = sorted(red.place.rglob("*.parquet"))
+    flip(files[-1])
+    refused = green.run("sync", "remove", "red")
+    assert refused.exit_code == 2 and "red stays" in refused.stderr, refused.output
+    assert all(path.exists() for path in files)
+
+
+def test_a_place_whose_first_file_is_late_gets_no_second_key(laptops: list[Laptop]) -> None:
+    red, green, _ = laptops
+    red.record("said on red")
+    red.sync()
+    (red.place / "sync.json").unlink()
+    late = green.run("sync", "init", str(red.place), given=sealed.write_key(KEY))
+    assert late.exit_code == 1 and not (red.place / "sync.json").exists()
+
+
+def test_a_machine_that_lost_its_key_is_told_what_to_do(laptops: list[Laptop]) -> None:
+    red, _, _ = laptops
+    (red.tenant.root / "sync" / "key").unlink()
+    for words in (("sync",), ("sync", "key")):
+        lost = red.run(*words)
+        assert lost.exit_code == 2 and "sync init" in lost.stderr
 
 
 def test_a_paused_machine_neither_sends_nor_receives(laptops: list[Laptop]) -> None:

@@ -249,8 +249,7 @@ def key(env: Environment, /, as_json: bool) -> None:
 
     environment.presence().require_person("the key of your machines", on_dashboard=False)
     tenant = environment.current_tenant(env.settings())
-    _place_of(tenant)
-    text = sealed.write_key(membership.read_key(tenant))
+    text = sealed.write_key(membership.read_key(tenant, _place_of(tenant)))
     if as_json:
         output.emit({"key": text})
     else:
@@ -311,7 +310,10 @@ def remove(env: Environment, /, machine: str | None, as_json: bool) -> None:
     found = {id_: one for id_, one in heard.machines.items() if machine in (one.name, id_)}
     if not found:
         raise NotFound(f"no machine {machine!r}: `mnemolog sync status` lists them")
-    _sync(settings, tenant)  # all it sent is here before it goes there
+    if problems := _sync(settings, tenant).problems:  # all it sent is here before it goes there
+        raise InvalidInput(
+            f"{machine} stays: not all that lies at {place.url} could be read ({problems[0]})"
+        )
     adopted = {*place.adopted, *(one.home for one in found.values())}
     adopted.discard(sync.own_home(tenant, environment.now()))
     membership.write_place(tenant, msgspec.structs.replace(place, adopted=tuple(sorted(adopted))))

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
+from store.home.errors import ConfigError
 from store.home.files import make_folder, replace_file, sync_folder
 from store.home.origin import read_or_make_origin
 from store.home.tenant import Tenant
@@ -110,9 +111,14 @@ def read_place(tenant: Tenant) -> Place | None:
     return _read(folder_of(tenant) / "place.json", Place)
 
 
-def read_key(tenant: Tenant) -> bytes:
-    """Return the key; raise OSError where there is none."""
-    return (folder_of(tenant) / "key").read_bytes()
+def read_key(tenant: Tenant, place: Place) -> bytes:
+    """Return the key of a place; raise ConfigError where there is none."""
+    try:
+        return (folder_of(tenant) / "key").read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"the key of {place.url} is gone: run `mnemolog sync init {place.url}` again"
+        ) from error
 
 
 def read_heard(tenant: Tenant) -> Heard:

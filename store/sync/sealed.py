@@ -51,8 +51,10 @@ def read_key(text: str) -> bytes:
 
 
 def is_begun(remote: Remote) -> bool:
-    """Return whether machines sync through a place already; raise RemoteError."""
-    return any(entry.name == _FIRST for entry in remote.list(""))
+    """Return whether machines sync through a place already, as far as its files have arrived; raise
+    RemoteError.
+    """
+    return any(entry.name == _FIRST or "/" in entry.name for entry in remote.list(""))
 
 
 def begin(remote: "Sealed") -> None:

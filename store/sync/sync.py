@@ -17,7 +17,7 @@ import filelock
 import msgspec
 
 from store.home import failures
-from store.home.errors import BuildBusy, ConfigError, InvalidInput, LogCorrupt, RemoteError
+from store.home.errors import BuildBusy, InvalidInput, LogCorrupt, RemoteError
 from store.home.origin import read_or_make_origin
 from store.home.tenant import Tenant
 from store.log import copies, erasing, merging, vocabulary
@@ -245,13 +245,7 @@ def open_sync(tenant: Tenant, now: int) -> TenantSync | None:
 
 def open_place(tenant: Tenant, place: Place) -> Sealed:
     """Return the place that a tenant is synced through; raise ConfigError."""
-    try:
-        key = membership.read_key(tenant)
-    except OSError as error:
-        raise ConfigError(
-            f"the key of {place.url} is gone: run `mnemolog sync init {place.url}` again"
-        ) from error
-    return Sealed(open_url(tenant, place.url), key)
+    return Sealed(open_url(tenant, place.url), membership.read_key(tenant, place))
 
 
 def open_url(tenant: Tenant, url: str) -> Remote:
