@@ -170,6 +170,16 @@ def test_values_of_a_key_that_two_machines_wrote_unaware_are_a_conflict_everywhe
         assert listed(one) == ["said on two machines, neither of which knew of the other's"]
 
 
+def test_a_persons_own_link_between_values_does_not_tell_of_two_machines(
+    laptops: list[Laptop],
+) -> None:
+    red, _, _ = laptops
+    first = red.record("eu-west-1", key="deploy.region")
+    second = red.record("us-east-1", NOW + SECOND, key="deploy.region")
+    assert red.run("link", second, first, "--relation", "conflict").exit_code == 0
+    assert not any("two machines" in why for why in listed(red))
+
+
 def test_a_value_that_followed_another_machines_is_no_conflict(laptops: list[Laptop]) -> None:
     red, green, blue = laptops
     red.record("us-east-1", NOW, key="deploy.region")

@@ -23,6 +23,7 @@ from store.log.event_kinds import Staled
 from store.log.event_log import EventLog
 from store.memories.memory import ACTIVE, STALE, Edge, Memory
 from store.memories.table import NEVER
+from store.sync.unaware import are_unaware
 from store.text.corrections import correction
 from store.text.mentions import speaker_name
 from store.text.strict_duplicates import Statement, statement
@@ -115,7 +116,7 @@ def conflicts(
     disagreeing = [edge for edge in _edges(view) if edge.relation == "conflict"]
     texts, is_all = _memories_to_compare(view, now, project)
     found = [
-        *_fact_overrides(facts, now, {frozenset((one.source, one.target)) for one in disagreeing}),
+        *_fact_overrides(facts, now, _unaware_pairs(log, disagreeing)),
         *_fact_conflicts(facts, now),
         *_link_conflicts(view, disagreeing, now, project),
         *_wording_conflicts(texts),
@@ -139,6 +140,15 @@ def speaker(memory: Memory) -> str:
 def _edges(view: View) -> Iterator[Edge]:
     yield from (Edge(**row) for row in view.snapshots.rows.edges.to_pylist())
     yield from view.tail.edges
+
+
+def _unaware_pairs(log: EventLog, disagreeing: Iterable[Edge]) -> set[Pair]:
+    """Return the values that two machines wrote without knowing of each other."""
+    return {
+        frozenset((edge.source, edge.target))
+        for edge in disagreeing
+        if are_unaware(log, edge.source, edge.target)
+    }
 
 
 def _fact_overrides(

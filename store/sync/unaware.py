@@ -53,6 +53,13 @@ def link_unaware_values(
     return [one.event for one in log.append(links) if one.is_new]
 
 
+def are_unaware(log: EventLog, memory: str, other: str) -> bool:
+    """Return whether two values were linked so, by their memories' ids; a person's own link is
+    another.
+    """
+    return bool(log.present_ids([_link_id(memory, other)]))
+
+
 def _neighbours(event: Event, values: Sequence[Event]) -> list[Event]:
     """Return the values that were written next before one and next after it."""
     own = merging.place(event)
@@ -84,8 +91,12 @@ def _newest(machines: Iterable[Machine]) -> dict[str, int]:
     return found
 
 
-def _link(one: Event, other: Event, now: int) -> Event:
-    newer, older = sorted((one, other), key=merging.place, reverse=True)
-    id_ = derived_id(max(newer.at, 0), "unaware", newer.id, older.id)
+def _link(event: Event, other: Event, now: int) -> Event:
+    older, newer = sorted((event, other), key=merging.place)
     body = Linked(target=older.id, relation="conflict")
+    id_ = _link_id(older.id, newer.id)
     return Event(id_, now, body, newer.id, newer.project, trust="tool")
+
+
+def _link_id(memory: str, other: str) -> str:
+    return derived_id(0, "unaware", *sorted((memory, other)))
