@@ -52,7 +52,7 @@ class Laptop:
         if not sealed.is_begun(remote):
             sealed.begin(remote)
         with EventLog(self.tenant.log, create=True) as log:
-            adopted = syncing.orphans(log, remote, syncing.own_home(self.tenant, NOW))
+            adopted = syncing.orphans(log, remote, membership.own_home(self.tenant, NOW))
         place = Place(url=str(self.place), machine=self.name, name=self.name, adopted=adopted)
         membership.join(self.tenant, place, KEY)
 

@@ -114,7 +114,7 @@ def _join(settings: Settings, tenant: Tenant, url: str, name: str) -> tuple["Pla
         sealed.begin(place)
     sealed.check_key(place)
     with EventLog(tenant.log) as log:
-        adopted = sync.orphans(log, place, sync.own_home(tenant, now))
+        adopted = sync.orphans(log, place, membership.own_home(tenant, now))
     before = membership.read_place(tenant)
     machine = before.machine if before is not None and before.url == url else new_id(now)
     joined = Place(url=url, machine=machine, name=name, adopted=adopted)
@@ -315,7 +315,7 @@ def remove(env: Environment, /, machine: str | None, as_json: bool) -> None:
             f"{machine} stays: not all that lies at {place.url} could be read ({problems[0]})"
         )
     adopted = {*place.adopted, *(one.home for one in found.values())}
-    adopted.discard(sync.own_home(tenant, environment.now()))
+    adopted.discard(membership.own_home(tenant, environment.now()))
     membership.write_place(tenant, msgspec.structs.replace(place, adopted=tuple(sorted(adopted))))
     membership.sent_file(tenant).unlink(missing_ok=True)  # what was sent did not hold its events
     _sync(settings, tenant)

@@ -28,6 +28,7 @@ from waitress.task import ThreadedTaskDispatcher
 from serve.server import request_guard
 from serve.server.ingest_worker import fact_reader
 from serve.server.open_tenants import OpenTenants, build_starter
+from serve.server.periodic import Periodic
 from serve.server.replication import Replication
 from serve.server.request_guard import MAX_BODY, owner_only
 from serve.server.syncing import Syncing
@@ -107,12 +108,14 @@ def run(
             # a server without its file is found by nobody, as where the home was deleted
             return is_gone(settings.server_file) or 0 < idle_exit_s <= open_tenants.idle_s()
 
-        replication = Replication(lambda: open_tenants.settings)
-        syncing = Syncing(lambda: open_tenants.settings)
+        beside = (
+            Periodic("replica", Replication(lambda: open_tenants.settings).send),
+            Periodic("sync", Syncing(lambda: open_tenants.settings).look),
+        )
         with register(settings, ours):
             open_tenants.start()
-            replication.start()
-            syncing.start()
+            for thread in beside:
+                thread.start()
             # whoever hears that we are ready may end us at once: it is caught from here on
             _end_on_signal(server, ending)
             try:
@@ -121,8 +124,8 @@ def run(
             finally:
                 server.close()
                 open_tenants.close()
-                syncing.close()
-                replication.close()
+                for thread in reversed(beside):
+                    thread.close()
 
 
 def _describe_server(listening: socket.socket, idle_exit_s: int, choices: Choices) -> Server:

@@ -6,7 +6,6 @@ went wrong is kept for `status` and `doctor`. At the server's end what is new is
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -21,34 +20,17 @@ log = logging.getLogger("mnemolog")
 
 EVERY_S = 1.0
 RETRY_S = 30.0
-END_S = 5.0  # for what is sent when the server ends
 _SHARE = 10  # it looks at a home of many tenants for a tenth of its time at most
 
 
 class Replication:
-    """The thread of one server. `settings` are asked each time: the place may change."""
+    """What the thread of one server does. `settings` are asked each time: the place may change."""
 
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
         self._replica: HomeReplica | None = None
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="mnemolog-replica", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def close(self) -> None:
-        """Send what is new once more, and end; a place that does not answer is not waited for."""
-        self._closing.set()
-        self._thread.join(END_S)
-
-    def _run(self) -> None:
-        wait_s = EVERY_S
-        while not self._closing.wait(wait_s):
-            wait_s = self._send()
-        self._send()
-
-    def _send(self) -> float:
+    def send(self) -> float:
         """Send what is new; return for how many seconds to wait now."""
         settings = self._settings()
         url = settings.choices.replica

@@ -7,7 +7,6 @@ costs little. A place that does not answer is asked again now and then, and nobo
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -26,41 +25,28 @@ log = logging.getLogger("mnemolog")
 EVERY_S = 2.0  # between looks at this home's logs
 ASK_S = 10.0  # between questions what others wrote
 RETRY_S = 60.0
-END_S = 5.0  # for what is sent when the server ends
 _SHARE = 20  # of its time that a tenant's sync takes at most: one part in so many
 _FAILED = "failed"  # in place of stamps
 
 
 class Syncing:
-    """The thread of one server."""
+    """What the thread of one server does."""
 
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
         self._opened: dict[str, TenantSync] = {}
         self._stamps: dict[str, object] = {}
         self._due: dict[str, float] = {}  # when each tenant is asked for again, monotonic
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="mnemolog-sync", daemon=True)
 
-    def start(self) -> None:
-        self._thread.start()
+    def look(self) -> float:
+        """Sync the tenants that are to be; return for how many seconds to wait now."""
+        home = self._settings().home
+        for tenant in list_tenants(home) if home.exists() else ():
+            if (tenant.root / "sync").exists():  # few are synced
+                self._look_at(tenant)
+        return EVERY_S
 
-    def close(self) -> None:
-        """Send what is new once more, and end; a place that does not answer is not waited for."""
-        self._closing.set()
-        self._thread.join(END_S)
-
-    def _run(self) -> None:
-        while True:
-            is_over = self._closing.wait(EVERY_S)
-            home = self._settings().home
-            for tenant in list_tenants(home) if home.exists() else ():
-                if (tenant.root / "sync").exists():  # few are synced
-                    self._look(tenant)
-            if is_over:
-                return
-
-    def _look(self, tenant: Tenant) -> None:
+    def _look_at(self, tenant: Tenant) -> None:
         """Sync a tenant where its log changed or its time has come; only the latter where the last
         try failed.
         """

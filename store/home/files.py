@@ -112,6 +112,23 @@ def file_lock(path: Path) -> Iterator[None]:
         lock.release()
 
 
+@contextmanager
+def try_lock(path: Path) -> Iterator[bool]:
+    """Hold a lock file, of all threads and processes; give False at once where another does."""
+    import filelock
+
+    lock = filelock.FileLock(path, timeout=0.0, mode=0o600)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
 def temporary_name(path: Path) -> Path:
     """Return a name beside a path for a file that is not whole yet; no other file has it."""
     return path.with_name(f".{path.name}-{uuid4().hex[:8]}")

@@ -4,17 +4,14 @@ second at most; with the home's settings, and the batches that wait to be record
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from platform import node
 from tempfile import TemporaryDirectory
 
-import filelock
-
 from store.home import failures
 from store.home.errors import MnemologError, RemoteError
-from store.home.files import FileStamp, file_stamp
+from store.home.files import FileStamp, file_stamp, try_lock
 from store.home.origin import read_or_make_origin
 from store.home.tenant import Tenant, list_tenants
 from store.ingest.queue_file import QueueFile
@@ -44,7 +41,10 @@ class TenantReplica:
         With `anew`, and once an hour, each part is compared with the log. Raise RemoteError, or a
         LogError; what was sent until then counts.
         """
-        with _alone(self._tenant) as is_ours, EventLog(self._tenant.log) as log:
+        with (
+            try_lock(self._tenant.root / "replica.lock") as is_ours,
+            EventLog(self._tenant.log) as log,
+        ):
             if not is_ours:
                 return None
             if anew or self._sender.is_due():
@@ -129,21 +129,6 @@ def _stamps(tenant: Tenant) -> tuple[FileStamp | None, ...]:
     return tuple(
         file_stamp(path.with_name(path.name + suffix)) for path in files for suffix in ("", "-wal")
     )
-
-
-@contextmanager
-def _alone(tenant: Tenant) -> Iterator[bool]:
-    """Hold what only one may who writes a tenant's replica; False where another process does."""
-    lock = filelock.FileLock(tenant.root / "replica.lock", timeout=0.0, mode=0o600)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
 
 
 def _copy_of_queue(path: Path) -> bytes:

@@ -85,8 +85,7 @@ def standing(tenant: Tenant, log: EventLog) -> Standing | None:
     if (place := read_place(tenant)) is None:
         return None
     heard, sent = read_heard(tenant), read_state(sent_file(tenant))
-    # made when it joined
-    homes = (read_or_make_origin(tenant.root.parent.parent, heard.at), *place.adopted)
+    homes = (own_home(tenant, heard.at), *place.adopted)  # made when it joined
     machines = sorted(heard.machines.items(), key=lambda pair: -pair[1].clock)
     return Standing(
         url=place.url,
@@ -96,6 +95,11 @@ def standing(tenant: Tenant, log: EventLog) -> Standing | None:
         waiting=copies.count_after(log, sent.seq if sent else 0, homes)[0],
         machines=tuple(machines),
     )
+
+
+def own_home(tenant: Tenant, now: int) -> str:
+    """Return the id of a tenant's home, made where there is none yet."""
+    return read_or_make_origin(tenant.root.parent.parent, now)
 
 
 def folder_of(tenant: Tenant) -> Path:

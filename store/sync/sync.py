@@ -9,16 +9,15 @@ have the same events have the same memories.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from hashlib import sha256
 from operator import attrgetter
 
-import filelock
 import msgspec
 
 from store.home import failures
 from store.home.errors import BuildBusy, InvalidInput, LogCorrupt, RemoteError
-from store.home.origin import read_or_make_origin
+from store.home.files import try_lock
 from store.home.tenant import Tenant
 from store.log import copies, erasing, merging, vocabulary
 from store.log.event_kinds import Erased
@@ -58,7 +57,7 @@ class TenantSync:
     def __init__(self, tenant: Tenant, place: Place, remote: Remote, now: int) -> None:
         self.place, self._tenant, self._remote = place, tenant, remote
         self._home = tenant.root.parent.parent
-        self._origin = read_or_make_origin(self._home, now)
+        self._origin = membership.own_home(tenant, now)
         file = membership.sent_file(tenant)
         anew = f"mnemolog sync init {place.url}"
         self._sender = LogSender(remote, TOP, file, anew, (self._origin, *place.adopted))
@@ -69,7 +68,10 @@ class TenantSync:
         With `anew`, and once an hour, all that was sent is compared with the log. Raise
         RemoteError, or a LogError; what was done until then counts.
         """
-        with _alone(self._tenant) as is_ours, EventLog(self._tenant.log) as log:
+        with (
+            try_lock(self._tenant.root / "sync.lock") as is_ours,
+            EventLog(self._tenant.log) as log,
+        ):
             if not is_ours:
                 return None
             received, problems, is_rewritten = self._receive(log, now)
@@ -274,26 +276,6 @@ def remove_machine(remote: Remote, ids: Sequence[str]) -> None:
     """Delete what machines sent, by their generations' ids; raise RemoteError."""
     names = [entry.name for id_ in ids for entry in remote.list(f"{TOP}/{id_}")]
     remote.delete(names)
-
-
-@contextmanager
-def _alone(tenant: Tenant) -> Iterator[bool]:
-    """Hold what only one may who syncs a tenant; False where another process does."""
-    lock = filelock.FileLock(tenant.root / "sync.lock", timeout=0.0, mode=0o600)
-    try:
-        lock.acquire()
-    except filelock.Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
-
-
-def own_home(tenant: Tenant, now: int) -> str:
-    """Return the id of a tenant's home."""
-    return read_or_make_origin(tenant.root.parent.parent, now)
 
 
 def digest(log: EventLog) -> str:
