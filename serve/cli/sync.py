@@ -77,8 +77,8 @@ def init(env: Environment, /, place: str, name: str | None, as_json: bool) -> No
     joined, key, is_first = _join(settings, tenant, place, name or node() or "machine")
     synced = _sync(settings, tenant)
     if as_json:
-        key_told = {"key": key} if is_first else {}
-        output.emit({"place": joined.url, **key_told, **_told(synced)})
+        shown = {"key": key} if is_first else {}
+        output.emit({"place": joined.url, **shown, **msgspec.to_builtins(synced)})
         return
     if is_first:
         output.say(f"{joined.url} is where your machines meet from now on. Its key:")
@@ -142,7 +142,7 @@ def _sync_now(settings: Settings, *, as_json: bool) -> int:
     _place_of(tenant)
     synced = _sync(settings, tenant)
     if as_json:
-        output.emit(_told(synced))
+        output.emit(msgspec.to_builtins(synced))
     else:
         _say(synced)
     return FAILED if synced.problems else 0
@@ -174,11 +174,6 @@ def _sync(settings: Settings, tenant: Tenant) -> "Synced":
     raise ConfigError("another process syncs this memory: try again")
 
 
-def _told(synced: "Synced") -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(synced)
-    return told
-
-
 def _say(synced: "Synced") -> None:
     for name, count in sorted(synced.received.items()):
         output.say(f"{plural(count, 'event')} from {name}")
@@ -207,30 +202,38 @@ def status(env: Environment, /, digest: bool, as_json: bool) -> None:
     _place_of(tenant)
     at = environment.now()
     with EventLog(tenant.log) as log:
-        found = membership.standing(tenant, log)
+        state = membership.standing(tenant, log)
         shown = sync.digest(log) if digest else None
-    assert found is not None
+    assert state is not None
     machines = [
-        {"id": id_, "name": one.name, "newest": isoformat(one.clock)} for id_, one in found.machines
+        {"id": id_, "name": machine.name, "newest": isoformat(machine.clock)}
+        for id_, machine in state.machines
     ]
     if as_json:
-        told = {"place": found.url, "name": found.name, "is_paused": found.is_paused}
-        told |= {"waiting": found.waiting, "in_step_at": isoformat(found.at) if found.at else None}
-        output.emit({**told, "machines": machines, **({"digest": shown} if digest else {})})
+        fields: dict[str, Any] = {
+            "place": state.url,
+            "name": state.name,
+            "is_paused": state.is_paused,
+        }
+        fields |= {
+            "waiting": state.waiting,
+            "in_step_at": isoformat(state.at) if state.at else None,
+        }
+        output.emit({**fields, "machines": machines, **({"digest": shown} if digest else {})})
         return
-    paused = ", paused" if found.is_paused else ""
-    output.say(f"{found.name} syncs through {found.url}{paused}")
-    when = f"in step {_seconds(at - found.at)}" if found.at else "never in step yet"
-    output.say(f"{when}; {plural(found.waiting, 'event')} to send")
+    paused = ", paused" if state.is_paused else ""
+    output.say(f"{state.name} syncs through {state.url}{paused}")
+    when = f"in step {_seconds(at - state.at)}" if state.at else "never in step yet"
+    output.say(f"{when}; {plural(state.waiting, 'event')} to send")
     if machines:
-        rows = [(one["name"], one["newest"], one["id"]) for one in machines]
+        rows = [(row["name"], row["newest"], row["id"]) for row in machines]
         output.table(("machine", "newest event here", "id"), rows)
-    for _, one in found.machines:
-        if one.clock > at + _AHEAD_US:
+    for _, machine in state.machines:
+        if machine.clock > at + _AHEAD_US:
             output.note(
-                f"the clock of {one.name} is ahead of this machine's by "
-                f"{_seconds(one.clock - at).removesuffix(' ago')}: set it right, or what is said "
-                "there counts as said later"
+                f"the clock of {machine.name} is ahead of this machine's by "
+                f"{_seconds(machine.clock - at).removesuffix(' ago')}: set it right, or what is "
+                "said there counts as said later"
             )
     if shown:
         output.say(f"digest {shown}")
@@ -307,25 +310,25 @@ def remove(env: Environment, /, machine: str | None, as_json: bool) -> None:
         _say_removed(f"synced no more; what was sent stays at {place.url}", None, as_json=as_json)
         return
     heard = membership.read_heard(tenant)
-    found = {id_: one for id_, one in heard.machines.items() if machine in (one.name, id_)}
-    if not found:
+    gone = {id_: known for id_, known in heard.machines.items() if machine in (known.name, id_)}
+    if not gone:
         raise NotFound(f"no machine {machine!r}: `mnemolog sync status` lists them")
     if problems := _sync(settings, tenant).problems:  # all it sent is here before it goes there
         raise InvalidInput(
             f"{machine} stays: not all that lies at {place.url} could be read ({problems[0]})"
         )
-    adopted = {*place.adopted, *(one.home for one in found.values())}
+    adopted = {*place.adopted, *(known.home for known in gone.values())}
     adopted.discard(membership.own_home(tenant, environment.now()))
     membership.write_place(tenant, msgspec.structs.replace(place, adopted=tuple(sorted(adopted))))
     membership.sent_file(tenant).unlink(missing_ok=True)  # what was sent did not hold its events
     _sync(settings, tenant)
-    sync.remove_machine(sync.open_place(tenant, place), [*found])
-    told = f"{machine} is taken out; this machine sends its events from now on"
-    _say_removed(told, machine, as_json=as_json)
+    sync.remove_machine(sync.open_place(tenant, place), [*gone])
+    text = f"{machine} is taken out; this machine sends its events from now on"
+    _say_removed(text, machine, as_json=as_json)
 
 
-def _say_removed(told: str, machine: str | None, *, as_json: bool) -> None:
+def _say_removed(text: str, machine: str | None, *, as_json: bool) -> None:
     if as_json:
         output.emit({"removed": machine})
     else:
-        output.say(told)
+        output.say(text)

@@ -86,8 +86,8 @@ def count_after(log: EventLog, seq: int, origins: Sequence[str] = ()) -> tuple[i
 
 def read_origins(log: EventLog) -> frozenset[str]:
     """Return the ids of the homes that a log has events of; each row is looked at."""
-    found = log.sql("SELECT DISTINCT origin FROM events WHERE origin IS NOT NULL")
-    return frozenset(row[0] for row in found)
+    rows = log.sql("SELECT DISTINCT origin FROM events WHERE origin IS NOT NULL")
+    return frozenset(row[0] for row in rows)
 
 
 def append_rows(log: EventLog, rows: Sequence[Row]) -> None:

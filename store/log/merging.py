@@ -57,8 +57,12 @@ def erased_episodes(log: EventLog, events: Iterable[Event]) -> list[str]:
     if not (erased := log_queries.erased_ids(log, log.head())):
         return []
     sessions = {event.session for event in events if event.kind in _TURN} - {None}
-    found = [log.session_events(session) for session in sorted(map(str, sessions))]
-    return [one.id for told in found for one in told if one.kind == "prompted" and one.id in erased]
+    return [
+        event.id
+        for session in sorted(map(str, sessions))
+        for event in log.session_events(session)
+        if event.kind == "prompted" and event.id in erased
+    ]
 
 
 def merge(log: EventLog, events: Iterable[Event], home: str) -> Merged:
@@ -87,7 +91,7 @@ def merge(log: EventLog, events: Iterable[Event], home: str) -> Merged:
             for row, event in replaced.values()
             if not _says(event, row) or _is_tied(log, event.subject, log.head())
         }
-    fresh = tuple(one.event for one in done if one.is_new)
+    fresh = tuple(appended.event for appended in done if appended.is_new)
     return Merged(fresh, len(replaced), tuple(sorted(moved)))
 
 
@@ -129,8 +133,8 @@ def is_folded(event: Event) -> bool:
 
 def newest_place(log: EventLog, until: int) -> int:
     """Return the greatest clock of the events up to a seq that change memories; 0 for none."""
-    found = log.sql(f"SELECT max({_PLACE}) FROM events WHERE seq <= ? AND {_FOLDED}", (until,))
-    return found[0][0] or 0
+    rows = log.sql(f"SELECT max({_PLACE}) FROM events WHERE seq <= ? AND {_FOLDED}", (until,))
+    return rows[0][0] or 0
 
 
 def late_subjects(log: EventLog, after: int, until: int) -> list[str]:
@@ -148,20 +152,21 @@ def late_subjects(log: EventLog, after: int, until: int) -> list[str]:
         "ORDER BY seq",
         (until, after),
     )
-    found = dict.fromkeys(subject for kind, subject, _ in late if kind in _DECIDING)
-    found |= dict.fromkeys(row[0] for row in log.sql(_OVERTAKEN, (after, until)))
+    tied = dict.fromkeys(subject for kind, subject, _ in late if kind in _DECIDING)
+    tied |= dict.fromkeys(row[0] for row in log.sql(_OVERTAKEN, (after, until)))
     others = dict.fromkeys(subject for kind, subject, _ in late if kind not in _TURN)
     sessions = {session for kind, _, session in late if kind in _TURN and session is not None}
-    found |= dict.fromkeys(id_ for id_ in others if id_ not in found and _is_tied(log, id_, until))
+    tied |= dict.fromkeys(id_ for id_ in others if id_ not in tied and _is_tied(log, id_, until))
     for session in sorted(sessions):
-        found |= dict.fromkeys(_changed_episodes(log, session, until))
-    return list(found)
+        tied |= dict.fromkeys(_changed_episodes(log, session, until))
+    return list(tied)
 
 
 # memories that something was told of before they themselves arrived
 _OVERTAKEN = (
-    "SELECT id FROM events AS told WHERE seq > ? AND seq <= ? AND kind IN ('prompted', 'recorded') "
-    f"AND EXISTS (SELECT 1 FROM events WHERE subject = told.id AND seq < told.seq AND {_FOLDED})"
+    "SELECT id FROM events AS memory WHERE seq > ? AND seq <= ? "
+    "AND kind IN ('prompted', 'recorded') AND EXISTS (SELECT 1 FROM events "
+    f"WHERE subject = memory.id AND seq < memory.seq AND {_FOLDED})"
 )
 
 
@@ -194,8 +199,9 @@ def _is_tied(log: EventLog, id_: str, until: int) -> bool:
 def _changed_episodes(log: EventLog, session: str, until: int) -> list[str]:
     """Return a session's episodes that somebody forgot, pinned, ..."""
     rows = log.sql(
-        "SELECT id FROM events AS told WHERE session = ? AND kind = 'prompted' AND seq <= ? AND "
-        f"EXISTS (SELECT 1 FROM events WHERE subject = told.id AND id != told.id AND {_FOLDED})",
+        "SELECT id FROM events AS episode WHERE session = ? AND kind = 'prompted' AND seq <= ? "
+        "AND EXISTS (SELECT 1 FROM events "
+        f"WHERE subject = episode.id AND id != episode.id AND {_FOLDED})",
         (session, until),
     )
     return [row[0] for row in rows]
@@ -208,22 +214,22 @@ def events_about(log: EventLog, ids: Iterable[str], until: int) -> list[Event]:
     However wrong clocks are, nothing happened to a memory before it was recorded.
     """
     gone = log.undone_ids(until)
-    told = {event.id: event for id_ in ids for event in _about(log, id_)}
-    found = [event for event in told.values() if event.seq <= until and event.id not in gone]
+    by_id = {event.id: event for id_ in ids for event in _about(log, id_)}
+    events = [event for event in by_id.values() if event.seq <= until and event.id not in gone]
     if not log.is_merged():  # what was written before there were clocks has times, and no order
-        return sorted(found, key=attrgetter("seq"))
-    begun = {event.id: place(event) for event in found}
+        return sorted(events, key=attrgetter("seq"))
+    begun = {event.id: place(event) for event in events}
 
     def order(event: Event) -> tuple[tuple[int, str], bool, tuple[int, str]]:
         own = place(event)
         return max(own, begun.get(event.subject, own)), event.subject != event.id, own
 
-    return sorted(found, key=order)
+    return sorted(events, key=order)
 
 
 def _about(log: EventLog, id_: str) -> list[Event]:
     events = log.events_for(id_)
-    prompt = next((one for one in events if isinstance(one.body, Prompted)), None)
+    prompt = next((event for event in events if isinstance(event.body, Prompted)), None)
     if prompt is None or prompt.session is None:
         return events
     for event in log.session_events(prompt.session, prompt.seq):

@@ -20,13 +20,13 @@ PREFIX = "git+"
 _REFS = "refs/mnemolog/"
 _TOP = "place"  # the ref of what lies in no folder
 _WAIT_S = 60.0
-_SAYS = "mnemolog"
+_AUTHOR = "mnemolog"
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",
-    **{f"GIT_{who}_NAME": _SAYS for who in ("AUTHOR", "COMMITTER")},
-    **{f"GIT_{who}_EMAIL": f"{_SAYS}@localhost" for who in ("AUTHOR", "COMMITTER")},
+    **{f"GIT_{who}_NAME": _AUTHOR for who in ("AUTHOR", "COMMITTER")},
+    **{f"GIT_{who}_EMAIL": f"{_AUTHOR}@localhost" for who in ("AUTHOR", "COMMITTER")},
 }
 
 
@@ -44,14 +44,14 @@ class GitRemote:
     def list(self, folder: str) -> list[Entry]:
         """Fetch our refs, and return the files below a folder, by name."""
         self._fetch()
-        found = []
+        entries = []
         for ref in self._git("for-each-ref", "--format=%(refname)", _REFS).decode().split():
             for line in self._git("ls-tree", "-r", "-z", "--long", ref).split(b"\0"):
-                told, _, name = line.partition(b"\t")
+                fields, _, name = line.partition(b"\t")
                 if name:
-                    found.append(Entry(name.decode(), int(told.split()[3])))
+                    entries.append(Entry(name.decode(), int(fields.split()[3])))
         wanted = f"{folder}/" if folder else ""
-        return sorted(entry for entry in found if entry.name.startswith(wanted))
+        return sorted(entry for entry in entries if entry.name.startswith(wanted))
 
     def get(self, name: str) -> bytes:
         return self._git("cat-file", "blob", f"{_ref_of(name)}:{name}")
@@ -88,7 +88,7 @@ class GitRemote:
                     self._git("update-ref", "-d", ref)
                 return
             tree = self._git("write-tree", environment=index).decode().strip()
-        commit = self._git("commit-tree", tree, "-m", _SAYS).decode().strip()
+        commit = self._git("commit-tree", tree, "-m", _AUTHOR).decode().strip()
         self._git("push", "--quiet", "--force", self._address, f"{commit}:{ref}")
         self._git("update-ref", ref, commit)
 
@@ -118,8 +118,8 @@ class GitRemote:
         except subprocess.TimeoutExpired as error:
             raise RemoteError(f"{self.url} did not answer in {_WAIT_S:.0f} s") from error
         if done.returncode:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            why = said[-1] if said else "git gave no reason"
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            why = lines[-1] if lines else "git gave no reason"
             raise RemoteError(
                 f"{self.url}: {why}: see that `git ls-remote {self._address}` works without asking"
             )

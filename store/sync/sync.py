@@ -108,7 +108,7 @@ class TenantSync:
             nonlocal is_rewritten, heard
             new: list[Event] = []
             every = [event for events in waiting.values() for event in events]
-            erased = [one.subject for one in every if isinstance(one.body, Erased)]
+            erased = [event.subject for event in every if isinstance(event.body, Erased)]
             if erased:  # noted first: whoever is ended after the merge would not see them again
                 self._note(msgspec.structs.replace(heard, to_erase=_once(heard.to_erase, erased)))
             for home, events in sorted(waiting.items()):
@@ -140,10 +140,11 @@ class TenantSync:
                     if part.last > after:
                         events = self._read(generation, about, part, after)
                         waiting.setdefault(about.home, []).extend(events)
-                        newest = max(known.clock, *(merging.place(one)[0] for one in events))
+                        newest = max(known.clock, *(merging.place(event)[0] for event in events))
                         if not is_own:
-                            told = (part.last, names[about.home], newest, about.home, about.knew)
-                            machines[generation.id] = Machine(*told)
+                            name, home = names[about.home], about.home
+                            machine = Machine(part.last, name, newest, home, about.knew)
+                            machines[generation.id] = machine
                     if sum(map(len, waiting.values())) >= _AT_ONCE:
                         merge()
                 problems += _hole(generation, about)
@@ -259,12 +260,12 @@ def open_url(tenant: Tenant, url: str) -> Remote:
 
 def homes_at(remote: Remote) -> frozenset[str]:
     """Return the homes whose events machines send to a place; raise RemoteError."""
-    found: set[str] = set()
+    homes: set[str] = set()
     for generation in parts.list_generations(remote, TOP):
         if generation.has_about:
             about = parts.read_about(remote, generation)
-            found |= {about.home, *about.adopted}
-    return frozenset(found)
+            homes |= {about.home, *about.adopted}
+    return frozenset(homes)
 
 
 def orphans(log: EventLog, remote: Remote, own: str) -> tuple[str, ...]:

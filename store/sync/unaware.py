@@ -32,10 +32,10 @@ def link_unaware_values(
     """Link new values of keys with those that were here and that neither side knew of the other
     when it was written; return the links.
     """
-    keyed = [one for one in new if isinstance(one.body, Recorded) and one.body.key is not None]
+    keyed = [event for event in new if isinstance(event.body, Recorded) and event.body.key]
     if not keyed:
         return []
-    knew: dict[str, Knowledge] = {own: ()} | {one.home: one.knew for one in machines}
+    knew: dict[str, Knowledge] = {own: ()} | {machine.home: machine.knew for machine in machines}
     there: dict[tuple[str | None, str], list[str]] = {}
     for fact in log_queries.new_facts_with_key(log, 0):
         there.setdefault((fact.project, fact.key), []).append(fact.id)
@@ -50,7 +50,7 @@ def link_unaware_values(
             homes = {event.origin, other.origin}
             if len(homes) == 2 and homes <= knew.keys() and not _is_aware(event, other, knew):
                 links.append(_link(event, other, now))
-    return [one.event for one in log.append(links) if one.is_new]
+    return [appended.event for appended in log.append(links) if appended.is_new]
 
 
 def are_unaware(log: EventLog, memory: str, other: str) -> bool:
@@ -63,32 +63,32 @@ def are_unaware(log: EventLog, memory: str, other: str) -> bool:
 def _neighbours(event: Event, values: Sequence[Event]) -> list[Event]:
     """Return the values that were written next before one and next after it."""
     own = merging.place(event)
-    before = [one for one in values if merging.place(one) < own]
-    after = [one for one in values if merging.place(one) > own]
+    before = [value for value in values if merging.place(value) < own]
+    after = [value for value in values if merging.place(value) > own]
     return [*sorted(before, key=merging.place)[-1:], *sorted(after, key=merging.place)[:1]]
 
 
-def _is_aware(one: Event, other: Event, knew: dict[str, Knowledge]) -> bool:
+def _is_aware(event: Event, other: Event, knew: dict[str, Knowledge]) -> bool:
     """Return whether one of two events was written where the other was known. This machine's own
     knew nothing of what has just arrived.
     """
-    return _knew(one, other, knew) or _knew(other, one, knew)
+    return _knew(event, other, knew) or _knew(other, event, knew)
 
 
 def _knew(event: Event, other: Event, knew: dict[str, Knowledge]) -> bool:
-    told = knew[event.origin or ""]
+    changes = knew[event.origin or ""]
     clock = merging.place(event)[0]
-    if len(told) == _KEPT and clock <= told[0][0]:
+    if len(changes) == _KEPT and clock <= changes[0][0]:
         return True  # too long ago to be told
-    known: dict[str, int] = next((then for since, then in reversed(told) if since < clock), {})
+    known: dict[str, int] = next((then for since, then in reversed(changes) if since < clock), {})
     return merging.place(other)[0] <= known.get(other.origin or "", 0)
 
 
 def _newest(machines: Iterable[Machine]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in machines:
-        found[one.home] = max(one.clock, found.get(one.home, 0))
-    return found
+    newest: dict[str, int] = {}
+    for machine in machines:
+        newest[machine.home] = max(machine.clock, newest.get(machine.home, 0))
+    return newest
 
 
 def _link(event: Event, other: Event, now: int) -> Event:
