@@ -184,6 +184,13 @@ def test_after_a_kill_it_starts_again(home: Path):
     assert said("start")["pid"] != pid
 
 
+def test_a_program_with_the_pid_and_the_port_of_a_dead_server_is_none(home: Path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        left = Server(os.getpid(), other.getsockname()[1], 1, "a" * 32)
+        replace_file(home / "server.json", msgspec.json.encode(left))
+        assert live_server(Settings(home)) is None
+
+
 def test_where_its_port_is_taken_it_listens_elsewhere(home: Path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

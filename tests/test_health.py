@@ -205,13 +205,15 @@ def listening():
 
 
 def test_a_server_that_answers_is_well(settings, listening):
-    replace_file(settings.server_file, registry(listening))
-    assert ills(Settings(settings.home, Choices(port=listening))) == []
+    with sole(settings):
+        replace_file(settings.server_file, registry(listening))
+        assert ills(Settings(settings.home, Choices(port=listening))) == []
 
 
 def test_a_server_on_another_port_than_the_set_one_is_a_warning(settings, listening):
-    replace_file(settings.server_file, registry(listening))
-    found = the_ill(settings)
+    with sole(settings):
+        replace_file(settings.server_file, registry(listening))
+        found = the_ill(settings)
     assert f"port {listening}, the settings say {settings.choices.port}" in found.what
     assert found.severity == "warn"
 

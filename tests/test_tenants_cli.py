@@ -18,7 +18,7 @@ from store.home import tokens
 from store.home.config import Settings
 from store.home.errors import LogClosed
 from store.home.http_access import owner_token
-from store.home.registry import Server, register
+from store.home.registry import Server, register, sole
 from store.log import integrity
 from store.log.event_log import EventLog
 
@@ -45,7 +45,11 @@ def server(home: Path) -> Iterator[OpenTenants]:
     settings = Settings(home)
     opened = OpenTenants(settings)
     app = create_app(opened, owner_token(settings))
-    with served(app) as port, register(settings, Server(os.getpid(), port, 0, "instance")):
+    with (
+        sole(settings),
+        served(app) as port,
+        register(settings, Server(os.getpid(), port, 0, "instance")),
+    ):
         yield opened
     opened.close()
 

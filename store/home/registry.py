@@ -1,8 +1,9 @@
 """
 The registry file: where this home's recall server listens, and under which process id.
 
-A server that was killed leaves its file behind; it is known by its dead process, as another program
-may have taken the port since. While it lives it holds the home's lock, so there is never a second.
+While a server lives it holds the home's lock, so there is never a second. One that was killed
+leaves its file behind, and other programs may have been given its port and its process id since:
+it lives only where the lock is held.
 """
 
 import os
@@ -71,9 +72,9 @@ def read_registry(settings: Settings) -> Server | None:
 
 
 def live_server(settings: Settings) -> Server | None:
-    """Return the server of this home, if its process lives and its port is open."""
-    found = read_registry(settings)
-    return found if found and lives(found.pid) and listens(found.port) else None
+    """Return the server of this home, if it lives and its port is open."""
+    server = read_registry(settings)
+    return server if server and is_held(settings) and listens(server.port) else None
 
 
 def dagster_ui(settings: Settings) -> DagsterUi | None:
