@@ -18,14 +18,15 @@ GEMINI := @google/gemini-cli@0.61.0
 OPENCODE := opencode-ai@1.18.33
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt
+.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt bolt-server
 
 setup: $(READY)
 
+# not compiled here, where that takes as long as unpacking: Python compiles what it imports
 $(READY): pyproject.toml serve/program/pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mnemolog needs Python 3.11 or later: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable serve/program --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable serve/program --editable '.[dev]'
 	touch $(READY)
 
 demo: setup
@@ -95,8 +96,10 @@ $(ADAPTERS)/.ready: tests/adapters/requirements.txt tests/adapters/crewai.txt
 	touch $(ADAPTERS)/.ready
 
 # the copy in Neo4j, before a server that speaks Bolt and Cypher; from then on the suite runs these, too
-bolt: setup $(BOLT)/.ready
+bolt: setup bolt-server
 	$(BIN)/python -m pytest tests/test_graph_copy.py
+
+bolt-server: $(BOLT)/.ready
 
 $(BOLT)/.ready:
 	$(PYTHON) -m venv $(BOLT)
