@@ -71,9 +71,12 @@ def create_app(
 
 
 def _count(app: Flask, requests: RequestsInFlight) -> None:
-    """Let it be known which requests are being answered, a stream until it was sent."""
+    """Let it be known which requests are being answered, a stream until it was sent, and count
+    the answers.
+    """
 
     def end_request(answer: Response) -> Response:
+        requests.count(answer.status_code)
         if answer.is_streamed and not answer.direct_passthrough:
             answer.call_on_close(partial(requests.end, threading.get_ident()))
         else:

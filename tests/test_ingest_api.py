@@ -12,6 +12,7 @@ import pytest
 from background import until
 from conftest import NOW
 from flask.testing import FlaskClient
+from machines import Laptop
 from shapes import undeclared
 from test_app import TOKEN, code, get, post
 
@@ -416,6 +417,48 @@ def test_what_the_server_did_is_counted(client: Client, tenants: OpenTenants, lo
     assert found['mnemolog_ingest_jobs{tenant="default",state="done"}'] == 1
     assert found["mnemolog_threads"] >= 1
     assert found["mnemolog_open_tenants"] == 1
+    assert found["mnemolog_disk_free_bytes"] > 0
+
+
+def test_metrics_count_answers_by_status_and_what_failed(
+    client: Client, tenants: OpenTenants, tenant: Tenant
+):
+    tenants.get("default")
+    get(client, "/v1/memories")
+    get(client, "/v1/no-such-address")
+    client.get("/v1/memories", headers={"Host": "localhost"})
+    for _ in range(2):
+        failures.keep(tenant.root, "replica", NOW, "the bucket does not answer")
+    failures.keep(tenants.settings.home, "build", NOW, "the disk is full")
+    found = metrics(client)
+    answers = {
+        status: found[f'mnemolog_responses_total{{status="{status}"}}']
+        for status in (200, 401, 404)
+    }
+    assert answers == {200: 1, 401: 1, 404: 1}
+    assert found['mnemolog_failures{tenant="default",what="replica"}'] == 2
+    failures.forget(tenant.root, "replica")
+    kept = [key for key in metrics(client) if key.startswith("mnemolog_failures")]
+    assert kept == ['mnemolog_failures{what="build"}']
+
+
+def test_metrics_tell_what_waits_to_be_synced_and_since_when(tmp_path: Path):
+    laptop = Laptop("desk", tmp_path / "desk", tmp_path / "place")
+    laptop.place.mkdir()
+    laptop.record("The pilot boards at the west buoy")
+    opened = OpenTenants(Settings(laptop.home))
+    try:
+        client, of = create_app(opened, TOKEN, lambda: NOW + 60_000_000).test_client(), "default"
+        opened.get(of)
+        assert not [name for name in metrics(client) if "sync" in name]
+        laptop.join()
+        assert metrics(client)[f'mnemolog_sync_waiting_events{{tenant="{of}"}}'] == 1
+        laptop.sync(NOW)
+        found = metrics(client)
+        assert found[f'mnemolog_sync_waiting_events{{tenant="{of}"}}'] == 0
+        assert found[f'mnemolog_sync_age_seconds{{tenant="{of}"}}'] == 60
+    finally:
+        opened.close()
 
 
 def test_the_buckets_of_a_histogram_add_up(client: Client, tenants: OpenTenants):

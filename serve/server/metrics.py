@@ -6,6 +6,7 @@ somebody asks. So counting costs a recall nothing, and one that asked to leave n
 here either. https://prometheus.io/docs/instrumenting/exposition_formats/
 """
 
+import shutil
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from serve.server.deferred_events import BOUNDS_S, RecallCounts
+from store.home import failures
 from store.home.tenant import log_bytes
 from store.log import integrity
 from store.replica.state import lag
 
 if TYPE_CHECKING:
     from serve.server.open_tenants import OpenTenant, OpenTenants
+    from store.sync.membership import Standing
 
 
 MIMETYPE = "text/plain; version=0.0.4"  # Werkzeug adds the charset
@@ -34,8 +37,13 @@ def exposition(
     """Return the metrics of some tenants; with `whole_server` those of the process too."""
     of_tenants = [_tenant_metrics(tenants, one, now) for one in shown]
     metrics = [_merge_tenants(same) for same in zip(*of_tenants, strict=True)]
+    roots: list[tuple[Mapping[str, str], Path]] = [
+        ({"tenant": one.tenant.name}, one.tenant.root) for one in shown
+    ]
     if whole_server:
-        metrics += _process_metrics(len(shown))
+        metrics += _process_metrics(tenants, len(shown))
+        roots.append(({}, tenants.settings.home))  # builds and the replica of the home
+    metrics.append(_failures(roots))
     return "".join(line for metric in metrics for line in _lines(metric))
 
 
@@ -48,6 +56,7 @@ def _tenant_metrics(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list
     age_s = (now - manifest.at) / 1e6 if manifest else 0.0
     states = tenants.ingest.queue(one.tenant).counts()
     behind = lag(one.tenant, one.log, tenants.settings.choices.replica)
+    sync = _sync_standing(one)
 
     def single(name: str, kind: str, about: str, value: float) -> Metric:
         return f"mnemolog_{name}", kind, about, [("", label, value)]
@@ -74,12 +83,46 @@ def _tenant_metrics(tenants: "OpenTenants", one: "OpenTenant", now: int) -> list
             [("", label, behind.events)] if behind else [],
         ),
         (
+            "mnemolog_sync_waiting_events",
+            "gauge",
+            "Events that wait to be sent to other machines; none without sync.",
+            [("", label, sync.waiting)] if sync else [],
+        ),
+        (
+            "mnemolog_sync_age_seconds",
+            "gauge",
+            "Since the tenant was last in step with other machines; none before that.",
+            [("", label, (now - sync.at) / 1e6)] if sync and sync.at else [],
+        ),
+        (
             "mnemolog_ingest_jobs",
             "gauge",
             "Accepted batches, by state.",
             [("", label | {"state": state}, many) for state, many in states.items()],
         ),
     ]
+
+
+def _sync_standing(one: "OpenTenant") -> "Standing | None":
+    if not (one.tenant.root / "sync").exists():  # few are synced
+        return None
+    from store.sync.membership import standing
+
+    return standing(one.tenant, one.log)
+
+
+def _failures(roots: Sequence[tuple[Mapping[str, str], Path]]) -> Metric:
+    """Return what is kept of failures below some folders, each with its labels."""
+    return (
+        "mnemolog_failures",
+        "gauge",
+        "What failed and has not succeeded since, by kind: how often.",
+        [
+            ("", {**label, "what": kept.what}, kept.times)
+            for label, root in roots
+            for kept in failures.every(root)
+        ],
+    )
 
 
 def _latency_samples(recalls: RecallCounts, label: Mapping[str, str]) -> list[Sample]:
@@ -93,9 +136,18 @@ def _latency_samples(recalls: RecallCounts, label: Mapping[str, str]) -> list[Sa
     ]
 
 
-def _process_metrics(tenants: int) -> list[Metric]:
+def _process_metrics(tenants: "OpenTenants", are_open: int) -> list[Metric]:
+    by_status = tenants.requests.by_status()
+    free = shutil.disk_usage(tenants.settings.home).free
     found: list[Metric] = [
-        ("mnemolog_open_tenants", "gauge", "Tenants held open.", [("", {}, tenants)]),
+        (
+            "mnemolog_responses_total",
+            "counter",
+            "Requests answered, by HTTP status.",
+            [("", {"status": str(status)}, many) for status, many in by_status.items()],
+        ),
+        ("mnemolog_disk_free_bytes", "gauge", "Free beside the home.", [("", {}, free)]),
+        ("mnemolog_open_tenants", "gauge", "Tenants held open.", [("", {}, are_open)]),
         ("mnemolog_threads", "gauge", "Threads.", [("", {}, threading.active_count())]),
     ]
     if sys.platform == "linux":

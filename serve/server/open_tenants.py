@@ -528,12 +528,13 @@ def build_starter(settings: Settings) -> Builder:
 
 
 class RequestsInFlight:
-    """One request for each thread that answers one, and the tenants it uses. Threads may share
-    it.
+    """One request for each thread that answers one, and the tenants it uses; of those before, how
+    many were answered with each status. Threads may share it.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._by_status: Counter[int] = Counter()
         self._running: dict[int, set[str]] = {}
 
     def begin(self) -> None:
@@ -546,6 +547,16 @@ class RequestsInFlight:
         with self._changed:
             self._running.pop(threading.get_ident() if thread is None else thread, None)
             self._changed.notify_all()
+
+    def count(self, status: int) -> None:
+        """Count a request that is answered with an HTTP status."""
+        with self._changed:
+            self._by_status[status] += 1
+
+    def by_status(self) -> dict[int, int]:
+        """Return how many requests were answered with each status, the lowest first."""
+        with self._changed:
+            return dict(sorted(self._by_status.items()))
 
     def use(self, tenant: str) -> None:
         """Note that the request which this thread answers, if it does, uses a tenant."""
