@@ -7,6 +7,7 @@ what was sent may still be carried out.
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
@@ -142,11 +143,12 @@ class AsyncClient:
         home: Path | None = None,
         timeout_s: float = TIMEOUT_S,
         retries: int = RETRIES,
+        tls: ssl.SSLContext | None = None,
         concurrent: int = CONCURRENT,
     ) -> None:
         """`Client` says what these are; raise as it does."""
         self._calls = Client(
-            url, token, tenant=tenant, home=home, timeout_s=timeout_s, retries=retries
+            url, token, tenant=tenant, home=home, timeout_s=timeout_s, retries=retries, tls=tls
         )
         self._threads = ThreadPoolExecutor(concurrent, thread_name_prefix="mnemolog")
 

@@ -2,6 +2,7 @@
 Client: a memory over HTTP, for programs.
 """
 
+import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -40,15 +41,18 @@ class Client:
         home: Path | None = None,
         timeout_s: float = TIMEOUT_S,
         retries: int = RETRIES,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`timeout_s` is for each wait for the server; `home` for a `url` that is not given."""
+        """`timeout_s` is for each wait for the server; `home` for a `url` that is not given; `tls`
+        for an https address: the authorities to trust, and a certificate of the client's own.
+        """
         if url is None:
             if token is not None:
                 raise Error("a token needs the server's address: Client(url, token)")
             url, token = find_server(home)
         elif token is None:
             raise Error(f"{url} asks for a token: Client(url, token)")
-        connection = Connection(url, token, timeout_s=timeout_s, retries=retries)
+        connection = Connection(url, token, timeout_s=timeout_s, retries=retries, tls=tls)
         self._asking = TenantConnection(connection, tenant)
 
     def __enter__(self) -> Self:

@@ -6,6 +6,7 @@ import http.client
 import os
 import random
 import select
+import ssl
 import sys
 import threading
 import time
@@ -63,15 +64,20 @@ class Connection:
         *,
         timeout_s: float,
         retries: int,
+        tls: ssl.SSLContext | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Error(f"{url!r} is no address of a server: http://127.0.0.1:7437")
-        kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
-        self._made: Callable[[], http.client.HTTPConnection] = lambda: kinds[parts.scheme](
-            parts.hostname or "", parts.port, timeout=timeout_s
-        )
+        host, port = parts.hostname, parts.port
+
+        def made() -> http.client.HTTPConnection:
+            if parts.scheme == "http":
+                return http.client.HTTPConnection(host, port, timeout=timeout_s)
+            return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=tls)
+
+        self._made = made
         self._prefix = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         self._retries, self._sleep = retries, sleep
