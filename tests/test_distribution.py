@@ -10,6 +10,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENT = ROOT / "serve" / "program"
@@ -106,6 +107,12 @@ def test_the_image_copies_what_is_there_and_what_it_may_see():
     seen = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     assert copied == {name.removeprefix("!") for name in seen if name.startswith("!")}
     assert not [name for name in copied if not (ROOT / name).exists()]
+
+
+def test_the_compose_file_publishes_no_port():
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    assert [name for name, one in services.items() if {"ports", "expose"} & one.keys()] == []
+    assert {one["network_mode"] for one in services.values()} == {"host"}
 
 
 def test_the_services_in_the_docs_run_a_command_that_is_installed():
