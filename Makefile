@@ -9,6 +9,7 @@ IMPORTERS := .importers
 ADAPTERS := .adapters
 PYTHON312 ?= python3.12
 BOLT := .bolt
+KUBERNETES := .kubernetes
 ARCADEDB := arcadedb-embedded==26.10.2.post1
 HOSTS := .hosts
 CLAUDE_CODE := @anthropic-ai/claude-code@2.1.330
@@ -18,7 +19,7 @@ GEMINI := @google/gemini-cli@0.61.0
 OPENCODE := opencode-ai@1.18.33
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt bolt-server
+.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt bolt-server kubernetes kubernetes-schemas
 
 setup: $(READY)
 
@@ -105,6 +106,17 @@ $(BOLT)/.ready:
 	$(PYTHON) -m venv $(BOLT)
 	$(BOLT)/bin/python -m pip install --quiet --disable-pip-version-check $(ARCADEDB)
 	touch $(BOLT)/.ready
+
+# Kubernetes' own schemas, for what `deploy` has for it; from then on the suite checks against them
+kubernetes: setup kubernetes-schemas
+	$(BIN)/python -m pytest tests/test_kubernetes.py
+
+kubernetes-schemas: $(KUBERNETES)/.ready
+
+$(KUBERNETES)/.ready:
+	$(PYTHON) -m venv $(KUBERNETES)
+	$(KUBERNETES)/bin/python -m pip install --quiet --disable-pip-version-check kubernetes-validate==1.37.0
+	touch $(KUBERNETES)/.ready
 
 bench: setup
 	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
@@ -197,4 +209,4 @@ mcp-conformance: setup node-tools
 	$(BIN)/python -m pytest tests/test_mcp_conformance.py
 
 clean:
-	rm -rf $(VENV) $(PMB) $(NODE) $(HOSTS) $(IMPORTERS) $(BOLT) .demo dist site
+	rm -rf $(VENV) $(PMB) $(NODE) $(HOSTS) $(IMPORTERS) $(BOLT) $(KUBERNETES) .demo dist site
