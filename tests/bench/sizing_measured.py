@@ -1,0 +1,115 @@
+"""
+What a home of some memories takes on disk and in the server, for the constants of `sizing`.
+
+    .venv/bin/python tests/bench/sizing_measured.py 1000 10000 100000
+
+prints for each size the bytes of the log and of what is built from it, the server's own memory, and
+what opening another tenant costs it. Disk is what files occupy: blocks, and not their lengths.
+"""
+
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from builds import added
+from corpus import texts
+from process import Server, run, serve
+from service import some_questions
+
+from store.home import tenant as tenants
+
+FEW = 1_000  # memories that a second build adds
+OTHERS = 20  # tenants, copies of the first, opened one after the other
+FOLDERS = 10_000  # tenants that only lie there
+
+
+def main(sizes: list[int]) -> None:
+    for size in sizes:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            for what, value in measured(size, Path(folder)).items():
+                print(f"{size:>9,}  {what:<52} {value:,.3f}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"{FOLDERS:>9,}  {'tenants listed, ms of CPU':<52} {listing_ms(Path(folder)):,.3f}")
+
+
+def measured(size: int, home: Path) -> dict[str, float]:
+    """Return the figures of a home with one tenant of `size` memories, by name."""
+    found = dict[str, float]()
+    added(home, texts(size), "m")
+    tenant = tenants.tenant(home)
+    found["log, bytes a memory"] = occupied(tenant.root) / size
+    used = run(home, "build", "--quick")
+    found["quick full build, CPU s"] = used.cpu_s
+    found["quick full build, resident MiB"] = used.resident_mib
+    first = occupied(tenant.root, but=tenant.log.name)
+    found["built, bytes a memory"] = first / size
+    added(home, texts(FEW, seed=17), "n")
+    used = run(home, "build", "--quick")
+    found["quick build of 1,000 new memories, CPU s"] = used.cpu_s
+    grown = occupied(tenant.root, but=tenant.log.name)
+    found["built with the build before, bytes a memory"] = grown / (size + FEW)
+    asked = some_questions(size, 220)
+    with serve(home) as server:
+        recall(server, asked[:20])
+        found["server, anonymous MiB"] = server.anonymous_mib() or 0.0
+        before = server.cpu_s() or 0.0
+        recall(server, asked[20:])
+        found["recall over HTTP, CPU ms"] = ((server.cpu_s() or 0.0) - before) / 200 * 1e3
+    log_before = occupied(tenant.root)
+    with serve(home) as server:
+        recall(server, asked[:200])
+    found["log, bytes a recall"] = (occupied(tenant.root) - log_before) / 200
+    if size <= 10_000:
+        found |= many(home, asked[:20])
+    return found
+
+
+def many(home: Path, asked: list[str]) -> dict[str, float]:
+    """Return what opening copies of a home's tenant costs a server, each by its first recall."""
+    first = tenants.tenant(home)
+    for number in range(OTHERS):
+        shutil.copytree(first.root, first.root.with_name(f"copy{number}"))
+    with serve(home) as server:
+        recall(server, asked)
+        held, spent = server.anonymous_mib() or 0.0, server.cpu_s() or 0.0
+        took = []
+        for number in range(OTHERS):
+            began = time.perf_counter()
+            server.post("/v1/recall", {"query": asked[0], "tenant": f"copy{number}"})
+            took.append((time.perf_counter() - began) * 1e3)
+        opened_mib = ((server.anonymous_mib() or 0.0) - held) / OTHERS
+        cpu_ms = ((server.cpu_s() or 0.0) - spent) / OTHERS * 1e3
+    return {
+        "another open tenant, anonymous MiB": opened_mib,
+        "first recall of a tenant that was closed, CPU ms": cpu_ms,
+        "first recall of a tenant that was closed, median ms": statistics.median(took),
+    }
+
+
+def recall(server: Server, asked: list[str]) -> None:
+    for query in asked:
+        server.post("/v1/recall", {"query": query})
+
+
+def listing_ms(home: Path) -> float:
+    """Return the CPU that listing many tenants takes, as the server does every two seconds."""
+    for number in range(FOLDERS):
+        root = home / "tenants" / f"t{number}"
+        root.mkdir(parents=True)
+        (root / "log.sqlite").touch()
+    began = time.process_time()
+    assert sum(1 for _ in tenants.list_tenants(home)) == FOLDERS
+    return (time.process_time() - began) * 1e3
+
+
+def occupied(folder: Path, but: str | None = None) -> int:
+    """Return the bytes on disk of the files below a folder, but for those named `but`..."""
+    files = (path for path in folder.rglob("*") if not (but and path.name.startswith(but)))
+    return sum(path.lstat().st_blocks * 512 for path in files)
+
+
+if __name__ == "__main__":
+    main([int(one) for one in sys.argv[1:]])
