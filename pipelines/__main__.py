@@ -89,12 +89,14 @@ def _say_what_is_behind(settings: Settings, name: str) -> None:
     from store.maintenance import mirrors
 
     found = tenant.find_tenant(settings.home, name)
-    for one in mirrors.every_mirror(settings.choices):
-        if not one.url:  # it is no longer kept, so nothing is wrong with it
-            failures.forget(found.root, one.kind)
-    why = {one.what: one.said for one in failures.every(found.root)}
-    for one in mirrors.mirrors_behind(found, settings.choices):
-        click.echo(f"{one} is behind: {why.get(one.kind, 'it was not written yet')}", err=True)
+    for mirror in mirrors.every_mirror(settings.choices):
+        if not mirror.url:  # it is no longer kept, so nothing is wrong with it
+            failures.forget(found.root, mirror.kind)
+    why = {failure.what: failure.said for failure in failures.every(found.root)}
+    for mirror in mirrors.mirrors_behind(found, settings.choices):
+        click.echo(
+            f"{mirror} is behind: {why.get(mirror.kind, 'it was not written yet')}", err=True
+        )
 
 
 def _run(settings: Settings, name: str, *, full: bool, accepts: bool, wait_s: float) -> Manifest:
@@ -179,11 +181,11 @@ def split_question(tenant: str | None) -> None:
     settings = config.load()
     question = sys.stdin.buffer.read().decode("utf-8", "replace")
     try:
-        found = split_by_model(settings, tenant or settings.choices.tenant, question)
+        split = split_by_model(settings, tenant or settings.choices.tenant, question)
     except ModelError as error:  # the rules do it
         click.echo(json.dumps({"failed": str(error)}))
     else:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(split))
 
 
 @cli.command()
@@ -239,9 +241,11 @@ def learn(name: str, tenant: str | None) -> None:
 
     settings = config.load()
     with Progress(Console(stderr=True)) as progress:
-        found = in_process.learn(settings, tenant or settings.choices.tenant, name, progress.report)
-    click.echo(msgspec.json.encode({"jobs": found}))
-    if any(one.outcome == "failed" for one in found):
+        results = in_process.learn(
+            settings, tenant or settings.choices.tenant, name, progress.report
+        )
+    click.echo(msgspec.json.encode({"jobs": results}))
+    if any(result.outcome == "failed" for result in results):
         sys.exit(EXIT_FAILED)
 
 
@@ -265,8 +269,8 @@ def pages(port: int) -> None:
 
 def _say_link(link: str, more: str = "") -> None:
     click.echo(link)
-    said = "the link works once, within two minutes; `mnemolog ui` makes another"
-    click.echo(f"{said}; {more}" if more else said, err=True)
+    text = "the link works once, within two minutes; `mnemolog ui` makes another"
+    click.echo(f"{text}; {more}" if more else text, err=True)
 
 
 def main() -> None:
@@ -293,9 +297,9 @@ def main() -> None:
         if isinstance(error, OSError) and (known := files.disk_error(error)) is not None:
             _went_wrong(str(known))
             _fail("failed", str(known))
-        said = f"{type(error).__name__}: {error} ({_keep_traceback()})"
-        _went_wrong(said)
-        _fail("internal", said)
+        text = f"{type(error).__name__}: {error} ({_keep_traceback()})"
+        _went_wrong(text)
+        _fail("internal", text)
 
 
 def _keep_traceback() -> str:
@@ -309,11 +313,11 @@ def _keep_traceback() -> str:
     return f"traceback in {path}"
 
 
-def _went_wrong(said: str) -> None:
+def _went_wrong(text: str) -> None:
     """Keep it for `mnemolog doctor`: often nobody looks on, as where an idle server builds."""
     if (command := _command()) is not None:
         with suppress(OSError):  # it may be the disk that failed, and it is said either way
-            failures.keep(config.load().home, command, time.time_ns() // 1_000, said)
+            failures.keep(config.load().home, command, time.time_ns() // 1_000, text)
 
 
 def _went_right() -> None:

@@ -50,8 +50,8 @@ def create_app(
     app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY  # a memory's 64 KiB, each byte written as %XX
     callers = Callers(tenants.settings, token, clock)
 
-    def caller_of(asked: Request, sent: str) -> Caller | None:
-        return callers.of(sent, asked.path, asked.args.get("tenant"))
+    def caller_of(request: Request, sent: str) -> Caller | None:
+        return callers.of(sent, request.path, request.args.get("tenant"))
 
     owners = signer(token, tenants.settings)
     request_guard.guard(app, caller_of, shell.login_of(owners, clock), Rates(seconds).wait_s)

@@ -239,8 +239,8 @@ def home_of(environ: "os._Environ[str] | dict[str, str]") -> str:
 
 def is_off(environ: "os._Environ[str] | dict[str, str]") -> bool:
     """Return, as the settings do, whether this run of the agent is not recorded."""
-    said = environ.get("MNEMOLOG_OFF", "").strip().lower()
-    return said not in ("", "0", "false", "no", "off")
+    text = environ.get("MNEMOLOG_OFF", "").strip().lower()
+    return text not in ("", "0", "false", "no", "off")
 
 
 def _stdin() -> bytes:

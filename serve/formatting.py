@@ -103,10 +103,10 @@ _POSITION = re.compile(r"@([1-9][0-9]{0,17})", re.ASCII)
 
 def parse_span(text: str) -> int:
     """Return the seconds of "90s", "15m", "6h", "30d", "2w"; raise InvalidInput otherwise."""
-    found = _SPAN.fullmatch(text.strip().lower())
-    if found is None:
+    match = _SPAN.fullmatch(text.strip().lower())
+    if match is None:
         raise InvalidInput(f"{text!r} is not a duration: write 90s, 15m, 6h, 30d or 2w")
-    return int(found[1]) * _SECONDS[found[2]]
+    return int(match[1]) * _SECONDS[match[2]]
 
 
 def parse_time(text: str, now: int) -> datetime:
@@ -132,8 +132,8 @@ def parse_time(text: str, now: int) -> datetime:
 
 def parse_time_point(text: str, now: int) -> datetime | int:
     """Return a moment as `moment` does, or the position in the log that "@1234" names."""
-    if found := _POSITION.fullmatch(text.strip()):
-        return int(found[1])
+    if match := _POSITION.fullmatch(text.strip()):
+        return int(match[1])
     try:
         return parse_time(text, now)
     except InvalidInput as error:

@@ -138,12 +138,12 @@ class Bridge:
             time.sleep(PAUSE_S)
         return found
 
-    def _fail(self, message: Any, code: int, said: str) -> None:
+    def _fail(self, message: Any, code: int, text: str) -> None:
         """Answer with an error; a notification or a response is owed none."""
         is_notice = isinstance(message, dict) and ("id" not in message or "method" not in message)
         if not is_notice:
             id_ = message.get("id") if isinstance(message, dict) else None
-            self._write(_failure(id_, code, said))
+            self._write(_failure(id_, code, text))
 
     def _write(self, message: bytes) -> None:
         with self._writing:
@@ -191,8 +191,8 @@ def _start(home: str, tenant: str) -> "subprocess.Popen[bytes]":
 
 def is_off(environ: "os._Environ[str] | dict[str, str]") -> bool:
     """Return what `store.home.config` does: whether this run of the agent is not recorded."""
-    said = environ.get("MNEMOLOG_OFF", "").strip().lower()
-    return said not in ("", "0", "false", "no", "off")
+    text = environ.get("MNEMOLOG_OFF", "").strip().lower()
+    return text not in ("", "0", "false", "no", "off")
 
 
 def _cwd() -> str:

@@ -84,10 +84,10 @@ def _expiry_steps(context: Context) -> Iterator[Step]:
 
 def _idle_steps(context: Context) -> Iterator[Step]:
     kept = _sources(context)
-    for one in _coldest(context):
-        memory = context.rows.take([one.row])[0]
+    for cold in _coldest(context):
+        memory = context.rows.take([cold.row])[0]
         if memory.key is None and memory.id not in kept:
-            yield _idle_step(memory, one)
+            yield _idle_step(memory, cold)
 
 
 def _expired_rows(context: Context) -> Rows:
@@ -162,7 +162,7 @@ def _newest_beside(context: Context, last: Rows) -> Rows:
 def _sources(context: Context) -> frozenset[str]:
     """Return the ids that living memories were made of."""
     made = np.intersect1d(context.rows.sources.documents, context.live_rows)
-    return frozenset(id_ for one in context.memories(made) for id_ in one.source_ids)
+    return frozenset(id_ for memory in context.memories(made) for id_ in memory.source_ids)
 
 
 def _expiry_step(memory: Memory, now: int) -> Step:
@@ -224,5 +224,5 @@ def write_archive(
         if only_newest:
             erase.drop_derived_files(context.tenant)
         watermark = context.manifest.watermark
-        found = memory_archive.write(context.tenant, context.log, context.rows, watermark, now)
-        return Kept(cold=msgspec.structs.replace(found, path=str(Path(found.path).absolute())))
+        file = memory_archive.write(context.tenant, context.log, context.rows, watermark, now)
+        return Kept(cold=msgspec.structs.replace(file, path=str(Path(file.path).absolute())))

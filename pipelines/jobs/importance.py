@@ -162,28 +162,28 @@ def model_scores(context: Context, memories: Sequence[Memory]) -> dict[str, Mode
     """
     if context.model is None:
         return {}
-    found: dict[str, ModelScore] = {}
+    scores: dict[str, ModelScore] = {}
     for batch in _new_batches(context, memories):
         context.report(f"importance: {len(batch)} memories before the model")
         try:
-            found |= _ask_batch(context.model, batch)
+            scores |= _ask_batch(context.model, batch)
         except BudgetSpent:
             break
         except ModelError:
             continue  # these are judged by what became of them; the call is in the log
-    return found
+    return scores
 
 
 def _ask_batch(model: LanguageModel, batch: Sequence[Memory]) -> dict[str, ModelScore]:
     answer = model.ask(PURPOSE, _INSTRUCTIONS, _data(batch), Scores, tier="cheap")
-    found: dict[str, ModelScore] = {}
-    for one in answer.value.scores:
-        if 1 <= one.n <= len(batch):
-            memory = batch[one.n - 1]
+    scores: dict[str, ModelScore] = {}
+    for score in answer.value.scores:
+        if 1 <= score.n <= len(batch):
+            memory = batch[score.n - 1]
             most = memory.unsaid_importance if memory.trust in TOOL_TRUSTS else 1.0
-            said = min(one.importance, most)
-            found[memory.id] = ModelScore(said, answer.model)
-    return found
+            said = min(score.importance, most)
+            scores[memory.id] = ModelScore(said, answer.model)
+    return scores
 
 
 def _new_batches(context: Context, memories: Sequence[Memory]) -> Iterator[list[Memory]]:
@@ -209,7 +209,8 @@ def _new_batches(context: Context, memories: Sequence[Memory]) -> Iterator[list[
 
 def _data(batch: Sequence[Memory]) -> str:
     lines = (
-        {"n": n, "kind": one.kind, "text": one.content[:_LONGEST]} for n, one in enumerate(batch, 1)
+        {"n": n, "kind": memory.kind, "text": memory.content[:_LONGEST]}
+        for n, memory in enumerate(batch, 1)
     )
     return "\n".join(msgspec.json.encode(line).decode() for line in lines)
 
@@ -240,7 +241,7 @@ def propose(context: Context) -> Proposal:
     before = (context.rows.row(id_) for id_ in (*of_model, *own.changed))
     rows |= living.intersection(row for row in before if row is not None)
     changes = sorted(
-        (one for row in sorted(rows) if (one := _change(context, signals, row, of_model))),
+        (change for row in sorted(rows) if (change := _change(context, signals, row, of_model))),
         key=lambda one: (-one.size, one.memory.seq),
     )
     wanted = [one for one in changes if not own.is_given(context.log, one.memory.id)]
@@ -258,12 +259,12 @@ def _change(
 ) -> _Change | None:
     """Return the change of a row's importance; None where it is too small."""
     (memory,) = context.rows.take([row])
-    said = of_model.get(memory.id)
-    gain, evidence = signals.of(row, of_words=said is None)  # a model has read the words
+    score = of_model.get(memory.id)
+    gain, evidence = signals.of(row, of_words=score is None)  # a model has read the words
     start = memory.unsaid_importance
-    if said is not None:
-        start = said.importance
-        evidence |= {"model": said.model, "said": said.importance}
+    if score is not None:
+        start = score.importance
+        evidence |= {"model": score.model, "said": score.importance}
     found = round(min(1.0, max(0.0, start + gain)), 2)
     change = _Change(memory, found, evidence)
     return change if change.size >= LEAST - 1e-9 else None
@@ -291,7 +292,9 @@ def _memories_to_score(context: Context, own: "_PastRuns") -> list[Memory]:
     if len(newest) < len(context.live_rows):
         # a batch that the window cuts would be another each time
         newest = newest[newest // BATCH > newest[0] // BATCH]
-    return [one for one in context.memories(newest) if not own.is_given(context.log, one.id)]
+    return [
+        memory for memory in context.memories(newest) if not own.is_given(context.log, memory.id)
+    ]
 
 
 _LOOKED_AT = 10 * BATCH * MOST_BATCHES
@@ -311,9 +314,9 @@ class _PastRuns:
     @classmethod
     def of(cls, log: EventLog) -> "_PastRuns":
         applied = [
-            one
-            for one in plans.every(log)
-            if one.body.job == "importance" and one.applied and one.state != "undone"
+            plan
+            for plan in plans.every(log)
+            if plan.body.job == "importance" and plan.applied and plan.state != "undone"
         ]
         done = [step for plan in reversed(applied) for step in plan.done]
         return cls(

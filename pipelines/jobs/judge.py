@@ -76,20 +76,20 @@ class Actions:
 
 def summarize_actions(events: Sequence[Event]) -> Actions:
     """Return what some events say was done; what failed, or a tool or the web told, was not."""
-    trusted = [one for one in events if one.trust in MAY_RULE]
-    acted = [one.body for one in trusted if isinstance(one.body, Acted)]
+    trusted = [event for event in events if event.trust in MAY_RULE]
+    acted = [event.body for event in trusted if isinstance(event.body, Acted)]
     ran = [
         name
-        for one in acted
-        if one.command and one.passed is not False
-        for part in _SEPARATORS.split(one.command)
+        for act in acted
+        if act.command and act.passed is not False
+        for part in _SEPARATORS.split(act.command)
         if (name := command(part.strip())) is not None
     ]
-    edited = [path for one in acted if one.doing == "edit" for path in one.files]
+    edited = [path for act in acted if act.doing == "edit" for path in act.files]
     told = {
-        one.subject: one.body.verdict
-        for one in trusted
-        if isinstance(one.body, Followed) and one.body.verdict != "not_applicable"
+        event.subject: event.body.verdict
+        for event in trusted
+        if isinstance(event.body, Followed) and event.body.verdict != "not_applicable"
     }
     return Actions(frozenset(ran), tuple(edited), told)
 
@@ -99,12 +99,12 @@ def signal_for(memory: Memory, done: Actions, in_vain: int) -> Signal | None:
 
     `in_vain` is how many recalls brought it, this one too, while nothing showed that it was of use.
     """
-    found = _direct_signal(memory, done)
-    if found is None and in_vain >= AGAIN and not done.is_empty:
-        found = Signal(IGNORED, f"brought {in_vain} times and never used")
-    if found is not None and found.verdict > 0 and memory.trust not in MAY_RULE:
+    signal = _direct_signal(memory, done)
+    if signal is None and in_vain >= AGAIN and not done.is_empty:
+        signal = Signal(IGNORED, f"brought {in_vain} times and never used")
+    if signal is not None and signal.verdict > 0 and memory.trust not in MAY_RULE:
         return None
-    return found
+    return signal
 
 
 def _direct_signal(memory: Memory, done: Actions) -> Signal | None:
@@ -126,15 +126,15 @@ def _mentions_in(text: str) -> tuple[frozenset[str], frozenset[str]]:
     what it warns of and what it recommends look alike.
     """
     found = mentions(text)
-    files = frozenset(one.name.casefold() for one in found if one.kind == "file")
-    commands = frozenset(one.name for one in found if one.kind == "command")
+    files = frozenset(mention.name.casefold() for mention in found if mention.kind == "file")
+    commands = frozenset(mention.name for mention in found if mention.kind == "command")
     return files, frozenset() if _DENIES.search(text) else commands
 
 
 def _is_among(path: str, files: Collection[str]) -> bool:
     """Return whether a path is one of some files, or ends or begins as one of them says."""
     edited = path.replace("\\", "/").casefold()
-    return any(edited == one or edited.endswith(f"/{one}") for one in files)
+    return any(edited == file or edited.endswith(f"/{file}") for file in files)
 
 
 DAYS = 14  # looked back
@@ -156,9 +156,9 @@ def propose(context: Context) -> Proposal:
     """Return a judgment for each recall that waits for one and is over."""
     since = context.now - DAYS * DAY_US
     waiting = [
-        one
-        for one in pending(context.log, since, context.now + 1)
-        if context.project is None or one.project in (None, context.project)
+        event
+        for event in pending(context.log, since, context.now + 1)
+        if context.project is None or event.project in (None, context.project)
     ]
     known = _past_use(context, since)
     found: list[Step] = []
@@ -188,11 +188,13 @@ def _judgment(
     assert isinstance(body, Recalled)
     done = summarize_actions(after)
     found = (context.rows.find(hit.id) for hit in body.hits)
-    memories = [one for one in found if one is not None and one.content]  # but what was erased
+    memories = [
+        memory for memory in found if memory is not None and memory.content
+    ]  # but what was erased
     signs = {
-        one.id: told
-        for one in memories
-        if (told := signal_for(one, done, known.in_vain(one.id))) is not None
+        memory.id: signal
+        for memory in memories
+        if (signal := signal_for(memory, done, known.in_vain(memory.id))) is not None
     }
     by: Judge = "heuristic"
     made: Made | None = None
@@ -214,8 +216,8 @@ def _opinions(
     context: Context, body: Recalled, memories: Sequence[Memory], after: Sequence[Event]
 ) -> tuple[dict[str, Signal], Made | None, bool]:
     """Return a model's opinions, their lineage, and whether it may be asked again."""
-    trusted = [one for one in memories if one.trust in MAY_RULE]
-    acted = [one for one in after if isinstance(one.body, Acted) and one.trust in MAY_RULE]
+    trusted = [memory for memory in memories if memory.trust in MAY_RULE]
+    acted = [event for event in after if isinstance(event.body, Acted) and event.trust in MAY_RULE]
     if context.model is None or not trusted or not acted:
         return {}, None, True
     tier = tier_for(context, body.route.state if body.route else None)
@@ -249,23 +251,27 @@ def _events_after(context: Context, recall: Event, elsewhere: Sequence[Event]) -
     """
     until = recall.at + AFTER_US
     if recall.session is not None:
-        told = context.log.session_events(recall.session, recall.seq)
-        return [one for one in told if one.at < until or isinstance(one.body, SessionTold)]
+        events = context.log.session_events(recall.session, recall.seq)
+        return [
+            event for event in events if event.at < until or isinstance(event.body, SessionTold)
+        ]
     return [
-        one
-        for one in elsewhere
-        if one.seq > recall.seq and one.at < until and one.project == recall.project
+        event
+        for event in elsewhere
+        if event.seq > recall.seq and event.at < until and event.project == recall.project
     ]
 
 
 def _is_over(recall: Event, after: Sequence[Event], now: int) -> bool:
-    ended = any(isinstance(one.body, SessionTold) and one.body.stage == "ended" for one in after)
+    ended = any(
+        isinstance(event.body, SessionTold) and event.body.stage == "ended" for event in after
+    )
     return ended or now >= recall.at + AFTER_US
 
 
 def _why(signs: dict[str, Signal]) -> str:
     strongest = sorted(signs.items(), key=lambda pair: -abs(pair[1].verdict))[:3]
-    said = (f"{id_} {one.verdict:+.2f}: {one.evidence}" for id_, one in strongest)
+    said = (f"{id_} {signal.verdict:+.2f}: {signal.evidence}" for id_, signal in strongest)
     return "; ".join(said) or "nothing tells of it"
 
 
@@ -305,27 +311,30 @@ def model_opinions(
 ) -> tuple[dict[str, Signal], Answer[Opinions]]:
     """Return the model's opinions by memory, and its answer; raise as `LanguageModel.ask` does."""
     answer = model.ask("judge", INSTRUCTIONS, _data(query, memories, done), Opinions, tier=tier)
-    found = {
-        memories[one.memory - 1].id: Signal(max(-MOST, min(MOST, one.verdict)), one.why[:_LINE])
-        for one in answer.value.opinions
-        if 1 <= one.memory <= len(memories) and one.verdict == one.verdict  # no NaN
+    signals = {
+        memories[opinion.memory - 1].id: Signal(
+            max(-MOST, min(MOST, opinion.verdict)), opinion.why[:_LINE]
+        )
+        for opinion in answer.value.opinions
+        if 1 <= opinion.memory <= len(memories) and opinion.verdict == opinion.verdict  # no NaN
     }
-    return found, answer
+    return signals, answer
 
 
 def _data(query: str, memories: Sequence[Memory], done: Sequence[Event]) -> str:
     lines: list[dict[str, object]] = [{"question": query[:_TEXT]}]
     lines += [
-        {"memory": number, "text": one.content[:_TEXT]} for number, one in enumerate(memories, 1)
+        {"memory": number, "text": memory.content[:_TEXT]}
+        for number, memory in enumerate(memories, 1)
     ]
-    acted = [one.body for one in done if isinstance(one.body, Acted)]
+    acted = [event.body for event in done if isinstance(event.body, Acted)]
     lines += [
         {
-            "did": one.doing,
-            "command": (one.command or "")[:_LINE],
-            "files": one.files,
-            "passed": one.passed,
+            "did": act.doing,
+            "command": (act.command or "")[:_LINE],
+            "files": act.files,
+            "passed": act.passed,
         }
-        for one in acted[:_DEEDS]
+        for act in acted[:_DEEDS]
     ]
-    return "\n".join(msgspec.json.encode(one).decode() for one in lines)
+    return "\n".join(msgspec.json.encode(line).decode() for line in lines)

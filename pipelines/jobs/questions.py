@@ -53,7 +53,7 @@ def split_by_model(settings: Settings, tenant_name: str, question: str) -> Split
         answer = model.ask(PURPOSE, _INSTRUCTIONS, question, Parts, tier="cheap")
     words = set(terms(question))
     found = tuple(
-        " ".join(one.split()) for one in answer.value.parts if not words.isdisjoint(terms(one))
+        " ".join(part.split()) for part in answer.value.parts if not words.isdisjoint(terms(part))
     )
     if not found:
         raise ModelError(f"{answer.model} gave no part of the question")

@@ -68,30 +68,35 @@ def refresh(
         events = new_proposals(context)
         if write and events:
             context.log.append(events)
-        return [_to_proposed(one) for one in events]
+        return [_to_proposed(event) for event in events]
 
 
 def new_proposals(context: Context) -> list[Event]:
     """Return the proposals that are new and that nobody said no to, one of a memory at a time."""
     known = recommendations.every(context.log)
     declined = recommendations.rejections(known)
-    busy = {id_ for one in known if one.state == "pending" for id_ in one.source_ids}
-    found: list[Event] = []
+    busy = {
+        id_
+        for recommendation in known
+        if recommendation.state == "pending"
+        for id_ in recommendation.source_ids
+    }
+    events: list[Event] = []
     for search in (find_unused, find_near_duplicates, find_helpful, find_unclear):
         count = 0
-        for one in search(context):
-            ids = {memory.id for memory in one.memories}
-            change = Change(context.manifest.watermark, one.steps)
+        for candidate in search(context):
+            ids = {memory.id for memory in candidate.memories}
+            change = Change(context.manifest.watermark, candidate.steps)
             event = recommendations.proposal(
-                one.what, one.memories, change, one.because, context.now
+                candidate.what, candidate.memories, change, candidate.because, context.now
             )
             if ids.isdisjoint(busy) and recommendations.is_new(context.log, event, declined):
                 busy |= ids
-                found.append(event)
+                events.append(event)
                 count += 1
             if count == MOST:
                 break
-    return found
+    return events
 
 
 def _to_proposed(event: Event) -> Proposed:
@@ -212,16 +217,20 @@ def _pairs(context: Context, rows: Rows) -> list[tuple[float, int, int]]:
     return sorted(found, key=lambda one: (-one[0], one[1], one[2]))
 
 
-def _may_merge(one: Memory, other: Memory) -> bool:
+def _may_merge(memory: Memory, other: Memory) -> bool:
     """Return whether two memories are of one sort and differ in words alone."""
-    is_sort = (one.kind, one.project, one.trust) == (other.kind, other.project, other.trust)
-    if not is_sort or any(m.key or m.job or m.pinned for m in (one, other)):
+    is_sort = (memory.kind, memory.project, memory.trust) == (
+        other.kind,
+        other.project,
+        other.trust,
+    )
+    if not is_sort or any(m.key or m.job or m.pinned for m in (memory, other)):
         return False
-    a, b = statement(one.text), statement(other.text)
+    a, b = statement(memory.text), statement(other.text)
     # what says the same by strict evidence is for `consolidate`
     if a.key == b.key or _marks_and_denials(a) != _marks_and_denials(b):
         return False
-    words, others = set(tokenizer.terms(one.content)), set(tokenizer.terms(other.content))
+    words, others = set(tokenizer.terms(memory.content)), set(tokenizer.terms(other.content))
     return len(words & others) >= SHARED * len(words | others)
 
 
@@ -230,9 +239,11 @@ def _marks_and_denials(one: Statement) -> tuple[frozenset[str], int]:
     return frozenset(one.marks), denials
 
 
-def _merge_candidate(one: Memory, other: Memory, likeness: float) -> Candidate:
+def _merge_candidate(memory: Memory, other: Memory, likeness: float) -> Candidate:
     """Return the change that lets the one that says more, or the newer, stand for both."""
-    kept, goes = sorted((one, other), key=lambda m: (-len(set(tokenizer.terms(m.content))), -m.seq))
+    kept, goes = sorted(
+        (memory, other), key=lambda m: (-len(set(tokenizer.terms(m.content))), -m.seq)
+    )
     why = f"it says nearly what {kept.id} says, in other words"
     step = steps.supersede(goes, kept.id, why, likeness=likeness, kept=kept.content[:300])
     return Candidate("merge", (goes, kept), (step,), why)
@@ -264,9 +275,9 @@ def find_unclear(context: Context) -> Iterator[Candidate]:
         and one.source != COMMIT
     ]
     for memory in sorted(memories, key=lambda one: (-len(one.content), one.seq)):
-        found = _split_list(context, memory) or _shorten(memory)
-        if found is not None:
-            yield found
+        candidate = _split_list(context, memory) or _shorten(memory)
+        if candidate is not None:
+            yield candidate
 
 
 def _split_list(context: Context, memory: Memory) -> Candidate | None:

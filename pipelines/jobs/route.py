@@ -62,10 +62,10 @@ def propose(context: Context) -> Proposal:
     """Return the step that serves a better policy, and what that does to past recalls; where there
     is none, notes say why.
     """
-    found = propose_policy(Routes(context.tables("routes")))
-    if not plans.new_steps(context.log, found.steps):
-        return found
-    (step,) = found.steps
+    proposal = propose_policy(Routes(context.tables("routes")))
+    if not plans.new_steps(context.log, proposal.steps):
+        return proposal
+    (step,) = proposal.steps
     before, after = (
         Way(context.embedder, policy=routing.complete_policy(one["policy"]))
         for one in (step.before, step.body)
@@ -73,17 +73,17 @@ def propose(context: Context) -> Proposal:
     diff, checks = drift.judge_policy(
         context.tenant, context.log, context.choices, before, after, ASKED, context.now
     )
-    notes = (*found.notes, *drift.notes_on(diff))
-    return msgspec.structs.replace(found, notes=notes, replay=diff, checks=checks)
+    notes = (*proposal.notes, *drift.notes_on(diff))
+    return msgspec.structs.replace(proposal, notes=notes, replay=diff, checks=checks)
 
 
 def propose_policy(routes: Routes) -> Proposal:
     """Return the proposal for a router as a build knew it."""
     served, recalls = routes.policy(), routes.recalls
     candidates = changes(served, routes.action_values, recalls)
-    notes = [f"{one}: refused, {one.objection}" for one in candidates if one.objection]
-    good = [one for one in candidates if one.objection is None]
-    rated = sum(one.reward is not None for one in recalls)
+    notes = [f"{change}: refused, {change.objection}" for change in candidates if change.objection]
+    good = [change for change in candidates if change.objection is None]
+    rated = sum(recall.reward is not None for recall in recalls)
     if not good:
         notes.append(_no_change_note(recalls, rated))
         return Proposal((), rated, tuple(notes))
@@ -95,7 +95,7 @@ def propose_policy(routes: Routes) -> Proposal:
         adopted,
         "; ".join(map(str, good)),
         {"policy": served},
-        changes=[_evidence(one) for one in good],
+        changes=[_evidence(change) for change in good],
     )
     return Proposal((step,), rated, tuple(notes))
 
@@ -111,16 +111,18 @@ def changes(served: Policy, held: Table, recalls: Sequence[Recall]) -> list[Chan
         for level, actions in LEVELS.items():
             here = served[state][level]
             known = {
-                action: one.q
+                action: entry.q
                 for action in actions
-                if (one := held.get((state, level, action))) is not None and one.rated
+                if (entry := held.get((state, level, action))) is not None and entry.rated
             }
             better = [one for one in known if one != here and known[one] > known.get(here, 0.0)]
             better.sort(key=lambda action: -known[action])
             of_served = worth(*informative_rewards(recalls, state, level, here)) if better else None
             if of_served is not None:
                 tried = [_change(recalls, state, level, here, one, of_served) for one in better]
-                found.append(next((one for one in tried if one.objection is None), tried[0]))
+                found.append(
+                    next((change for change in tried if change.objection is None), tried[0])
+                )
     return found
 
 
@@ -133,20 +135,22 @@ def _change(
 
 def _adoption(served: Policy, good: Sequence[Change], recalls: Sequence[Recall]) -> Adopted:
     """Return the policy with the changes, and what it is worth over all recalls."""
-    by_state = Counter(one.state for one in recalls if one.reward is not None)
+    by_state = Counter(recall.state for recall in recalls if recall.reward is not None)
     total = by_state.total()
     gains = [gain(one.worth_served, one.worth, by_state[one.state] / total) for one in good]
     whole = total_gain(gains)
     now = _worth_now(recalls)
     policy: dict[str, Actions] = {state: dict(actions) for state, actions in served.items()}
-    for one in good:
-        policy[one.state][one.level] = one.action
+    for change in good:
+        policy[change.state][change.level] = change.action
     return Adopted(policy=policy, recalls=total, value=now + whole.value, served=now, low=whole.low)
 
 
 def _worth_now(recalls: Sequence[Recall]) -> float:
     """Return the mean reward of the recalls in which nothing was tried."""
-    rewards = [one.reward for one in recalls if one.tried is None and one.reward is not None]
+    rewards = [
+        recall.reward for recall in recalls if recall.tried is None and recall.reward is not None
+    ]
     return sum(rewards) / len(rewards) if rewards else 0.0
 
 
@@ -165,7 +169,7 @@ def _evidence(change: Change) -> dict[str, object]:
 
 
 def _no_change_note(recalls: Sequence[Recall], rated: int) -> str:
-    tried = sum(one.tried is not None for one in recalls)
+    tried = sum(recall.tried is not None for recall in recalls)
     if not tried:
         return "nothing was tried yet: set `explore` (0.15 is a good share) and rate recalls"
     return f"the served policy stays: {rated} recalls have a reward, {tried} tried something"

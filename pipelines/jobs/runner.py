@@ -160,7 +160,7 @@ def _current(tenant: Tenant, log: EventLog, settings: Settings) -> Manifest | No
     except SnapshotError:  # nothing was built yet, or what was is damaged: a build mends it
         return None
     model = make_embedder(settings.choices.embedder, settings.home)
-    wanted = {one.name: one.version for one in catalog.all_projections(model)}
+    wanted = {projection.name: projection.version for projection in catalog.all_projections(model)}
     made = {name: ref.version for name, ref in manifest.projections.items()}
     return manifest if manifest.watermark >= log.head() and made == wanted else None
 
@@ -172,17 +172,16 @@ def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
     """
     context.report(job.name)
     before = context.log.head()
-    found = job.propose(context)
+    proposal = job.propose(context)
     calls = _calls(context, before)
     told = (*context.notes, *_failures(calls))
     for note in told:
         context.report(note)
-    steps = plans.new_steps(context.log, found.steps)
+    steps = plans.new_steps(context.log, proposal.steps)
     if not steps:
-        done = (
-            f"{plural(len(found.steps), 'step')} found, all of which you rejected or undid before"
-        )
-        for note in (*found.notes, done if found.steps else found.silence):
+        steps_found = plural(len(proposal.steps), "step")
+        done = f"{steps_found} found, all of which you rejected or undid before"
+        for note in (*proposal.notes, done if proposal.steps else proposal.silence):
             if note:  # there is no plan to read it in
                 context.report(note)
         return None
@@ -190,17 +189,17 @@ def write_plan(job: Job, context: Context, *, apply: bool) -> Plan | None:
         job=job.name,
         watermark=context.manifest.watermark,
         steps=tuple(steps),
-        looked_at=found.looked_at,
-        notes=(*found.notes, *told),
-        model=", ".join(sorted({one.model for one in calls})) or None,
-        tokens=sum(one.prompt_tokens + one.answer_tokens for one in calls),
-        cost_usd=sum(one.cost_usd for one in calls),
-        replay=found.replay,
-        checks=found.checks,
+        looked_at=proposal.looked_at,
+        notes=(*proposal.notes, *told),
+        model=", ".join(sorted({call.model for call in calls})) or None,
+        tokens=sum(call.prompt_tokens + call.answer_tokens for call in calls),
+        cost_usd=sum(call.cost_usd for call in calls),
+        replay=proposal.replay,
+        checks=proposal.checks,
     )
     plan = plans.propose(context.log, body, context.now, context.project)
     if apply and plan.failed:
-        names = ", ".join(one.name for one in plan.failed)
+        names = ", ".join(check.name for check in plan.failed)
         context.report(f"plan {plan.id} waits for you: {names} failed")
         return plan
     return plans.apply(context.log, plan.id, context.now) if apply else plan
@@ -216,7 +215,7 @@ def _calls(context: Context, after: int) -> list[Called]:
 
 def _failures(calls: list[Called]) -> list[str]:
     """Return a note on the calls that brought no answer."""
-    errors = [one.error for one in calls if one.error]
+    errors = [call.error for call in calls if call.error]
     return [f"{len(errors)} of {len(calls)} calls failed: {errors[-1]}"] if errors else []
 
 
@@ -265,10 +264,12 @@ def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
     """Ask recall itself over the candidate: past questions, canaries, and what people pinned."""
     now = _now()
     candidate = builds.candidate_manifest(made, (), now)
-    found = canaries.over(made.tenant, candidate, made.embedder, choices, now, most=canaries.A_FEW)
+    outcome = canaries.over(
+        made.tenant, candidate, made.embedder, choices, now, most=canaries.A_FEW
+    )
     return [
         *past_answers.check(made, candidate, choices, past_answers.A_FEW),
-        canaries.result(found, now, *builds.last_published(made.tenant)),
+        canaries.result(outcome, now, *builds.last_published(made.tenant)),
         *expectations.check(made.log, made.tenant, candidate, made.embedder, choices, now),
     ]
 

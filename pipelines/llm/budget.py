@@ -104,10 +104,10 @@ class Budget:
         day = self._clock() // _DAY
         if day != self._day:
             self._day, self._today, self._seen = day, Spent(), {}
-        for one in list_tenants(self._home):
-            with EventLog(one.log) as log:
-                for event in log.job_events(("called",), self._seen.get(one.name, 0)):
-                    self._seen[one.name] = event.seq
+        for tenant in list_tenants(self._home):
+            with EventLog(tenant.log) as log:
+                for event in log.job_events(("called",), self._seen.get(tenant.name, 0)):
+                    self._seen[tenant.name] = event.seq
                     if isinstance(event.body, Called) and event.at // _DAY == day:
                         self._today = self._today.with_(event.body)
         return self._today

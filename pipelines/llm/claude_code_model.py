@@ -94,14 +94,14 @@ def overhead(instructions: str) -> int:
 def reply(model: str, end: Exit) -> Reply:
     """Return the answer of a run; raise Failed, without a word of the prompt in it."""
     events = end.events
-    result = next((one for one in reversed(events) if one.get("type") == "result"), None)
+    result = next((event for event in reversed(events) if event.get("type") == "result"), None)
     if result is None and "unknown option" in end.err:
         raise Failed(f"{model}: this Claude Code is too old for it: run `claude update`")
     if result is None:
         raise Failed(f"{model}: ended with code {end.code} and no answer", is_unsure=True)
     usage = _usage(result)
-    messages = [one for one in events if one.get("type") == "assistant"]
-    if error := next((str(one["error"]) for one in messages if one.get("error")), None):
+    messages = [event for event in events if event.get("type") == "assistant"]
+    if error := next((str(message["error"]) for message in messages if message.get("error")), None):
         raise _failure(model, error, usage)
     if result.get("stop_reason") == "refusal":
         raise Failed(f"{model}: the model refused to answer", usage=usage)

@@ -201,14 +201,18 @@ def reply(model: str, end: Exit) -> Reply:
     events = end.events
     texts = [
         str(item.get("text", ""))
-        for one in events
-        if one.get("type") == "item.completed"
-        and isinstance(item := one.get("item"), dict)
+        for event in events
+        if event.get("type") == "item.completed"
+        and isinstance(item := event.get("item"), dict)
         and item.get("type") == "agent_message"
     ]
     text = texts[-1] if texts else ""
     last = next(
-        (one for one in reversed(events) if one.get("type") in ("turn.completed", "turn.failed")),
+        (
+            event
+            for event in reversed(events)
+            if event.get("type") in ("turn.completed", "turn.failed")
+        ),
         None,
     )
     if last is None and end.code and not events:
@@ -218,11 +222,11 @@ def reply(model: str, end: Exit) -> Reply:
     if last["type"] == "turn.completed":
         return Reply(text, _usage(last.get("usage")), is_cut=False)
     error = last.get("error")
-    said = str(error.get("message", "")) if isinstance(error, dict) else ""
-    if said.startswith("Incomplete response"):
+    words = str(error.get("message", "")) if isinstance(error, dict) else ""
+    if words.startswith("Incomplete response"):
         return Reply(text, Usage(0, 0), is_cut=True)  # nothing is told of what it used
     for form, why, is_worth_repeating, is_unsure in _FAILURES:
-        if form.search(said):
+        if form.search(words):
             raise Failed(
                 f"{model}: {why}", is_worth_repeating=is_worth_repeating, is_unsure=is_unsure
             )

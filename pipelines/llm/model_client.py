@@ -205,10 +205,10 @@ class Client:
 
     def _complete(self, model: str, question: Prompt, *, has_schema: bool) -> Reply:
         held = question.schema if has_schema else None
-        if (found := program_of(model)) is not None:
+        if (model_program := program_of(model)) is not None:
             return program.complete(
-                found,
-                dialect_of(found),
+                model_program,
+                dialect_of(model_program),
                 model,
                 question.messages,
                 schema=held,
@@ -225,10 +225,10 @@ class Client:
         )
 
     def _price(self, model: str) -> Price | None:
-        found = price_of(model)
-        if found is None:
+        price = price_of(model)
+        if price is None:
             self._note(price_note(model))
-        return found
+        return price
 
     def _note(self, what: str) -> None:
         if what not in self._noted:
@@ -245,9 +245,9 @@ def _now() -> int:
     return time.time_ns() // 1_000
 
 
-def dialect_of(asked: ModelProgram) -> program.Dialect:
+def dialect_of(model_program: ModelProgram) -> program.Dialect:
     """Return the module that knows how a program is asked."""
-    return codex_model if asked.name == "codex" else claude_code_model
+    return codex_model if model_program.name == "codex" else claude_code_model
 
 
 def price_of(model: str) -> Price | None:
@@ -257,19 +257,21 @@ def price_of(model: str) -> Price | None:
 
 def most_of(model: str, question: Prompt, price: Price | None) -> Most:
     """Return the most that asking a model once can cost."""
-    found = program_of(model)
-    added = dialect_of(found).overhead(question.messages[0]["content"]) if found else 0
-    has_cost = found is not None and found.has_cost
+    model_program = program_of(model)
+    added = (
+        dialect_of(model_program).overhead(question.messages[0]["content"]) if model_program else 0
+    )
+    has_cost = model_program is not None and model_program.has_cost
     return Most(question.most_tokens + added, MOST_ANSWER_TOKENS, price, has_cost=has_cost)
 
 
 def price_note(model: str) -> str:
     """Return the note on a model of unknown price."""
-    found = program_of(model)
-    if found is not None and found.has_cost:
+    model_program = program_of(model)
+    if model_program is not None and model_program.has_cost:
         return (
-            f"{found.title} tells what a call cost after it, at list price, also where a plan "
-            "pays: a limit in dollars ends a run before the call after that"
+            f"{model_program.title} tells what a call cost after it, at list price, also where a "
+            "plan pays: a limit in dollars ends a run before the call after that"
         )
     return f"nobody knows what {model} costs: only the limits in tokens and calls hold for it"
 
@@ -360,9 +362,9 @@ class Estimator:
 
     def estimate(self, left: dict[str, float | None]) -> Estimate:
         tiers = {tier: self._of(tier) for tier in TIERS if tier in self._asked}
-        tokens = sum(one.prompt_tokens + one.answer_tokens for one in tiers.values())
-        usd = _sum([one.usd_at_most for one in tiers.values()])
-        calls = sum(one.calls for one in tiers.values())
+        tokens = sum(estimate.prompt_tokens + estimate.answer_tokens for estimate in tiers.values())
+        usd = _sum([estimate.usd_at_most for estimate in tiers.values()])
+        calls = sum(estimate.calls for estimate in tiers.values())
         asked = {"usd": usd or 0.0, "tokens": tokens, "calls": calls}
         return Estimate(
             calls=calls,
@@ -381,32 +383,34 @@ class Estimator:
         return TierEstimate(
             model=model_of_tier(self._limits, tier),
             calls=len(calls),
-            prompt_tokens=sum(one.prompt_tokens for one in calls),
-            answer_tokens=sum(one.answer_tokens for one in calls),
-            usd_at_most=_sum([one.usd for one in calls]),
+            prompt_tokens=sum(most.prompt_tokens for most in calls),
+            answer_tokens=sum(most.answer_tokens for most in calls),
+            usd_at_most=_sum([most.usd for most in calls]),
         )
 
     def _notes(self, tiers: dict[ModelTier, TierEstimate]) -> list[str]:
         if not self._limits.is_set:
             return ["no model is set: the job does without, and costs nothing"]
-        models = dict.fromkeys(one.model for one in tiers.values())
-        unknown = dict.fromkeys(one.model for one in tiers.values() if one.usd_at_most is None)
+        models = dict.fromkeys(estimate.model for estimate in tiers.values())
+        unknown = dict.fromkeys(
+            estimate.model for estimate in tiers.values() if estimate.usd_at_most is None
+        )
         return [*_programs(models), *map(price_note, unknown)]
 
 
 def _programs(models: Iterable[str]) -> Iterator[str]:
     """Yield which program would be asked, of those that are not asked over the network."""
     for model in models:
-        if (found := program_of(model)) is not None:
-            description = found.description
+        if (model_program := program_of(model)) is not None:
+            description = model_program.description
             yield (
                 f"{model} is asked through {description}, with the login there"
                 if description
-                else f"there is no program `{found.command}`: {found.cure}"
+                else f"there is no program `{model_program.command}`: {model_program.cure}"
             )
 
 
 def _sum(values: list[float | None]) -> float | None:
     """Return the sum; None where one of them is not known."""
-    known = [one for one in values if one is not None]
+    known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None

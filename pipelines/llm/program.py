@@ -125,7 +125,7 @@ def complete(
                 schema=schema,
                 most_tokens=most_tokens,
             )
-            found = dialect.reply(model, run(call, prompt, timeout_s))
+            reply = dialect.reply(model, run(call, prompt, timeout_s))
     except TimeoutError:
         raise Failed(
             f"{model}: no answer within {timeout_s:g} s: `llm.timeout_s` sets how long it may take",
@@ -134,14 +134,16 @@ def complete(
         ) from None
     except OSError as error:
         raise Failed(f"{model}: {path} cannot be run ({error.strerror}): {program.cure}") from None
-    is_cut = found.is_cut or len(found.text) > MOST_TEXT
-    return Reply(found.text[:MOST_TEXT], found.usage, is_cut)
+    is_cut = reply.is_cut or len(reply.text) > MOST_TEXT
+    return Reply(reply.text[:MOST_TEXT], reply.usage, is_cut)
 
 
 def _flatten(messages: list[Message]) -> tuple[str, str]:
     """Return the instructions, and all that follows as one text."""
     texts = [
-        f"You answered:\n{one['content']}" if one["role"] == "assistant" else one["content"]
-        for one in messages[1:]
+        f"You answered:\n{message['content']}"
+        if message["role"] == "assistant"
+        else message["content"]
+        for message in messages[1:]
     ]
     return messages[0]["content"], "\n\n".join(texts)

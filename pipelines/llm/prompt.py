@@ -58,15 +58,15 @@ class Prompt:
 
         Providers count the schema too. Texts have some four bytes a token.
         """
-        size = sum(len(one["content"].encode(errors="replace")) for one in self.messages)
+        size = sum(len(message["content"].encode(errors="replace")) for message in self.messages)
         return size + len(msgspec.json.encode(self.schema)) + _OVERHEAD
 
-    def again(self, said: str, wrong: str) -> "Prompt":
+    def again(self, text: str, wrong: str) -> "Prompt":
         """Return the question once more, told what was wrong with an answer."""
         why = sanitize(wrong)  # which may quote the answer, and that the data
         told = f"That was no valid answer: {why}. {_ENDS} One JSON object, nothing else."
         more = [
-            {"role": "assistant", "content": sanitize(said[:_MOST_SAID]) or "(nothing)"},
+            {"role": "assistant", "content": sanitize(text[:_MOST_SAID]) or "(nothing)"},
             {"role": "user", "content": told},
         ]
         return Prompt([*self.messages, *more], self.schema)
@@ -94,8 +94,8 @@ def make_prompt(instructions: str, data: str, schema: dict[str, Any]) -> Prompt:
 def sanitize(data: str) -> str:
     """Return data without secrets, blocks of ours, hidden characters and anybody's delimiters."""
     held = redact(_HIDDEN.sub("", frame.strip(data)))
-    held = _MARK.sub(lambda found: found[0].replace(" ", "_"), held)
-    return _CHAT.sub(lambda found: f"({found[0][1:-1].strip('<>|[]') or 'mark'})", held)
+    held = _MARK.sub(lambda match: match[0].replace(" ", "_"), held)
+    return _CHAT.sub(lambda match: f"({match[0][1:-1].strip('<>|[]') or 'mark'})", held)
 
 
 # OpenAI's strict mode takes less than JSON Schema: every property is required, no others are
@@ -155,8 +155,8 @@ def parse_answer(text: str, answer: type[T]) -> T:
 
     Raise NoAnswer saying what is wrong with it.
     """
-    said = text.rpartition(_THOUGHT)[2].strip()
-    for candidate in _candidates(said):
+    words = text.rpartition(_THOUGHT)[2].strip()
+    for candidate in _candidates(words):
         try:
             held = _clean(msgspec.json.decode(candidate))
             return msgspec.convert(held, answer, strict=False)
@@ -166,7 +166,7 @@ def parse_answer(text: str, answer: type[T]) -> T:
             raise NoAnswer("the JSON is nested too deep") from None
         except (msgspec.DecodeError, UnicodeEncodeError):
             continue
-    raise NoAnswer("there is no JSON object in it" if said else "it is empty")
+    raise NoAnswer("there is no JSON object in it" if words else "it is empty")
 
 
 def _clean(said: Any) -> Any:
@@ -180,8 +180,8 @@ def _clean(said: Any) -> Any:
     return said
 
 
-def _candidates(said: str) -> list[str]:
-    fenced = _FENCED.search(said)
-    opens, ends = said.find("{"), said.rfind("}")
-    among = [said[opens : ends + 1]] if 0 <= opens < ends else []
-    return [said, *([fenced[1]] if fenced else []), *among]
+def _candidates(text: str) -> list[str]:
+    fenced = _FENCED.search(text)
+    opens, ends = text.find("{"), text.rfind("}")
+    among = [text[opens : ends + 1]] if 0 <= opens < ends else []
+    return [text, *([fenced[1]] if fenced else []), *among]

@@ -133,9 +133,9 @@ def _reply(model: str, answer: Any) -> Reply:
     except (AttributeError, IndexError, TypeError, ValueError):
         raise Failed(f"{model}: answered with something else than text", is_unsure=True) from None
     # half a character could be written nowhere, and sent to nobody
-    said = str(text or "").encode(errors="replace").decode()
-    is_cut = choice.finish_reason == "length" or len(said) > MOST_TEXT
-    return Reply(said[:MOST_TEXT], counted, is_cut=is_cut)
+    words = str(text or "").encode(errors="replace").decode()
+    is_cut = choice.finish_reason == "length" or len(words) > MOST_TEXT
+    return Reply(words[:MOST_TEXT], counted, is_cut=is_cut)
 
 
 def _failure(model: str, error: Exception, timeout_s: float) -> Failed:
@@ -206,10 +206,10 @@ def _status_failure(
             )
 
 
-def _seconds(said: str | None) -> float | None:
+def _seconds(text: str | None) -> float | None:
     """Return a Retry-After; None where it is none, or a date, which few providers send."""
     try:
-        return max(0.0, float(said)) if said is not None else None
+        return max(0.0, float(text)) if text is not None else None
     except ValueError:
         return None
 

@@ -131,9 +131,9 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
         metadata=column_schemas(projection),
         code_version=projection.version,
         check_specs=[
-            check_spec(one.name, projection.name, one.description, blocking=True)
-            for one in AUDITS
-            if one.projection == projection.name
+            check_spec(audit.name, projection.name, audit.description, blocking=True)
+            for audit in AUDITS
+            if audit.projection == projection.name
         ],
         description=describe(projection),
     )
@@ -146,11 +146,11 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
             wanted = next(one for one in made.projections if one.name == projection.name)
             ref, tables = build.step(made, wanted, context.log.info)
             results = build.check(made, wanted, tables)
-            if failed := [f"{one.name}: {one.reason}" for one in results if one.stops]:
+            if failed := [f"{result.name}: {result.reason}" for result in results if result.stops]:
                 now = time.time_ns() // 1_000
                 build.refuse(made, now)
-                for one in build.take_out(made, results, now):
-                    context.log.error(f"quarantined {one.id}: the next run builds without it")
+                for entry in build.take_out(made, results, now):
+                    context.log.error(f"quarantined {entry.id}: the next run builds without it")
                 # without a materialization the tenant's partition is failed, and not green
                 yield from map(_check_result, results)
                 raise BuildRefused("; ".join(failed))
@@ -274,18 +274,18 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
         with retry_or_fail(context.retry_number):
             made, now = tenant_store.resume(), time.time_ns() // 1_000
             candidate = build.candidate_manifest(made, (), now)
-            found = canaries.over(made.tenant, candidate, made.embedder, choices, now)
-            result = canaries.result(found, now, *build.last_published(made.tenant))
+            outcome = canaries.over(made.tenant, candidate, made.embedder, choices, now)
+            result = canaries.result(outcome, now, *build.last_published(made.tenant))
             pinned = expectations.check(
                 made.log, made.tenant, candidate, made.embedder, choices, now
             )
             past = past_answers.check(made, candidate, choices)
             build.save_checks(made, [*past, result, *pinned])
-            shown = _canary_metadata(found, canaries.trend(result), quotes=choices.dagster_texts)
+            shown = _canary_metadata(outcome, canaries.trend(result), quotes=choices.dagster_texts)
             check = dg.AssetCheckResult(
                 check_name=CANARIES,
-                passed=not found.is_doubted,
-                severity=_canary_severity(found),
+                passed=not outcome.is_doubted,
+                severity=_canary_severity(outcome),
                 description=result.detail,
                 metadata={"missed": shown["missed"]},
             )
@@ -295,21 +295,25 @@ def canaries_asset(projections: Sequence[Projection]) -> dg.AssetsDefinition:
                 raise BuildRefused(f"{CANARIES}: {result.detail}")
             checks = [check, _expected_result(pinned, quotes=choices.dagster_texts)]
             checks += map(_check_result, [*past, *_unasked(past)])
-            if failed := [one for one in past if one.stops]:
+            if failed := [check_result for check_result in past if check_result.stops]:
                 build.refuse(made, now)
-                for one in build.take_out(made, past, now):
-                    context.log.error(f"quarantined {one.id}: the next run builds without it")
+                for entry in build.take_out(made, past, now):
+                    context.log.error(f"quarantined {entry.id}: the next run builds without it")
                 yield from checks
-                raise BuildRefused("; ".join(f"{one.name}: {one.reason}" for one in failed))
+                raise BuildRefused(
+                    "; ".join(
+                        f"{check_result.name}: {check_result.reason}" for check_result in failed
+                    )
+                )
             yield dg.MaterializeResult(metadata=shown, check_results=checks)
 
     return ask
 
 
-def _unasked(asked: Sequence[CheckResult]) -> list[CheckResult]:
+def _unasked(results: Sequence[CheckResult]) -> list[CheckResult]:
     """Return the checks that had nothing to ask: one that is declared must be told."""
     names = {SAME_MODEL, ONLY_VISIBLE, UPGRADE, SETTINGS, PAST_ANSWERS, NEWCOMERS} - {
-        one.name for one in asked
+        result.name for result in results
     }
     return [CheckResult(name, True, "there is nothing to ask yet", CANARIES) for name in names]
 
@@ -322,26 +326,29 @@ def _expected_result(pinned: Sequence[CheckResult], *, quotes: bool) -> dg.Asset
         check_name=EXPECTED,
         passed=not missed,
         severity=dg.AssetCheckSeverity.WARN,
-        description="; ".join(one.reason for one in pinned) if quotes else "",
+        description="; ".join(result.reason for result in pinned) if quotes else "",
         metadata={
-            "asked": dg.MetadataValue.int(sum(one.metadata["asked"] for one in pinned)),
+            "asked": dg.MetadataValue.int(sum(result.metadata["asked"] for result in pinned)),
             "missed": dg.MetadataValue.md("\n".join(lines) or "none"),
         },
     )
 
 
-def _canary_severity(found: Outcome) -> dg.AssetCheckSeverity:
+def _canary_severity(outcome: Outcome) -> dg.AssetCheckSeverity:
     """A blocking check blocks only with an error."""
-    return dg.AssetCheckSeverity.ERROR if found.is_refused else dg.AssetCheckSeverity.WARN
+    return dg.AssetCheckSeverity.ERROR if outcome.is_refused else dg.AssetCheckSeverity.WARN
 
 
-def _canary_metadata(found: Outcome, trend: Sequence[Point], *, quotes: bool) -> Metadata:
+def _canary_metadata(outcome: Outcome, trend: Sequence[Point], *, quotes: bool) -> Metadata:
     """Return the metadata of the canaries; a question is made of its memory's own words."""
-    lines = (f"- {one.id}: {one.question}" if quotes else f"- {one.id}" for one in found.missed)
+    lines = (
+        f"- {canary.id}: {canary.question}" if quotes else f"- {canary.id}"
+        for canary in outcome.missed
+    )
     missed = "\n".join(lines)
     return {
-        "asked": dg.MetadataValue.int(found.asked),
-        "came back": dg.MetadataValue.int(found.hits),
+        "asked": dg.MetadataValue.int(outcome.asked),
+        "came back": dg.MetadataValue.int(outcome.hits),
         "missed": dg.MetadataValue.md(missed or "none"),
         "plot": line_plot(
             "% of the canaries that came back",
@@ -460,17 +467,17 @@ def past_recalls(
         tenant = find_tenant(memory_home, context.partition_key)
         embedder = make_embedder(choices.embedder, memory_home)
         with EventLog(tenant.log) as log:
-            asked = receipts.page(log, receipts.Wanted(), config.most, most=10 * config.most)
-            found = list(replay(log, embedder, asked.receipts, choices))
-        counts = Counter(one.verdict for one in found)
-        skipped = Counter(one.why for one in found if one.verdict == "skipped")
-        changed = "\n".join(f"- {one.receipt.id}" for one in found if one.verdict == "changed")
-        said = f"{counts['same']} of {counts['same'] + counts['changed']} recalls are as they were"
+            page = receipts.page(log, receipts.Wanted(), config.most, most=10 * config.most)
+            replays = list(replay(log, embedder, page.receipts, choices))
+        counts = Counter(one.verdict for one in replays)
+        skipped = Counter(one.why for one in replays if one.verdict == "skipped")
+        changed = "\n".join(f"- {one.receipt.id}" for one in replays if one.verdict == "changed")
+        text = f"{counts['same']} of {counts['same'] + counts['changed']} recalls are as they were"
         check = dg.AssetCheckResult(
             check_name=AS_THEY_WERE,
             passed=not counts["changed"],
             severity=dg.AssetCheckSeverity.WARN,
-            description=f"{said}; `mnemolog replay` shows the others" if changed else said,
+            description=f"{text}; `mnemolog replay` shows the others" if changed else text,
         )
         return dg.MaterializeResult(
             metadata={
@@ -524,16 +531,16 @@ def recall_quality(
             prefix="mnemolog-quality-", ignore_cleanup_errors=True
         ) as home:
             cache = config.cache_folder() / "vectors"
-            found = selftest.measure_quality(choices, Path(home), cache=cache)
-        for one in found.shortfalls:
-            context.log.warning(one)
+            quality = selftest.measure_quality(choices, Path(home), cache=cache)
+        for shortfall in quality.shortfalls:
+            context.log.warning(shortfall)
         shown: Metadata = {
             "seconds": dg.MetadataValue.float(round(time.perf_counter() - began, 3)),
             "embedder": dg.MetadataValue.text(choices.embedder),
         }
         return dg.MaterializeResult(
-            metadata=shown | _quality_metadata(found, past_values(context, RECALL)),
-            check_results=[_quality_check(found)],
+            metadata=shown | _quality_metadata(quality, past_values(context, RECALL)),
+            check_results=[_quality_check(quality)],
         )
 
 
@@ -553,47 +560,47 @@ nightly_quality = dg.ScheduleDefinition(
 )
 
 
-def _quality_check(found: Quality) -> dg.AssetCheckResult:
+def _quality_check(quality: Quality) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         check_name=CHECK,
-        passed=not found.shortfalls,
+        passed=not quality.shortfalls,
         severity=dg.AssetCheckSeverity.WARN,
-        description="; ".join(found.shortfalls) or "every figure is above its floor",
+        description="; ".join(quality.shortfalls) or "every figure is above its floor",
     )
 
 
-def _quality_metadata(found: Quality, before: list[tuple[int, float]]) -> Metadata:
-    recall = found.project.measures[RECALL]
+def _quality_metadata(quality: Quality, before: list[tuple[int, float]]) -> Metadata:
+    recall = quality.project.measures[RECALL]
     history = [*before, (round(time.time() * 1_000_000), recall)]
-    silence = found.silence
+    silence = quality.silence
     return {
         RECALL: dg.MetadataValue.float(recall),
-        "mrr@10": dg.MetadataValue.float(found.project.measures["mrr@10"]),
+        "mrr@10": dg.MetadataValue.float(quality.project.measures["mrr@10"]),
         "false injections": dg.MetadataValue.float(silence.injected_all if silence else 0.0),
         "correct answers kept": dg.MetadataValue.float(silence.kept if silence else 0.0),
-        "notices": dg.MetadataValue.json(list(found.notices)),
-        "figures": dg.MetadataValue.md("\n".join(_quality_table(found))),
+        "notices": dg.MetadataValue.json(list(quality.notices)),
+        "figures": dg.MetadataValue.md("\n".join(_quality_table(quality))),
         "plot": line_plot(
             "recall@5 of the check set", [at for at, _ in history], [share for _, share in history]
         ),
     }
 
 
-def _quality_table(found: Quality) -> Iterator[str]:
+def _quality_table(quality: Quality) -> Iterator[str]:
     """Yield the lines of a Markdown table of all that was measured."""
     yield "| | queries | recall@1 | recall@5 | mrr@10 |"
     yield "|---|---|---|---|---|"
     rows = {
-        "project": found.project,
-        **found.categories,
-        **found.languages,
-        **found.harder,
+        "project": quality.project,
+        **quality.categories,
+        **quality.languages,
+        **quality.harder,
     }
-    for name, one in rows.items():
-        values = (f"{one.measures[measure]:.3f}" for measure in ("recall@1", RECALL, "mrr@10"))
-        yield f"| {name} | {one.queries} | {' | '.join(values)} |"
-    if found.silence is not None:
+    for name, scores in rows.items():
+        values = (f"{scores.measures[measure]:.3f}" for measure in ("recall@1", RECALL, "mrr@10"))
+        yield f"| {name} | {scores.queries} | {' | '.join(values)} |"
+    if quality.silence is not None:
         yield "\n| deserves silence | injected |"
         yield "|---|---|"
-        for kind, share in found.silence.injected.items():
+        for kind, share in quality.silence.injected.items():
             yield f"| {kind} | {share:.0%} |"

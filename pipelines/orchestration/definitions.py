@@ -116,10 +116,10 @@ def _schedule(
         context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
     ) -> list[dg.RunRequest] | dg.SkipReason:
         there = list(list_tenants(memory_home))
-        kept = {one.name: load_switches(one) for one in there}
-        for one in kept.values():
-            if one.problem:
-                context.log.warning(one.problem)
+        kept = {tenant.name: load_switches(tenant) for tenant in there}
+        for switches in kept.values():
+            if switches.problem:
+                context.log.warning(switches.problem)
         wanted = [name for name, one in kept.items() if ours in one.on]
         if not wanted:
             return dg.SkipReason(f"no tenant has it on: `mnemolog jobs on {ours}`")
@@ -217,18 +217,18 @@ def log_head(
     """Request one run for each tenant whose log moved on; recalls alone move nothing."""
     there = list(list_tenants(memory_home))
     requests = []
-    for one in there:
+    for tenant in there:
         try:
-            with build.lock(one):
-                _fail_dead_runs(context.instance, one)
-                mark = _head_to_build(one)
+            with build.lock(tenant):
+                _fail_dead_runs(context.instance, tenant)
+                mark = _head_to_build(tenant)
         except BuildBusy:
-            context.log.info(f"{one.name}: being built now")
+            context.log.info(f"{tenant.name}: being built now")
         except LogError as error:
-            context.log.error(f"{one.name}: {error}")
+            context.log.error(f"{tenant.name}: {error}")
         else:
             if mark is not None:
-                requests.append(dg.RunRequest(f"{one.name}:{mark}", partition_key=one.name))
+                requests.append(dg.RunRequest(f"{tenant.name}:{mark}", partition_key=tenant.name))
     _free_pool_slots(context.instance)
     return dg.SensorResult(
         run_requests=requests,
@@ -248,9 +248,9 @@ def nightly(
 ) -> Iterator[dg.RunRequest]:
     there = list(list_tenants(memory_home))
     context.instance.add_dynamic_partitions(str(TENANTS.name), [one.name for one in there])
-    for one in there:
-        key = f"{one.name}:{context.scheduled_execution_time:%Y-%m-%d}"
-        yield dg.RunRequest(key, partition_key=one.name)
+    for tenant in there:
+        key = f"{tenant.name}:{context.scheduled_execution_time:%Y-%m-%d}"
+        yield dg.RunRequest(key, partition_key=tenant.name)
 
 
 weekly_prune = dg.ScheduleDefinition(
@@ -277,7 +277,7 @@ def _new_partitions(
     instance: dg.DagsterInstance, there: list[Tenant]
 ) -> list[dg.AddDynamicPartitionsRequest]:
     known = set(instance.get_dynamic_partitions(str(TENANTS.name)))
-    new = [one.name for one in there if one.name not in known]
+    new = [tenant.name for tenant in there if tenant.name not in known]
     return [TENANTS.build_add_request(new)] if new else []
 
 

@@ -136,7 +136,9 @@ def build(
         raise failure_reason(result)
     (made,) = result.asset_materializations_for_node("published_manifest")
     number = made.metadata["manifest"].value
-    return next(one for one in manifests.list_manifests(tenant) if one.number == number)
+    return next(
+        manifest for manifest in manifests.list_manifests(tenant) if manifest.number == number
+    )
 
 
 def _has_only_quarantined(result: dg.ExecuteInProcessResult) -> bool:
@@ -194,9 +196,9 @@ def failure_reason(result: dg.ExecuteInProcessResult) -> MnemologError:
 def _blocking_checks(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEvaluation]:
     """Return the checks that stopped a run, not those that only warn."""
     return [
-        one
-        for one in result.get_asset_check_evaluations()
-        if not one.passed and one.severity is dg.AssetCheckSeverity.ERROR
+        evaluation
+        for evaluation in result.get_asset_check_evaluations()
+        if not evaluation.passed and evaluation.severity is dg.AssetCheckSeverity.ERROR
     ]
 
 
@@ -263,10 +265,14 @@ def learn(
         raise InvalidInput(f"unknown job {name!r}: choose from {known}")
     config = dg.RunConfig(loggers={"console": {}})
     result = execute(settings, tenant, dagster_name(name), config, report, wait_s=wait_s)
-    found = [one for one in (_job_result(result, job) for job in names) if one is not None]
-    if not result.success and not any(one.outcome == "failed" for one in found):
+    results = [
+        job_result
+        for job_result in (_job_result(result, job) for job in names)
+        if job_result is not None
+    ]
+    if not result.success and not any(job_result.outcome == "failed" for job_result in results):
         raise failure_reason(result)
-    return found
+    return results
 
 
 def _job_result(result: dg.ExecuteInProcessResult, job: str) -> JobResult | None:
@@ -288,8 +294,8 @@ def _job_result(result: dg.ExecuteInProcessResult, job: str) -> JobResult | None
         state=str(shown["state"].value),
         steps=int(str(shown["steps"].value)),
         warnings=tuple(
-            f"{one.check_name}: {one.description}"
-            for one in result.get_asset_check_evaluations()
-            if one.asset_key.path[-1] == job and not one.passed
+            f"{evaluation.check_name}: {evaluation.description}"
+            for evaluation in result.get_asset_check_evaluations()
+            if evaluation.asset_key.path[-1] == job and not evaluation.passed
         ),
     )

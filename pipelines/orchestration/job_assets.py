@@ -115,8 +115,8 @@ def _count_if_active(memory: Memory | None) -> dict[str, int]:
 
 def _unknown(log: EventLog, plan: Plan) -> dict[str, tuple[str, ...]]:
     """Return the sources nobody knows of what a plan makes; all of one that names none is empty."""
-    made = {one.subject: one for one in plan.body.steps if one.event == "recorded"}
-    sources = {id_: tuple(one.body.get("source_ids", ())) for id_, one in made.items()}
+    made = {step.subject: step for step in plan.body.steps if step.event == "recorded"}
+    sources = {id_: tuple(step.body.get("source_ids", ())) for id_, step in made.items()}
     asked = {source for some in sources.values() for source in some}
     known = log.present_ids(sorted(asked)) | made.keys()
     return {
@@ -177,7 +177,7 @@ def _job_asset(job: Job, place: int) -> dg.AssetsDefinition:
             plan = _apply_if_allowed(context, job, log, found)
             history = [past_values(context, name) for name in (STEPS, COST)]
             results = check_results(found, settings.choices.llm)
-            for failed in (one for one in results if not one.passed):
+            for failed in (result for result in results if not result.passed):
                 context.log.warning(f"{failed.check_name}: {failed.description}")
             return dg.MaterializeResult(
                 metadata=outcome_metadata(
@@ -197,11 +197,11 @@ def _apply_if_allowed(
     plan = found.plan
     if plan is None or plan.state != "waiting":
         return plan
-    is_bounded, said = plan_within_bounds(found)
+    is_bounded, text = plan_within_bounds(found)
     if job.is_careful or not is_bounded or plan.failed:
-        why = "its job is a careful one" if is_bounded else said
+        why = "its job is a careful one" if is_bounded else text
         if plan.failed:
-            why = f"{', '.join(one.name for one in plan.failed)} failed"
+            why = f"{', '.join(check.name for check in plan.failed)} failed"
         context.log.info(f"plan {plan.id} waits for a person: {why}")
         return plan
     return plans.apply(log, plan.id, _now())
@@ -242,8 +242,8 @@ def check_results(found: Outcome, limits: Llm) -> list[dg.AssetCheckResult]:
 def plan_within_bounds(found: Outcome) -> tuple[bool, str]:
     active = sum(found.before.values())
     bound = max(FEW, int(MOST_GONE * active))
-    said = f"{found.gone:,} of {active:,} active memories would go; {bound:,} may unasked"
-    return found.gone <= bound, said
+    text = f"{found.gone:,} of {active:,} active memories would go; {bound:,} may unasked"
+    return found.gone <= bound, text
 
 
 def budget_kept(found: Outcome, limits: Llm) -> tuple[bool, str]:
@@ -252,9 +252,9 @@ def budget_kept(found: Outcome, limits: Llm) -> tuple[bool, str]:
         *_over("today", found.day, limits.usd_a_day, limits.tokens_a_day, limits.calls_a_day),
     ]
     run, day = found.run, found.day
-    said = f"{run.calls} calls, {run.tokens:,} tokens and ${run.cost_usd:.4f} in this run"
-    said += f", {day.tokens:,} tokens and ${day.cost_usd:.4f} today"
-    return not over, "; ".join(over) or said
+    text = f"{run.calls} calls, {run.tokens:,} tokens and ${run.cost_usd:.4f} in this run"
+    text += f", {day.tokens:,} tokens and ${day.cost_usd:.4f} today"
+    return not over, "; ".join(over) or text
 
 
 def lineage_complete(found: Outcome) -> tuple[bool, str]:
@@ -279,12 +279,12 @@ def _over(when: str, spent: ModelCost, usd: float, tokens: int, calls: int) -> l
     return [words for is_over, words in said if is_over]
 
 
-def _check_result(name: str, passed: bool, said: str) -> dg.AssetCheckResult:
+def _check_result(name: str, passed: bool, text: str) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
         check_name=name,
         passed=passed,
         severity=dg.AssetCheckSeverity.WARN,
-        description=said,
+        description=text,
     )
 
 

@@ -84,7 +84,9 @@ def manifest_metadata(
     rows = manifest.projections["memories"].rows["memories"]
     history = [*before, (manifest.at, rows)]
     held = quarantine.entries(made.log)
-    checks = "\n".join(f"- {one.projection}: {one.name}: {one.detail}" for one in manifest.checks)
+    checks = "\n".join(
+        f"- {result.projection}: {result.name}: {result.detail}" for result in manifest.checks
+    )
     return {
         ROWS: dg.MetadataValue.int(rows),
         "manifest": dg.MetadataValue.int(manifest.number),
@@ -96,7 +98,7 @@ def manifest_metadata(
         "digests": dg.MetadataValue.json(manifest.digests),
         "checks": dg.MetadataValue.md(checks),
         QUARANTINED: dg.MetadataValue.md(
-            "\n".join(f"- {one.id}: {one.check}: {one.reason}" for one in held) or "none"
+            "\n".join(f"- {entry.id}: {entry.check}: {entry.reason}" for entry in held) or "none"
         ),
         "file": dg.MetadataValue.path(made.tenant.manifests / f"{manifest.number:08d}.json"),
         "plot": line_plot(
@@ -167,12 +169,12 @@ def past_values(context: dg.AssetExecutionContext, name: str) -> list[tuple[int,
     Of a partitioned asset only the run's own partition counts; runs that were pruned are gone.
     """
     partitions = [context.partition_key] if context.has_partition_key else None
-    found = context.instance.fetch_materializations(
+    materializations = context.instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=context.asset_key, asset_partitions=partitions),
         limit=_HISTORY,
     )
     values = []
-    for record in reversed(found.records):
+    for record in reversed(materializations.records):
         said = record.asset_materialization and record.asset_materialization.metadata.get(name)
         if said and isinstance(said.value, int | float):
             values.append((round(record.timestamp * 1_000_000), said.value))

@@ -177,8 +177,8 @@ def keep_failure(context: dg.HookContext) -> None:
         error = error.__cause__
     if isinstance(error, BuildRefused | DagsterAssetCheckFailedError):
         return
-    said = f"{type(error).__name__}: {error}" if error else "it did not say why"
-    failures.keep(_root(context), _name(context), time.time_ns() // 1_000, said, context.run_id)
+    text = f"{type(error).__name__}: {error}" if error else "it did not say why"
+    failures.keep(_root(context), _name(context), time.time_ns() // 1_000, text, context.run_id)
 
 
 @dg.success_hook(required_resource_keys={"settings"})

@@ -150,16 +150,20 @@ def switch_schedules(context: WorkspaceProcessContext, on: Set[str]) -> None:
     instance = context.instance
     for location in context.create_request_context().code_locations:
         for repository in location.get_repositories().values():
-            for one in repository.get_schedules():
-                if (job := one.tags.get(JOB)) is None:
+            for schedule in repository.get_schedules():
+                if (job := schedule.tags.get(JOB)) is None:
                     continue
-                state = instance.get_instigator_state(one.get_remote_origin_id(), one.selector_id)
-                if one.get_current_instigator_state(state).is_running == (job in on):
+                state = instance.get_instigator_state(
+                    schedule.get_remote_origin_id(), schedule.selector_id
+                )
+                if schedule.get_current_instigator_state(state).is_running == (job in on):
                     continue
                 if job in on:
-                    instance.start_schedule(one)
+                    instance.start_schedule(schedule)
                 else:
-                    instance.stop_schedule(one.get_remote_origin_id(), one.selector_id, one)
+                    instance.stop_schedule(
+                        schedule.get_remote_origin_id(), schedule.selector_id, schedule
+                    )
 
 
 def _end_with(daemon: "subprocess.Popen[bytes]", server: uvicorn.Server) -> None:

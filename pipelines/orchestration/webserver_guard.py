@@ -70,12 +70,12 @@ class Access:
         key, ends = self.keys.make(self.clock())
         return f"/login?{urlencode({'key': key})}", ends
 
-    def has_token(self, asked: HTTPConnection) -> bool:
-        scheme, _, sent = asked.headers.get("Authorization", "").partition(" ")
+    def has_token(self, connection: HTTPConnection) -> bool:
+        scheme, _, sent = connection.headers.get("Authorization", "").partition(" ")
         return scheme.lower() == "bearer" and is_owner(sent, self.token)
 
-    def has_session(self, asked: HTTPConnection) -> bool:
-        cookie = asked.cookies.get(self.sessions.cookie)
+    def has_session(self, connection: HTTPConnection) -> bool:
+        cookie = connection.cookies.get(self.sessions.cookie)
         return self.sessions.session(cookie, self.clock()) is not None
 
 
@@ -89,13 +89,15 @@ def guard(app: ASGIApp, access: Access, know: Callable[[object], None]) -> ASGIA
         if scope["type"] == "lifespan":
             await app(scope, receive, send)
             return
-        asked = HTTPConnection(scope)
-        refused = _from_here(asked)
+        connection = HTTPConnection(scope)
+        refused = _from_here(connection)
         if scope["type"] == "websocket":
-            await _subscribe(app, access, asked, refused, receive, send)
+            await _subscribe(app, access, connection, refused, receive, send)
             return
         answer = (
-            refused or await _entrance(access, asked, receive) or _access_refusal(access, asked)
+            refused
+            or await _entrance(access, connection, receive)
+            or _access_refusal(access, connection)
         )
         if answer is None:
             know(scope.get("client"))
@@ -106,37 +108,39 @@ def guard(app: ASGIApp, access: Access, know: Callable[[object], None]) -> ASGIA
     return guard
 
 
-def _from_here(asked: HTTPConnection) -> Response | None:
+def _from_here(connection: HTTPConnection) -> Response | None:
     """Return the refusal of what another site's page sent, or was sent under another name."""
-    headers = asked.headers
+    headers = connection.headers
     # each is there once at most: who reads another one than we did is not fooled
     many = any(len(headers.getlist(name)) > 1 for name in ("host", "origin", "sec-fetch-site"))
     host = headers.get("host", "")
     if many or not is_own_host(host):
         return _refusal("this server is another", HTTPStatus.MISDIRECTED_REQUEST)
     if not is_own_origin(host, headers.get("origin"), headers.get("sec-fetch-site")):
-        if asked.scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate":
+        if connection.scope.get("method") == "GET" and headers.get("sec-fetch-mode") == "navigate":
             return _page(_FROM_ELSEWHERE, HTTPStatus.FORBIDDEN)
         return _refusal("ask from a program, or from this server's own pages", HTTPStatus.FORBIDDEN)
     return None
 
 
-async def _entrance(access: Access, asked: HTTPConnection, receive: Receive) -> Response | None:
+async def _entrance(
+    access: Access, connection: HTTPConnection, receive: Receive
+) -> Response | None:
     """Return the answer of the ways in; None at every other address."""
-    match asked.scope["method"], asked.scope["path"]:
+    match connection.scope["method"], connection.scope["path"]:
         case "GET", "/login":
-            key = asked.query_params.get("key", "")
+            key = connection.query_params.get("key", "")
             return _page(_LOGIN.format(html.escape(key)) if key else _NO_KEY)
         case "POST", "/login":
-            return await _enter(access, asked, receive)
-        case "POST", "/v1/logins" if access.has_token(asked) and _is_json(asked):
+            return await _enter(access, connection, receive)
+        case "POST", "/v1/logins" if access.has_token(connection) and _is_json(connection):
             path, ends = access.login_path()
             said = msgspec.json.encode({"path": path, "expires_at": isoformat(ends)})
             return Response(said, HTTPStatus.CREATED, media_type="application/json")
     return None
 
 
-async def _enter(access: Access, asked: HTTPConnection, receive: Receive) -> Response:
+async def _enter(access: Access, connection: HTTPConnection, receive: Receive) -> Response:
     """Change a key for the cookie of a session."""
     form = parse_qs((await _body(receive, _LONGEST_FORM)).decode(errors="replace"))
     now = access.clock()
@@ -166,32 +170,32 @@ async def _body(receive: Receive, most: int) -> bytes:
     return body
 
 
-def _access_refusal(access: Access, asked: HTTPConnection) -> Response | None:
+def _access_refusal(access: Access, connection: HTTPConnection) -> Response | None:
     """Return the refusal of who is not known, or of what changes something and may come from a
     foreign page; None for what Dagster may answer.
     """
-    method, path = asked.scope["method"], asked.scope["path"]
-    is_program = access.has_token(asked)
-    if not is_program and not access.has_session(asked):
+    method, path = connection.scope["method"], connection.scope["path"]
+    is_program = access.has_token(connection)
+    if not is_program and not access.has_session(connection):
         if method in _READING:
             return RedirectResponse("/login", HTTPStatus.SEE_OTHER)
         return _refusal("log in: `mnemolog ui` makes a link", HTTPStatus.UNAUTHORIZED)
     if method in _READING:
-        wants_page = "text/html" in asked.headers.get("Accept", "")
-        if _is_graphql(path) and asked.scope["query_string"] and not wants_page:
+        wants_page = "text/html" in connection.headers.get("Accept", "")
+        if _is_graphql(path) and connection.scope["query_string"] and not wants_page:
             return _refusal("send GraphQL by POST", HTTPStatus.METHOD_NOT_ALLOWED, Allow="POST")
         return None
     if method != "POST":
         return _refusal("send GET or POST", HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET, HEAD, POST")
-    if not _is_json(asked):
+    if not _is_json(connection):
         return _refusal("send `Content-Type: application/json`", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-    if not is_program and "origin" not in asked.headers:  # every browser sends one with a POST
+    if not is_program and "origin" not in connection.headers:  # every browser sends one with a POST
         return _refusal("a page says where it comes from: send Origin", HTTPStatus.FORBIDDEN)
     return None
 
 
-def _is_json(asked: HTTPConnection) -> bool:
-    sent = asked.headers.getlist("content-type")
+def _is_json(connection: HTTPConnection) -> bool:
+    sent = connection.headers.getlist("content-type")
     return [one.partition(";")[0].strip().lower() for one in sent] == ["application/json"]
 
 
@@ -212,7 +216,7 @@ def _harmless(scope: Scope) -> Scope:
 async def _subscribe(
     app: ASGIApp,
     access: Access,
-    asked: HTTPConnection,
+    connection: HTTPConnection,
     refused: Response | None,
     receive: Receive,
     send: Send,
@@ -221,7 +225,9 @@ async def _subscribe(
 
     def is_known() -> bool:
         # a browser names the page's origin with every WebSocket, which was compared with ours
-        return access.has_token(asked) or ("origin" in asked.headers and access.has_session(asked))
+        return access.has_token(connection) or (
+            "origin" in connection.headers and access.has_session(connection)
+        )
 
     if refused is not None or not is_known():
         await send({"type": "websocket.close", "code": _CLOSED})
@@ -238,7 +244,7 @@ async def _subscribe(
             message = {"type": "websocket.close", "code": _CLOSED}
         await send(message)
 
-    await app(asked.scope, receive_known, send_known)
+    await app(connection.scope, receive_known, send_known)
 
 
 def _with_headers(send: Send) -> Callable[[Message], Awaitable[None]]:

@@ -218,7 +218,8 @@ def _readiness_problems(tenants: OpenTenants) -> Iterator[str]:
     if shutil.disk_usage(settings.home).free < LEAST_SPACE:
         yield "the disk is full"
     default = next(
-        (one for one in tenants.all_open if one.tenant.name == settings.choices.tenant), None
+        (tenant for tenant in tenants.all_open if tenant.tenant.name == settings.choices.tenant),
+        None,
     )
     if default is None:
         yield "the default tenant is not open"

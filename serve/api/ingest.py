@@ -40,11 +40,11 @@ def list_jobs(call: Call[OfJobs, Nothing]) -> Reply:
     query, limit = call.query, call.query.limit
     of = list_digest(call)
     before = None if query.cursor is None else decode_cursor(query.cursor, of).seq
-    found = queue_of(call).list_jobs(query.state, before=before, limit=limit + 1)
+    jobs = queue_of(call).list_jobs(query.state, before=before, limit=limit + 1)
     following = None
-    if len(found) > limit:
-        following = encode_cursor(Position(0, found[limit - 1].number), of)
-    return Reply({"jobs": [summarize_job(one) for one in found[:limit]], "next": following})
+    if len(jobs) > limit:
+        following = encode_cursor(Position(0, jobs[limit - 1].number), of)
+    return Reply({"jobs": [summarize_job(job) for job in jobs[:limit]], "next": following})
 
 
 def show_job(call: Call[InTenant, Nothing]) -> Reply:
@@ -137,11 +137,11 @@ def ingest(call: Call[Nothing, NewJob]) -> Reply:
     return Reply(summarize_job(job), HTTPStatus.ACCEPTED, headers)
 
 
-def _batch(id_: str, now: int, asked: NewJob) -> Batch:
-    project = optional_project(asked.project)
-    whose = {"project": project, "session": asked.session, "agent": asked.agent}
-    drafts = [_sent(draft, whose) for draft in asked.memories]
-    return make_batch(id_, now, drafts, turn_drafts(asked.turns, **whose))
+def _batch(id_: str, now: int, job: NewJob) -> Batch:
+    project = optional_project(job.project)
+    whose = {"project": project, "session": job.session, "agent": job.agent}
+    drafts = [_sent(draft, whose) for draft in job.memories]
+    return make_batch(id_, now, drafts, turn_drafts(job.turns, **whose))
 
 
 def _sent(draft: SentDraft, otherwise: dict[str, str | None]) -> Draft:

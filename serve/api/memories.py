@@ -102,10 +102,10 @@ def _sent(event: Event) -> Event:
 def show(call: Call[OneMemory, Nothing]) -> Reply:
     id_ = commands.resolve(call.tenant.log, call.path["id"])
     with for_agents(lambda: call.query.for_agents):
-        found = memory_reply(call.tenant, id_, log_queries.newest_change(call.tenant.log, id_))
-    if preconditions.is_cached(call, found.headers["ETag"]):
-        return Reply(None, HTTPStatus.NOT_MODIFIED, found.headers)
-    return found
+        reply = memory_reply(call.tenant, id_, log_queries.newest_change(call.tenant.log, id_))
+    if preconditions.is_cached(call, reply.headers["ETag"]):
+        return Reply(None, HTTPStatus.NOT_MODIFIED, reply.headers)
+    return reply
 
 
 def memory_reply(tenant: OpenTenant, id_: str, seq: int) -> Reply:
@@ -120,10 +120,12 @@ def memory_reply(tenant: OpenTenant, id_: str, seq: int) -> Reply:
 
 def show_history(call: Call[InTenant, Nothing]) -> Reply:
     id_ = commands.resolve(call.tenant.log, call.path["id"])
-    found = call.tenant.reader.answer(lambda view: memory_detail.history_of_memory(view, id_))
-    if not found:
+    memories = call.tenant.reader.answer(lambda view: memory_detail.history_of_memory(view, id_))
+    if not memories:
         raise NotFound(f"no memory {id_!r}")
-    return Reply({"id": id_, "memories": [memory_detail.history_fields(one) for one in found]})
+    return Reply(
+        {"id": id_, "memories": [memory_detail.history_fields(memory) for memory in memories]}
+    )
 
 
 def show_lineage(call: Call[InTenant, Nothing]) -> Reply:
@@ -136,10 +138,14 @@ def show_lineage(call: Call[InTenant, Nothing]) -> Reply:
 
 def show_key_history(call: Call[InProject, Nothing]) -> Reply:
     key, project = call.path["key"], optional_project(call.query.project)
-    found = call.tenant.reader.answer(lambda view: memory_detail.history_of_key(view, key, project))
-    if not found:
+    memories = call.tenant.reader.answer(
+        lambda view: memory_detail.history_of_key(view, key, project)
+    )
+    if not memories:
         raise NotFound(f"no memory has the key {key!r}")
-    return Reply({"key": key, "memories": [memory_detail.history_fields(one) for one in found]})
+    return Reply(
+        {"key": key, "memories": [memory_detail.history_fields(memory) for memory in memories]}
+    )
 
 
 def _acknowledge(appended: Appended) -> Acknowledged:
@@ -257,19 +263,21 @@ class NewLink(InTenant, frozen=True, kw_only=True):
 
 def revise(call: Call[Nothing, ChangedMemory]) -> Reply:
     """Replace fields of a memory; both events it may take are written together."""
-    asked, log = call.body, call.tenant.log
+    memory, log = call.body, call.tenant.log
     fields = {
         name: value
         for name in Revised.__struct_fields__
-        if (value := getattr(asked, name)) is not None
+        if (value := getattr(memory, name)) is not None
     }
     changes: list[Change] = [Revised(**fields)] if fields.keys() - {"reason"} else []
-    if asked.pinned is not None:
-        changes.append(Pinned(pinned=asked.pinned))
+    if memory.pinned is not None:
+        changes.append(Pinned(pinned=memory.pinned))
     if not changes:
         raise InvalidInput("give at least one change: one field of the memory, or `pinned`")
     id_ = call.path["id"]
-    events = [commands.change_event(log, id_, one, call.now, author="program") for one in changes]
+    events = [
+        commands.change_event(log, id_, change, call.now, author="program") for change in changes
+    ]
     done = log.append(events, preconditions.unchanged_check(call))
     return memory_reply(call.tenant, id_, done[-1].event.seq)
 
@@ -305,13 +313,13 @@ def supersede(call: Call[Nothing, NewerMemory]) -> Reply:
 
 
 def link(call: Call[Nothing, NewLink]) -> Reply:
-    asked = call.body
-    change = Linked(target=asked.target, relation=asked.relation)
+    new_link = call.body
+    change = Linked(target=new_link.target, relation=new_link.relation)
     done, headers = _append_change(call, change, "linked")
     drawn = DrawnEdge(
         source=done.event.subject,
-        relation=asked.relation,
-        target=asked.target,
+        relation=new_link.relation,
+        target=new_link.target,
         seq=done.event.seq,
         new=done.is_new,
     )
@@ -321,8 +329,8 @@ def link(call: Call[Nothing, NewLink]) -> Reply:
 def _apply_change(call: Call[Any, Any], change: Change, place: str) -> Reply:
     """Append one change; return the memory as it is then."""
     done, headers = _append_change(call, change, place)
-    found = memory_reply(call.tenant, call.path["id"], done.event.seq)
-    return Reply(found.value, headers={**found.headers, **headers})
+    reply = memory_reply(call.tenant, call.path["id"], done.event.seq)
+    return Reply(reply.value, headers={**reply.headers, **headers})
 
 
 def _append_change(

@@ -124,8 +124,10 @@ def document(operations: Sequence[Operation], version: str) -> Json:
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     shapes = dict(zip(types, schemas, strict=True))
     paths: dict[str, Json] = {}
-    for one in operations:
-        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, shapes, components)
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(
+            operation, shapes, components
+        )
     asked = {one.query.__name__ for one in operations}  # told parameter by parameter
     found: Json = _ecma(
         {
@@ -164,43 +166,49 @@ def document(operations: Sequence[Operation], version: str) -> Json:
 
 
 def _types(operations: Iterable[Operation]) -> Iterable[Any]:
-    for one in operations:
-        yield one.query
-        if one.body is not None:
-            yield one.body
-        yield from (shape for shape in one.answers.values() if shape is not None)
+    for operation in operations:
+        yield operation.query
+        if operation.body is not None:
+            yield operation.body
+        yield from (shape for shape in operation.answers.values() if shape is not None)
 
 
-def _scopes(one: Operation) -> list[str]:
-    return list(one.scopes) or [one.scope]
+def _scopes(operation: Operation) -> list[str]:
+    return list(operation.scopes) or [operation.scope]
 
 
-def _operation(one: Operation, shapes: Mapping[Any, Json], components: Mapping[str, Json]) -> Json:
+def _operation(
+    operation: Operation, shapes: Mapping[Any, Json], components: Mapping[str, Json]
+) -> Json:
     said: Json = {
-        "operationId": one.id,
-        "summary": one.summary,
-        "tags": [one.tag],
-        "parameters": [*_path(one, shapes), *_query(one, components), *_headers(one)],
-        "responses": {**_answers(one, shapes), **_problems(one)},
-        "security": [] if one.scope == "open" else [{"token": _scopes(one)}],
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "parameters": [
+            *_path(operation, shapes),
+            *_query(operation, components),
+            *_headers(operation),
+        ],
+        "responses": {**_answers(operation, shapes), **_problems(operation)},
+        "security": [] if operation.scope == "open" else [{"token": _scopes(operation)}],
     }
-    if one.body is not None:
+    if operation.body is not None:
         said["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": shapes[one.body]}},
+            "content": {"application/json": {"schema": shapes[operation.body]}},
         }
     return said
 
 
-def _path(one: Operation, shapes: Mapping[Any, Json]) -> list[Json]:
+def _path(operation: Operation, shapes: Mapping[Any, Json]) -> list[Json]:
     return [
         _parameter(name, "path", dict(shapes[_PARTS[name]]), required=True)
-        for name in re.findall(r"{(\w+)}", one.path)
+        for name in re.findall(r"{(\w+)}", operation.path)
     ]
 
 
-def _query(one: Operation, components: Mapping[str, Json]) -> list[Json]:
-    schema = components[one.query.__name__]
+def _query(operation: Operation, components: Mapping[str, Json]) -> list[Json]:
+    schema = components[operation.query.__name__]
     required = schema.get("required", ())
     return [
         _parameter(name, "query", _without_null(of), required=name in required)
@@ -227,28 +235,29 @@ def _without_null(schema: Json) -> Json:
     return {**rest, "anyOf": some} if some else rest
 
 
-def _headers(one: Operation) -> list[Json]:
+def _headers(operation: Operation) -> list[Json]:
     return [
-        {"name": name, "in": "header", "required": False, **_ASKED[name]} for name in one.headers
+        {"name": name, "in": "header", "required": False, **_ASKED[name]}
+        for name in operation.headers
     ]
 
 
-def _answers(one: Operation, shapes: Mapping[Any, Json]) -> Json:
+def _answers(operation: Operation, shapes: Mapping[Any, Json]) -> Json:
     said: Json = {}
-    replayed = ("Idempotency-Replayed",) if "Idempotency-Key" in one.headers else ()
-    for status, shape in one.answers.items():
-        answer: Json = {"description": status.phrase, **_with((*one.tells, *replayed))}
+    replayed = ("Idempotency-Replayed",) if "Idempotency-Key" in operation.headers else ()
+    for status, shape in operation.answers.items():
+        answer: Json = {"description": status.phrase, **_with((*operation.tells, *replayed))}
         if shape is not None:
-            answer["content"] = {one.sends: {"schema": shapes[shape]}}
+            answer["content"] = {operation.sends: {"schema": shapes[shape]}}
         said[str(int(status))] = answer
     return said
 
 
-def _problems(one: Operation) -> Json:
+def _problems(operation: Operation) -> Json:
     """Return what can go wrong, by status; each names its codes."""
-    codes = [*_EVERYWHERE, *one.problems]
-    codes += () if one.scope == "open" else _BEHIND_A_TOKEN
-    codes += (*_WITH_A_BODY, *_AFTER_A_BODY) if one.body is not None else ()
+    codes = [*_EVERYWHERE, *operation.problems]
+    codes += () if operation.scope == "open" else _BEHIND_A_TOKEN
+    codes += (*_WITH_A_BODY, *_AFTER_A_BODY) if operation.body is not None else ()
     by_status: dict[HTTPStatus, list[str]] = {}
     for code in dict.fromkeys(codes):
         by_status.setdefault(TITLES[code][0], []).append(code)
@@ -293,7 +302,7 @@ def _ecma(value: Any) -> Any:
         value = {name: of for name, of in value.items() if name != "prefixItems"}
         value["items"] = items
     choices = (value, *value.get("anyOf", ()))
-    is_word = value.get("type") == "string" and any("enum" in one for one in choices)
+    is_word = value.get("type") == "string" and any("enum" in choice for choice in choices)
     return {
         name: _pattern(of)
         if name == "pattern" and isinstance(of, str)
@@ -309,12 +318,14 @@ def _flatten(choices: Sequence[Any]) -> list[Any]:
     """Return choices without choices among them."""
     return [
         inner
-        for one in choices
-        for inner in (one["anyOf"] if isinstance(one, dict) and set(one) == {"anyOf"} else [one])
+        for choice in choices
+        for inner in (
+            choice["anyOf"] if isinstance(choice, dict) and set(choice) == {"anyOf"} else [choice]
+        )
     ]
 
 
 def _pattern(python: str) -> str:
     """Return a pattern as ECMAScript has it; `\\s` only among the characters of a class."""
     parts = {r"\A": "^", r"\Z": "$", r"\S": f"[^{_SPACES}]", r"\s": _SPACES}
-    return re.sub(r"\\[AZsS]", lambda found: parts[found[0]], python)
+    return re.sub(r"\\[AZsS]", lambda match: parts[match[0]], python)

@@ -47,7 +47,7 @@ def expected_seqs(call: Call[Any, Any]) -> frozenset[int] | None:
     if not _TAGS.fullmatch(sent.strip()):
         raise InvalidInput('`If-Match` is not a list of entity tags: send "12-9f3a2c1b", or *')
     ours = (_OURS.fullmatch(one) for one in _STRONG.findall(sent))
-    return frozenset(int(one[1]) for one in ours if one)
+    return frozenset(int(match[1]) for match in ours if match)
 
 
 def unchanged_check(call: Call[Any, Any], event_id: str | None = None) -> tuple[Check, ...]:
@@ -103,9 +103,9 @@ def idempotency_key(call: Call[Any, Any]) -> IdempotencyKey | None:
     sent = call.header(IDEMPOTENCY_KEY)
     if sent is None:
         return None
-    found = _QUOTED.fullmatch(sent) or _BARE.fullmatch(sent)
-    key = re.sub(r"\\(.)", r"\1", found[1]) if found and found.re is _QUOTED else sent
-    if found is None or not 0 < len(key) <= _LONGEST:
+    match = _QUOTED.fullmatch(sent) or _BARE.fullmatch(sent)
+    key = re.sub(r"\\(.)", r"\1", match[1]) if match and match.re is _QUOTED else sent
+    if match is None or not 0 < len(key) <= _LONGEST:
         raise InvalidInput(
             f"`{IDEMPOTENCY_KEY}` is no key: send up to {_LONGEST} visible characters in quotes, "
             'a "UUID"'

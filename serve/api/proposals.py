@@ -58,11 +58,11 @@ def list_proposals(call: Call[OfProposals, Nothing]) -> Reply:
     project = optional_project(query.project)
     category = query.category or query.sort
     found = [
-        one
-        for one in proposals.every(call.tenant.log, query.state, category)
-        if holds_in(one.project, project)
+        proposal
+        for proposal in proposals.every(call.tenant.log, query.state, category)
+        if holds_in(proposal.project, project)
     ]
-    first = [proposal_rendering.proposal_summary(one) for one in found[: query.limit]]
+    first = [proposal_rendering.proposal_summary(proposal) for proposal in found[: query.limit]]
     return Reply({"proposals": first, "more": len(found) - len(first)})
 
 

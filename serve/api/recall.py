@@ -36,11 +36,11 @@ from store.log.receipts import Wanted
 
 
 def recall(call: Call[Nothing, RecallRequest]) -> Reply:
-    tenant, asked, past = call.tenant, call.body, call.past
+    tenant, request, past = call.tenant, call.body, call.past
     if past is not None:
-        asked = structs.replace(asked, touch=False)  # no receipt is of the past
+        request = structs.replace(request, touch=False)  # no receipt is of the past
     asker = Asker(shared=() if past is not None else call.shared(tenant))
-    payload, receipt = answer(tenant.reader, asked, call.choices, call.now, asker)
+    payload, receipt = answer(tenant.reader, request, call.choices, call.now, asker)
     if receipt is not None:
         tenant.notes.add(receipt)
     if past is not None:
@@ -51,14 +51,14 @@ def recall(call: Call[Nothing, RecallRequest]) -> Reply:
 
 
 def rate(call: Call[Nothing, RateRequest]) -> Reply:
-    tenant, asked = call.tenant, call.body
+    tenant, request = call.tenant, call.body
     own = derive_id(call, "rated")
     tenant.notes.write()  # the recall that is rated may be the one just answered
     event = commands.rating_event(
-        tenant.log, asked.id, asked.verdict, call.now, asked.reason, event_id=own
+        tenant.log, request.id, request.verdict, call.now, request.reason, event_id=own
     )
     done = tenant.log.append([event], first_use_check(own))
-    said = Rated(id=asked.id, seq=done[0].event.seq)
+    said = Rated(id=request.id, seq=done[0].event.seq)
     return Reply(said, HTTPStatus.CREATED, replay_header(own, done))
 
 
@@ -140,7 +140,7 @@ def list_receipts(call: Call[OfReceipts, Nothing]) -> Reply:
     after = None if query.cursor is None else decode_cursor(query.cursor, of)
     tenant.notes.write_if_possible()  # those of the answers just given, too
     page = receipts.page(tenant.log, wanted, query.limit, after)
-    found = [receipt_summary(tenant.log, one, query.memory) for one in page.receipts]
+    found = [receipt_summary(tenant.log, event, query.memory) for event in page.receipts]
     following = page.last and encode_cursor(Position(*page.last), of)
     return Reply({"receipts": found, "next": following, "looked_at": page.looked_at})
 

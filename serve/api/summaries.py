@@ -78,7 +78,7 @@ def list_conflicts(call: Call[OfConflicts, Nothing]) -> Reply:
     )
     return Reply(
         {
-            "conflicts": [conflicts.conflict_payload(one, now) for one in found],
+            "conflicts": [conflicts.conflict_payload(conflict, now) for conflict in found],
             "compared_all": is_all,
         }
     )
@@ -126,16 +126,17 @@ class OfGoals(InProjectThen, frozen=True, kw_only=True):
 
 def list_goals(call: Call[OfGoals, Nothing]) -> Reply:
     query, now = call.query, call.now
-    asked = Filter(now, optional_project(query.project))
+    conditions = Filter(now, optional_project(query.project))
 
     def of(view: View) -> dict[str, object]:
-        chains = goals.milestone_chains(view, asked)
+        chains = goals.milestone_chains(view, conditions)
         return {
             "goals": goals.goals_payload(
-                goals.goals_with_status(view, asked, _statuses(query.state)), moment(now).date()
+                goals.goals_with_status(view, conditions, _statuses(query.state)),
+                moment(now).date(),
             ),
             "chains": {
-                one.name: [memory_item(memory) for memory in one.milestones] for one in chains
+                chain.name: [memory_item(memory) for memory in chain.milestones] for chain in chains
             },
         }
 
@@ -181,28 +182,30 @@ class OfLessons(InProjectThen, frozen=True, kw_only=True):
 
 def show_overview(call: Call[AboutTopic, Nothing]) -> Reply:
     question = overviews.overview_question(call.query.topic, _filter(call), call.choices)
-    found = call.tenant.reader.answer(lambda view: overviews.overview(view, question))
-    return Reply(overviews.overview_payload(found))
+    overview = call.tenant.reader.answer(lambda view: overviews.overview(view, question))
+    return Reply(overviews.overview_payload(overview))
 
 
 def list_lessons(call: Call[OfLessons, Nothing]) -> Reply:
-    tenant, asked = call.tenant, _filter(call)
+    tenant, conditions = call.tenant, _filter(call)
     tenant.notes.write_if_possible()  # what was told until now is counted
-    found = tenant.reader.answer(lambda view: lesson_stats.statistics(view, tenant.log, asked))
-    return Reply(lesson_stats.stats_json(found))
+    statistics = tenant.reader.answer(
+        lambda view: lesson_stats.statistics(view, tenant.log, conditions)
+    )
+    return Reply(lesson_stats.stats_json(statistics))
 
 
 def show_digest(call: Call[OfPeriod, Nothing]) -> Reply:
     now, tenant, query = call.now, call.tenant, call.query
     since, until = period(query.since, query.until, now)
-    asked = Filter(
+    conditions = Filter(
         now,
         optional_project(query.project),
         since=now - DIGEST_US if since is None else since,
         until=now if until is None else until,
     )
-    found = tenant.reader.answer(lambda view: overviews.digest(view, tenant.log, asked))
-    return Reply(overviews.digest_payload(found, now))
+    digest = tenant.reader.answer(lambda view: overviews.digest(view, tenant.log, conditions))
+    return Reply(overviews.digest_payload(digest, now))
 
 
 def _filter(call: Call[Any, Nothing]) -> Filter:
@@ -268,20 +271,20 @@ class ByPrefix(InTenant, frozen=True, kw_only=True):
 
 
 def show_neighbourhood(call: Call[AboutEntity, Nothing]) -> Reply:
-    asked = call.query
+    entity = call.query
 
     def of(view: View) -> dict[str, object]:
         return graph_views.neighbourhood_payload(
-            view, graph_views.neighbourhood(view, asked.entity, asked.hops, asked.limit)
+            view, graph_views.neighbourhood(view, entity.entity, entity.hops, entity.limit)
         )
 
     return Reply(call.tenant.reader.answer(of))
 
 
 def list_entities(call: Call[ByPrefix, Nothing]) -> Reply:
-    asked = call.query
+    prefix = call.query
     found = call.tenant.reader.answer(
-        lambda view: graph_views.entities_with_prefix(view, asked.prefix, asked.limit)
+        lambda view: graph_views.entities_with_prefix(view, prefix.prefix, prefix.limit)
     )
     return Reply({"entities": found})
 

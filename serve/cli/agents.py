@@ -165,7 +165,7 @@ def _host_row(host: "Host", env: Environment) -> dict[str, Any]:
     from serve.connect import connecting
 
     machine, install = environment.machine(), environment.install(env.settings())
-    files = [str(one.path) for one in connecting.all_documents(host, machine, install)]
+    files = [str(document.path) for document in connecting.all_documents(host, machine, install)]
     row: dict[str, Any] = {"host": host.name, "title": host.title, "files": files}
     try:
         is_connected = bool(connecting.entries_of_host(host, machine, install))
@@ -379,11 +379,11 @@ def lessons(
     if project is not None:
         check_project(project)
     with environment.open_log(settings) as log:
-        found = _statistics(settings, log, project, known_at)
+        statistics = _statistics(settings, log, project, known_at)
         if as_json:
-            output.emit(stats_json(found))
+            output.emit(stats_json(statistics))
         else:
-            _print_lessons(log, stats_json(found))
+            _print_lessons(log, stats_json(statistics))
 
 
 @lessons.command("accept", epilog=output.example("mnemolog lessons accept 7HQ2"))
@@ -405,9 +405,9 @@ def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> 
         if as_json:
             output.emit({"memories": [{"id": one.id, "seq": one.seq} for one in made]})
             return
-        for one in made:
-            text = one.body.content if isinstance(one.body, Recorded) else ""
-            output.say(f"{output.short_id(log, one.id)}  {output.one_line(text)}")
+        for event in made:
+            text = event.body.content if isinstance(event.body, Recorded) else ""
+            output.say(f"{output.short_id(log, event.id)}  {output.one_line(text)}")
 
 
 @lessons.command(
@@ -441,8 +441,8 @@ def _statistics(
     from serve.reader.filters import Filter
 
     with environment.known(settings, log, known_at) as here:
-        asked = Filter(here.now, project)
-        return here.reader.answer(lambda view: statistics(view, here.log, asked))
+        conditions = Filter(here.now, project)
+        return here.reader.answer(lambda view: statistics(view, here.log, conditions))
 
 
 def _draft_ids(settings: "Settings", log: "EventLog", prefixes: tuple[str, ...]) -> list[str]:
@@ -470,12 +470,12 @@ def _waiting_text(draft: dict[str, Any]) -> str:
 def _print_lessons(log: "EventLog", found: dict[str, Any]) -> None:
     rows = [
         (
-            output.short_id(log, one["id"]),
-            *(str(one[name]) for name in ("surfaced", "followed", "ignored", "not_applicable")),
-            _impact(one["impact"]),
-            output.one_line(one["text"] + (" (at rest)" if one["at_rest"] else ""), 200),
+            output.short_id(log, lesson["id"]),
+            *(str(lesson[name]) for name in ("surfaced", "followed", "ignored", "not_applicable")),
+            _impact(lesson["impact"]),
+            output.one_line(lesson["text"] + (" (at rest)" if lesson["at_rest"] else ""), 200),
         )
-        for one in found["lessons"]
+        for lesson in found["lessons"]
     ]
     if rows:
         columns = ("id", "shown", "followed", "ignored", "n/a", "impact", "lesson")
@@ -487,12 +487,12 @@ def _print_lessons(log: "EventLog", found: dict[str, Any]) -> None:
     drafts = found["drafts"]
     if drafts:
         output.say()
-        ids = [one["id"] for one in drafts]
+        ids = [draft["id"] for draft in drafts]
         output.table(
             ("waiting", "date", "text"),
             [
-                (output.shortest(one["id"], ids, _LEAST), one["at"][:10], _waiting_text(one))
-                for one in drafts
+                (output.shortest(draft["id"], ids, _LEAST), draft["at"][:10], _waiting_text(draft))
+                for draft in drafts
             ],
         )
         output.note("next: `mnemolog lessons accept ID`, or `mnemolog lessons reject ID`")

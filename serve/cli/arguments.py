@@ -146,20 +146,20 @@ def _did_you_mean_end(given: str, known: Iterable[str]) -> str:
 
 def _projects(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
     parts = re.compile(rf"(?:^|/){re.escape(typed)}", re.IGNORECASE)
-    return ((one, "") for one in known_projects(env) if parts.search(one))
+    return ((project, "") for project in known_projects(env) if parts.search(project))
 
 
 def _tenants(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
     from store.home.tenant import list_tenants
 
-    found = list_tenants(env.settings_and_fault()[0].home)
-    return ((one.name, "") for one in found if one.name.startswith(typed))
+    tenants = list_tenants(env.settings_and_fault()[0].home)
+    return ((tenant.name, "") for tenant in tenants if tenant.name.startswith(typed))
 
 
 def _hosts(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
     from serve.hosts import HOSTS
 
-    return ((one.name, one.title) for one in HOSTS.values() if one.name.startswith(typed))
+    return ((host.name, host.title) for host in HOSTS.values() if host.name.startswith(typed))
 
 
 def _jobs(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
@@ -173,8 +173,8 @@ def _lessons(env: Environment, typed: str) -> Iterable[tuple[str, str]]:
 
     with environment.open_log(env.settings_and_fault()[0]) as log:
         waiting = proposals.every(log, "waiting", "lesson")
-    found = (one for one in waiting if one.id.startswith(typed.upper()))
-    return ((one.id, output.one_line(one.title, _HELP_WIDTH)) for one in found)
+    found = (proposal for proposal in waiting if proposal.id.startswith(typed.upper()))
+    return ((proposal.id, output.one_line(proposal.title, _HELP_WIDTH)) for proposal in found)
 
 
 def _events(*kinds: str) -> Find:
@@ -185,11 +185,11 @@ def _events(*kinds: str) -> Find:
 
         with environment.open_log(env.settings_and_fault()[0]) as log:
             if len(typed) < _FAR:
-                found = newest_events(log, kinds, typed.upper(), MOST_ITEMS)
+                events = newest_events(log, kinds, typed.upper(), MOST_ITEMS)
             else:
                 ids = log.ids_with_prefix(typed.upper(), MOST_ITEMS, kinds)
-                found = [log.events_for(id_)[0] for id_ in ids]
-            yield from ((one.id, _summary(one)) for one in found)
+                events = [log.events_for(id_)[0] for id_ in ids]
+            yield from ((event.id, _summary(event)) for event in events)
 
     return find
 

@@ -445,15 +445,15 @@ def _last_recall(log: EventLog) -> str:
     raise NotFound("no recall by a command yet: `mnemolog receipts` lists those of hooks and MCP")
 
 
-def _value(said: str) -> float:
-    if said.casefold() in WORDS:
-        return WORDS[said.casefold()]
+def _value(text: str) -> float:
+    if text.casefold() in WORDS:
+        return WORDS[text.casefold()]
     try:
-        return float(said)
+        return float(text)
     except ValueError as error:
-        hint = did_you_mean(said, WORDS)
+        hint = did_you_mean(text, WORDS)
         raise InvalidInput(
-            f"{said!r} is not a verdict: use {', '.join(WORDS)}, or a number from -1 to 1.{hint}"
+            f"{text!r} is not a verdict: use {', '.join(WORDS)}, or a number from -1 to 1.{hint}"
         ) from error
 
 
@@ -473,13 +473,13 @@ def pending(env: Environment, /, days: int, as_json: bool) -> None:
 
     now = environment.now()
     with environment.open_log(env.settings()) as log:
-        found = waiting(log, now - days * DAY_US, now + 1)
+        events = waiting(log, now - days * DAY_US, now + 1)
         if as_json:
-            output.emit({"recalls": [_recall_fields(one) for one in found]})
+            output.emit({"recalls": [_recall_fields(one) for one in events]})
             return
-        for one in found:
-            _print_waiting(log, one)
-    if found:
+        for event in events:
+            _print_waiting(log, event)
+    if events:
         output.note("next: `mnemolog rate ID useful`, or `mnemolog judge`")
     else:
         output.say("no recall is waiting for a rating")
@@ -503,8 +503,8 @@ def _print_waiting(log: "EventLog", event: Event) -> None:
     assert isinstance(body, Recalled)
     output.say(f"{event.id}  {isoformat(event.at)[:16]}  {output.one_line(body.query)}")
     for hit in body.hits[:_MOST_PENDING]:
-        told = log.events_for(hit.id)
-        first = told[0].body if told else None
+        events = log.events_for(hit.id)
+        first = events[0].body if events else None
         text = output.one_line(first.content) if isinstance(first, Recorded) else ""
         output.say(f"    {text}")
     if len(body.hits) > _MOST_PENDING:

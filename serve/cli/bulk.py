@@ -68,8 +68,8 @@ def show(log: "EventLog", plan: "Plan") -> None:
         output.note(output.clean(note))
     if diff is not None and (lost := bulk.regret(diff)):
         output.note(f"of {diff.asked} past recalls {diff.changed} bring something else: {lost}")
-        for one in diff.answers[:SHOWN]:
-            print_answer(log, one.recall, one.before, one.after, output.note)
+        for answer in diff.answers[:SHOWN]:
+            print_answer(log, answer.recall, answer.before, answer.after, output.note)
         if len(diff.answers) > SHOWN:
             output.note(f"`mnemolog plans show {id_} --report FILE` has more of them")
     output.note(f"to undo all of it: `mnemolog plans undo {id_}`")

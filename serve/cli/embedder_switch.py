@@ -125,32 +125,34 @@ def _switch(
     tenant, embedder = environment.current_tenant(settings), make_embedder(name, settings.home)
     steps = configure_steps(settings, {"embedder": name})
     with environment.open_log(settings) as log:
-        if any(one.embedder == embedder.model for one in manifests.list_manifests(tenant)):
+        if any(
+            manifest.embedder == embedder.model for manifest in manifests.list_manifests(tenant)
+        ):
             config.keep(settings.home, {"embedder": name})
             code = make_true(env, log, name, quiet=quiet)
-            said = f"the build failed: answers use {name} once it passes"
-            return _Done(said if code else f"answers use {name} again", code, is_set=True)
+            text = f"the build failed: answers use {name} once it passes"
+            return _Done(text if code else f"answers use {name} again", code, is_set=True)
         done, total = embed_ahead(settings, log, name, budget, quiet=quiet)
         if done < total:
-            said = f"embedded {done:,} of {total:,} texts: run it again to go on. Answers use "
-            said += f"{settings.choices.embedder} as before"
-            return _Done(said, embedded=done, left=total - done)
+            text = f"embedded {done:,} of {total:,} texts: run it again to go on. Answers use "
+            text += f"{settings.choices.embedder} as before"
+            return _Done(text, embedded=done, left=total - done)
         plan = None
         if steps:
             plan = _judge(settings, log, steps, quiet=quiet)
-            if not force and any(one.name in _REFUSING for one in plan.failed):
-                said = f"nothing was changed. `mnemolog plans show {plan.id[:6]}` lists the "
-                said += "answers; --force switches all the same"
-                return _Done(said, FAILED, embedded=done, plan=plan.id)
+            if not force and any(check.name in _REFUSING for check in plan.failed):
+                text = f"nothing was changed. `mnemolog plans show {plan.id[:6]}` lists the "
+                text += "answers; --force switches all the same"
+                return _Done(text, FAILED, embedded=done, plan=plan.id)
             # what differs was shown: the log keeps which checks that overrides
             proposals.accept(log, plan.id, environment.now(), force=True)
         code = processes.build(env.settings(), quiet=quiet)
         if code and plan is not None:
             proposals.undo(log, plan.id, environment.now())
-            said = "the build failed, so nothing was changed. What was embedded is kept for a week"
-            return _Done(said, code, embedded=done, plan=plan.id)
-    said = f"answers use {name}. For a week `mnemolog embedder switch {settings.choices.embedder}` "
-    return _Done(said + "goes back at once", code, True, done, plan=plan.id if plan else None)
+            text = "the build failed, so nothing was changed. What was embedded is kept for a week"
+            return _Done(text, code, embedded=done, plan=plan.id)
+    text = f"answers use {name}. For a week `mnemolog embedder switch {settings.choices.embedder}` "
+    return _Done(text + "goes back at once", code, True, done, plan=plan.id if plan else None)
 
 
 # Another model brings other memories, and that is why one switches: the checks of a plan that count
@@ -164,14 +166,14 @@ def _judge(settings: Settings, log: "EventLog", steps: "Sequence[Step]", *, quie
     from store.log import receipts
     from store.plans import plans
 
-    asked = receipts.page(log, receipts.Wanted(), arguments.MOST_ASKED, most=sys.maxsize).receipts
+    events = receipts.page(log, receipts.Wanted(), arguments.MOST_ASKED, most=sys.maxsize).receipts
     tenant, now = environment.current_tenant(settings), environment.now()
     if not quiet:
-        output.note(f"asking past recalls again, {len(asked):,} of them, with both")
-    planned = drift.settings_plan(settings, tenant, log, steps, asked, now)
-    for one in planned.checks if not quiet else ():
-        said = "ok" if one.passed else "FAILED" if one.name in _REFUSING else "differs"
-        output.say(f"{said:8}{one.name}: {one.detail}")
+        output.note(f"asking past recalls again, {len(events):,} of them, with both")
+    planned = drift.settings_plan(settings, tenant, log, steps, events, now)
+    for check in planned.checks if not quiet else ():
+        text = "ok" if check.passed else "FAILED" if check.name in _REFUSING else "differs"
+        output.say(f"{text:8}{check.name}: {check.detail}")
     return plans.propose(log, planned, now)
 
 

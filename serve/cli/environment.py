@@ -47,16 +47,16 @@ class Environment:
         """Return the settings as seen from here, and say so if a project's name is ignored, or a
         variable sets nothing; raise ConfigError.
         """
-        found = self._load(Path.cwd())
-        notes = [*found.unknown_variables]
-        if found.ignored_project:
-            notes.append(found.ignored_project)
+        settings = self._load(Path.cwd())
+        notes = [*settings.unknown_variables]
+        if settings.ignored_project:
+            notes.append(settings.ignored_project)
         if notes:
             from serve.cli import output
 
             for note in notes:
                 output.note(f"note: {note}")
-        return found
+        return settings
 
     def settings_and_fault(self) -> tuple[Settings, str]:
         """Return the settings, and what is wrong with a project's file where they go without it.
@@ -125,7 +125,7 @@ def current_tenant(settings: Settings) -> Tenant:
     try:
         return tenants.find_tenant(settings.home, name)
     except NotFound as error:  # who has the home may know its tenants, which no token may
-        known = [one.name for one in tenants.list_tenants(settings.home)]
+        known = [tenant.name for tenant in tenants.list_tenants(settings.home)]
         raise NotFound(
             f"{error}.{hint}" if (hint := did_you_mean(name, known)) else str(error)
         ) from error
@@ -188,8 +188,8 @@ def known(settings: Settings, log: EventLog, known_at: str | None = None) -> Ite
     place = past.find_place(log, known_at, settings.choices, now(), Path.cwd())
     output.note(f"as known after event {place.seq}, at {isoformat(place.now)}")
     with past.known_at(log, reader, place) as found:
-        for one in found.notes:
-            output.note(f"note: {one}")
+        for note in found.notes:
+            output.note(f"note: {note}")
         yield found
 
 

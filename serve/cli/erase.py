@@ -107,27 +107,29 @@ def erase(
     if is_secret:
         texts, also_quotes = (*texts, _read_secret()), True
     with environment.open_log(settings) as log:
-        asked = _select(log, ids, texts, sessions, with_derived, also_quotes)
+        request = _select(log, ids, texts, sessions, with_derived, also_quotes)
         if not dry_run and not yes:
-            _ask(log, asked, as_json=as_json)
+            _ask(log, request, as_json=as_json)
         if dry_run:
-            _dry_run(log, asked, as_json=as_json)
+            _dry_run(log, request, as_json=as_json)
             return
         with erase.lock_out_jobs(tenant):
             before = erase.file_names(tenant)
             now = environment.now()
-            wiped = erase.wipe(tenant, log, asked, now)
+            wiped = erase.wipe(tenant, log, request, now)
             is_all_dropped = _drop_mirrors(settings, tenant)
             is_all_dropped &= _rewrite_replica(tenant, now)
             is_all_dropped &= _send_erasing(tenant, now)
             _build_anew(settings, tenant.name)
-            found = erase_receipt.make_receipt(settings.home, tenant, wiped, _who(), now, before)
+            receipt = erase_receipt.make_receipt(settings.home, tenant, wiped, _who(), now, before)
         if as_json:
-            output.emit(msgspec.to_builtins(found))
+            output.emit(msgspec.to_builtins(receipt))
         else:
             _tell(log, wiped.erasure, "erased")
-            _tell_receipt(found, str(erase_receipt.receipts_folder(tenant) / f"{found.id}.json"))
-    if not found.is_clean or not is_all_dropped:
+            _tell_receipt(
+                receipt, str(erase_receipt.receipts_folder(tenant) / f"{receipt.id}.json")
+            )
+    if not receipt.is_clean or not is_all_dropped:
         sys.exit(1)
 
 
@@ -136,8 +138,8 @@ def _read_secret() -> str:
     from store.text import fingerprints
 
     is_asked = sys.stdin.isatty()
-    said = click.prompt("Secret", hide_input=True, err=True) if is_asked else output.stdin_text()
-    secret = str(said).strip()
+    text = click.prompt("Secret", hide_input=True, err=True) if is_asked else output.stdin_text()
+    secret = str(text).strip()
     if "\n" in secret or not fingerprints.split(secret):
         raise click.UsageError("--secret: give one line with a letter or digit in it")
     return secret
@@ -201,20 +203,20 @@ def _session(log: "EventLog", prefix: str) -> str:
     return found[0]
 
 
-def _ask(log: "EventLog", asked: "EraseRequest", *, as_json: bool) -> None:
+def _ask(log: "EventLog", request: "EraseRequest", *, as_json: bool) -> None:
     from store.maintenance import erase
 
     if as_json:
         raise click.UsageError("--json cannot ask: add --yes or --dry-run")
-    _tell_reach(log, erase.reach(log, asked), "erases")
+    _tell_reach(log, erase.reach(log, request), "erases")
     if not click.confirm("Destroy this for good?", default=False):
         raise click.Abort
 
 
-def _dry_run(log: "EventLog", asked: "EraseRequest", *, as_json: bool) -> None:
+def _dry_run(log: "EventLog", request: "EraseRequest", *, as_json: bool) -> None:
     from store.maintenance import erase
 
-    planned = erase.reach(log, asked)
+    planned = erase.reach(log, request)
     if as_json:
         output.emit(msgspec.to_builtins(planned))
     else:
@@ -248,14 +250,14 @@ def _drop_mirrors(settings: "Settings", tenant: "Tenant") -> bool:
     from store.maintenance import build, mirrors
 
     is_all_dropped = True
-    for one in mirrors.every_mirror(settings.choices):
+    for mirror in mirrors.every_mirror(settings.choices):
         try:
             with build.lock(tenant, wait_s=_LOCK_WAIT_S):
-                one.drop(tenant)
+                mirror.drop(tenant)
         except MirrorError as error:
             is_all_dropped = False
             output.note(
-                f"note: the copy of {one.what} still holds what was erased. {error}: that "
+                f"note: the copy of {mirror.what} still holds what was erased. {error}: that "
                 "deletes all of it and writes the rest"
             )
     return is_all_dropped
@@ -287,9 +289,9 @@ def _rewrite_replica(tenant: "Tenant", now: int) -> bool:
         return False
     output.note(f"{plural(sent.replaced, 'part')} of the replica at {state.url} replaced")
     newest = read_state(file_of(tenant))
-    for one in there:
-        if newest is None or one.id != newest.generation:
-            environment.note_copy(tenant, "replica", f"{state.url}/{one.folder}", now)
+    for generation in there:
+        if newest is None or generation.id != newest.generation:
+            environment.note_copy(tenant, "replica", f"{state.url}/{generation.folder}", now)
     return True
 
 
@@ -328,28 +330,28 @@ def _tell(log: "EventLog", done: "Erasure | Reach", verb: str) -> None:
         output.say(f"derived from it, stale from now on: {output.short_id(log, id_)}")
 
 
-def _tell_receipt(found: "Receipt", path: str) -> None:
-    seen = found.scan
-    if found.cut:
-        output.say(f"other events that quoted it, cut: {found.cut}")
-    cleared = plural(len(found.dropped), "other file")
-    output.say(f"{plural(len(found.files_deleted), 'file')} deleted, {cleared} cleared")
+def _tell_receipt(receipt: "Receipt", path: str) -> None:
+    seen = receipt.scan
+    if receipt.cut:
+        output.say(f"other events that quoted it, cut: {receipt.cut}")
+    cleared = plural(len(receipt.dropped), "other file")
+    output.say(f"{plural(len(receipt.files_deleted), 'file')} deleted, {cleared} cleared")
     output.say(
         f"looked for {seen.marks:,} marks of it in {seen.files:,} files, {seen.bytes:,} bytes, "
         f"{seen.decoded:,} of them decoded too: "
-        + ("nothing left" if found.is_clean else "TEXT IS LEFT")
+        + ("nothing left" if receipt.is_clean else "TEXT IS LEFT")
     )
-    _each("left in", found.left)
-    _each("not reached, has the same text", found.elsewhere)
+    _each("left in", receipt.left)
+    _each("not reached, has the same text", receipt.elsewhere)
     _each(
         "not reached, has the same words",
-        [f"{one.kind} {one.id} of {one.at}" for one in found.quotes],
+        [f"{quote.kind} {quote.id} of {quote.at}" for quote in receipt.quotes],
     )
-    _each("not reached, a copy", [f"{one.what} {one.to}" for one in found.copies])
-    _each("not reached", found.not_reached)
-    if found.texts_too_short:
-        output.say(f"{found.texts_too_short} texts were too short to distinguish from others")
-    if any(one.can_be_cut for one in found.quotes):
+    _each("not reached, a copy", [f"{copy.what} {copy.to}" for copy in receipt.copies])
+    _each("not reached", receipt.not_reached)
+    if receipt.texts_too_short:
+        output.say(f"{receipt.texts_too_short} texts were too short to distinguish from others")
+    if any(quote.can_be_cut for quote in receipt.quotes):
         output.note("hint: --also-quotes cuts receipts with the same words")
     output.say(f"receipt: {path}")
 
@@ -399,7 +401,7 @@ def quarantine_command(
             _print_quarantine(held, as_json=as_json)
             return
         if are_all:
-            wanted = [one.id for one in held]
+            wanted = [entry.id for entry in held]
         else:
             wanted = list(dict.fromkeys(commands.resolve(log, prefix) for prefix in ids))
         settle = quarantine.release if does == "release" else quarantine.forget
@@ -423,7 +425,9 @@ def _print_quarantine(held: "list[Held]", *, as_json: bool) -> None:
         ]
         output.emit({"quarantined": shown})
         return
-    for one in held:
-        output.say(f"{one.id}  since {isoformat(one.at)}  {one.check}: {output.clean(one.reason)}")
+    for entry in held:
+        output.say(
+            f"{entry.id}  since {isoformat(entry.at)}  {entry.check}: {output.clean(entry.reason)}"
+        )
     if not held:
         output.say("the quarantine is empty")

@@ -117,7 +117,7 @@ class Commands(click.Group):
                 raise
             known = {name: name for name in self._places}
             synonyms = {
-                said: meant for said, meant in _SYNONYMS.items() if meant.split()[0] in known
+                text: meant for text, meant in _SYNONYMS.items() if meant.split()[0] in known
             }
             known = synonyms | known
             hint = "".join(f" Did you mean {known[one]!r}?" for one in closest(args[0], known))
@@ -186,13 +186,13 @@ class Commands(click.Group):
             return PIPE_CLOSED
 
 
-def _name_option(given: Sequence[str], said: str) -> str:
+def _name_option(given: Sequence[str], text: str) -> str:
     """Return what msgspec said with the option as it was typed instead of the field's path."""
-    fault, _, path = said.rpartition(" - at `$.")
+    fault, _, path = text.rpartition(" - at `$.")
     name = re.match(r"\w+", path)
     option = f"--{name[0].removesuffix('s').replace('_', '-')}" if name else ""
     if option not in given[:-1]:
-        return said
+        return text
     value = given[given.index(option) + 1]
     is_key = option == "--key" and "regex" in fault
     return f"{option} {value!r}: {'write a dotted name like deploy.region' if is_key else fault}"

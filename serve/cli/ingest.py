@@ -159,7 +159,7 @@ def _accept(queue: "Queue", log: EventLog, drafts: "list[Draft]") -> "Job":
 
 def _work_off(queue: "Queue", log: EventLog, jobs: "list[Job]") -> None:
     """Record until none of some jobs can be now; others, that are due, come with them."""
-    while any(_may_go_on(queue.get(one.id)) for one in jobs):
+    while any(_may_go_on(queue.get(job.id)) for job in jobs):
         if not _work(queue, log):
             time.sleep(LOOK_S)  # another process has it
 
@@ -208,15 +208,15 @@ def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
 
 
 def _list(env: Environment, state: Any, limit: int, *, as_json: bool) -> None:
-    found = _queue(env.settings()).list_jobs(state, limit=limit)
+    jobs = _queue(env.settings()).list_jobs(state, limit=limit)
     if as_json:
-        output.emit({"jobs": [job_fields(one) for one in found]})
-    elif not found:
+        output.emit({"jobs": [job_fields(job) for job in jobs]})
+    elif not jobs:
         output.say(f"no {state} jobs" if state else "nothing has been accepted")
     else:
         rows = [
-            (one.id, isoformat(one.at), _progress_line(one), output.one_line(one.error or "", 200))
-            for one in found
+            (job.id, isoformat(job.at), _progress_line(job), output.one_line(job.error or "", 200))
+            for job in jobs
         ]
         output.table(("job", "accepted", "state", "error"), rows)
 

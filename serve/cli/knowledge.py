@@ -136,7 +136,7 @@ def _print_routes(found: dict[str, Any], explore: float) -> None:
         output.say()
         output.table(
             ("at", "level", "action", "", "recalls", "rated", "Q", "gain if served"),
-            [_route_row(one) for one in found["routes"]],
+            [_route_row(route) for route in found["routes"]],
         )
     if found["history"]:
         output.say()
@@ -216,7 +216,7 @@ def conflicts(env: Environment, /, project: str | None, as_json: bool) -> None:
         found, is_all = here.reader.answer(
             lambda view: conflict_report.conflicts(view, log, here.now, project)
         )
-        shown = [conflict_report.conflict_payload(one, here.now) for one in found]
+        shown = [conflict_report.conflict_payload(conflict, here.now) for conflict in found]
         if as_json:
             output.emit({"conflicts": shown, "compared_all": is_all})
         else:
@@ -277,23 +277,26 @@ def _rows(routes: "Routes", policy: "Policy") -> list[dict[str, Any]]:
         for level, actions in LEVELS.items():
             served = policy[state][level]
             worths = {
-                one: worth(*informative_rewards(recalls, state, level, one)) for one in actions
+                action: worth(*informative_rewards(recalls, state, level, action))
+                for action in actions
             }
-            known = {one: held.get((state, level, one), Held()) for one in actions}
-            if not any(one.recalls for one in known.values()):
+            known = {action: held.get((state, level, action), Held()) for action in actions}
+            if not any(entry.recalls for entry in known.values()):
                 continue
             rows += [
                 {
                     "state": state,
                     "level": level,
-                    "action": one,
-                    "served": one == served,
-                    "recalls": known[one].recalls,
-                    "rated": known[one].rated,
-                    "q": round(known[one].q, 4) if known[one].rated else None,
-                    "estimate": None if one == served else _estimate(worths[served], worths[one]),
+                    "action": action,
+                    "served": action == served,
+                    "recalls": known[action].recalls,
+                    "rated": known[action].rated,
+                    "q": round(known[action].q, 4) if known[action].rated else None,
+                    "estimate": None
+                    if action == served
+                    else _estimate(worths[served], worths[action]),
                 }
-                for one in actions
+                for action in actions
             ]
     return rows
 

@@ -333,8 +333,8 @@ def review(env: Environment, /, as_json: bool) -> None:
     from store.plans import plans as kept
 
     with environment.open_log(env.settings()) as log:
-        found = [one for one in kept.every(log) if one.body.job == "consolidate"]
-        waiting = [one for one in found if one.state in ("waiting", "stale")]
+        plans = [one for one in kept.every(log) if one.body.job == "consolidate"]
+        waiting = [one for one in plans if one.state in ("waiting", "stale")]
         if as_json:
             output.emit({"plans": [plan_fields(one) for one in waiting]})
             return

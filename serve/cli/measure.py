@@ -113,15 +113,15 @@ def evaluate(
         output.check_writable(file)  # before minutes of work, not after
     workspaces = dataset.read_workspaces(folder or dataset.CHECK_SET, only)
     if compare:
-        a, b = (dataset.read_results(one) for one in compare)
+        a, b = (dataset.read_results(path) for path in compare)
         _print_comparison(
             report.compare_results(workspaces, a, b, level), each=each, as_json=as_json
         )
         return
     run = _run(workspaces, choices, mode, keep, cache or config.cache_folder() / "vectors")
     if file is not None:
-        output.write(file, b"".join(msgspec.json.encode(one) + b"\n" for one in run.results))
-    by_query = {one.query_id: one for one in run.results}
+        output.write(file, b"".join(msgspec.json.encode(result) + b"\n" for result in run.results))
+    by_query = {result.query_id: result for result in run.results}
     found = report.score_report(workspaces, by_query, level, bar=choices.min_confidence or SURE)
     memories = sum(len(workspace.memories) for workspace in workspaces)
     ran = {
@@ -184,40 +184,48 @@ def _narrate(workspaces: int) -> Iterator[Callable[[str, str], None]]:
         yield tell
 
 
-def _print_report(found: "Report") -> None:
-    of = "sessions" if found.level == "session" else "memories"
+def _print_report(report: "Report") -> None:
+    of = "sessions" if report.level == "session" else "memories"
     rows: dict[str, Scores] = {
-        "all": found.overall,
-        **{f"dataset {name}": scores for name, scores in found.datasets.items()},
-        **{f"category {name}": scores for name, scores in found.categories.items()},
+        "all": report.overall,
+        **{f"dataset {name}": scores for name, scores in report.datasets.items()},
+        **{f"category {name}": scores for name, scores in report.categories.items()},
     }
     for wanted in (("recall@", "mrr@", "ndcg@"), ("hit@",)):
-        names = [name for name in found.overall.measures if name.startswith(wanted)]
+        names = [name for name in report.overall.measures if name.startswith(wanted)]
         output.table(
             [of, "queries", *names],
             [
-                [name, str(one.queries), *(_number(one.measures[name]) for name in names)]
-                for name, one in rows.items()
+                [name, str(scores.queries), *(_number(scores.measures[name]) for name in names)]
+                for name, scores in rows.items()
             ],
         )
         output.say()
-    _print_silence(found)
-    _print_unasked(found)
+    _print_silence(report)
+    _print_unasked(report)
 
 
-def _print_silence(found: "Report") -> None:
-    if not found.silence:
+def _print_silence(report: "Report") -> None:
+    if not report.silence:
         return
-    kinds: Mapping[str, int] = found.prompts
+    kinds: Mapping[str, int] = report.prompts
     total = sum(kinds.values())
     output.table(
-        ["silence", "prompts", *map(_bar_name, found.silence)],
+        ["silence", "prompts", *map(_bar_name, report.silence)],
         [
-            ["confidence threshold", "", *(_number(one.bar) for one in found.silence)],
-            ["correct answers kept", "", *(_number(one.kept) for one in found.silence)],
-            ["injected", str(total), *(_number(one.injected_all) for one in found.silence)],
+            ["confidence threshold", "", *(_number(silence.bar) for silence in report.silence)],
+            ["correct answers kept", "", *(_number(silence.kept) for silence in report.silence)],
+            [
+                "injected",
+                str(total),
+                *(_number(silence.injected_all) for silence in report.silence),
+            ],
             *(
-                [f"  {kind}", str(count), *(_number(one.injected[kind]) for one in found.silence)]
+                [
+                    f"  {kind}",
+                    str(count),
+                    *(_number(silence.injected[kind]) for silence in report.silence),
+                ]
                 for kind, count in kinds.items()
             ),
         ],
@@ -225,60 +233,62 @@ def _print_silence(found: "Report") -> None:
     output.say()
 
 
-def _print_unasked(found: "Report") -> None:
-    if (one := found.unasked) is None:
+def _print_unasked(report: "Report") -> None:
+    if (one := report.unasked) is None:
         return
     output.table(
         ["told unasked, by the prompt hook", "prompts", "share"],
         [
             ["correct answers: something", str(one.queries), _number(one.kept)],
             ["correct answers: a right memory", str(one.queries), _number(one.right)],
-            ["should get nothing", str(sum(found.prompts.values())), _number(one.injected_all)],
+            ["should get nothing", str(sum(report.prompts.values())), _number(one.injected_all)],
             *(
                 [f"  {kind}", str(count), _number(one.injected[kind])]
-                for kind, count in found.prompts.items()
+                for kind, count in report.prompts.items()
             ),
         ],
     )
     output.say()
 
 
-def _bar_name(one: "Silence") -> str:
-    return "as set" if one.keep is None else f"keep {one.keep:.0%}"
+def _bar_name(silence: "Silence") -> str:
+    return "as set" if silence.keep is None else f"keep {silence.keep:.0%}"
 
 
-def _print_comparison(found: "Comparison", *, each: bool, as_json: bool) -> None:
+def _print_comparison(comparison: "Comparison", *, each: bool, as_json: bool) -> None:
     if as_json:
-        output.emit(found)
+        output.emit(comparison)
         return
     output.table(
-        [found.level, "A", "B", "B - A", "95 % interval", "B wins", "loses", "ties"],
+        [comparison.level, "A", "B", "B - A", "95 % interval", "B wins", "loses", "ties"],
         [
             [
-                one.measure,
-                _number(one.a),
-                _number(one.b),
-                f"{one.mean:+.4f}",
-                f"{one.low:+.4f} to {one.high:+.4f}",
-                *map(str, (one.wins, one.losses, one.ties)),
+                difference.measure,
+                _number(difference.a),
+                _number(difference.b),
+                f"{difference.mean:+.4f}",
+                f"{difference.low:+.4f} to {difference.high:+.4f}",
+                *map(str, (difference.wins, difference.losses, difference.ties)),
             ]
-            for one in found.differences
+            for difference in comparison.differences
         ],
     )
-    output.say(f"{found.queries} queries; left out, as only one file has them: {found.left_out}")
-    if each and found.changes:
+    output.say(
+        f"{comparison.queries} queries; left out, as only one file has them: {comparison.left_out}"
+    )
+    if each and comparison.changes:
         output.say()
         output.table(
-            [found.differences[0].measure, "A", "B", "query", "asked"],
+            [comparison.differences[0].measure, "A", "B", "query", "asked"],
             [
                 [
-                    "won" if one.b > one.a else "lost",
-                    f"{one.a:.2f}",
-                    f"{one.b:.2f}",
-                    one.query_id,
-                    output.one_line(one.query, 100),
+                    "won" if change.b > change.a else "lost",
+                    f"{change.a:.2f}",
+                    f"{change.b:.2f}",
+                    change.query_id,
+                    output.one_line(change.query, 100),
                 ]
-                for one in found.changes
+                for change in comparison.changes
             ],
         )
 
@@ -330,12 +340,12 @@ def replay(
     _apply_changes(settings.choices, changes, None)  # what is wrong in them is said at once
     model = QueryEmbedder(make_embedder(settings.choices.embedder, settings.home, while_asked=True))
     with environment.open_log(settings) as log:
-        asked = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
+        events = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
         found = list(
             replays.replay(
                 log,
                 model,
-                asked,
+                events,
                 settings.choices,
                 (lambda choices: _apply_changes(choices, changes, None)) if changes else None,
             )
@@ -345,10 +355,10 @@ def replay(
         context.exit(FAILED)
 
 
-def _print_replay(log: "EventLog", found: "Sequence[Replayed]", *, as_json: bool) -> None:
-    counts = Counter(one.verdict for one in found)
-    skipped = Counter(one.why for one in found if one.verdict == "skipped")
-    changed = [one for one in found if one.verdict == "changed"]
+def _print_replay(log: "EventLog", replays: "Sequence[Replayed]", *, as_json: bool) -> None:
+    counts = Counter(one.verdict for one in replays)
+    skipped = Counter(one.why for one in replays if one.verdict == "skipped")
+    changed = [one for one in replays if one.verdict == "changed"]
     if as_json:
         output.emit(
             {
@@ -388,13 +398,13 @@ def print_answer(
     """Print a recall and how its answer changed."""
     from serve.reports.proposal_rendering import answer_diff
 
-    found = answer_diff(log, recall, before, after)
-    say(f"{output.short_id(log, recall)}  {output.one_line(found.query)}")
-    for sign, those in (("-", found.gone), ("+", found.new)):
+    diff = answer_diff(log, recall, before, after)
+    say(f"{output.short_id(log, recall)}  {output.one_line(diff.query)}")
+    for sign, those in (("-", diff.gone), ("+", diff.new)):
         for place, id_, text in those:
             say(f"  {sign} {place}. {output.short_id(log, id_)}  {output.one_line(text)}")
-    if found.note:
-        say(f"  {found.note}")
+    if diff.note:
+        say(f"  {diff.note}")
 
 
 # canaries
@@ -420,28 +430,28 @@ def canaries_command(context: click.Context, as_json: bool) -> None:
     tenant = environment.current_tenant(settings)
     manifest = manifests.current(tenant)
     model = make_embedder(settings.choices.embedder, settings.home, while_asked=True)
-    found = canaries.over(tenant, manifest, model, settings.choices, environment.now())
+    outcome = canaries.over(tenant, manifest, model, settings.choices, environment.now())
     check = canaries.check_of(manifest)
     trend = canaries.trend(check) if check else ()
     if as_json:
         output.emit(
             {
-                "ok": not found.is_doubted,
-                "asked": found.asked,
-                "came_back": found.hits,
-                "missed": found.missed,
+                "ok": not outcome.is_doubted,
+                "asked": outcome.asked,
+                "came_back": outcome.hits,
+                "missed": outcome.missed,
                 "trend": trend,
             }
         )
     else:
-        _print_canaries(found, trend)
-    context.exit(FAILED if found.is_doubted else 0)
+        _print_canaries(outcome, trend)
+    context.exit(FAILED if outcome.is_doubted else 0)
 
 
-def _print_canaries(found: "Outcome", trend: "Sequence[Point]") -> None:
-    output.say(f"{found.hits} of {found.asked} canaries came back")
-    for one in found.missed:
-        output.say(f"missed  {one.id}  {output.one_line(one.question)}")
+def _print_canaries(outcome: "Outcome", trend: "Sequence[Point]") -> None:
+    output.say(f"{outcome.hits} of {outcome.asked} canaries came back")
+    for canary in outcome.missed:
+        output.say(f"missed  {canary.id}  {output.one_line(canary.question)}")
     for at, back, asked in trend[-_TREND_SHOWN:]:
         output.say(f"build   {isoformat(at)}  {back} of {asked}")
 
@@ -498,8 +508,10 @@ def selftest(context: click.Context, as_json: bool) -> None:
 
 
 def _print_probes(found: "Selftest") -> None:
-    for one in found.probes:
-        output.say(f"{'ok    ' if one.ok else 'FAILED'}  {one.name}: {output.clean(one.detail)}")
+    for probe in found.probes:
+        output.say(
+            f"{'ok    ' if probe.ok else 'FAILED'}  {probe.name}: {output.clean(probe.detail)}"
+        )
     for missed in found.missed:
         output.say(f"missed  {missed.id}  {output.one_line(missed.question)}")
     for at, back, asked in found.trend[-_TREND_IN_SELFTEST:]:

@@ -129,7 +129,7 @@ def short_id(log: EventLog, id_: str) -> str:
 
 def first_words(log: EventLog, id_: str, width: int = 56) -> str:
     """Return how a memory began; "" of one that was erased, or that there is not."""
-    body = next((one.body for one in log.events_for(id_)), None)
+    body = next((event.body for event in log.events_for(id_)), None)
     return one_line(getattr(body, "content", "") or getattr(body, "prompt", ""), width)
 
 

@@ -55,9 +55,9 @@ def overview(
         from serve.reader.filters import Filter
         from serve.reports import overviews
 
-        asked = Filter(here.now, belongs)
+        conditions = Filter(here.now, belongs)
         question = overviews.overview_question(
-            output.encodable(" ".join(topic)), asked, here.choices
+            output.encodable(" ".join(topic)), conditions, here.choices
         )
         with here.reader.view() as view:
             found = overviews.overview_payload(overviews.overview(view, question))
@@ -77,14 +77,14 @@ def _print_overview(log: EventLog, found: dict[str, Any]) -> None:
         for one in found[group]:
             output.say(_item_line(log, one))
     if found["names"]:
-        named = (f"{output.clean(one['name'])} ({one['memories']})" for one in found["names"])
+        named = (f"{output.clean(name['name'])} ({name['memories']})" for name in found["names"])
         output.say(f"\nNames\n  {', '.join(named)}")
 
 
 def _item_line(log: EventLog, one: dict[str, Any]) -> str:
     until = f" until {one['ended_at'][:10]}" if "ended_at" in one else ""
-    said = f"{one['status']}: " if "status" in one else ""
-    text = output.one_line(said + one["text"], _WIDTH)
+    words = f"{one['status']}: " if "status" in one else ""
+    text = output.one_line(words + one["text"], _WIDTH)
     id_ = output.short_id(log, one["id"])
     return f"  {one['at'][:10]}{until}  {one['kind']:10}  {id_}  {text}"
 
@@ -128,11 +128,11 @@ def timeline(
         start, end = (
             micros(formatting.parse_time(one, here.now)) if one else None for one in (since, until)
         )
-        asked = Filter(here.now, belongs, since=start, until=end)
+        conditions = Filter(here.now, belongs, since=start, until=end)
         words = output.encodable(" ".join(topic))
         with here.reader.view() as view:
-            found = overviews.timeline(view, words, asked, here.choices, limit)
-        told = [overviews.memory_item(one) for one in found]
+            memories = overviews.timeline(view, words, conditions, here.choices, limit)
+        told = [overviews.memory_item(memory) for memory in memories]
         if as_json:
             output.emit({"memories": told})
         else:
@@ -187,9 +187,9 @@ def digest(
 
         start = micros(formatting.parse_time(since, here.now))
         end = micros(formatting.parse_time(until, here.now)) if until else here.now
-        asked = Filter(here.now, belongs, since=start, until=end)
+        conditions = Filter(here.now, belongs, since=start, until=end)
         with here.reader.view() as view:
-            found = digests.digest_payload(digests.digest(view, here.log, asked), here.now)
+            found = digests.digest_payload(digests.digest(view, here.log, conditions), here.now)
         if as_json:
             output.emit(found)
         else:
@@ -271,16 +271,16 @@ def brief(
 
         trees, cwd = SharedTrees(settings.home), str(Path.cwd())
         shared = trees.scopes(log, cwd, here.now) if known_at is None and project is None else ()
-        asked = Filter(here.now, belongs or "", shared=shared)
+        conditions = Filter(here.now, belongs or "", shared=shared)
         with here.reader.view() as view:
             if file is not None:
-                _write_block(file, instructions.instructions(view, asked), as_json=as_json)
+                _write_block(file, instructions.instructions(view, conditions), as_json=as_json)
                 return
-            said = render_parts(briefs.brief(view, asked), briefs.BYTES)
+            block = render_parts(briefs.brief(view, conditions), briefs.BYTES)
         if as_json:
-            output.emit({"text": said.text, "notes": said.notes})
+            output.emit({"text": block.text, "notes": block.notes})
         else:
-            output.say(said.text or "nothing: this project has no rule, open goal or decision")
+            output.say(block.text or "nothing: this project has no rule, open goal or decision")
 
 
 def _write_block(file: Path, block: str, *, as_json: bool) -> None:
@@ -325,10 +325,12 @@ def goals(
         from serve.reader.memory_json import shown_text
         from serve.reports.overviews import memory_item
 
-        asked = Filter(here.now, belongs)
+        conditions = Filter(here.now, belongs)
         with here.reader.view() as view:
-            open_ = wanted.goals_payload(wanted.open_goals(view, asked), moment(here.now).date())
-            chains = wanted.milestone_chains(view, asked)
+            open_ = wanted.goals_payload(
+                wanted.open_goals(view, conditions), moment(here.now).date()
+            )
+            chains = wanted.milestone_chains(view, conditions)
         if as_json:
             named = {one.name: [memory_item(memory) for memory in one.milestones] for one in chains}
             output.emit({"goals": open_, "chains": named})

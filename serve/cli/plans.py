@@ -40,19 +40,19 @@ def plans(context: click.Context, as_json: bool) -> None:
     with environment.open_log(context.obj.settings()) as log:
         found = kept.every(log)
     if as_json:
-        output.emit({"plans": [plan_fields(one) for one in found]})
+        output.emit({"plans": [plan_fields(plan) for plan in found]})
     elif not found:
         output.say("nothing has been proposed yet")
     else:
         rows = [
             (
-                one.id[:SHORT],
-                isoformat(one.at)[:10],
-                one.state,
-                str(len(one.body.steps or one.events)),
-                one.body.job,
+                plan.id[:SHORT],
+                isoformat(plan.at)[:10],
+                plan.state,
+                str(len(plan.body.steps or plan.events)),
+                plan.body.job,
             )
-            for one in found
+            for plan in found
         ]
         output.table(("plan", "date", "state", "steps", "job"), rows)
 
@@ -136,11 +136,11 @@ def propose_plan(
         output.say("nothing was proposed")
         return
     with environment.open_log(settings) as log:
-        asked = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
+        events = receipts.page(log, receipts.Wanted(since=start), limit, most=sys.maxsize).receipts
         tenant = environment.current_tenant(settings)
         if "embedder" in given:  # beside the vectors that answer: they are not made twice
             embed_ahead(settings, log, given["embedder"], quiet=as_json)
-        planned = drift.settings_plan(settings, tenant, log, steps, asked, now)
+        planned = drift.settings_plan(settings, tenant, log, steps, events, now)
         print_plan(log, kept.propose(log, planned, now), as_json=as_json)
 
 
@@ -158,13 +158,13 @@ def _propose_upgrade(
             "on a copy, made with `mnemolog backup make` of the version that is installed"
         )
     with environment.open_log(settings) as log:
-        asked = upgrade.list_earlier(log, limit, start, 20 * limit)
-        if not asked:
+        events = upgrade.list_earlier(log, limit, start, 20 * limit)
+        if not events:
             raise InvalidInput(
                 f"every recall that is kept was answered by mnemolog {upgrade.running()}: there is "
                 "nothing to compare"
             )
-        planned = upgrade.upgrade_plan(settings, tenant, log, asked, now)
+        planned = upgrade.upgrade_plan(settings, tenant, log, events, now)
         if not planned.looked_at:
             raise InvalidInput(f"nothing can be compared: {'; '.join(planned.notes)}")
         print_plan(log, kept.propose(log, planned, now), as_json=as_json)
@@ -361,9 +361,9 @@ def print_plan(log: EventLog, plan: "Plan", *, as_json: bool) -> None:
         left = replay.changed - SHOWN
         more = f", the first {SHOWN}" if left > 0 else ""
         output.say(f"{replay.changed:,} answers change{more}:")
-        for one in replay.answers[:SHOWN]:
+        for answer in replay.answers[:SHOWN]:
             output.say()
-            print_answer(log, one.recall, one.before, one.after)
+            print_answer(log, answer.recall, answer.before, answer.after)
         output.say()
     if plan.state == "waiting" and plan.failed:
         output.note(

@@ -163,8 +163,8 @@ def start(env: Environment, /, as_json: bool) -> None:
     if as_json:
         output.emit(_server_fields(server) | {"new": is_new})
     else:
-        said = "started" if is_new else "already running"
-        output.say(f"{said}: http://{HOST}:{server.port} (process {server.pid})")
+        text = "started" if is_new else "already running"
+        output.say(f"{text}: http://{HOST}:{server.port} (process {server.pid})")
 
 
 @click.command(epilog=output.example("mnemolog stop"))

@@ -36,11 +36,11 @@ def show(env: Environment, /, id_: str, known_at: str | None, as_json: bool) -> 
     """Show a memory with its history. You can shorten its ID to the first letters."""
     settings = env.settings()
     with environment.open_log(settings) as log:
-        found = _read_memory(settings, log, id_, known_at)
+        memory = _read_memory(settings, log, id_, known_at)
     if as_json:
-        output.emit(found)
+        output.emit(memory)
     else:
-        _print_memory(found)
+        _print_memory(memory)
 
 
 def _read_memory(
@@ -104,8 +104,8 @@ def _alike(one: dict[str, Any]) -> str:
     """Return how another memory is a duplicate of the one shown, and its state."""
     if one["kind"] != "update":
         return f"{one['kind']}, {one['state']}"
-    said = f"{one['was']} -> {one['becomes']}"
-    return f"{'later' if one['is_newer'] else 'earlier'}, {said}, {one['state']}"
+    text = f"{one['was']} -> {one['becomes']}"
+    return f"{'later' if one['is_newer'] else 'earlier'}, {text}, {one['state']}"
 
 
 @click.command(name="list", epilog=output.example("mnemolog list --kind decision --limit 10"))
@@ -258,12 +258,12 @@ def history(
         from serve.reports import memory_detail
 
         with here.reader.view() as view:
-            found = memory_detail.history_of_key(view, name, belongs)
+            memories = memory_detail.history_of_key(view, name, belongs)
             asked = {"key": name}
-            if not found:
+            if not memories:
                 asked = {"id": _resolve_id(log, name)}
-                found = memory_detail.history_of_memory(view, asked["id"])
-        shown = [memory_detail.history_fields(one) for one in found]
+                memories = memory_detail.history_of_memory(view, asked["id"])
+        shown = [memory_detail.history_fields(memory) for memory in memories]
         if as_json:
             output.emit(asked | {"memories": shown})
         else:
@@ -366,8 +366,8 @@ def _print_step(log: EventLog, indent: str, one: dict[str, Any]) -> None:
     what = one.get("event") or " ".join(filter(None, (one.get("kind"), one["state"])))
     where = f"session {one['session']}" if "session" in one else ""
     at = f"@{one['seq']} {_minute(one['at'])}" if "seq" in one else ""
-    said = output.one_line(one.get("text", ""), 60)
-    line = "  ".join(filter(None, (output.short_id(log, one["id"]), what, at, where, said)))
+    text = output.one_line(one.get("text", ""), 60)
+    line = "  ".join(filter(None, (output.short_id(log, one["id"]), what, at, where, text)))
     output.say(f"{indent}{output.clean(line)}")
     if made := one.get("made"):
         output.say(f"{indent}  {output.clean(_made_words(made))}")

@@ -60,9 +60,10 @@ def recommendations(
 
     with environment.open_log(context.obj.settings()) as log:
         found = [
-            recommendation_fields(one)
-            for one in kept.every(log)
-            if (is_all or one.state == "pending") and holds_in(one.project, project)
+            recommendation_fields(recommendation)
+            for recommendation in kept.every(log)
+            if (is_all or recommendation.state == "pending")
+            and holds_in(recommendation.project, project)
         ]
         if as_json:
             output.emit({"recommendations": found, "new": [one["id"] for one in new]})
@@ -80,12 +81,13 @@ def show_recommendation(env: Environment, /, id_: str, as_json: bool) -> None:
     from store.plans import recommendations as kept
 
     with environment.open_log(env.settings()) as log:
-        one = kept.find(log, id_)
+        recommendation = kept.find(log, id_)
     if as_json:
-        output.emit(recommendation_fields(one))
+        output.emit(recommendation_fields(recommendation))
         return
-    output.say(f"{one.id}  {one.what}  {one.state}: {output.one_line(one.because, 160)}")
-    for line in step_lines(one.change.steps):
+    because = output.one_line(recommendation.because, 160)
+    output.say(f"{recommendation.id}  {recommendation.what}  {recommendation.state}: {because}")
+    for line in step_lines(recommendation.change.steps):
         output.say(output.clean(line))
 
 
@@ -114,10 +116,11 @@ def accept_recommendations(
             return
         done = [proposals.accept(log, one.id, environment.now()) for one in wanted]
     if as_json:
-        output.emit({"accepted": [{"id": one.id, "plan": one.plan} for one in done]})
+        output.emit({"accepted": [{"id": proposal.id, "plan": proposal.plan} for proposal in done]})
         return
-    for one, accepted in zip(wanted, done, strict=True):
-        output.say(f"accepted {one.id[:SHORT]}: {one.what}, {len(accepted.made)} steps")
+    for recommendation, accepted in zip(wanted, done, strict=True):
+        steps = f"{len(accepted.made)} steps"
+        output.say(f"accepted {recommendation.id[:SHORT]}: {recommendation.what}, {steps}")
         output.note(f"to undo it: `mnemolog plans undo {str(accepted.plan)[:SHORT]}`")
 
 
@@ -205,16 +208,16 @@ def _subject_text(one: dict[str, Any]) -> str:
     return next((words for words in said if words), "")
 
 
-def recommendation_fields(one: Recommendation) -> dict[str, Any]:
+def recommendation_fields(recommendation: Recommendation) -> dict[str, Any]:
     """Return a recommendation as JSON has it; `plan` is null unless it was accepted."""
     return {
-        "id": one.id,
-        "what": one.what,
-        "state": one.state,
-        "at": isoformat(one.at),
-        "project": one.project,
-        "because": one.because,
-        "source_ids": list(one.source_ids),
-        "steps": msgspec.to_builtins(one.change.steps),
-        "plan": one.plan,
+        "id": recommendation.id,
+        "what": recommendation.what,
+        "state": recommendation.state,
+        "at": isoformat(recommendation.at),
+        "project": recommendation.project,
+        "because": recommendation.because,
+        "source_ids": list(recommendation.source_ids),
+        "steps": msgspec.to_builtins(recommendation.change.steps),
+        "plan": recommendation.plan,
     }

@@ -76,12 +76,12 @@ def expect(
             _print_removed(log, asked[0].question, asked[0].id, as_json=as_json)
             return
         reader = environment.open_reader(settings, log)
-        found = reader.answer(lambda view: expectations.ask(view, asked, settings.choices, now))
+        outcomes = reader.answer(lambda view: expectations.ask(view, asked, settings.choices, now))
         if as_json:
-            output.emit({"expected": found})
+            output.emit({"expected": outcomes})
         else:
-            _print_expected(log, found)
-    if question is None and any(one.rank is None for one in found):
+            _print_expected(log, outcomes)
+    if question is None and any(outcome.rank is None for outcome in outcomes):
         context.exit(FAILED)
 
 
@@ -92,23 +92,23 @@ def _print_removed(log: EventLog, question: str, id_: str, *, as_json: bool) -> 
         output.say(f'no longer expected of "{output.one_line(question)}"')
 
 
-def _print_expected(log: EventLog, found: "list[Outcome]") -> None:
-    if not found:
+def _print_expected(log: EventLog, outcomes: "list[Outcome]") -> None:
+    if not outcomes:
         output.say('no question is pinned. Pin one: `mnemolog expect "QUESTION" ID`')
         return
     output.table(
         ["result", "question", "memory", "text"],
         [
             [
-                "missing" if one.rank is None else str(one.rank),
-                output.one_line(one.expectation.question, 60),
-                output.short_id(log, one.expectation.id),
-                output.first_words(log, one.expectation.id),
+                "missing" if outcome.rank is None else str(outcome.rank),
+                output.one_line(outcome.expectation.question, 60),
+                output.short_id(log, outcome.expectation.id),
+                output.first_words(log, outcome.expectation.id),
             ]
-            for one in found
+            for outcome in outcomes
         ],
     )
-    if any(one.rank is None for one in found):
+    if any(outcome.rank is None for outcome in outcomes):
         output.note("next: `mnemolog bisect QUESTION --expect ID` names the event since which")
 
 
@@ -184,19 +184,19 @@ def bisect(
         if since:
             start = find_place(log, since, settings.choices, now, Path.cwd()).seq
         if id_ is not None:
-            found = search.memory(resolve(log, id_), start)
+            change = search.memory(resolve(log, id_), start)
         elif text is not None:
-            found = search.text(text, start)
+            change = search.text(text, start)
         else:
-            found = search.answer(start)
+            change = search.answer(start)
         if as_json:
-            output.emit(_change_fields(found))
+            output.emit(_change_fields(change))
         else:
-            _print_change(log, found)
+            _print_change(log, change)
 
 
-def _change_fields(found: "Change") -> dict[str, Any]:
-    event = found.event
+def _change_fields(change: "Change") -> dict[str, Any]:
+    event = change.event
     return {
         "event": {
             "seq": event.seq,
@@ -209,15 +209,15 @@ def _change_fields(found: "Change") -> dict[str, Any]:
             "agent": event.agent,
             "trust": event.trust,
         },
-        "before": [hit.memory.id for hit in found.before],
-        "after": [hit.memory.id for hit in found.after],
-        "events": found.events,
-        "folds": found.folds,
+        "before": [hit.memory.id for hit in change.before],
+        "after": [hit.memory.id for hit in change.after],
+        "events": change.events,
+        "folds": change.folds,
     }
 
 
-def _print_change(log: EventLog, found: "Change") -> None:
-    event, at = found.event, isoformat(found.event.at)[:16].replace("T", " ")
+def _print_change(log: EventLog, change: "Change") -> None:
+    event, at = change.event, isoformat(change.event.at)[:16].replace("T", " ")
     output.say(f"@{event.seq}  {event.kind}  {at}  {_maker(event)}")
     if words := output.first_words(log, event.subject):
         output.say(f"  {output.short_id(log, event.subject)}  {words}")
@@ -225,10 +225,10 @@ def _print_change(log: EventLog, found: "Change") -> None:
         output.say(f"  reason: {output.one_line(reason)}")
     output.say()
     output.say("what it changed in the answer:")
-    for line in _differences(log, found.before, found.after):
+    for line in _differences(log, change.before, change.after):
         output.say(f"  {line}")
     output.say()
-    output.note(f"{found.folds} builds for {found.events:,} events")
+    output.note(f"{change.folds} builds for {change.events:,} events")
 
 
 def _maker(event: "Event") -> str:
@@ -321,7 +321,7 @@ def receipts_command(
             silent=True if silent else None,
         )
         page = receipts.page(log, wanted, limit, most=sys.maxsize)
-        found = [receipt_summary(log, one, memory) for one in page.receipts]
+        found = [receipt_summary(log, event, memory) for event in page.receipts]
         if as_json:
             output.emit({"receipts": found})
             return
@@ -427,14 +427,14 @@ def rerun_receipt(context: click.Context, folder: Path, as_json: bool) -> None:
     settings = env.settings()
     read = bundle.read_bundle(folder)
     model = make_embedder(settings.choices.embedder, settings.home, while_asked=True)
-    found = bundle.rerun(read, model)
-    is_same = found.verdict == "same"
+    replay = bundle.rerun(read, model)
+    is_same = replay.verdict == "same"
     if as_json:
-        output.emit({"same": is_same, "version": read.version, "hits": found.hits})
+        output.emit({"same": is_same, "version": read.version, "hits": replay.hits})
     else:
-        texts = {one.id: getattr(one.body, "content", "") for one in read.events}
-        output.say(f'"{output.one_line(found.before.query)}", asked of mnemolog {read.version}')
-        for rank, hit in enumerate(found.hits, 1):
+        texts = {event.id: getattr(event.body, "content", "") for event in read.events}
+        output.say(f'"{output.one_line(replay.before.query)}", asked of mnemolog {read.version}')
+        for rank, hit in enumerate(replay.hits, 1):
             words = output.one_line(texts.get(hit.id, ""), 44)
             output.say(f"{rank:2}. {hit.id}  {hit.confidence:.0%}  {words}")
         output.say(

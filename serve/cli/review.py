@@ -100,11 +100,15 @@ def _waiting(
         found += [proposals.find(log, row["id"]) for row in drafts if row["draft"]["content"]]
     for sort in _IN_LOG:
         found += proposals.every(log, "waiting", sort) if only in (None, sort) else []
-    waiting = [one for one in found if one.state == "waiting" and holds_in(one.project, project)]
+    waiting = [
+        proposal
+        for proposal in found
+        if proposal.state == "waiting" and holds_in(proposal.project, project)
+    ]
     if only not in (None, "conflict"):
         return waiting, []
     disagreeing, _ = reader.answer(lambda view: conflicts(view, log, now, project))
-    return waiting, [conflict_payload(one, now) for one in disagreeing]
+    return waiting, [conflict_payload(conflict, now) for conflict in disagreeing]
 
 
 # Without a terminal
@@ -113,10 +117,10 @@ def _waiting(
 def _print_all(waiting: Sequence[Proposal], found: Sequence[dict[str, Any]]) -> None:
     ids = [one.id for one in waiting]
     total = len(waiting) + len(found)
-    for number, one in enumerate(waiting, 1):
-        _print_proposal(one, f"{number} of {total}", _STEPS_SHOWN)
-        command, id_ = _COMMANDS[one.sort], output.shortest(one.id, ids, _LEAST)
-        verb = "apply" if one.sort == "plan" else "accept"
+    for number, proposal in enumerate(waiting, 1):
+        _print_proposal(proposal, f"{number} of {total}", _STEPS_SHOWN)
+        command, id_ = _COMMANDS[proposal.sort], output.shortest(proposal.id, ids, _LEAST)
+        verb = "apply" if proposal.sort == "plan" else "accept"
         output.say(f"  $ mnemolog {command} {verb} {id_}")
         output.say(f"  $ mnemolog {command} reject {id_}")
         output.say()
@@ -136,7 +140,7 @@ def _ask_all(log: EventLog, waiting: Sequence[Proposal], found: Sequence[dict[st
     done: Counter[str] = Counter()
     start = log.head()
     questions = [
-        *(partial(_ask_about_proposal, log, one) for one in waiting),
+        *(partial(_ask_about_proposal, log, proposal) for proposal in waiting),
         *(partial(_ask_about_conflict, log, one, start) for one in found),
     ]
     for number, ask in enumerate(questions, 1):
@@ -146,23 +150,23 @@ def _ask_all(log: EventLog, waiting: Sequence[Proposal], found: Sequence[dict[st
         done[answer] += 1
         output.say()
     del done["later"]
-    said = ", ".join(f"{count} {answer}" for answer, count in done.items())
-    output.say(f"{said or 'nothing changed'}; {total - done.total()} still waiting")
+    text = ", ".join(f"{count} {answer}" for answer, count in done.items())
+    output.say(f"{text or 'nothing changed'}; {total - done.total()} still waiting")
 
 
-def _ask_about_proposal(log: EventLog, one: Proposal, place: str) -> str:
+def _ask_about_proposal(log: EventLog, proposal: Proposal, place: str) -> str:
     """Show a proposal and do what is answered; return what became of it."""
-    if proposals.find(log, one.id).state != "waiting":
+    if proposals.find(log, proposal.id).state != "waiting":
         return "later"  # an answer before made it stale; it is listed as such
-    _print_proposal(one, place, _STEPS_SHOWN)
-    words = _text_to_edit(one)
+    _print_proposal(proposal, place, _STEPS_SHOWN)
+    words = _text_to_edit(proposal)
     answers = ["accept", *(["edit"] if words else []), "reject", "later", "quit"]
-    answers += ["details"] if len(one.made) > _STEPS_SHOWN else []
+    answers += ["details"] if len(proposal.made) > _STEPS_SHOWN else []
     while True:
         match _choose(answers):
             case "accept":
                 accept = partial(proposals.accept, author="typed")
-                accepted = _try(partial(accept, log, one.id, environment.now()))
+                accepted = _try(partial(accept, log, proposal.id, environment.now()))
                 if accepted and accepted.plan:
                     undo = accepted.plan[:_LEAST]
                     output.say(
@@ -174,36 +178,38 @@ def _ask_about_proposal(log: EventLog, one: Proposal, place: str) -> str:
                 changed = click.edit(words)
                 if changed and changed.strip() and changed.strip() != words.strip():
                     text = changed.strip()
-                    return "edited" if _try(partial(_edit, log, one, text)) else "later"
+                    return "edited" if _try(partial(_edit, log, proposal, text)) else "later"
                 output.say("the text is as it was")
             case "reject":
                 reason = click.prompt("why (may be empty)", default="", show_default=False)
                 now = environment.now()
-                gone = _try(partial(proposals.reject, log, one.id, now, reason or None))
+                gone = _try(partial(proposals.reject, log, proposal.id, now, reason or None))
                 return "rejected" if gone else "later"
             case "details":
-                _print_proposal(one, place, len(one.made))
+                _print_proposal(proposal, place, len(proposal.made))
             case answer:
                 return answer
 
 
-def _text_to_edit(one: Proposal) -> str | None:
+def _text_to_edit(proposal: Proposal) -> str | None:
     """Return the text that a proposal records or writes anew; None where it is not of one text."""
-    texts = [step.body["content"] for step in one.made if isinstance(step.body.get("content"), str)]
-    return texts[0] if len(one.made) == len(texts) == 1 else None
+    texts = [
+        step.body["content"] for step in proposal.made if isinstance(step.body.get("content"), str)
+    ]
+    return texts[0] if len(proposal.made) == len(texts) == 1 else None
 
 
-def _edit(log: EventLog, one: Proposal, text: str) -> str:
+def _edit(log: EventLog, proposal: Proposal, text: str) -> str:
     """Write a person's own words in place of the proposed ones; return the memory's id."""
-    (step,), now = one.made, environment.now()
+    (step,), now = proposal.made, environment.now()
     if step.event == "revised":
         changes = Revised(content=text)
         id_ = commands.revise(log, step.subject, changes, now, author="typed").subject
     else:
         kind = step.body.get("kind", "fact")
-        draft = Draft(content=text, kind=kind, project=one.project, author="typed")
+        draft = Draft(content=text, kind=kind, project=proposal.project, author="typed")
         id_ = commands.record(log, draft, now).event.id
-    proposals.reject(log, one.id, now, f"said in other words: {id_}")
+    proposals.reject(log, proposal.id, now, f"said in other words: {id_}")
     return id_
 
 
@@ -232,7 +238,7 @@ def _choose(answers: Sequence[str]) -> str:
     """Return the answer that is typed, which its first letter is enough for."""
     while True:
         typed = click.prompt(", ".join(answers), default="later").strip().casefold()
-        if found := [one for one in answers if one.startswith(typed)]:
+        if found := [answer for answer in answers if answer.startswith(typed)]:
             return found[0]
 
 
@@ -248,20 +254,24 @@ def _try(do: Callable[[], Done]) -> Done | None:
 # Both sides
 
 
-def _print_proposal(one: Proposal, place: str, most: int) -> None:
-    of = f"  {output.clean(one.project)}" if one.project else ""
-    title = output.clean(f"{one.sort}: {one.title}") if one.sort != "lesson" else "lesson"
-    head = f"{place}  {isoformat(one.at)[:10]}{of}"
+def _print_proposal(proposal: Proposal, place: str, most: int) -> None:
+    of = f"  {output.clean(proposal.project)}" if proposal.project else ""
+    title = (
+        output.clean(f"{proposal.sort}: {proposal.title}")
+        if proposal.sort != "lesson"
+        else "lesson"
+    )
+    head = f"{place}  {isoformat(proposal.at)[:10]}{of}"
     output.say(click.style(head, bold=True))
     for line in output.block(title, "  ", 2):
         output.say(line)
-    for reason in one.because:
+    for reason in proposal.because:
         output.say(f"  because {output.one_line(reason, 160)}")
-    for step in proposals.steps(one, 0, most):
+    for step in proposals.steps(proposal, 0, most):
         for line in _step_lines(step):
             output.say(f"  {_colour(line)}")
-    if len(one.made) > most:
-        output.say(f"  … and {len(one.made) - most} more")
+    if len(proposal.made) > most:
+        output.say(f"  … and {len(proposal.made) - most} more")
 
 
 def _step_lines(step: Changed) -> Iterator[str]:
@@ -269,20 +279,20 @@ def _step_lines(step: Changed) -> Iterator[str]:
     yield f"{step.verb}{why}"
     if step.text:
         yield from output.block(step.text, "    ")
-    for one in step.changes:
-        if one.before == one.after:
+    for change in step.changes:
+        if change.before == change.after:
             continue
-        name = "" if one.field == "content" else f"{one.field}: "
-        yield from output.block(f"{name}{word_diff(one.before, one.after)}", "    ", 8)
+        name = "" if change.field == "content" else f"{change.field}: "
+        yield from output.block(f"{name}{word_diff(change.before, change.after)}", "    ", 8)
 
 
 def _colour(line: str) -> str:
-    said, colour = "", None
+    text, colour = "", None
     for part in re.split(r"(\[-|-\]|\{\+|\+\})", line):
         colour = {"[-": "red", "{+": "green"}.get(part, colour)
-        said += click.style(part, fg=colour) if colour and part else part
+        text += click.style(part, fg=colour) if colour and part else part
         colour = None if part in ("-]", "+}") else colour
-    return said
+    return text
 
 
 def word_diff(before: Any, after: Any) -> str:

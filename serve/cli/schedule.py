@@ -92,8 +92,8 @@ def _switch(env: Environment, names: tuple[str, ...], *, on: bool, as_json: bool
     from store.plans import job_catalog
 
     tenant = environment.current_tenant(env.settings())
-    found = job_catalog.set_switches(tenant, names, on=on)
-    listed = [name for name in job_catalog.NAMES if name in found.on]
+    switches = job_catalog.set_switches(tenant, names, on=on)
+    listed = [name for name in job_catalog.NAMES if name in switches.on]
     if as_json:
         output.emit({"on": listed})
     else:
@@ -114,9 +114,9 @@ def _jobs_listing(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str
                 "job": name,
                 "on": name in switches.on,
                 "at": job_catalog.start_time(name),
-                "last": next((_last_plan(one) for one in every if one.body.job == name), None),
+                "last": next((_last_plan(plan) for plan in every if plan.body.job == name), None),
                 "waiting": [
-                    one.id for one in every if one.body.job == name and one.state == "waiting"
+                    plan.id for plan in every if plan.body.job == name and plan.state == "waiting"
                 ],
             }
             for name in job_catalog.NAMES
@@ -152,8 +152,8 @@ def _last_plan(plan: "Plan") -> dict[str, Any]:
 
 def _print_jobs(found: dict[str, Any]) -> None:
     rows = []
-    for one in found["jobs"]:
-        last, waiting = one["last"], one["waiting"]
+    for job in found["jobs"]:
+        last, waiting = job["last"], job["waiting"]
         told = ("-", "", "", "")
         if last:
             cost = f"${last['cost_usd']:.4f}"
@@ -163,8 +163,8 @@ def _print_jobs(found: dict[str, Any]) -> None:
                 cost,
                 last["plan"][:_SHORT],
             )
-        state = "on" if one["on"] else "off"
-        rows.append((one["job"], state, one["at"], *told, str(len(waiting) or "")))
+        state = "on" if job["on"] else "off"
+        rows.append((job["job"], state, job["at"], *told, str(len(waiting) or "")))
     output.table(("job", "by itself", "at", "last", "steps", "cost", "plan", "waiting"), rows)
     _print_spending(found)
     if found["problem"]:

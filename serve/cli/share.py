@@ -132,15 +132,20 @@ def _list(settings: "Settings", root: Path, *, as_json: bool) -> None:
     from store.shared.notes import read_notes
     from store.shared.tree import tree_notes
 
-    is_trusted = {one.note.path: one.is_reviewed for one in tree_notes(settings.home, root)}
+    is_trusted = {
+        tree_note.note.path: tree_note.is_reviewed for tree_note in tree_notes(settings.home, root)
+    }
     notes = read_notes(root)
     if as_json:
-        told = [_fields(one) | {"trusted": is_trusted.get(one.path, False)} for one in notes]
+        told = [
+            _fields(shared_note) | {"trusted": is_trusted.get(shared_note.path, False)}
+            for shared_note in notes
+        ]
         output.emit({"notes": told})
         return
-    for one in notes:
-        how = "no memory" if one.problem else "trusted" if is_trusted.get(one.path) else "quoted"
-        output.say(f"{how:9}  {output.clean(one.path)}  {_line(one)}")
+    for note in notes:
+        how = "no memory" if note.problem else "trusted" if is_trusted.get(note.path) else "quoted"
+        output.say(f"{how:9}  {output.clean(note.path)}  {_line(note)}")
     if not notes:
         output.say("this tree shares nothing: `mnemolog share ID` does")
 
@@ -174,12 +179,12 @@ def _review(root: Path, ref: str, *, as_json: bool) -> int:
         ]
         output.emit({"against": ref, "changes": told})
         return FAILED if problems else 0
-    for one in changes:
-        output.say(f"{_SIGNS[one.what]} {output.clean(one.path)}")
-        if one.old is not None:
-            output.say(f"    - {_line(one.old)}")
-        if one.new is not None:
-            output.say(f"    + {_line(one.new)}")
+    for change in changes:
+        output.say(f"{_SIGNS[change.what]} {output.clean(change.path)}")
+        if change.old is not None:
+            output.say(f"    - {_line(change.old)}")
+        if change.new is not None:
+            output.say(f"    + {_line(change.new)}")
     if not changes:
         output.say(f"the same memories as in {output.clean(ref)}")
     if problems:
@@ -200,7 +205,7 @@ def _changes(root: Path, ref: str) -> Iterator[_Change]:
     from store.shared.notes import parse_note, read_notes
     from store.shared.tree import note_at, notes_at
 
-    before, now = notes_at(root, ref), {one.path: one for one in read_notes(root)}
+    before, now = notes_at(root, ref), {note.path: note for note in read_notes(root)}
     for path in sorted({*before, *now}):
         new = now.get(path)
         if new is None or new.blob != before.get(path):
@@ -209,17 +214,17 @@ def _changes(root: Path, ref: str) -> Iterator[_Change]:
             yield _Change(path, what, new, old)
 
 
-def _fields(one: "SharedNote") -> dict[str, Any]:
+def _fields(note: "SharedNote") -> dict[str, Any]:
     return {
-        "path": one.path,
-        "id": one.id or None,
-        "kind": one.kind,
-        "text": one.content,
-        "problem": one.problem or None,
+        "path": note.path,
+        "id": note.id or None,
+        "kind": note.kind,
+        "text": note.content,
+        "problem": note.problem or None,
     }
 
 
-def _line(one: "SharedNote") -> str:
-    if one.problem:
-        return f"NO MEMORY: {one.problem}"
-    return f"{one.kind}: {output.one_line(one.content)}"
+def _line(note: "SharedNote") -> str:
+    if note.problem:
+        return f"NO MEMORY: {note.problem}"
+    return f"{note.kind}: {output.one_line(note.content)}"

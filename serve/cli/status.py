@@ -86,13 +86,18 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
         },
         "refused": refusal.reasons if refusal else [],
         "failed": [
-            f"{one.what}: {one.said}"
+            f"{failure.what}: {failure.said}"
             for root in (settings.home, tenant.root)
-            for one in failures.every(root)
+            for failure in failures.every(root)
         ],
         "quarantined": [
-            {"id": one.id, "since": isoformat(one.at), "check": one.check, "reason": one.reason}
-            for one in quarantine.entries(log)
+            {
+                "id": entry.id,
+                "since": isoformat(entry.at),
+                "check": entry.check,
+                "reason": entry.reason,
+            }
+            for entry in quarantine.entries(log)
         ],
         "alarms": [],
         "behind": [],
@@ -118,8 +123,8 @@ def _status(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, Any]
             "missing_vectors": manifest.missing_vectors,
         },
         "tail": max(0, head - manifest.watermark),
-        "alarms": [alarm for one in manifest.checks if (alarm := checkup.alarm_text(one))],
-        "behind": [str(one) for one in mirrors.mirrors_behind(tenant, settings.choices)],
+        "alarms": [alarm for result in manifest.checks if (alarm := checkup.alarm_text(result))],
+        "behind": [str(mirror) for mirror in mirrors.mirrors_behind(tenant, settings.choices)],
         "damage": [*found["damage"], *checkup.damage(tenant, manifest)],
     }
 
@@ -145,7 +150,7 @@ def _sync(tenant: Tenant, log: EventLog) -> dict[str, Any] | None:
         "is_paused": found.is_paused,
         "in_step_s": max(0, now - found.at) // 1_000_000 if found.at else None,
         "waiting": found.waiting,
-        "machines": sorted({one.name for _, one in found.machines}),
+        "machines": sorted({machine.name for _, machine in found.machines}),
     }
 
 
@@ -200,10 +205,10 @@ def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, An
                 tenant.snapshots, ref, MEMORIES_PROJECTION, check=False, validate=False
             )
             rows = MemoryRows.open(tables)
-        found = episode_storage(tenant, log, rows, manifest, days, environment.now())
+        storage = episode_storage(tenant, log, rows, manifest, days, environment.now())
     except (LogError, SnapshotError):  # said as damage
         return None
-    told: dict[str, Any] = msgspec.to_builtins(found)
+    told: dict[str, Any] = msgspec.to_builtins(storage)
     return told | {"days": days or None}
 
 
@@ -248,8 +253,8 @@ def _print_status(found: dict[str, Any]) -> None:
         for line in _episode_lines(found["episodes"]):
             output.say(line)
     waits = manifest and not manifest["is_chosen"]
-    said = f", not built yet: {manifest['embedder']} answers while it is here" if waits else ""
-    output.say(f"embedder  {found['embedder']}{said}")
+    text = f", not built yet: {manifest['embedder']} answers while it is here" if waits else ""
+    output.say(f"embedder  {found['embedder']}{text}")
     output.say(f"server    {_server_line(server) if server else '-'}")
     if found["replica"]:
         output.say(f"replica   {_replica_line(found['replica'])}")
@@ -317,9 +322,9 @@ def _replica_line(replica: dict[str, Any]) -> str:
 
 
 def _server_line(server: dict[str, Any]) -> str:
-    said = f"port {server['port']}, process {server['pid']}"
-    said += f", started {formatting.ago(server['age_s'])}"
-    return said + (f", ends when idle for {s} s" if (s := server["idle_exit_s"]) else "")
+    text = f"port {server['port']}, process {server['pid']}"
+    text += f", started {formatting.ago(server['age_s'])}"
+    return text + (f", ends when idle for {s} s" if (s := server["idle_exit_s"]) else "")
 
 
 # stats
@@ -377,17 +382,17 @@ def _check_plots(plot: Path) -> None:
     output.check_writable(plot)
 
 
-def _write_plots(plot: Path, found: "Statistics", lessons: "tuple[LessonStats, ...]") -> None:
+def _write_plots(plot: Path, statistics: "Statistics", lessons: "tuple[LessonStats, ...]") -> None:
     from serve.reports import statistics_plots
     from serve.reports.statistics_plots import file_charts
 
-    title = f"mnemolog: {found.tenant}, {_day(found.at)}"
+    title = f"mnemolog: {statistics.tenant}, {_day(statistics.at)}"
     made = (
         statistics_plots.svg_document
         if plot.suffix.lower() == ".svg"
         else statistics_plots.html_document
     )
-    output.write(plot, made(title, file_charts(found, lessons)).encode())
+    output.write(plot, made(title, file_charts(statistics, lessons)).encode())
 
 
 def _day(at: int) -> str:
@@ -396,10 +401,10 @@ def _day(at: int) -> str:
     return isoformat(at)[:10]
 
 
-def _print_statistics(found: "Statistics") -> None:
+def _print_statistics(statistics: "Statistics") -> None:
     from serve.formatting import count, dollars, milliseconds, percent, size
 
-    memories, rate, said = found.memories, found.rate, found.answered
+    memories, rate, outcomes = statistics.memories, statistics.rate, statistics.answered
     kinds = ", ".join(
         f"{kind} {count(states['active'])}"
         for kind, states in memories.by_kind.items()
@@ -409,81 +414,82 @@ def _print_statistics(found: "Statistics") -> None:
         f"memories  {count(memories.active)} active of {count(memories.total)}"
         + (f": {kinds}" if kinds else "")
     )
-    output.say(f"log       {count(found.events)} events, {count(found.builds.tail)} not built yet")
+    tail = count(statistics.builds.tail)
+    output.say(f"log       {count(statistics.events)} events, {tail} not built yet")
     output.say(
-        f"disk      {size(found.disk.total)}: log {size(found.disk.log)}, "
-        f"snapshots {size(found.disk.snapshots)}, cold {size(found.disk.cold)}"
+        f"disk      {size(statistics.disk.total)}: log {size(statistics.disk.log)}, "
+        f"snapshots {size(statistics.disk.snapshots)}, cold {size(statistics.disk.cold)}"
     )
     output.say(
         f"recalls   {count(rate.last_hour)} in the last hour, {count(rate.last_day)} in 24 h, "
         f"{count(sum(rate.days))} in 30 days"
     )
-    p50, p95, silence = said.took(0.5), said.took(0.95), said.silence
+    p50, p95, silence = outcomes.took(0.5), outcomes.took(0.95), outcomes.silence
     if p50 is not None and p95 is not None and silence is not None:
         output.say(
             f"          half within {milliseconds(p50)}, 95 % within {milliseconds(p95)}; "
-            f"{percent(silence)} without results, of the newest {count(said.looked_at)}"
+            f"{percent(silence)} without results, of the newest {count(outcomes.looked_at)}"
         )
-    _print_usefulness(found.usefulness)
-    ratings = found.ratings
+    _print_usefulness(statistics.usefulness)
+    ratings = statistics.ratings
     if ratings.mean is not None:
         output.say(
             f"ratings   {count(ratings.helped)} helped, {count(ratings.harmed)} harmed of the "
             f"newest {count(ratings.looked_at)}, {ratings.mean:+.2f} on average"
         )
-    if served := found.builds.served:
-        age = formatting.ago(max(0, found.at - served.at) // 1_000_000)
+    if served := statistics.builds.served:
+        age = formatting.ago(max(0, statistics.at - served.at) // 1_000_000)
         output.say(f"build     {served.number}, {age}, {served.took_s:.1f} s")
-    for reason in found.builds.refusal.reasons if found.builds.refusal else ():
+    for reason in statistics.builds.refusal.reasons if statistics.builds.refusal else ():
         output.say(f"refused   {output.one_line(reason, 200)}")
-    spending = found.spending
+    spending = statistics.spending
     output.say(
         f"models    {dollars(spending.today.cost_usd)} today, "
         f"{dollars(spending.month.cost_usd)} in 30 days"
     )
     for purpose, spent in spending.by_purpose.items():
         output.say(f"          {purpose}: {count(spent.calls)} calls, {dollars(spent.cost_usd)}")
-    if found.waiting:
-        output.say(f"waiting   {_waiting_line(found.waiting)}")
+    if statistics.waiting:
+        output.say(f"waiting   {_waiting_line(statistics.waiting)}")
 
 
 _PERIODS = {"today": "today", "last_7_days": "7 days", "last_30_days": "30 days"}
 
 
-def _print_usefulness(found: "Usefulness") -> None:
+def _print_usefulness(usefulness: "Usefulness") -> None:
     from serve.reports.statistics_rendering import take_back
 
     for name, label in _PERIODS.items():
-        lines = _lines(found.periods[name])
+        lines = _lines(usefulness.periods[name])
         output.say(f"{label:<9} {lines[0]}")
         for line in lines[1:]:
             output.say(f"          {line}")
-    if found.cut_at is not None:
-        output.say(f"          (too many events to read: counted from {_day(found.cut_at)})")
-    for one in found.kept_today:
-        text = output.one_line(one.content, 120)
-        output.say(f"kept      \u201c{text}\u201d (take it back: {take_back(one.id)})")
+    if usefulness.cut_at is not None:
+        output.say(f"          (too many events to read: counted from {_day(usefulness.cut_at)})")
+    for memory in usefulness.kept_today:
+        text = output.one_line(memory.content, 120)
+        output.say(f"kept      \u201c{text}\u201d (take it back: {take_back(memory.id)})")
 
 
-def _lines(one: "Period") -> list[str]:
+def _lines(period: "Period") -> list[str]:
     from serve.formatting import count
 
     def some(number: int, what: str) -> str:
         return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
-    tokens = one.tokens
-    given = f"{some(one.blocks, 'block')} of {some(one.notes, 'note')}"
+    tokens = period.tokens
+    given = f"{some(period.blocks, 'block')} of {some(period.notes, 'note')}"
     if tokens is not None:
         given += f", about {some(tokens, 'token')}"
-    if one.measured < one.blocks:
-        given += f" (in {count(one.measured)} of the blocks; earlier ones have no length)"
+    if period.measured < period.blocks:
+        given += f" (in {count(period.measured)} of the blocks; earlier ones have no length)"
     return [
-        f"{some(one.prompts, 'prompt')}: {count(one.told)} with notes, "
-        f"{count(one.silent)} without; {some(one.episodes, 'episode')}",
-        f"{given}; {some(one.briefs, 'brief')}, {some(one.warnings, 'note')} before a tool",
-        f"notes: {count(one.followed)} followed, {count(one.ignored)} ignored, "
-        f"{count(one.contradicted)} contradicted; ratings: {count(one.helped)} helped, "
-        f"{count(one.harmed)} harmed",
-        f"statements: {count(one.kept)} kept, {count(one.accepted)} accepted, "
-        f"{count(one.taken_back)} taken back",
+        f"{some(period.prompts, 'prompt')}: {count(period.told)} with notes, "
+        f"{count(period.silent)} without; {some(period.episodes, 'episode')}",
+        f"{given}; {some(period.briefs, 'brief')}, {some(period.warnings, 'note')} before a tool",
+        f"notes: {count(period.followed)} followed, {count(period.ignored)} ignored, "
+        f"{count(period.contradicted)} contradicted; ratings: {count(period.helped)} helped, "
+        f"{count(period.harmed)} harmed",
+        f"statements: {count(period.kept)} kept, {count(period.accepted)} accepted, "
+        f"{count(period.taken_back)} taken back",
     ]

@@ -56,19 +56,19 @@ def _print_tenants(settings: Settings, *, as_json: bool) -> None:
     from serve.server.callers import OWNER
     from serve.server.tenant_admin import list_tenants
 
-    found = list_tenants(settings, OWNER, environment.now())
+    shown_tenants = list_tenants(settings, OWNER, environment.now())
     if as_json:
-        output.emit({"tenants": found})
-    elif not found:
+        output.emit({"tenants": shown_tenants})
+    elif not shown_tenants:
         output.say("no tenant yet: run `mnemolog init`")
     else:
         rows = [
             (
-                f"{one.tenant}{' *' if one.is_default else ''}",
-                size(one.log_bytes),
-                str(one.tokens),
+                f"{tenant.tenant}{' *' if tenant.is_default else ''}",
+                size(tenant.log_bytes),
+                str(tenant.tokens),
             )
-            for one in found
+            for tenant in shown_tenants
         ]
         output.table(("tenant", "log", "tokens"), rows)
 
@@ -105,27 +105,27 @@ def show_tenant_stats(env: Environment, /, name: str | None, as_json: bool) -> N
     tenant = tenants_.find_tenant(settings.home, name or settings.choices.tenant)
     with EventLog(tenant.log) as log:
         reader = environment.open_reader(settings, log, tenant)
-        found = reader.answer(lambda view: tenant_stats(tenant, log, view, environment.now()))
+        stats = reader.answer(lambda view: tenant_stats(tenant, log, view, environment.now()))
     if as_json:
-        output.emit(found)
+        output.emit(stats)
     else:
-        _print_tenant_stats(found)
+        _print_tenant_stats(stats)
 
 
-def _print_tenant_stats(found: "TenantStats") -> None:
-    output.say(f"tenant    {found.tenant}")
-    output.say(f"memories  {found.active:,} active")
-    for kind, states in found.memories.items():
+def _print_tenant_stats(stats: "TenantStats") -> None:
+    output.say(f"tenant    {stats.tenant}")
+    output.say(f"memories  {stats.active:,} active")
+    for kind, states in stats.memories.items():
         counted = ", ".join(f"{count:,} {state}" for state, count in states.items())
         output.say(f"          {kind}: {counted}")
-    output.say(f"log       {plural(found.events, 'event')}, {size(found.log_bytes)}")
-    if found.manifest is None:
+    output.say(f"log       {plural(stats.events, 'event')}, {size(stats.log_bytes)}")
+    if stats.manifest is None:
         output.say("manifest  none: run `mnemolog build`")
     else:
-        ago = formatting.ago(found.manifest.age_s)
-        output.say(f"manifest  {found.manifest.number}, built {ago}, {size(found.snapshot_bytes)}")
-    output.say(f"tail      {plural(found.tail, 'event')} since")
-    output.say(f"recalls   {found.recalls_of_day:,} in a day{_silence(found.silence_rate)}")
+        ago = formatting.ago(stats.manifest.age_s)
+        output.say(f"manifest  {stats.manifest.number}, built {ago}, {size(stats.snapshot_bytes)}")
+    output.say(f"tail      {plural(stats.tail, 'event')} since")
+    output.say(f"recalls   {stats.recalls_of_day:,} in a day{_silence(stats.silence_rate)}")
 
 
 def _silence(rate: float | None) -> str:
@@ -222,23 +222,25 @@ def _print_tokens(settings: Settings, tenant: str | None, *, as_json: bool) -> N
     from store.home import tokens as kept
 
     now = environment.now()
-    found = [summarize_token(one, now) for one in reversed(kept.every(settings.home, tenant))]
+    shown_tokens = [
+        summarize_token(token, now) for token in reversed(kept.every(settings.home, tenant))
+    ]
     if as_json:
-        output.emit({"tokens": found})
-    elif not found:
+        output.emit({"tokens": shown_tokens})
+    elif not shown_tokens:
         output.say("no tokens: `mnemolog tokens create` creates one")
     else:
         rows = [
             (
-                one.id,
-                one.tenant,
-                " ".join(one.scopes),
-                one.state,
-                f"{one.created_at:%Y-%m-%d}",
-                f"{one.expires_at:%Y-%m-%d}" if one.expires_at else "",
-                output.one_line(one.name, _NAME_WIDTH),
+                token.id,
+                token.tenant,
+                " ".join(token.scopes),
+                token.state,
+                f"{token.created_at:%Y-%m-%d}",
+                f"{token.expires_at:%Y-%m-%d}" if token.expires_at else "",
+                output.one_line(token.name, _NAME_WIDTH),
             )
-            for one in found
+            for token in shown_tokens
         ]
         output.table(("id", "tenant", "scopes", "state", "made", "expires", "name"), rows)
 
@@ -319,10 +321,10 @@ def revoke_token(env: Environment, /, id_: str, as_json: bool) -> None:
     from store.home import tokens as kept
 
     now, settings = environment.now(), env.settings()
-    found = summarize_token(kept.revoke(settings.home, id_, now), now)
+    token = summarize_token(kept.revoke(settings.home, id_, now), now)
     if as_json:
-        output.emit(found)
+        output.emit(token)
     else:
         output.say(
-            f"{found.id} no longer opens {found.tenant}{describe_descendants(settings, id_)}"
+            f"{token.id} no longer opens {token.tenant}{describe_descendants(settings, id_)}"
         )

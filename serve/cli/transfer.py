@@ -226,9 +226,21 @@ def auto(
     if unknown := [one for one in skip if one not in (*TRANSCRIPT_HOSTS, *MEMORY_STORES)]:
         raise InvalidInput(f"{unknown[0]!r} is no importer: `mnemolog import --help` lists them")
     settings = env.settings()
-    hosts = [one for one in TRANSCRIPT_HOSTS.values() if one.agent not in skip]
-    sessions = {one.agent: there for one in hosts if (there := _sessions_here(one))}
-    stores = [one for one in MEMORY_STORES.values() if one.name not in skip and store_places(one)]
+    hosts = [
+        transcript_host
+        for transcript_host in TRANSCRIPT_HOSTS.values()
+        if transcript_host.agent not in skip
+    ]
+    sessions = {
+        transcript_host.agent: there
+        for transcript_host in hosts
+        if (there := _sessions_here(transcript_host))
+    }
+    stores = [
+        memory_store
+        for memory_store in MEMORY_STORES.values()
+        if memory_store.name not in skip and store_places(memory_store)
+    ]
     found: list[dict[str, Any]] = [
         {"name": name, "sessions": len(transcripts)} for name, transcripts in sessions.items()
     ]
@@ -240,7 +252,7 @@ def auto(
         else:
             row = {"name": store.name, "memories": counts.found, "new": counts.added}
             found.append(row | {"changed": counts.changed, "refused": counts.refused})
-    readable = [one for one in stores if not _has_error(found, one.name)]
+    readable = [memory_store for memory_store in stores if not _has_error(found, memory_store.name)]
     if not as_json:
         _show_found(found)
     if not sessions and not any(one.get("new") or one.get("changed") for one in found):
@@ -337,12 +349,12 @@ def _survey(
     from store.importers.transcript_events import survey
 
     settings, skips = env.settings(), Sentences()
-    found = find_transcripts(host, source, skips.add)
+    transcripts = find_transcripts(host, source, skips.add)
     has_log = tenants.tenant(settings.home, settings.choices.tenant).exists
     with environment.open_log(settings) if has_log else nullcontext() as log:
         sessions = _sessions(settings, log, host, project)
-        with _progress(sessions, len(found), quiet=as_json) as each:
-            shares = survey(sessions.read(found, each(host.turns), skips.add), log)
+        with _progress(sessions, len(transcripts), quiet=as_json) as each:
+            shares = survey(sessions.read(transcripts, each(host.turns), skips.add), log)
     new = sum(share.new for share in shares.values())
     skips.show("skipped")
     if as_json:
@@ -396,11 +408,11 @@ def _record_sessions(
     from store.log import commands
 
     skips = Sentences()
-    found = find_transcripts(host, source, skips.add)
+    transcripts = find_transcripts(host, source, skips.add)
     with environment.open_or_make(settings) as log:
         sessions = _sessions(settings, log, host, project)
-        with _progress(sessions, len(found), quiet=quiet) as each:
-            events = sessions.events(found, each(host.turns), skips.add)
+        with _progress(sessions, len(transcripts), quiet=quiet) as each:
+            events = sessions.events(transcripts, each(host.turns), skips.add)
             with watch(settings, log, f"import {host.agent}", asks=False):
                 counts = commands.import_drafts(log, events, environment.now())
     return counts, sessions, skips

@@ -113,7 +113,10 @@ def _print(comparison: "Comparison", share: float) -> None:
         output.say()
         output.table(
             ("per session", "told", "held out", "difference", "95 %", ""),
-            [(MEASURES[one.measure], *_columns(one)) for one in comparison.differences],
+            [
+                (MEASURES[difference.measure], *_columns(difference))
+                for difference in comparison.differences
+            ],
         )
     if min(comparison.told, comparison.held_out) < FEWEST:
         output.note(f"an interval needs {FEWEST} sessions of each")
@@ -122,14 +125,14 @@ def _print(comparison: "Comparison", share: float) -> None:
         output.table(
             ("said with prompts", "times", "helped", "harmed"),
             [
-                (one.kind, f"{one.told:,}", f"{one.helped:,}", f"{one.harmed:,}")
-                for one in comparison.kinds
+                (count.kind, f"{count.told:,}", f"{count.helped:,}", f"{count.harmed:,}")
+                for count in comparison.kinds
             ],
         )
 
 
-def _columns(one: "Difference") -> tuple[str, ...]:
-    interval = "" if one.low is None else f"{one.low:+.2f} to {one.high:+.2f}"
-    more = f"; about {one.needed:,} more" if one.needed else ""
-    means = f"{one.told:.2f}", f"{one.held_out:.2f}", f"{one.difference:+.2f}"
-    return *means, interval, one.verdict + more
+def _columns(difference: "Difference") -> tuple[str, ...]:
+    interval = "" if difference.low is None else f"{difference.low:+.2f} to {difference.high:+.2f}"
+    more = f"; about {difference.needed:,} more" if difference.needed else ""
+    means = f"{difference.told:.2f}", f"{difference.held_out:.2f}", f"{difference.difference:+.2f}"
+    return *means, interval, difference.verdict + more

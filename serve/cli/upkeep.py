@@ -75,13 +75,17 @@ def _fields(value: object) -> dict[str, object]:
 def _show_report(report: "Report") -> None:
     for problem in report.problems:
         output.say(f"damaged  {output.clean(problem)}")
-    for one in report.projections:
-        output.say(f"{'ok     ' if one.ok else 'differs'}  {one.projection}: {one.detail}")
-        if (found := one.difference) is not None:
-            place = f"table {found.table}, row {found.row}, column {found.column or '-'}"
+    for verdict in report.projections:
+        output.say(
+            f"{'ok     ' if verdict.ok else 'differs'}  {verdict.projection}: {verdict.detail}"
+        )
+        if (difference := verdict.difference) is not None:
+            place = (
+                f"table {difference.table}, row {difference.row}, column {difference.column or '-'}"
+            )
             output.say(f"         {place}")
-            output.say(f"         served   {output.clean(found.live)}")
-            output.say(f"         the log  {output.clean(found.rebuilt)}")
+            output.say(f"         served   {output.clean(difference.live)}")
+            output.say(f"         the log  {output.clean(difference.rebuilt)}")
     if report.manifest is None and not report.problems:
         output.say("ok       log; nothing has been built yet: run `mnemolog build`")
     elif report.ok:
@@ -128,19 +132,19 @@ def _repair(env: Environment, as_json: bool, yes: bool, dry_run: bool) -> "list[
     from store.maintenance.repair import repair
 
     settings = env.settings()
-    found = []
+    steps = []
     may_ask = not (as_json or yes or dry_run) and sys.stdin.isatty()
-    for one in repair(settings, environment.now(), may_touch_log=yes, dry_run=dry_run):
-        found.append(one)
+    for step in repair(settings, environment.now(), may_touch_log=yes, dry_run=dry_run):
+        steps.append(step)
         if not as_json:
-            output.say(f"{one.state}: {output.clean(one.what)}")
-            output.say(f"       {output.clean(one.how)}")
-    if any(one.state == "asked" for one in found):
+            output.say(f"{step.state}: {output.clean(step.what)}")
+            output.say(f"       {output.clean(step.how)}")
+    if any(repair_step.state == "asked" for repair_step in steps):
         if may_ask and click.confirm("Change the log as described above?", default=False):
-            return [*found, *_repair(env, as_json, True, dry_run)]
+            return [*steps, *_repair(env, as_json, True, dry_run)]
         if not as_json:
             output.note("note: repairs that need your consent run with --yes")
-    return found
+    return steps
 
 
 def _findings(env: Environment) -> "list[Finding]":
@@ -451,9 +455,10 @@ def _tell_generations(remote: "Remote", settings: Settings) -> None:
         output.note(
             f"{remote.url} holds {len(generations)} generations; --generation names another:"
         )
-        for one in generations:
-            what = f"since {one.since[:19]}Z by {one.machine}, {plural(one.events, 'event')}"
-            output.note(f"  {one.id}  {output.clean(what)}")
+        for generation in generations:
+            events = plural(generation.events, "event")
+            what = f"since {generation.since[:19]}Z by {generation.machine}, {events}"
+            output.note(f"  {generation.id}  {output.clean(what)}")
 
 
 def _print_summary(listing: "Listing") -> str:

@@ -36,7 +36,10 @@ def checkup(machine: Machine, install: Install, log: EventLog | None, now: int) 
     `log` is None where no memory was made yet.
     """
     seen = _last_arrivals(log) if log is not None else {}
-    since = {name: one.at for name, one in connecting.read_connections(install.home).hosts.items()}
+    since = {
+        name: connected_host.at
+        for name, connected_host in connecting.read_connections(install.home).hosts.items()
+    }
     found: list[Finding] = []
     for host in HOSTS.values():
         try:
@@ -138,7 +141,7 @@ def _wrong_port(entries: list[Any], install: Install) -> Iterator[str]:
 
 def _stale_key(entries: list[Any], key: str) -> Iterator[str]:
     headers = [entry.get("headers") for entry in entries if isinstance(entry, dict)]
-    sent = {one.get("Authorization") for one in headers if isinstance(one, dict)}
+    sent = {header.get("Authorization") for header in headers if isinstance(header, dict)}
     if sent - {f"Bearer {key}"}:
         yield "sends a key that no longer opens the server: the token was changed"
 
@@ -188,7 +191,9 @@ _GROUP, _OTHERS = (0o040, 0o010), (0o004, 0o001)  # to read a file, and to go th
 def find_exposed_files(documents: Iterable[Document]) -> Iterator[Path]:
     """Yield the files that hold a key and that others can get at; raise ConfigError."""
     for document in documents:
-        has_key = any(isinstance(one, dict) and "headers" in one for one in our_entries(document))
+        has_key = any(
+            isinstance(entry, dict) and "headers" in entry for entry in our_entries(document)
+        )
         if os.name == "posix" and has_key and _is_open(document.path.resolve()):
             yield document.path
 

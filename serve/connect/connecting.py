@@ -142,7 +142,7 @@ def apply_change(change: FileChange, folders: list[str]) -> FileChange:
             return change
         try:
             real = change.path.resolve()
-            folders += [str(one) for one in _folders_to_make(real.parent)]
+            folders += [str(path) for path in _folders_to_make(real.parent)]
             if _read(change.path) == change.before:
                 _write(real, change.after, is_program=change.document.is_program)
                 return change
@@ -331,7 +331,11 @@ def apply_plan(plan: ConnectionPlan, now: int) -> Path | None:
     """
     backup = back_up(plan.home, plan.host.name, plan.changes)
     connections = read_connections(plan.home)
-    holds = {str(one.path): one.hold for one in plan.all if one.hold is not None}
+    holds = {
+        str(file_change.path): file_change.hold
+        for file_change in plan.all
+        if file_change.hold is not None
+    }
     if not plan.is_taken:
         entry = ConnectedHost(now, holds)
         connections = Connections(connections.hosts | {plan.host.name: entry}, connections.folders)
@@ -344,7 +348,7 @@ def apply_plan(plan: ConnectionPlan, now: int) -> Path | None:
         connections = Connections(connections.hosts, tuple(dict.fromkeys(folders)))
         write_connections(plan.home, connections)
     if plan.is_taken:
-        left = {name: one for name, one in connections.hosts.items() if name != plan.host.name}
+        left = {name: host for name, host in connections.hosts.items() if name != plan.host.name}
         folders = drop_folders(folders)
         write_connections(plan.home, Connections(left, tuple(folders) if left else ()))
     return backup

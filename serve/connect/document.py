@@ -160,7 +160,7 @@ def _put_hooks(text: str, part: HookEntries) -> str:
     first = {one.event: one for one in reversed(found) if one.event in part.wanted}
     for one in reversed([one for one in found if one not in first.values()]):
         text = json_edit.take_json(text, one.place, {})
-    there = {one.event: one.place for one in _hooks(text, part)}
+    there = {hook.event: hook.place for hook in _hooks(text, part)}
     for event, handler in part.wanted.items():
         if event in there:
             text = json_edit.put_json(text, there[event], handler)
@@ -189,13 +189,13 @@ def _server_holder(text: str, part: ServerEntry) -> Place:
 def _places(text: str, part: Part) -> list[Place]:
     """Return what is to be taken out, the last first, so that the numbers of the others hold."""
     if isinstance(part, HookEntries):
-        return list(dict.fromkeys(one.whole for one in reversed(_hooks(text, part))))
+        return list(dict.fromkeys(hook.whole for hook in reversed(_hooks(text, part))))
     return _entries(text, part)
 
 
 def _entries(text: str, part: Part) -> list[Place]:
     if isinstance(part, HookEntries):
-        return [one.place for one in _hooks(text, part)]
+        return [hook.place for hook in _hooks(text, part)]
     place = (*_server_holder(text, part), SERVER)
     return [place] if find_node(parse_jsonc(text), place) is not None else []
 

@@ -44,7 +44,7 @@ class Node(msgspec.Struct, frozen=True):
 
     def child(self, key: Key) -> "Child | None":
         """Return what is found under a key; the last one where it stands twice, as parsers do."""
-        return next((one for one in reversed(self.children) if one.key == key), None)
+        return next((child for child in reversed(self.children) if child.key == key), None)
 
 
 class Child(msgspec.Struct, frozen=True):

@@ -103,13 +103,13 @@ def take_back(opened: OpenTenant, sent: Sequence[str], now: int) -> int:
         raise InvalidInput(f"this change cannot be undone: {error}") from error
     if not before:
         raise InvalidInput("there is nothing to undo")
-    present = opened.reader.answer(lambda view: _find_memories(view, [one.id for one in before]))
+    present = opened.reader.answer(lambda view: _find_memories(view, [was.id for was in before]))
     events = [
         commands.change_event(opened.log, memory.id, change, now)
         for memory, was in zip(present, before, strict=True)
         for change in _back(memory, was, now)
     ]
-    opened.log.append(events, [require_unchanged(one.id, {one.seq}) for one in before])
+    opened.log.append(events, [require_unchanged(was.id, {was.seq}) for was in before])
     return len(before)
 
 
@@ -128,11 +128,11 @@ def encode_state(memory: Memory, seq: int) -> str:
 
 
 def _find_memories(view: View, ids: Sequence[str]) -> list[Memory]:
-    found = [view.tail.find(id_) for id_ in ids]
-    for id_, one in zip(ids, found, strict=True):
-        if one is None:
+    memories = [view.tail.find(id_) for id_ in ids]
+    for id_, memory in zip(ids, memories, strict=True):
+        if memory is None:
             raise NotFound(f"no memory {id_!r}")
-    return [one for one in found if one is not None]
+    return [one for one in memories if one is not None]
 
 
 def _change(memory: Memory, does: Does, tag: str) -> Change | None:

@@ -150,12 +150,12 @@ def read_list_form(sent: Sent) -> ListForm:
     """Return what a query asks; raise InvalidInput for a choice that there is not."""
     names = ListForm.__struct_fields__
     given = {name: value.strip() for name, value in sent.items() if name in names}
-    found = ListForm(**given)
+    form = ListForm(**given)
     for name, choices in _CHOICES.items():
-        said = getattr(found, name)
+        said = getattr(form, name)
         if said not in choices:
             raise InvalidInput(f"{name} is one of {', '.join(filter(None, choices))}, not {said!r}")
-    return found
+    return form
 
 
 def draft(sent: Sent) -> Draft:
@@ -183,17 +183,17 @@ def revision(sent: Sent, memory: Memory) -> Revised:
     """Return what a form changes in a memory: only the fields that differ from what they are."""
     given: dict[str, Any] = {}
     for name in _TEXTS:
-        said = _lines(sent.get(name, getattr(memory, name) or ""))
-        if said != _lines(getattr(memory, name) or ""):
-            given[name] = said
+        text = _lines(sent.get(name, getattr(memory, name) or ""))
+        if text != _lines(getattr(memory, name) or ""):
+            given[name] = text
     if "tags" in sent and (tags := tuple(_parts(sent["tags"]))) != memory.tags:
         given["tags"] = tags
     for name, number in _numbers(sent).items():
         if number != getattr(memory, name):
             given[name] = number
     for name in ("tier", "status"):
-        if (said := sent.get(name, "")) and said != getattr(memory, name):
-            given[name] = said
+        if (text := sent.get(name, "")) and text != getattr(memory, name):
+            given[name] = text
     if sent.get("metadata") is not None:
         metadata = _metadata(sent["metadata"])
         if metadata != json.decode(memory.metadata):

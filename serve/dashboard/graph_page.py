@@ -88,16 +88,16 @@ def graph_blueprint(site: Site) -> Blueprint:
 
 def _index(view: View, asked: str, kind: EntityKind | None, now: int) -> dict[str, Any]:
     """Return what the page shows of a view: the picture, and the entities of the table."""
-    found = view.snapshots.entities
-    known = {"is_built": found is not None, "projects": project_names(view, MOST_PROJECTS)}
-    if found is None:
+    index = view.snapshots.entities
+    known = {"is_built": index is not None, "projects": project_names(view, MOST_PROJECTS)}
+    if index is None:
         return known | {"picture": None, "drawing": "", "entities": [], "more": False}
     if asked:
-        listed = (graph_views.find_entities(found, one) for one in found.with_prefix(asked, _FOUND))
-        entities = [one for one in listed if kind in (None, one.kind)]
+        listed = (graph_views.find_entities(index, one) for one in index.with_prefix(asked, _FOUND))
+        entities = [name for name in listed if kind in (None, name.kind)]
     else:
-        entities = graph_views.most_mentioned(found, _kinds(kind), SHOWN)
-    picture = graph_views.draw(view, found, _filter(now), _kinds(kind))
+        entities = graph_views.most_mentioned(index, _kinds(kind), SHOWN)
+    picture = graph_views.draw(view, index, _filter(now), _kinds(kind))
     drawing = msgspec.json.encode(graph_views.picture_payload(picture)).decode()
     return known | {
         "picture": picture,

@@ -34,10 +34,10 @@ def holds_blueprint(site: Site) -> Blueprint:
         opened, now = site.tenant(tenant), site.clock()
         named = request.args.get("project")
         project = optional_project(named) if named is not None else _last_project(opened.log)
-        asked = Filter(now, project or "")
+        conditions = Filter(now, project or "")
 
         def read(view: View) -> dict[str, Any]:
-            parts = briefs.brief(view, asked)
+            parts = briefs.brief(view, conditions)
             told = {note["id"] for part in parts for note in part.notes if "id" in note}
             return {
                 "projects": project_names(view, MOST_PROJECTS),
@@ -46,8 +46,8 @@ def holds_blueprint(site: Site) -> Blueprint:
                     for part in parts
                 ],
                 "block": render_parts(parts, briefs.BYTES).text,
-                "instructions": instructions.instructions(view, asked),
-                "more": [(title, _holding(view, asked, kind, told)) for title, kind in _KINDS],
+                "instructions": instructions.instructions(view, conditions),
+                "more": [(title, _holding(view, conditions, kind, told)) for title, kind in _KINDS],
             }
 
         found = opened.reader.answer(read)
@@ -94,9 +94,9 @@ def _line(view: View, note: Note) -> dict[str, Any]:
     return {"words": " · ".join(f"{name}: {value}" for name, value in facts.items())}
 
 
-def _holding(view: View, asked: Filter, kind: str, told: set[str]) -> list[dict[str, Any]]:
+def _holding(view: View, conditions: Filter, kind: str, told: set[str]) -> list[dict[str, Any]]:
     """Return the newest memories of a kind that hold in a project, and are not told already."""
-    memories = newest(view, Filter(asked.now, asked.project, kinds=(kind,)), SHOWN)
+    memories = newest(view, Filter(conditions.now, conditions.project, kinds=(kind,)), SHOWN)
     return [
         line_json(memory)
         for memory in memories

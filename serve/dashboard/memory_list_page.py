@@ -65,19 +65,19 @@ def memories_blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> tuple[str, int]:
         """Show the page, or of it what was found to a script that searches as one types."""
         opened = site.tenant(tenant)
-        asked, found, error = ListForm(), _nothing(), ""
+        form, found, error = ListForm(), _nothing(), ""
         try:
-            asked = read_list_form(request.args)
-            found = _find_memories(site, opened, asked)
+            form = read_list_form(request.args)
+            found = _find_memories(site, opened, form)
         except InvalidInput as wrong:
             error = str(wrong)
-        of = {"asked": asked, "error": error, "columns": _columns(asked), "address": _address}
+        of = {"asked": form, "error": error, "columns": _columns(form), "address": _address}
         of |= {"labels": FILTER_LABELS, **found}
         if is_part():
             return render_template("memories_found.html", **of), 400 if error else 200
         page = render_template(
             "memories.html",
-            kinds=(("", "any"), *((one, one.replace("_", " ")) for one in MEMORY_KINDS)),
+            kinds=(("", "any"), *((kind, kind.replace("_", " ")) for kind in MEMORY_KINDS)),
             tiers=(("", "any"), *TIERS),
             trusts=(("", "anyone"), *TRUSTS),
             states=STATES,
@@ -101,15 +101,15 @@ def memories_blueprint(site: Site) -> Blueprint:
             return site.redirect(page, str(wrong), "warn")
         from serve.evaluation import bulk  # and what asks past recalls, which no page else needs
 
-        said, undo = _summary(done, does), _undo(done)
+        text, undo = _summary(done, does), _undo(done)
         opened.notes.write_if_possible()  # the receipts of the answers just given, too
         plan = bulk.keep(opened, site.settings.choices, DONE[does], done.events, site.clock())
         if plan is not None:  # which takes back what no form of ours can, too
             address = tenant_url("proposals.show", id_=plan.id)
             undo = Undo(address, (("answer", "undo"), ("back", page)))
             if plan.body.replay and (lost := bulk.regret(plan.body.replay)):
-                return site.redirect(address, f"{said}; of past answers {lost}", "warn", undo)
-        return site.redirect(page, said, undo=undo)
+                return site.redirect(address, f"{text}; of past answers {lost}", "warn", undo)
+        return site.redirect(page, text, undo=undo)
 
     @pages.post("/t/<tenant>/memories/undo")
     def undo(tenant: str) -> Response:
@@ -126,50 +126,52 @@ def memories_blueprint(site: Site) -> Blueprint:
     return pages
 
 
-def _find_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str, Any]:
+def _find_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, Any]:
     """Return what a search or a list finds; where that is nothing, why, and what would find more.
 
     Raise InvalidInput for what cannot be meant.
     """
-    find = _search_memories if asked.recalls else _list_memories
-    found = find(site, opened, asked)
-    if not found["memories"] and not asked.after:
-        found["wider"] = _wider(site, opened, asked)
+    find = _search_memories if form.recalls else _list_memories
+    found = find(site, opened, form)
+    if not found["memories"] and not form.after:
+        found["wider"] = _wider(site, opened, form)
     return found
 
 
-def _list_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str, Any]:
+def _list_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, Any]:
     """Return a page of the list, newest first where no order is asked for."""
     now = site.clock()
-    of = filter_digest("memories", asked.query())
-    after = decode_cursor(asked.after, of) if asked.after else None
-    what = asked.listing(now)
+    of = filter_digest("memories", form.query())
+    after = decode_cursor(form.after, of) if form.after else None
+    what = form.listing(now)
 
     def read(view: View) -> tuple[listing.Page, list[Facet]]:
         found = listing.page(view, what, SHOWN, after)
         return found, facets_of_documents(view, found.documents, now)
 
-    found, facets = opened.reader.answer(read)
+    page, facets = opened.reader.answer(read)
     rows = [
-        {"state": "active", "tags": ()} | listing.memory_fields(one, now) | {"made": one.created_at}
-        for one in found.memories
+        {"state": "active", "tags": ()}
+        | listing.memory_fields(memory, now)
+        | {"made": memory.created_at}
+        for memory in page.memories
     ]
-    following = "" if found.next is None else encode_cursor(found.next, of)
+    following = "" if page.next is None else encode_cursor(page.next, of)
     return _nothing() | {
         "memories": rows,
-        "count_text": f"{found.total:,} in all",
+        "count_text": f"{page.total:,} in all",
         "facets": facets,
-        "next": _address(asked, after=following) if following else "",
-        "first": _address(asked) if asked.after else "",
+        "next": _address(form, after=following) if following else "",
+        "first": _address(form) if form.after else "",
     }
 
 
-def _search_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[str, Any]:
+def _search_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, Any]:
     """Return what a search finds, the best first; `hint` says why it finds nothing."""
-    said, hits = _hits(site, opened, asked)
+    said, hits = _hits(site, opened, form)
     rows = [
-        {"state": "active", "tags": ()} | one | {"made": micros(datetime.fromisoformat(one["at"]))}
-        for one in hits[:SHOWN]
+        {"state": "active", "tags": ()} | hit | {"made": micros(datetime.fromisoformat(hit["at"]))}
+        for hit in hits[:SHOWN]
     ]
     now = site.clock()
     return _nothing() | {
@@ -183,7 +185,7 @@ def _search_memories(site: Site, opened: OpenTenant, asked: ListForm) -> dict[st
 
 def _count_text(hits: list[dict[str, Any]], shown: int) -> str:
     """Return how many memories a search found, and how sure they are."""
-    sure = sum(1 for one in hits if "unsure" not in one)
+    sure = sum(1 for hit in hits if "unsure" not in hit)
     near = len(hits) - sure
     parts = [f"{sure} found" if sure else "", f"{near} near but unsure" if near else ""]
     cut = f"; the best {shown} are shown" if shown < len(hits) else ""
@@ -191,19 +193,19 @@ def _count_text(hits: list[dict[str, Any]], shown: int) -> str:
 
 
 def _hits(
-    site: Site, opened: OpenTenant, asked: ListForm
+    site: Site, opened: OpenTenant, form: ListForm
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the answer to a search and its hits."""
     choices, now = site.settings.choices, site.clock()
-    said, _ = answer(opened.reader, asked.request(now), choices, now)
-    return said, [one for one in said["hits"] if not asked.pinned or one.get("pinned")]
+    said, _ = answer(opened.reader, form.request(now), choices, now)
+    return said, [hit for hit in said["hits"] if not form.pinned or hit.get("pinned")]
 
 
-def _wider(site: Site, opened: OpenTenant, asked: ListForm) -> list[Wider]:
+def _wider(site: Site, opened: OpenTenant, form: ListForm) -> list[Wider]:
     """Return the filters without which something is found, the one that finds most first."""
-    found = []
-    for name, value in asked.filters.items():
-        other = asked.without(name)
+    widers = []
+    for name, value in form.filters.items():
+        other = form.without(name)
         if other.recalls:
             count = len(_hits(site, opened, other)[1])
         else:
@@ -211,8 +213,8 @@ def _wider(site: Site, opened: OpenTenant, asked: ListForm) -> list[Wider]:
             count = opened.reader.answer(partial(listing.count, asked=what))
         if count:
             label = f"{FILTER_LABELS[name]} {value}" if name != "pinned" else "pinned"
-            found.append(Wider(label, count, _address(other)))
-    return sorted(found, key=lambda one: -one.count)
+            widers.append(Wider(label, count, _address(other)))
+    return sorted(widers, key=lambda wider: -wider.count)
 
 
 def _nothing() -> dict[str, Any]:
@@ -228,9 +230,9 @@ def _nothing() -> dict[str, Any]:
     }
 
 
-def _columns(asked: ListForm) -> list[dict[str, str]]:
+def _columns(form: ListForm) -> list[dict[str, str]]:
     """Return the heads of the table, with the addresses that sort by them."""
-    if asked.recalls:
+    if form.recalls:
         return [
             {"title": "Memory", "class": "wide"},
             {"title": "Confidence", "class": "num"},
@@ -238,26 +240,26 @@ def _columns(asked: ListForm) -> list[dict[str, str]]:
             {"title": "Project"},
             {"title": "Made"},
         ]
-    sort = asked.sort or "-created_at"
+    sort = form.sort or "-created_at"
     return [
         {"title": "Memory", "class": "wide"},
-        _sortable_column("Importance", "importance", sort, asked) | {"class": "num"},
+        _sortable_column("Importance", "importance", sort, form) | {"class": "num"},
         {"title": "Kind"},
         {"title": "Project"},
-        _sortable_column("Made", "created_at", sort, asked),
+        _sortable_column("Made", "created_at", sort, form),
     ]
 
 
-def _sortable_column(title: str, column: str, sort: str, asked: ListForm) -> dict[str, str]:
+def _sortable_column(title: str, column: str, sort: str, form: ListForm) -> dict[str, str]:
     """Return a head that sorts; once more turns the order round, where there is another."""
     is_by, turned = sort.removeprefix("-") == column, sort.startswith("-")
     other = column if sort == f"-{column}" and column != "importance" else f"-{column}"
-    found = {"title": title, "href": _address(asked, sort=other)}
+    found = {"title": title, "href": _address(form, sort=other)}
     return found | ({"sorted": "descending" if turned else "ascending"} if is_by else {})
 
 
-def _address(asked: ListForm, **changed: str) -> str:
-    return tenant_url("memories.index", **asked.query(**changed))
+def _address(form: ListForm, **changed: str) -> str:
+    return tenant_url("memories.index", **form.query(**changed))
 
 
 def _summary(done: Done, does: Does) -> str:

@@ -77,11 +77,11 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
             return _new(site, sent, error), HTTPStatus.CONFLICT
         except InvalidInput as wrong:
             return _new(site, sent, str(wrong)), HTTPStatus.BAD_REQUEST
-        said = "remembered" + ("; a secret was redacted first" if _is_redacted(sent, done) else "")
+        text = "remembered" + ("; a secret was redacted first" if _is_redacted(sent, done) else "")
         undo = Undo(
             tenant_url("memories.change"), (("do", "forget"), ("id", done.event.id)), "Forget it"
         )
-        return site.redirect(_address(done.event.id), said, undo=undo)
+        return site.redirect(_address(done.event.id), text, undo=undo)
 
     @pages.get("/t/<tenant>/memory/<id_>/edit")
     def edit(tenant: str, id_: str) -> str:
@@ -156,18 +156,19 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
     steps = history_steps(events, opened.log.undone_ids(opened.log.head()))
     return {
         "memory": memory,
-        "labelled": [(one.label, getattr(memory, one.name)) for one in FIELDS if one.label],
+        "labelled": [(field.label, getattr(memory, field.name)) for field in FIELDS if field.label],
         "told": told,
-        "edges": [_edge(view, id_, one) for one in told["edges"]],
+        "edges": [_edge(view, id_, edge) for edge in told["edges"]],
         "duplicates": [
-            one | {"memory": memory_line(view, one["id"])} for one in told["duplicates"]
+            duplicate | {"memory": memory_line(view, duplicate["id"])}
+            for duplicate in told["duplicates"]
         ],
         "chain": [
             line_json(one) for one in memory_detail.history_of_memory(view, id_) if one.id != id_
         ],
         "steps": steps[:MOST_STEPS],
         "others": {
-            one.other: memory_line(view, one.other) for one in steps[:MOST_STEPS] if one.other
+            step.other: memory_line(view, step.other) for step in steps[:MOST_STEPS] if step.other
         },
         "steps_left": max(0, len(steps) - MOST_STEPS),
         "recalls": recalls,
@@ -217,14 +218,14 @@ def _to_edit(opened: OpenTenant, id_: str) -> tuple[Memory, int]:
 
 
 def _append_revision(
-    site: Site, opened: OpenTenant, memory: Memory, change: Revised, said: str = "changed"
+    site: Site, opened: OpenTenant, memory: Memory, change: Revised, text: str = "changed"
 ) -> Response:
     """Append a revision of what the form was made from; raise ChangedSince, InvalidInput."""
     event = commands.change_event(opened.log, memory.id, change, site.clock(), author="typed")
     [done] = opened.log.append([event], [require_unchanged(memory.id, {_form_seq()})])
     fields = (("step", str(done.event.seq)), ("seen", str(done.event.seq)))
     undo = Undo(tenant_url("memories.put_back", id_=memory.id), fields)
-    return site.redirect(_address(memory.id), said, undo=undo)
+    return site.redirect(_address(memory.id), text, undo=undo)
 
 
 def _form_seq() -> int:
@@ -246,8 +247,8 @@ def _form(memory: Memory, newest: int, sent: dict[str, str], error: str = "") ->
 
 
 def _is_redacted(sent: dict[str, str], done: Appended) -> bool:
-    body, said = done.event.body, commands.check_text(sent["content"].replace("\r\n", "\n"))
-    return isinstance(body, Recorded) and body.content != said
+    body, text = done.event.body, commands.check_text(sent["content"].replace("\r\n", "\n"))
+    return isinstance(body, Recorded) and body.content != text
 
 
 def _address(id_: str) -> str:

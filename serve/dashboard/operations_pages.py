@@ -44,15 +44,15 @@ def jobs_blueprint(site: Site) -> Blueprint:
             switches=job_catalog.load_switches(opened.tenant),
             jobs=job_catalog.NAMES,
             hours={name: job_catalog.start_time(name) for name in job_catalog.NAMES},
-            last={one.body.job: one for one in plans.newest(opened.log)},
+            last={plan.body.job: plan for plan in plans.newest(opened.log)},
         )
 
     @pages.post("/t/<tenant>/jobs/build")
     def build(tenant: str) -> Response:
         opened = site.tenant(tenant)
         if site.tenants.build_now(opened):
-            said = "A build has started. It is served as soon as its checks pass."
-            return site.redirect(tenant_url("jobs.index"), said)
+            text = "A build has started. It is served as soon as its checks pass."
+            return site.redirect(tenant_url("jobs.index"), text)
         return site.redirect(tenant_url("jobs.index"), "A build is already running.", "warn")
 
     @pages.post("/t/<tenant>/jobs/switch")
@@ -60,8 +60,8 @@ def jobs_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         name, on = request.form.get("job", ""), request.form.get("on") == "1"
         job_catalog.set_switches(opened.tenant, [name], on=on)
-        said = f"{name} runs by itself {'from now on' if on else 'no longer'}."
-        return site.redirect(back(tenant_url("jobs.index")), said)
+        text = f"{name} runs by itself {'from now on' if on else 'no longer'}."
+        return site.redirect(back(tenant_url("jobs.index")), text)
 
     @pages.post("/t/<tenant>/jobs/run")
     def run(tenant: str) -> Response:
@@ -71,8 +71,8 @@ def jobs_blueprint(site: Site) -> Blueprint:
             known = ", ".join(job_catalog.NAMES)
             raise InvalidInput(f"unknown job {name!r}: choose from {known}")
         if site.tenants.learn_now(opened, name):
-            said = f"{name} has started. Its proposals will appear under Proposals."
-            return site.redirect(tenant_url("jobs.index"), said)
+            text = f"{name} has started. Its proposals will appear under Proposals."
+            return site.redirect(tenant_url("jobs.index"), text)
         return site.redirect(tenant_url("jobs.index"), "A job is already running.", "warn")
 
     return pages
@@ -108,8 +108,8 @@ def access_blueprint(site: Site) -> Blueprint:
         site.tenant(tenant)
         name = request.form.get("name", "").strip()
         is_new = site.tenants.make(name)
-        said = f"{name} was created." if is_new else f"{name} already exists."
-        return site.redirect(url_for("access.index", tenant=name), said)
+        text = f"{name} was created." if is_new else f"{name} already exists."
+        return site.redirect(url_for("access.index", tenant=name), text)
 
     @pages.post("/t/<tenant>/access/delete")
     def delete(tenant: str) -> Response:
@@ -118,11 +118,11 @@ def access_blueprint(site: Site) -> Blueprint:
             raise InvalidInput(f"nothing was deleted: type the tenant's name, {tenant}")
         folder, tokens = site.tenants.delete(tenant, site.clock())
         default = site.settings.choices.tenant
-        said = (
+        text = (
             f"{tenant} was moved to {folder}: nothing is destroyed. "
             f"{tokens} of its tokens were revoked."
         )
-        return site.redirect(url_for("access.index", tenant=default), said)
+        return site.redirect(url_for("access.index", tenant=default), text)
 
     @pages.post("/t/<tenant>/access/tokens")
     def make_token(tenant: str) -> Response:
@@ -138,8 +138,8 @@ def access_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         token = access.revoke_token(site.settings, opened.tenant, id_, site.clock())
         descendants = access.describe_descendants(site.settings, id_)
-        said = f"Token {token.name or token.id} is revoked{descendants}."
-        return site.redirect(tenant_url("access.index"), said)
+        text = f"Token {token.name or token.id} is revoked{descendants}."
+        return site.redirect(tenant_url("access.index"), text)
 
     return pages
 
@@ -170,9 +170,9 @@ def errors_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         notices = opened.reader.answer(lambda view: view.notices, without_log=True)
         kept = [
-            (where, one)
+            (where, failure)
             for where, root in (("home", site.settings.home), (tenant, opened.tenant.root))
-            for one in failures.every(root)
+            for failure in failures.every(root)
         ]
         return render_template(
             "errors.html",

@@ -119,21 +119,21 @@ def overview_blueprint(site: Site) -> Blueprint:
     return pages
 
 
-def _live_counters(found: LiveCounters) -> dict[str, str]:
+def _live_counters(counters: LiveCounters) -> dict[str, str]:
     """Return the counters that move, by name, as the page writes them; the spark as SVG."""
     return {
-        "memories": formatting.count(found.memories),
-        "events": formatting.count(found.events),
-        "tail": formatting.count(found.tail),
-        "a_minute": _a_minute(found.a_minute),
-        "asked": f"over ten minutes; {formatting.count(found.last_hour)} in an hour, "
-        f"{formatting.count(found.last_day)} in 24 h",
-        "silence": _share(found.silence),
-        "p50": _time(found.p50_ms),
-        "p95": f"95 % within {_time(found.p95_ms)}"
-        if found.p95_ms is not None
+        "memories": formatting.count(counters.memories),
+        "events": formatting.count(counters.events),
+        "tail": formatting.count(counters.tail),
+        "a_minute": _a_minute(counters.a_minute),
+        "asked": f"over ten minutes; {formatting.count(counters.last_hour)} in an hour, "
+        f"{formatting.count(counters.last_day)} in 24 h",
+        "silence": _share(counters.silence),
+        "p50": _time(counters.p50_ms),
+        "p95": f"95 % within {_time(counters.p95_ms)}"
+        if counters.p95_ms is not None
         else "no recall yet",
-        "minutes": _spark(found.minutes),
+        "minutes": _spark(counters.minutes),
     }
 
 
@@ -261,33 +261,34 @@ _NEAR = "of these, though something was nearly sure"
 _RECALLS = {"with notes": "told", "without notes": "silent", _NEAR: "near"}  # which a line counts
 
 
-def _usefulness_rows(found: Usefulness) -> list[tuple[str, str, list[str]]]:
+def _usefulness_rows(usefulness: Usefulness) -> list[tuple[str, str, list[str]]]:
     """Return the lines of the table of what agents were told: what it counts, the page of these,
     and a figure for each period.
     """
     lines: tuple[tuple[str, Callable[[Period], int | None]], ...] = (
-        ("Prompts", lambda one: one.prompts),
-        ("with notes", lambda one: one.told),
-        ("without notes", lambda one: one.silent),
-        (_NEAR, lambda one: one.near),
-        ("Notes given", lambda one: one.notes),
-        ("of these before a tool", lambda one: one.warnings),
-        ("Briefs at a session's start", lambda one: one.briefs),
-        ("Tokens given, about", lambda one: one.tokens),
-        ("Notes followed", lambda one: one.followed),
-        ("ignored", lambda one: one.ignored),
-        ("contradicted by you later", lambda one: one.contradicted),
-        ("Rated helpful", lambda one: one.helped),
-        ("harmful", lambda one: one.harmed),
-        ("Statements kept", lambda one: one.kept),
-        ("accepted as rules", lambda one: one.accepted),
-        ("taken back", lambda one: one.taken_back),
-        ("Episodes", lambda one: one.episodes),
+        ("Prompts", lambda period: period.prompts),
+        ("with notes", lambda period: period.told),
+        ("without notes", lambda period: period.silent),
+        (_NEAR, lambda period: period.near),
+        ("Notes given", lambda period: period.notes),
+        ("of these before a tool", lambda period: period.warnings),
+        ("Briefs at a session's start", lambda period: period.briefs),
+        ("Tokens given, about", lambda period: period.tokens),
+        ("Notes followed", lambda period: period.followed),
+        ("ignored", lambda period: period.ignored),
+        ("contradicted by you later", lambda period: period.contradicted),
+        ("Rated helpful", lambda period: period.helped),
+        ("harmful", lambda period: period.harmed),
+        ("Statements kept", lambda period: period.kept),
+        ("accepted as rules", lambda period: period.accepted),
+        ("taken back", lambda period: period.taken_back),
+        ("Episodes", lambda period: period.episodes),
     )
-    periods = found.periods.values()
+    periods = usefulness.periods.values()
     pages = {label: tenant_url("recalls.index", silent=which) for label, which in _RECALLS.items()}
     return [
-        (label, pages.get(label, ""), [_figure(of(one)) for one in periods]) for label, of in lines
+        (label, pages.get(label, ""), [_figure(of(period)) for period in periods])
+        for label, of in lines
     ]
 
 

@@ -97,7 +97,7 @@ class Site:
 
     def names(self) -> list[str]:
         """Return the names of the home's tenants, in order."""
-        return [one.name for one in tenants.list_tenants(self.settings.home)]
+        return [tenant.name for tenant in tenants.list_tenants(self.settings.home)]
 
     def redirect(
         self, url: str, text: str, tone: Tone = "ok", undo: Undo | None = None
@@ -149,7 +149,9 @@ def back(otherwise: str) -> str:
     is_ours = sent.path.startswith(f"/t/{opened.tenant.name}/") and not sent.netloc
     if sent.scheme or not is_ours or "\\" in sent.path or ".." in sent.path.split("/"):
         return otherwise
-    kept = "&".join(one for one in sent.query.split("&") if one and not one.startswith("flash="))
+    kept = "&".join(
+        part for part in sent.query.split("&") if part and not part.startswith("flash=")
+    )
     return f"{sent.path}?{kept}" if kept else sent.path
 
 

@@ -87,10 +87,10 @@ def proposals_blueprint(site: Site) -> Blueprint:
         if wanted not in (*STATES, "all"):
             raise InvalidInput(f"unknown state {wanted!r}: choose from {', '.join(STATES)}, all")
         start, found = max(0, request.args.get("from", 0, int)), proposals.every(opened.log)
-        of_state = [one for one in found if wanted in (one.state, "all")]
+        of_state = [proposal for proposal in found if wanted in (proposal.state, "all")]
         makers = Counter(map(_maker, of_state))
-        listed = [one for one in of_state if by in ("", _maker(one))]
-        counts = Counter(one.state for one in found)
+        listed = [proposal for proposal in of_state if by in ("", _maker(proposal))]
+        counts = Counter(proposal.state for proposal in found)
         end = start + LISTED
         return render_template(
             "proposals.html",
@@ -99,7 +99,7 @@ def proposals_blueprint(site: Site) -> Blueprint:
             makers=[("", f"all ({len(of_state):,})")]
             + [(name, f"{name} ({count:,})") for name, count in makers.most_common()],
             tabs=[*((name, counts[name]) for name in STATES), ("all", len(found))],
-            proposals=[(one, _survivor(one)) for one in listed[start:end]],
+            proposals=[(proposal, _survivor(proposal)) for proposal in listed[start:end]],
             next=_page_url(wanted, by, end) if end < len(listed) else "",
             first=_page_url(wanted, by, 0) if start else "",
             said=f"{min(start + 1, len(listed)):,} to {min(end, len(listed)):,} of {len(listed):,}",
@@ -122,31 +122,35 @@ def proposals_blueprint(site: Site) -> Blueprint:
         here = tenant_url("proposals.index")
         fields = (("answer", "undo"), *(("id", id_) for id_ in done), ("back", back(here)))
         undo = Undo(here, fields) if word == "accept" and done else None
-        said = f"{_count(len(done), 'proposal')} {_DONE[word]}."
+        text = f"{_count(len(done), 'proposal')} {_DONE[word]}."
         if failed:
-            said += f" {len(failed):,} left as they were: {'; '.join(failed[:3])}"
-        return site.redirect(back(here), said, "warn" if failed else "ok", undo)
+            text += f" {len(failed):,} left as they were: {'; '.join(failed[:3])}"
+        return site.redirect(back(here), text, "warn" if failed else "ok", undo)
 
     @pages.get("/t/<tenant>/proposals/<id_>")
     def show(tenant: str, id_: str) -> str:
         opened = site.tenant(tenant)
-        one, start = proposals.find(opened.log, id_), max(0, request.args.get("from", 0, int))
+        proposal, start = proposals.find(opened.log, id_), max(0, request.args.get("from", 0, int))
         end, here = start + STEPS_SHOWN, tenant_url("proposals.show", id_=id_)
-        shown = _steps(opened, one, start)
+        shown = _steps(opened, proposal, start)
         return render_template(
             "proposal.html",
-            one=one,
+            one=proposal,
             steps=shown,
-            answered=len(one.applied | one.rejected) if one.state in ("waiting", "stale") else 0,
-            chooses=one.sort == "plan" and len(one.made) > 1 and any(of.is_open for of in shown),
+            answered=len(proposal.applied | proposal.rejected)
+            if proposal.state in ("waiting", "stale")
+            else 0,
+            chooses=proposal.sort == "plan"
+            and len(proposal.made) > 1
+            and any(of.is_open for of in shown),
             start=start,
-            next=f"{here}?from={end}" if end < len(one.made) else "",
+            next=f"{here}?from={end}" if end < len(proposal.made) else "",
             first=here if start else "",
-            failed=[check.name for check in one.checks if not check.passed],
-            figures=replay_rows(one.replay) if one.replay else (),
+            failed=[check.name for check in proposal.checks if not check.passed],
+            figures=replay_rows(proposal.replay) if proposal.replay else (),
             answers=[
                 answer_diff(opened.log, of.recall, of.before, of.after)
-                for of in (one.replay.answers[:ANSWERS_SHOWN] if one.replay else ())
+                for of in (proposal.replay.answers[:ANSWERS_SHOWN] if proposal.replay else ())
             ],
         )
 
@@ -160,11 +164,11 @@ def proposals_blueprint(site: Site) -> Blueprint:
         here = tenant_url("proposals.show", id_=id_)
         if chosen is None:
             answered = _ANSWERS[word](opened.log, id_, site.clock())
-            said = _SAID[word]
+            text = _SAID[word]
             counts_again = word == "accept" and answered.job == plans.BULK
             if counts_again or (word == "accept" and needs_build(answered.made)):
                 site.tenants.build_now(opened)
-                said = "Accepted: it takes effect once it is built."
+                text = "Accepted: it takes effect once it is built."
         elif word == "undo":
             raise InvalidInput("what was accepted of a plan is undone as a whole")
         else:
@@ -172,9 +176,9 @@ def proposals_blueprint(site: Site) -> Blueprint:
                 proposals.accept(opened.log, id_, site.clock(), chosen, author="typed")
             else:
                 proposals.reject(opened.log, id_, site.clock(), chosen=chosen)
-            said = f"{_count(len({*chosen}), 'change')} {_DONE[word]}."
+            text = f"{_count(len({*chosen}), 'change')} {_DONE[word]}."
         undo = Undo(here, (("answer", "undo"),)) if word == "accept" else None
-        return site.redirect(back(here), said, undo=undo)
+        return site.redirect(back(here), text, undo=undo)
 
     return pages
 
@@ -190,15 +194,19 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _maker(one: Proposal) -> str:
+def _maker(proposal: Proposal) -> str:
     """Return what a list is filtered by: the job, or the sort of a recommendation or lesson."""
-    return one.title.partition(":")[0] if one.sort == "recommendation" else one.job or one.sort
+    return (
+        proposal.title.partition(":")[0]
+        if proposal.sort == "recommendation"
+        else proposal.job or proposal.sort
+    )
 
 
-def _survivor(one: Proposal) -> str:
+def _survivor(proposal: Proposal) -> str:
     """Return the words of the memory that stays where one goes; of others nothing."""
-    (first,) = proposals.steps(one, 0, 1) or (None,)
-    if len(one.made) > 1 or first is None or first.event != "superseded":
+    (first,) = proposals.steps(proposal, 0, 1) or (None,)
+    if len(proposal.made) > 1 or first is None or first.event != "superseded":
         return ""
     return str(first.changes[0].after or "")
 
@@ -208,9 +216,9 @@ def _page_url(state: str, by: str, start: int) -> str:
     return tenant_url("proposals.index", **{name: one for name, one in given.items() if one})
 
 
-def _steps(opened: OpenTenant, one: Proposal, start: int) -> list[Shown]:
+def _steps(opened: OpenTenant, proposal: Proposal, start: int) -> list[Shown]:
     """Return the steps of a page, with the memories as they are now."""
-    steps = proposals.steps(one, start, STEPS_SHOWN)
+    steps = proposals.steps(proposal, start, STEPS_SHOWN)
     ids = [id_ for step in steps for id_ in (step.subject, step.other) if id_ is not None]
 
     def find_all(view: View) -> dict[str, Memory]:
@@ -218,7 +226,9 @@ def _steps(opened: OpenTenant, one: Proposal, start: int) -> list[Shown]:
 
     known = opened.reader.answer(find_all)
     made = {
-        of.subject: str(of.body.get("content", "")) for of in one.made if of.event == "recorded"
+        of.subject: str(of.body.get("content", ""))
+        for of in proposal.made
+        if of.event == "recorded"
     }
     return [
         Shown(
@@ -228,8 +238,8 @@ def _steps(opened: OpenTenant, one: Proposal, start: int) -> list[Shown]:
             _other_fields(step),
             [
                 reason
-                for reason in one.stale_because
-                if reason.partition(" ")[0] in step_memory_ids([one.made[place]])
+                for reason in proposal.stale_because
+                if reason.partition(" ")[0] in step_memory_ids([proposal.made[place]])
             ],
         )
         for place, step in enumerate(steps, start)
@@ -241,18 +251,20 @@ def _sides(step: Changed, known: Mapping[str, Memory], made: Mapping[str, str]) 
     if step.event == "configured":  # a setting, and no memory
         return []
     if step.event not in _FATES:  # fields of one memory: before and after
-        found = [one for one in step.changes if one.field == "content"]
-        if not found:
+        changes = [change for change in step.changes if change.field == "content"]
+        if not changes:
             words = [Piece(False, clean(step.text))] if step.text else []
             return [Side("Memory", words, step.subject, known.get(step.subject))]
-        before, after = differing_words(clean(found[0].before or ""), clean(found[0].after or ""))
+        before, after = differing_words(
+            clean(changes[0].before or ""), clean(changes[0].after or "")
+        )
         memory = known.get(step.subject)
         return [Side("Before", before, step.subject, memory), Side("After", after)]
     title, beside = _FATES[step.event]
-    texts = {one.field: one for one in step.changes}
+    texts = {change.field: change for change in step.changes}
     if step.event == "recorded":
-        said = clean(texts["content"].after or "") if "content" in texts else ""
-        return [Side(beside, [Piece(False, said)], step.subject, known.get(step.subject))]
+        text = clean(texts["content"].after or "") if "content" in texts else ""
+        return [Side(beside, [Piece(False, text)], step.subject, known.get(step.subject))]
     short = step.text or (
         str(texts["content"].before or texts["content"].after or "") if texts else ""
     )
@@ -280,9 +292,10 @@ def _whole(short: str, memory: Memory | None) -> str:
 def _other_fields(step: Changed) -> list[tuple[str, str, str]]:
     """Return the fields that change beside the text, before and after, as words."""
     return [
-        (one.field, _words(one.before), _words(one.after))
-        for one in step.changes
-        if one.field != "content" and not (step.event == "recorded" and one.after in (None, "", []))
+        (change.field, _words(change.before), _words(change.after))
+        for change in step.changes
+        if change.field != "content"
+        and not (step.event == "recorded" and change.after in (None, "", []))
     ]
 
 

@@ -97,12 +97,12 @@ def recalls_blueprint(site: Site) -> Blueprint:
     @pages.post("/t/<tenant>/recall/<id_>/rate")
     def rate(tenant: str, id_: str) -> Response:
         """Say whether what a recall brought helped."""
-        opened, said = site.tenant(tenant), request.form.get("verdict", "")
-        if said not in VERDICTS:
-            raise InvalidInput(f"a recall {' or '.join(VERDICTS)}, not {said!r}")
+        opened, text = site.tenant(tenant), request.form.get("verdict", "")
+        if text not in VERDICTS:
+            raise InvalidInput(f"a recall {' or '.join(VERDICTS)}, not {text!r}")
         receipts.find(opened.log, id_)
-        commands.rate(opened.log, id_, VERDICTS[said], site.clock())
-        return site.redirect(tenant_url("recalls.show", id_=id_), f"noted that it {said}")
+        commands.rate(opened.log, id_, VERDICTS[text], site.clock())
+        return site.redirect(tenant_url("recalls.show", id_=id_), f"noted that it {text}")
 
     return pages
 
@@ -111,12 +111,12 @@ def recalls_of_memory(
     opened: OpenTenant, id_: str, limit: int
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the newest recalls that brought a memory, and whether there may be older ones."""
-    found = receipts.page(opened.log, Wanted(memories=(id_,)), limit, most=LOOKED_AT)
-    return receipt_rows(opened, found.receipts, id_), found.last is not None
+    page = receipts.page(opened.log, Wanted(memories=(id_,)), limit, most=LOOKED_AT)
+    return receipt_rows(opened, page.receipts, id_), page.last is not None
 
 
 def receipt_rows(
-    opened: OpenTenant, found: Sequence[Event], memory: str | None = None
+    opened: OpenTenant, events: Sequence[Event], memory: str | None = None
 ) -> list[dict[str, Any]]:
     """Return receipts as lines of a list, with the first memories that each brought.
 
@@ -126,10 +126,10 @@ def receipt_rows(
 
     def read(view: View) -> list[dict[str, Any]]:
         return [
-            receipt_summary(opened.log, one, memory)
-            | {"moment": one.at, "tokens": _tokens(one), "notes": _notes(view, one.body)}
-            for one in found
-            if isinstance(one.body, Recalled)
+            receipt_summary(opened.log, event, memory)
+            | {"moment": event.at, "tokens": _tokens(event), "notes": _notes(view, event.body)}
+            for event in events
+            if isinstance(event.body, Recalled)
         ]
 
     return opened.reader.answer(read)
@@ -137,8 +137,8 @@ def receipt_rows(
 
 def _notes(view: View, body: Recalled) -> list[dict[str, Any]]:
     """Return the first memories that a recall brought, as they are now; not those that are gone."""
-    found = (view.tail.find(hit.id) for hit in body.hits[:NOTES])
-    return [line_json(one) for one in found if one is not None]
+    memories = (view.tail.find(hit.id) for hit in body.hits[:NOTES])
+    return [line_json(memory) for memory in memories if memory is not None]
 
 
 def _tokens(receipt: Event) -> int | None:
@@ -197,31 +197,31 @@ def lab_blueprint(site: Site) -> Blueprint:
     @pages.get("/t/<tenant>/lab")
     def index(tenant: str) -> str:
         opened, now, usual = site.tenant(tenant), site.clock(), site.settings.choices
-        asked = parse_parameters(request.args, usual)
+        question = parse_parameters(request.args, usual)
         projects = opened.reader.answer(_projects)
-        if asked.project not in (asking.ANY, asking.NONE, *projects):
-            projects.append(asked.project)
-        project = "" if asked.project in (asking.ANY, asking.NONE) else asked.project
-        with _known(opened, asked, usual, now) as (there, known):
-            found = [
-                answer_side(known.reader, asked, side, usual, known.now)
-                for side in (asked.a, asked.b)
-                if asked.query and side is not None
+        if question.project not in (asking.ANY, asking.NONE, *projects):
+            projects.append(question.project)
+        project = "" if question.project in (asking.ANY, asking.NONE) else question.project
+        with _known(opened, question, usual, now) as (there, known):
+            answers = [
+                answer_side(known.reader, question, side, usual, known.now)
+                for side in (question.a, question.b)
+                if question.query and side is not None
             ]
             unasked = (
-                preview_prompt_hook(there, asked.query, project, usual, known.now)
-                if asked.query
+                preview_prompt_hook(there, question.query, project, usual, known.now)
+                if question.query
                 else None
             )
         return render_template(
             "lab.html",
-            asked=asked,
+            asked=question,
             unasked=unasked,
             known=known,
-            b=asked.b or asked.a,
-            found=found,
-            compared=compare_hits(found[0].hits, found[1].hits) if len(found) == 2 else None,
-            link=f"{tenant_url('lab.index')}?{urlencode(asking.link(asked, usual))}",
+            b=question.b or question.a,
+            found=answers,
+            compared=compare_hits(answers[0].hits, answers[1].hits) if len(answers) == 2 else None,
+            link=f"{tenant_url('lab.index')}?{urlencode(asking.link(question, usual))}",
             projects=projects,
             life=_life(opened.log, now),
             asking=asking,
@@ -237,18 +237,18 @@ def lab_blueprint(site: Site) -> Blueprint:
 
 @contextmanager
 def _known(
-    opened: OpenTenant, asked: LabQuestion, usual: Choices, now: int
+    opened: OpenTenant, question: LabQuestion, usual: Choices, now: int
 ) -> Iterator[tuple[OpenTenant, Known]]:
     """Give the memory that is asked: as it was known on a day, or as it is.
 
     On the day of the first event that much was known.
     """
-    if not (asked.query and asked.known and asked.as_of):
+    if not (question.query and question.known and question.as_of):
         yield opened, Known(opened.tenant, opened.log, opened.reader, usual, now)
         return
-    day = micros(parse_time(asked.as_of, now))
+    day = micros(parse_time(question.as_of, now))
     is_first = day <= (log_queries.time_of(opened.log, 1) or now)
-    with opened.known_at(1 if is_first else asked.as_of, usual, now) as then:
+    with opened.known_at(1 if is_first else question.as_of, usual, now) as then:
         yield OpenTenant(then.tenant, then.log, then.reader), then
 
 

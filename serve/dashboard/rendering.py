@@ -32,9 +32,9 @@ def clean(text: object) -> str:
 
 def line(text: object, longest: int = 200) -> str:
     """Return the beginning of a text as one line."""
-    said = str(text)
-    cut = " ".join(clean(said[: 4 * longest]).split())  # not all of 64 KiB for a line
-    is_whole = len(said) <= 4 * longest and len(cut) <= longest
+    words = str(text)
+    cut = " ".join(clean(words[: 4 * longest]).split())  # not all of 64 KiB for a line
+    is_whole = len(words) <= 4 * longest and len(cut) <= longest
     return cut if is_whole else cut[: longest - 1].rstrip() + "…"
 
 
@@ -49,29 +49,29 @@ def highlight(text: object, query: str, longest: int = 220) -> Markup:
     The last word may still be typed: words that begin like it are marked too. Of a text of very
     many characters the beginning is looked at.
     """
-    said = " ".join(clean(str(text)[:LONGEST]).split())
+    words = " ".join(clean(str(text)[:LONGEST]).split())
     terms = frozenset(tokenizer.terms(query))
     last = tokenizer.normalize(query.split()[-1]) if query.split() else ""
     spans = [
-        found.span()
-        for found in (_WORDS.finditer(said) if query else ())
-        if not terms.isdisjoint(tokenizer.terms(found[0]))
-        or (len(last) >= _LEAST_PREFIX and tokenizer.normalize(found[0]).startswith(last))
+        match.span()
+        for match in (_WORDS.finditer(words) if query else ())
+        if not terms.isdisjoint(tokenizer.terms(match[0]))
+        or (len(last) >= _LEAST_PREFIX and tokenizer.normalize(match[0]).startswith(last))
     ]
     start = 0
     if spans and spans[0][0] > longest // 2:
-        start = said.rfind(" ", 0, max(1, spans[0][0] - _BEFORE)) + 1
-    end = len(said) if len(said) - start <= longest else start + longest - 1
+        start = words.rfind(" ", 0, max(1, spans[0][0] - _BEFORE)) + 1
+    end = len(words) if len(words) - start <= longest else start + longest - 1
     parts, place = [Markup("…" if start else "")], start
     for first, after in spans:
         if first >= place and after <= end:
             parts += [
-                escape(said[place:first]),
-                Markup("<mark>{}</mark>").format(said[first:after]),
+                escape(words[place:first]),
+                Markup("<mark>{}</mark>").format(words[first:after]),
             ]
             place = after
-    rest = escape(said[place:end].rstrip())
-    return Markup("").join([*parts, rest, "…" if end < len(said) else ""])
+    rest = escape(words[place:end].rstrip())
+    return Markup("").join([*parts, rest, "…" if end < len(words) else ""])
 
 
 _PASSAGE = 220  # characters of each part
@@ -101,8 +101,8 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 def prose(text: object, longest: int = 600) -> Markup:
     """Return a message of ours on one line, what stands in `backticks` as code."""
-    said = line(text, longest)
-    parts = _CODE.split(said)  # code is at the odd places
+    words = line(text, longest)
+    parts = _CODE.split(words)  # code is at the odd places
     code = Markup("<code>{}</code>")
     return Markup("").join(
         code.format(one) if place % 2 else escape(one) for place, one in enumerate(parts)

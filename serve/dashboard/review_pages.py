@@ -31,11 +31,11 @@ LESSONS_SHOWN = 200  # lessons, and rules that were never shown
 _LOWEST = -2.0  # below any impact: what is not known comes last
 
 SORTS: Mapping[str, Callable[[LessonStats], float]] = {
-    "shown": lambda one: one.counts["surfaced"],
-    "followed": lambda one: one.counts["followed"],
-    "ignored": lambda one: one.counts["ignored"],
-    "impact": lambda one: one.impact.value if one.impact else _LOWEST,
-    "last": lambda one: one.counts["last_surfaced_at"],
+    "shown": lambda stats: stats.counts["surfaced"],
+    "followed": lambda stats: stats.counts["followed"],
+    "ignored": lambda stats: stats.counts["ignored"],
+    "impact": lambda stats: stats.impact.value if stats.impact else _LOWEST,
+    "last": lambda stats: stats.counts["last_surfaced_at"],
 }
 _COLUMNS = (
     ("shown", "Shown"),
@@ -88,13 +88,13 @@ def lessons_blueprint(site: Site) -> Blueprint:
 
 def _lessons(opened: OpenTenant, now: int) -> tuple[Statistics, list[Memory]]:
     """Return how the lessons stand, and the rules that were never shown, the newest first."""
-    asked = Filter(now=now)
+    conditions = Filter(now=now)
     found, every = opened.reader.answer(
-        lambda view: (statistics(view, opened.log, asked), rules(view, asked))
+        lambda view: (statistics(view, opened.log, conditions), rules(view, conditions))
     )
-    shown = {one.memory.id for one in found.lessons}
-    never = [one for one in every if one.id not in shown]
-    return found, sorted(never, key=lambda one: -one.created_at)
+    shown = {stats.memory.id for stats in found.lessons}
+    never = [memory for memory in every if memory.id not in shown]
+    return found, sorted(never, key=lambda memory: -memory.created_at)
 
 
 def _columns(sort: str) -> list[dict[str, str]]:
@@ -127,14 +127,21 @@ def goals_blueprint(site: Site) -> Blueprint:
         return render_template(
             "goals.html",
             groups=[
-                ("Open", [_goal_view(one, today) for one in wanted if one.status == "open"]),
-                ("Blocked", [_goal_view(one, today) for one in wanted if one.status == "blocked"]),
-                ("Done and dropped", [_goal_view(one, today) for one in ended]),
+                (
+                    "Open",
+                    [_goal_view(memory, today) for memory in wanted if memory.status == "open"],
+                ),
+                (
+                    "Blocked",
+                    [_goal_view(memory, today) for memory in wanted if memory.status == "blocked"],
+                ),
+                ("Done and dropped", [_goal_view(memory, today) for memory in ended]),
             ],
             chains=[
-                (chain.name, [visible_json(one) for one in chain.milestones]) for chain in chains
+                (chain.name, [visible_json(memory) for memory in chain.milestones])
+                for chain in chains
             ],
-            alone=[visible_json(one) for one in alone],
+            alone=[visible_json(memory) for memory in alone],
             statuses=GOAL_STATUSES,
         )
 
@@ -148,7 +155,9 @@ def goals_blueprint(site: Site) -> Blueprint:
         given, day = _goal_form()
         change_goal(opened.log, id_, given, site.clock(), day)
         fields = (("status", before.status or "open"), ("percent", _percent(before)))
-        undo = Undo(tenant_url("goals.change", id_=id_), tuple(one for one in fields if one[1]))
+        undo = Undo(
+            tenant_url("goals.change", id_=id_), tuple(field for field in fields if field[1])
+        )
         return site.redirect(back(tenant_url("goals.index")), "The goal was changed.", undo=undo)
 
     return pages
@@ -158,14 +167,14 @@ def _goals(view: View, now: int) -> tuple[list[Memory], list[Memory], list[Chain
     """Return the goals that are wanted, those that ended, the chains of milestones, and the newest
     milestones of no chain.
     """
-    asked = Filter(now=now)
-    wanted = goals.open_goals(view, asked)
-    every = newest(view, replace(asked, kinds=("goal",)), goals.MOST_GOALS)
-    ended = [one for one in every if one.status in ("done", "dropped")]
-    ended.sort(key=lambda one: (-one.updated_at, -one.seq))
-    milestones = newest(view, replace(asked, kinds=("milestone",)), goals.MOST_GOALS)
-    alone = [one for one in milestones if one.chain is None]
-    return wanted, ended[:ENDED], goals.milestone_chains(view, asked), alone[:ENDED]
+    conditions = Filter(now=now)
+    wanted = goals.open_goals(view, conditions)
+    every = newest(view, replace(conditions, kinds=("goal",)), goals.MOST_GOALS)
+    ended = [memory for memory in every if memory.status in ("done", "dropped")]
+    ended.sort(key=lambda memory: (-memory.updated_at, -memory.seq))
+    milestones = newest(view, replace(conditions, kinds=("milestone",)), goals.MOST_GOALS)
+    alone = [memory for memory in milestones if memory.chain is None]
+    return wanted, ended[:ENDED], goals.milestone_chains(view, conditions), alone[:ENDED]
 
 
 def _goal_view(goal: Memory, today: date) -> dict[str, Any]:

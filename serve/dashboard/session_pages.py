@@ -42,7 +42,7 @@ def sessions_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         before = request.args.get("before", type=int, default=_LATEST)
         sessions = log_queries.newest_sessions(opened.log, before, SHOWN)
-        days = [(of, list(some)) for of, some in groupby(sessions, key=lambda s: day(s.ended))]
+        days = [(of, list(lines)) for of, lines in groupby(sessions, key=lambda s: day(s.ended))]
         following = (
             tenant_url("sessions.index", before=min(session.ended for session in sessions))
             if len(sessions) == SHOWN

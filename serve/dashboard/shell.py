@@ -202,10 +202,10 @@ def _doors(site: Site, files: Mapping[str, Asset]) -> Blueprint:
 
     @doors.get("/static/<digest>/<name>")
     def static(digest: str, name: str) -> Response:
-        found = files.get(name)
-        if found is None or found.digest != digest:
+        asset = files.get(name)
+        if asset is None or asset.digest != digest:
             raise NotFound(f"no file {name!r} in this version: reload the page")
-        answer = Response(found.data, mimetype=found.mimetype)
+        answer = Response(asset.data, mimetype=asset.mimetype)
         answer.headers["Cache-Control"] = _FOR_EVER
         return answer
 
@@ -260,12 +260,12 @@ def _around(site: Site) -> dict[str, Any]:
 
 
 def _available_places() -> list[Place]:
-    return [one for one in PLACES if one.endpoint in current_app.view_functions]
+    return [place for place in PLACES if place.endpoint in current_app.view_functions]
 
 
 def _place_url(tenant: str) -> str:
     """Return where another tenant's page of the present sort is."""
-    known = {one.name: one.endpoint for one in _available_places()}
+    known = {place.name: place.endpoint for place in _available_places()}
     return url_for(known.get(request.blueprint or "", "doors.first"), tenant=tenant)
 
 
@@ -305,6 +305,6 @@ def _finish(answer: Response) -> Response:
 
 
 def _dress(answer: Response) -> None:
-    said = _decoder.decode(answer.get_data())
-    answer.set_data(render_template("error.html", problem=said))
+    problem = _decoder.decode(answer.get_data())
+    answer.set_data(render_template("error.html", problem=problem))
     answer.mimetype = "text/html"

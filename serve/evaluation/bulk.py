@@ -76,8 +76,10 @@ def suppose(
 
 def count_memories(events: Sequence[Event]) -> int:
     """Return how many memories some events make or change."""
-    changes = (one for one in events if one.kind not in RECEIPTS or isinstance(one.body, Prompted))
-    return len({one.subject for one in changes})
+    changes = (
+        event for event in events if event.kind not in RECEIPTS or isinstance(event.body, Prompted)
+    )
+    return len({event.subject for event in changes})
 
 
 def regret(diff: ReplayDiff) -> str:
@@ -102,12 +104,12 @@ def _judge(
     log, embedder = after.log, after.reader.embedder
     page = receipts.page(log, receipts.Wanted(), _CHOSEN_FROM, most=_CHOSEN_FROM)
     can_be_asked = [
-        one
-        for one in page.receipts
-        if isinstance(one.body, Recalled) and not skip_reason(one.body, embedder)
+        event
+        for event in page.receipts
+        if isinstance(event.body, Recalled) and not skip_reason(event.body, embedder)
     ]
-    if not (asked := choose_recalls(log, can_be_asked, ASKED)):
+    if not (events := choose_recalls(log, can_be_asked, ASKED)):
         return _NOT_ASKED
-    answers = (ask_now(one, asked, choices, now) for one in (before, after))
-    diff = drift.count_changes(log, asked, zip(*answers, strict=True))
+    answers = (ask_now(tenant, events, choices, now) for tenant in (before, after))
+    diff = drift.count_changes(log, events, zip(*answers, strict=True))
     return diff, drift.check_drift(diff)

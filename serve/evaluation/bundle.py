@@ -174,14 +174,14 @@ def make_bundle(
             (*events[:-1], answered),
             asked.said,
             asked.digest == body.digest,
-            sum(one.project == _OTHER for one in events if isinstance(one.body, Recorded)),
+            sum(event.project == _OTHER for event in events if isinstance(event.body, Recorded)),
             setting,
             version(),
         )
         bundles.append(made)
         if made.is_same or not choice.others:
             break
-    return next((one for one in bundles if one.is_same), bundles[0])
+    return next((bundle for bundle in bundles if bundle.is_same), bundles[0])
 
 
 def rerun_events(events: Sequence[Event], embedder: Embedder) -> Replayed:
@@ -220,16 +220,22 @@ class _Selection:
     def _own(self) -> list[Memory]:
         """The memories that go with the receipt; not those that were forgotten or erased."""
         return [
-            one
-            for one in self._memories.values()
-            if self._is_own(one.project) and one.state != FORGOTTEN and one.text_hash != ERASED
+            memory
+            for memory in self._memories.values()
+            if self._is_own(memory.project)
+            and memory.state != FORGOTTEN
+            and memory.text_hash != ERASED
         ]
 
     @cached_property
     def others(self) -> list[Memory]:
         """The memories of other projects, in the order of the log."""
-        found = (one for one in self._memories.values() if not self._is_own(one.project))
-        return sorted((one for one in found if one.state != OPEN), key=lambda one: one.seq)
+        memories = (
+            memory for memory in self._memories.values() if not self._is_own(memory.project)
+        )
+        return sorted(
+            (memory for memory in memories if memory.state != OPEN), key=lambda memory: memory.seq
+        )
 
     def events(self, *, stand_ins: bool) -> list[Event]:
         """Return the events, numbered by their place, with the receipt in their numbers at last."""
@@ -238,8 +244,8 @@ class _Selection:
         placed = list(self._own_events())
         if stand_ins:
             placed += self._stand_ins(placed)
-            placed.sort(key=lambda one: one.seq)
-        numbers = [one.seq for one in placed]
+            placed.sort(key=lambda event: event.seq)
+        numbers = [event.seq for event in placed]
         body = structs.replace(
             self._body,
             manifest=None,
@@ -250,7 +256,7 @@ class _Selection:
 
     def _own_events(self) -> Iterator[Event]:
         """Yield what was known of the recall's project, and what its session had done since."""
-        ids = {one.id for one in self._own}
+        ids = {memory.id for memory in self._own}
         recalls: set[str] = set()
         for event in self._log.effective_events(0, self._receipt.seq - 1):
             if event.seq > self._body.watermark and (
@@ -336,12 +342,12 @@ class _Selection:
     def _speaker(self, memory: Memory) -> str | None:
         """Return who said a memory, where the bundle has the name anyway."""
         terms = tokenizer.terms(memory.created_by or "")
-        return memory.created_by if terms and all(one in self._words for one in terms) else None
+        return memory.created_by if terms and all(term in self._words for term in terms) else None
 
     @cached_property
     def _words(self) -> dict[str, str]:
         """The terms of the question and of the bundle's own memories, each with a word for it."""
-        own = (one.searched_text for one in self._own)
+        own = (memory.searched_text for memory in self._own)
         found: dict[str, str] = {}
         for text in (self._body.query, *own):
             for word in (*_WORD.findall(text), *tokenizer.terms(text)):
@@ -375,7 +381,7 @@ def write_bundle(bundle: Bundle, folder: Path) -> None:
         stand_ins=bundle.stand_ins,
         receipt=_line(bundle.receipt),
     )
-    lines = [msgspec.json.encode(_line(one)) + b"\n" for one in bundle.events[:-1]]
+    lines = [msgspec.json.encode(_line(event)) + b"\n" for event in bundle.events[:-1]]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in (
@@ -398,7 +404,7 @@ def read_bundle(folder: Path) -> Bundle:
                 f"{folder} is of format {head.format}, this version of mnemolog reads {FORMAT}"
             )
         lines = msgspec.json.Decoder(Line).decode_lines(_read(folder / EVENTS))
-        events = tuple(_event(one) for one in (*lines, head.receipt))
+        events = tuple(_event(line) for line in (*lines, head.receipt))
         answer = _read(folder / ANSWER)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(
@@ -412,7 +418,9 @@ def read_bundle(folder: Path) -> Bundle:
 
 def _is_known(body: Recalled) -> bool:
     """Whether all that a receipt asks of a filter is something that a filter can be asked."""
-    return body.basis is None or body.basis.narrowed.keys() <= {one.name for one in fields(Filter)}
+    return body.basis is None or body.basis.narrowed.keys() <= {
+        field.name for field in fields(Filter)
+    }
 
 
 def rerun(bundle: Bundle, embedder: Embedder) -> Replayed:

@@ -92,30 +92,34 @@ def over(
     return ask(view, choose(view.snapshots, now, most), choices, now)
 
 
-def result(found: Outcome, now: int, earlier: Manifest | None, unread: str = "") -> CheckResult:
+def result(outcome: Outcome, now: int, earlier: Manifest | None, unread: str = "") -> CheckResult:
     """Return an outcome as the check a manifest keeps, after the trend of the one before it.
 
     `unread` says why that one cannot be read.
     """
     before = earlier and check_of(earlier)
-    points = [*(trend(before) if before else ()), (now, found.hits, found.asked)][-TREND:]
-    detail = f"{found.hits} of {found.asked} canaries came back"
-    if found.missed:
-        detail += f"; missed: {', '.join(one.id for one in found.missed[:3])}"
+    points = [*(trend(before) if before else ()), (now, outcome.hits, outcome.asked)][-TREND:]
+    detail = f"{outcome.hits} of {outcome.asked} canaries came back"
+    if outcome.missed:
+        detail += f"; missed: {', '.join(canary.id for canary in outcome.missed[:3])}"
     if unread:
         detail += f"; compared with no earlier build: {unread}"
     said = {
-        "is_doubted": found.is_doubted,
-        "has_fallen": has_fallen(found, points[:-1]),
-        "missed": found.missed,
+        "is_doubted": outcome.is_doubted,
+        "has_fallen": has_fallen(outcome, points[:-1]),
+        "missed": outcome.missed,
         "trend": points,
     }
-    return CheckResult(CANARIES, not found.is_refused, detail, CANARIES, msgspec.to_builtins(said))
+    return CheckResult(
+        CANARIES, not outcome.is_refused, detail, CANARIES, msgspec.to_builtins(said)
+    )
 
 
 def check_of(manifest: Manifest) -> CheckResult | None:
     """Return what the canaries said when a manifest was built; None where they were not asked."""
-    return next((one for one in manifest.checks if one.name == CANARIES), None)
+    return next(
+        (check_result for check_result in manifest.checks if check_result.name == CANARIES), None
+    )
 
 
 def trend(check: CheckResult) -> tuple[Point, ...]:
@@ -123,19 +127,19 @@ def trend(check: CheckResult) -> tuple[Point, ...]:
     return msgspec.convert(check.metadata["trend"], tuple[Point, ...])
 
 
-def has_fallen(found: Outcome, before: Sequence[Point]) -> bool:
+def has_fallen(outcome: Outcome, before: Sequence[Point]) -> bool:
     """Return whether fewer came back than what earlier builds found makes likely.
 
     It is the binomial chance of so few, where each comes back as often as before; one more found
     and one more missed are counted among those, so that a perfect past is no certainty.
     """
     asked, back = sum(one[2] for one in before), sum(one[1] for one in before)
-    if min(found.asked, asked) < FEWEST:
+    if min(outcome.asked, asked) < FEWEST:
         return False
     share = (back + 1) / (asked + 2)
     chance = sum(
-        comb(found.asked, hits) * share**hits * (1 - share) ** (found.asked - hits)
-        for hits in range(found.hits + 1)
+        comb(outcome.asked, hits) * share**hits * (1 - share) ** (outcome.asked - hits)
+        for hits in range(outcome.hits + 1)
     )
     return chance < _CHANCE
 
@@ -165,14 +169,14 @@ def ask(view: View, canaries: Sequence[Canary], choices: Choices, now: int) -> O
     missed: list[Canary] = []
     mode: Mode = "auto"
     for canary in canaries:
-        asked = Question(
+        question = Question(
             text=canary.question,
             filter=Filter(now=now),
             top_k=WITHIN,
             mode=mode,
             fusion=choices.fusion,
         )
-        answer = recall(view, asked)
+        answer = recall(view, question)
         if canary.id not in [hit.memory.id for hit in answer.hits]:
             missed.append(canary)
         if answer.is_degraded:
@@ -196,12 +200,12 @@ def _in_turn(snapshots: Snapshots, living: npt.NDArray[np.bool_]) -> Docs:
     return docs[np.lexsort((strata, turns))]
 
 
-def _question(snapshots: Snapshots, living: npt.NDArray[np.bool_], said: str) -> str | None:
+def _question(snapshots: Snapshots, living: npt.NDArray[np.bool_], text: str) -> str | None:
     """Return a memory's rarest words in another order; None if other memories hold them all too."""
     frequency = snapshots.postings.frequency
     words: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
-    for word, terms in sorted(_words(said), key=lambda one: (min(map(frequency, one[1])), one[0])):
+    for word, terms in sorted(_words(text), key=lambda one: (min(map(frequency, one[1])), one[0])):
         if len(words) < WORDS and taken.isdisjoint(terms):
             words[word] = terms
             taken |= set(terms)
@@ -212,9 +216,9 @@ def _question(snapshots: Snapshots, living: npt.NDArray[np.bool_], said: str) ->
     return " ".join(sorted(words)) if living[holding].sum() == 1 else None
 
 
-def _words(said: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _words(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the words of a text, each with its terms; a run without spaces gives its terms."""
-    for chunk in dict.fromkeys(said.split()):
+    for chunk in dict.fromkeys(text.split()):
         terms = tuple(tokenizer.terms(chunk))
         if len(terms) > _LONGEST:
             yield from ((term, (term,)) for term in terms)

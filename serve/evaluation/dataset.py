@@ -136,7 +136,7 @@ def read_workspaces(folder: Path, only: str = "") -> tuple[Workspace, ...]:
 
 def read_results(path: Path) -> dict[str, Result]:
     """Return the results of a run by the id of their query; raise SourceError as `read` does."""
-    return {one.query_id: one for one in _lines(path, Result, attrgetter("query_id"))}
+    return {result.query_id: result for result in _lines(path, Result, attrgetter("query_id"))}
 
 
 def _workspace(folder: Path, name: str, silence: Sequence[Prompt]) -> Workspace:
@@ -146,7 +146,7 @@ def _workspace(folder: Path, name: str, silence: Sequence[Prompt]) -> Workspace:
         raise SourceError(f"{path} holds no memory: take {name} out of index.json")
     queries = tuple(_lines(folder / name / "queries.jsonl", Query, _id))
     return Workspace(
-        name, memories, queries, tuple(one for one in silence if one.workspace == name)
+        name, memories, queries, tuple(prompt for prompt in silence if prompt.workspace == name)
     )
 
 

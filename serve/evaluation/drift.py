@@ -68,7 +68,7 @@ def settings_plan(
     tenant: Tenant,
     log: EventLog,
     steps: Sequence[Step],
-    asked: Sequence[Event],
+    events: Sequence[Event],
     now: int,
 ) -> Planned:
     """Return the plan of some changed settings, with what it does to some past recalls.
@@ -80,7 +80,7 @@ def settings_plan(
     is_same_model = after.embedder == before.embedder
     embedder = a.embedder if is_same_model else make_embedder(after.embedder, settings.home)
     b = Way(embedder, setting_change(before, after))
-    diff = compare(log, asked, before, a, b)
+    diff = compare(log, events, before, a, b)
     questions = _questions(before, tenant, log, a, b, after, now)
     return Planned(
         job="settings",
@@ -109,8 +109,8 @@ def judge_policy(
     """Return what the policy of `b` does to the newest recalls that were routed, up to `most`,
     against that of `a`, and the checks of that. Nothing is tried.
     """
-    found = receipts.page(log, receipts.Wanted(), most, most=10 * most).receipts
-    routed = [one for one in found if isinstance(one.body, Recalled) and one.body.route]
+    events = receipts.page(log, receipts.Wanted(), most, most=10 * most).receipts
+    routed = [event for event in events if isinstance(event.body, Recalled) and event.body.route]
     diff = compare(log, routed, choices, a, b)
     return diff, (*check_drift(diff), *_questions(choices, tenant, log, a, b, choices, now))
 
@@ -136,7 +136,7 @@ def _questions(
     def ask(of: Reader, way: Way, choices: Choices) -> tuple[int, set[Expectation]]:
         def both(view: View) -> tuple[int, set[Expectation]]:
             answers = expectations.ask(view, pinned, choices, now, way.policy)
-            missed = {one.expectation for one in answers if one.rank is None}
+            missed = {outcome.expectation for outcome in answers if outcome.rank is None}
             return own_words(view, chosen, way, choices, now), missed
 
         return of.answer(both)
@@ -165,28 +165,28 @@ def setting_change(before: Choices, after: Choices) -> Change:
         if (value := getattr(after, name)) != getattr(before, name)
     }
 
-    def change(asked: Choices) -> Choices:
+    def change(choices: Choices) -> Choices:
         usual = {
             name: value
             for name, value in differing.items()
-            if name == "profiles" or getattr(asked, name) == getattr(before, name)
+            if name == "profiles" or getattr(choices, name) == getattr(before, name)
         }
-        return msgspec.structs.replace(asked, **usual)
+        return msgspec.structs.replace(choices, **usual)
 
     return change
 
 
-def compare(log: EventLog, asked: Sequence[Event], choices: Choices, a: Way, b: Way) -> ReplayDiff:
+def compare(log: EventLog, events: Sequence[Event], choices: Choices, a: Way, b: Way) -> ReplayDiff:
     """Return what past recalls bring asked one way, and what they bring asked another way."""
-    both = replay_ways(log, asked, choices, (a, b))
-    return count_changes(log, asked, ((before, after) for before, after in both))
+    both = replay_ways(log, events, choices, (a, b))
+    return count_changes(log, events, ((before, after) for before, after in both))
 
 
 def count_changes(
-    log: EventLog, asked: Sequence[Event], pairs: Iterable[tuple[Replayed, Replayed]]
+    log: EventLog, events: Sequence[Event], pairs: Iterable[tuple[Replayed, Replayed]]
 ) -> ReplayDiff:
     """Return what differs between two answers to each of some past recalls."""
-    verdicts = find_verdicts(log, asked)
+    verdicts = find_verdicts(log, events)
     skipped = Counter[str]()
     counts = Counter[str]()
     regrets: dict[tuple[object, ...], tuple[Regret, ChangedAnswer]] = {}
@@ -198,9 +198,9 @@ def count_changes(
         then, now = _ids(before), _ids(after)
         count = _count(before.receipt.id, then, now, verdicts)
         counts.update(count)
-        for place, one in enumerate((before, after)):
-            sizes[place] += one.characters
-            times[place] += one.took_us
+        for place, replay in enumerate((before, after)):
+            sizes[place] += replay.characters
+            times[place] += replay.took_us
         if then != now:
             # the same question of the same project, answered alike, is one change
             change = (before.before.query, before.receipt.project, then, now)
@@ -229,8 +229,8 @@ def _by_regret(changed: tuple[Regret, ChangedAnswer]) -> Regret:
     return -helpful, -silenced, -led, -gone
 
 
-def _ids(one: Replayed) -> tuple[str, ...]:
-    return tuple(hit.id for hit in one.hits)
+def _ids(replay: Replayed) -> tuple[str, ...]:
+    return tuple(hit.id for hit in replay.hits)
 
 
 def _count(
@@ -258,18 +258,18 @@ def _count(
     return {name: int(count) for name, count in found.items()}  # a Counter keeps a first one as is
 
 
-def find_verdicts(log: EventLog, asked: Sequence[Event]) -> Verdicts:
+def find_verdicts(log: EventLog, events: Sequence[Event]) -> Verdicts:
     """Return what people, agents and judges said of what some recalls brought, the last word of
     each: ratings of the recall, or of a memory within a day, judgments, and lessons that were
     followed.
     """
-    if not asked:
+    if not events:
         return {}
-    brought = {one.id: _brought(one) for one in asked}
-    start, end = min(one.at for one in asked), max(one.at for one in asked)
+    brought = {one.id: _brought(one) for one in events}
+    start, end = min(one.at for one in events), max(one.at for one in events)
     by_memory: dict[str, list[Event]] = {}
     by_session: dict[str, list[Event]] = {}
-    for one in asked:
+    for one in events:
         by_session.setdefault(one.session or "", []).append(one)
         for id_ in brought[one.id]:
             by_memory.setdefault(id_, []).append(one)
@@ -357,8 +357,10 @@ def check_pinned(
     """Return whether pinned questions bring back their memory after a change as they did; `before`
     and `after` are those that do not.
     """
-    lost = [one for one in pinned if one in after - before]
-    named = "; missing: " + ", ".join(f'"{one.question}" {one.id}' for one in lost[:3])
+    lost = [expectation for expectation in pinned if expectation in after - before]
+    named = "; missing: " + ", ".join(
+        f'"{expectation.question}" {expectation.id}' for expectation in lost[:3]
+    )
     return PlanCheck(
         "expected",
         not lost,
@@ -373,11 +375,11 @@ def own_words(view: View, chosen: Sequence[Canary], way: Way, choices: Choices, 
     """
     found = 0
     router = Router(way.policy) if way.policy else None
-    for one in chosen:
-        question = default_question(one.question, Filter(now=now), choices)
+    for canary in chosen:
+        question = default_question(canary.question, Filter(now=now), choices)
         answer = recall(view, replace(question, router=router))
         first = answer.hits[: canaries.WITHIN]
-        found += any(hit.memory.id == one.id and not hit.is_unsure for hit in first)
+        found += any(hit.memory.id == canary.id and not hit.is_unsure for hit in first)
     return found
 
 

@@ -83,7 +83,7 @@ def _expectation(event: Event) -> Expectation:
 
 def ask(
     view: View,
-    asked: Sequence[Expectation],
+    expectations: Sequence[Expectation],
     choices: Choices,
     now: int,
     policy: Policy | None = None,
@@ -92,12 +92,14 @@ def ask(
 
     They are routed by a policy, unless one is given by the view's.
     """
-    found = []
-    for one in asked:
-        question = default_question(one.question, Filter(now=now, project=one.project), choices)
+    outcomes = []
+    for expectation in expectations:
+        question = default_question(
+            expectation.question, Filter(now=now, project=expectation.project), choices
+        )
         answer = ask_as_routed(view, question, policy)
-        found.append(Outcome(one, rank_of(answer.hits, one.id)))
-    return found
+        outcomes.append(Outcome(expectation, rank_of(answer.hits, expectation.id)))
+    return outcomes
 
 
 def ask_as_routed(view: View, question: Question, policy: Policy | None = None) -> Answer:
@@ -129,20 +131,27 @@ def check(
     A failed question warns and is named with the cure. It keeps nothing from being published: what
     a person changed may well be the reason.
     """
-    if not (asked := list_expectations(log)):
+    if not (expectations := list_expectations(log)):
         return []
     view = open_view(tenant, manifest, embedder)
-    missed = [one.expectation for one in ask(view, asked, choices, now) if one.rank is None]
-    detail = f"{len(asked) - len(missed)} of {len(asked)} pinned questions bring back their memory"
+    missed = [
+        outcome.expectation
+        for outcome in ask(view, expectations, choices, now)
+        if outcome.rank is None
+    ]
+    total = len(expectations)
+    detail = f"{total - len(missed)} of {total} pinned questions bring back their memory"
     if missed:
-        detail += "; missing: " + ", ".join(f'"{one.question}" {one.id}' for one in missed[:_NAMED])
+        detail += "; missing: " + ", ".join(
+            f'"{expectation.question}" {expectation.id}' for expectation in missed[:_NAMED]
+        )
     return [
         CheckResult(
             EXPECTED,
             not missed,
             detail,
             CANARIES,
-            {"asked": len(asked), "missed": msgspec.to_builtins(missed)},
+            {"asked": len(expectations), "missed": msgspec.to_builtins(missed)},
             cure=_cure(missed[0]) if missed else "",
             warns=bool(missed),
         )

@@ -45,7 +45,7 @@ def list_arrivals(log: EventLog, after: int, until: int) -> Mapping[str, Arrival
         is_own = _OTHERS.isdisjoint((event.trust, event.author))
         if isinstance(body := event.body, Recorded) and body.made is not None:
             sources = (arrivals.get(id_) for id_ in body.source_ids)
-            is_own = all(one is None or one.is_own for one in sources)
+            is_own = all(arrival is None or arrival.is_own for arrival in sources)
         elif isinstance(body, Recorded) and body.source != FROM_PROMPT:
             is_import = body.created_at is not None or body.source is not None
             is_own = is_own and not is_import and at_once[event.at] <= NOTED_AT_ONCE

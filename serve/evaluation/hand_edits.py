@@ -39,11 +39,11 @@ def check(made: Build, choices: Choices, now: int) -> CheckResult:
     if served and before is not None and not _was_planned(log, served.watermark):
         steps = plans.new_steps(log, setting_changes.steps_back(kept, before))
     if steps:
-        plan, said = _judge(made, choices, steps, now)
+        plan, text = _judge(made, choices, steps, now)
     else:
-        plan, said = _waiting_plan(log, served), ""
+        plan, text = _waiting_plan(log, served), ""
     if plan is None:
-        detail = said or "no setting of recall was changed by hand since the last build"
+        detail = text or "no setting of recall was changed by hand since the last build"
         return CheckResult(SETTINGS, True, detail, CANARIES, {"kept": kept})
     return CheckResult(
         SETTINGS,
@@ -59,9 +59,9 @@ def check(made: Build, choices: Choices, now: int) -> CheckResult:
 
 def _kept_by(served: Manifest | None) -> dict[str, object] | None:
     """Return what config.toml said when a manifest was built; None where it does not tell."""
-    for one in served.checks if served else ():
-        if one.name == SETTINGS:
-            return dict(one.metadata["kept"])
+    for result in served.checks if served else ():
+        if result.name == SETTINGS:
+            return dict(result.metadata["kept"])
     return None
 
 
@@ -75,8 +75,8 @@ def _was_planned(log: EventLog, since: int) -> bool:
 
 def _waiting_plan(log: EventLog, served: Manifest | None) -> Plan | None:
     """Return the plan that an earlier build proposed, while nobody answered it."""
-    for one in served.checks if served else ():
-        if one.name == SETTINGS and (id_ := one.metadata.get("plan")):
+    for result in served.checks if served else ():
+        if result.name == SETTINGS and (id_ := result.metadata.get("plan")):
             plan = plans.find(log, str(id_))
             return plan if plan.state == "waiting" else None
     return None
@@ -87,18 +87,22 @@ def _judge(
 ) -> tuple[Plan | None, str]:
     """Return the plan that takes an edit back, if the edit does harm, and what was edited."""
     log = made.log
-    edited = change_choices(choices, {one.body["name"]: str(one.before["value"]) for one in steps})
+    edited = change_choices(
+        choices, {step.body["name"]: str(step.before["value"]) for step in steps}
+    )
     restored = setting_changes.changed_choices(edited, steps)
-    asked = choose_recalls(log, list(_askable(made)), ASKED)
+    events = choose_recalls(log, list(_askable(made)), ASKED)
     ways = [
         Way(made.embedder, drift.setting_change(restored, edited)),
         Way(made.embedder, drift.setting_change(edited, restored)),
     ]
-    pairs: list[tuple[Replayed, ...]] = list(replay_ways(log, asked, choices, ways))
-    harm = drift.count_changes(log, asked, ((old, new) for new, old in pairs))
-    failed: list[PlanCheck] = [one for one in drift.check_drift(harm) if not one.passed]
+    pairs: list[tuple[Replayed, ...]] = list(replay_ways(log, events, choices, ways))
+    harm = drift.count_changes(log, events, ((old, new) for new, old in pairs))
+    failed: list[PlanCheck] = [
+        plan_check for plan_check in drift.check_drift(harm) if not plan_check.passed
+    ]
     what = ", ".join(
-        f"{one.body['name']} from {one.body['value']} to {one.before['value']}" for one in steps
+        f"{step.body['name']} from {step.body['value']} to {step.before['value']}" for step in steps
     )
     if not failed:
         return None, f"{what}: past answers keep to the bounds of a plan"
@@ -107,13 +111,13 @@ def _judge(
         watermark=log.head(),
         steps=tuple(steps),
         looked_at=harm.asked,
-        notes=(what, *(f"{one.name}: {one.detail}" for one in failed)),
-        replay=drift.count_changes(log, asked, ((new, old) for new, old in pairs)),
+        notes=(what, *(f"{plan_check.name}: {plan_check.detail}" for plan_check in failed)),
+        replay=drift.count_changes(log, events, ((new, old) for new, old in pairs)),
     )
     return plans.propose(log, planned, now), what
 
 
 def _askable(made: Build) -> Iterator[Event]:
-    for one in receipts.page(made.log, receipts.Wanted(), _CHOSEN_FROM).receipts:
-        if isinstance(one.body, Recalled) and not skip_reason(one.body, made.embedder):
-            yield one
+    for event in receipts.page(made.log, receipts.Wanted(), _CHOSEN_FROM).receipts:
+        if isinstance(event.body, Recalled) and not skip_reason(event.body, made.embedder):
+            yield event

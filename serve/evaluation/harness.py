@@ -87,7 +87,7 @@ def run_queries(
     for workspace in workspaces:
         with _build_workspace(workspace, home, model, refused, on_progress) as tenant:
             on_progress(workspace.name, "ask")
-            ids = {_id(workspace, one): one.id for one in workspace.memories}
+            ids = {_id(workspace, memory): memory.id for memory in workspace.memories}
             shown = {short_id(id_): own for id_, own in ids.items()}
             for asked in workspace.asked:
                 request = _request(asked, mode)
@@ -172,7 +172,7 @@ def _is_current(tenant: Tenant, log: EventLog, model: Embedder) -> bool:
         manifest = manifests.current(tenant)
     except (NoManifest, SnapshotDamaged):
         return False
-    wanted = {one.name: one.version for one in catalog.all_projections(model)}
+    wanted = {projection.name: projection.version for projection in catalog.all_projections(model)}
     made = {name: ref.version for name, ref in manifest.projections.items()}
     is_whole = made == wanted and not manifest.missing_vectors
     return manifest.watermark == log.head() and is_whole
@@ -235,10 +235,10 @@ class CachedEmbedder:
         return self._embedder.dimension if known is None else len(known)
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        return self._remembered(texts, [text_hash(one) for one in texts], self._embedder.embed)
+        return self._remembered(texts, [text_hash(text) for text in texts], self._embedder.embed)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
-        hashes = [text_hash(f"query\0{one}") for one in texts]
+        hashes = [text_hash(f"query\0{text}") for text in texts]
         return self._remembered(texts, hashes, self._embedder.embed_queries)
 
     def knows(self, text: str) -> bool:

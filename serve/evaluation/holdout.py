@@ -112,7 +112,7 @@ def compare(log: EventLog, now: int, kind_of: Callable[[str], str | None]) -> Co
         events = log.session_events(session)
         if not _has_ended(events, now):
             under_way += 1
-        elif any(isinstance(one.body, Prompted) for one in events):
+        elif any(isinstance(event.body, Prompted) for event in events):
             assert draw.drawn is not None
             ended.append(Session(draw.drawn, draw.is_held_out, _values(events, before)))
             told += [] if draw.is_held_out else events
@@ -128,9 +128,9 @@ def compare(log: EventLog, now: int, kind_of: Callable[[str], str | None]) -> Co
 
 def difference(measure: str, sessions: Sequence[Session]) -> Difference:
     """Return how a measure differs between the arms of some sessions, the first drawn first."""
-    values = np.array([one.values[measure] for one in sessions])
-    silent = np.array([one.is_held_out for one in sessions])
-    shares = np.array([one.share for one in sessions])
+    values = np.array([session.values[measure] for session in sessions])
+    silent = np.array([session.is_held_out for session in sessions])
+    shares = np.array([session.share for session in sessions])
     few = int(min(silent.sum(), (~silent).sum()))
     told, held_out = _mean(values[~silent]), _mean(values[silent])
     if few < FEWEST:
@@ -180,11 +180,13 @@ def _has_ended(events: Sequence[Event], now: int) -> bool:
 
 def _values(events: Sequence[Event], before: Mapping[str, int]) -> dict[str, float]:
     """Return what is measured of a session; `before` is when each failure was first seen."""
-    prompts = [one for one in events if isinstance(one.body, Prompted)]
-    failed = [one.body for one in events if isinstance(one.body, Acted) and _has_failed(one.body)]
-    known = [one for one in failed if before.get(_mark(one), events[0].at) < events[0].at]
-    green = next((one for one in events if _is_green(one.body)), None)
-    to_green = [one for one in prompts if green is None or one.seq < green.seq]
+    prompts = [event for event in events if isinstance(event.body, Prompted)]
+    failed = [
+        event.body for event in events if isinstance(event.body, Acted) and _has_failed(event.body)
+    ]
+    known = [act for act in failed if before.get(_mark(act), events[0].at) < events[0].at]
+    green = next((event for event in events if _is_green(event.body)), None)
+    to_green = [event for event in prompts if green is None or event.seq < green.seq]
     return {
         "failures": len(failed),
         "known_failures": len(known),
@@ -196,13 +198,13 @@ def _values(events: Sequence[Event], before: Mapping[str, int]) -> dict[str, flo
 
 def _count_corrections(events: Sequence[Event]) -> int:
     """Count the prompts that put right what the agent had done, by its last words before each."""
-    count, said = 0, ""
+    count, text = 0, ""
     for event in events:
         match event.body:
             case SessionTold(stage="stopped", said=last):
-                said = last or ""
+                text = last or ""
             case Prompted(prompt=prompt):
-                count += bool(prompt) and corrects(prompt, said) >= CORRECTS
+                count += bool(prompt) and corrects(prompt, text) >= CORRECTS
             case _:
                 pass
     return count
@@ -231,10 +233,14 @@ def _first_failures(log: EventLog, now: int) -> dict[str, int]:
 
 
 def _count_kinds(
-    log: EventLog, told: Sequence[Event], kind_of: Callable[[str], str | None]
+    log: EventLog, events: Sequence[Event], kind_of: Callable[[str], str | None]
 ) -> tuple[KindCount, ...]:
     """Return the kinds of what prompts were answered with, the most often told first."""
-    receipts = [one for one in told if isinstance(one.body, Recalled) and one.body.door == "prompt"]
+    receipts = [
+        event
+        for event in events
+        if isinstance(event.body, Recalled) and event.body.door == "prompt"
+    ]
     verdicts = find_verdicts(log, receipts)
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("told", "helped", "harmed")}
     for receipt in receipts:

@@ -123,12 +123,12 @@ def _parse_side(name: Literal["A", "B"], sent: Parameters, choices: Choices) -> 
 
 
 def _side_parameters(what: str, values: Sequence[str], there_are: Sequence[str]) -> tuple[str, ...]:
-    if unknown := [one for one in values if one not in there_are]:
+    if unknown := [value for value in values if value not in there_are]:
         raise InvalidInput(f"`{what}` is {unknown[0]!r}: choose from {', '.join(there_are)}")
     return tuple(values)
 
 
-def request(asked: LabQuestion, side: Side, usual: Choices, now: int) -> RecallRequest:
+def request(question: LabQuestion, side: Side, usual: Choices, now: int) -> RecallRequest:
     """Return what recall is asked under one of the settings: it leaves no receipt.
 
     A bar or a number that is not that of the settings is meant: no router changes it then. Raise
@@ -136,17 +136,17 @@ def request(asked: LabQuestion, side: Side, usual: Choices, now: int) -> RecallR
     """
     choices = side.choices
     wanted: dict[str, Any] = {
-        "query": asked.query,
-        "project": {ANY: None, NONE: ""}.get(asked.project, asked.project),
-        "kinds": asked.kinds,
-        "tiers": asked.tiers,
-        "tags": tuple(one for part in asked.tags.split(",") if (one := part.strip())),
-        "since": formatting.parse_optional_time(asked.since, now),
-        "until": formatting.parse_optional_time(asked.until, now),
-        "as_of": formatting.parse_optional_time("" if asked.known else asked.as_of, now),
-        "active_only": asked.states != "all",
-        "cold": asked.states == "cold",
-        "min_score": asked.min_score or 0.0,
+        "query": question.query,
+        "project": {ANY: None, NONE: ""}.get(question.project, question.project),
+        "kinds": question.kinds,
+        "tiers": question.tiers,
+        "tags": tuple(one for part in question.tags.split(",") if (one := part.strip())),
+        "since": formatting.parse_optional_time(question.since, now),
+        "until": formatting.parse_optional_time(question.until, now),
+        "as_of": formatting.parse_optional_time("" if question.known else question.as_of, now),
+        "active_only": question.states != "all",
+        "cold": question.states == "cold",
+        "min_score": question.min_score or 0.0,
         "mode": side.mode,
         "top_k": choices.top_k if choices.top_k != usual.top_k else None,
         "min_confidence": (
@@ -161,23 +161,25 @@ def request(asked: LabQuestion, side: Side, usual: Choices, now: int) -> RecallR
         raise InvalidInput(str(error)) from error
 
 
-def link(asked: LabQuestion, usual: Choices) -> list[tuple[str, str]]:
+def link(question: LabQuestion, usual: Choices) -> list[tuple[str, str]]:
     """Return the parameters of the address that asks the same."""
     plain = {
-        "q": asked.query,
-        "project": asked.project,
-        "tags": asked.tags,
-        "since": asked.since,
-        "until": asked.until,
-        "as_of": asked.as_of,
-        "known": "1" if asked.known else "",
-        "min_score": asked.min_score,
-        "states": asked.states if asked.states != "current" else "",
+        "q": question.query,
+        "project": question.project,
+        "tags": question.tags,
+        "since": question.since,
+        "until": question.until,
+        "as_of": question.as_of,
+        "known": "1" if question.known else "",
+        "min_score": question.min_score,
+        "states": question.states if question.states != "current" else "",
     }
     pairs = [(name, value) for name, value in plain.items() if value]
-    pairs += [("kind", one) for one in asked.kinds] + [("tier", one) for one in asked.tiers]
-    pairs += _link(asked.a, usual)
-    return [*pairs, ("compare", "1"), *_link(asked.b, usual)] if asked.b else pairs
+    pairs += [("kind", kind) for kind in question.kinds] + [
+        ("tier", tier) for tier in question.tiers
+    ]
+    pairs += _link(question.a, usual)
+    return [*pairs, ("compare", "1"), *_link(question.b, usual)] if question.b else pairs
 
 
 def _link(side: Side, usual: Choices) -> list[tuple[str, str]]:
@@ -254,12 +256,12 @@ class SideAnswer:
 
 
 def answer_side(
-    reader: Reader, asked: LabQuestion, side: Side, usual: Choices, now: int
+    reader: Reader, question: LabQuestion, side: Side, usual: Choices, now: int
 ) -> SideAnswer:
     """Return the answer under one setting; raise InvalidInput, as recall does."""
-    payload, _ = answer(reader, request(asked, side, usual, now), side.choices, now)
+    payload, _ = answer(reader, request(question, side, usual, now), side.choices, now)
     with reader.view() as view:
-        made = _block(view, payload["hits"], asked.project or None)
+        made = _block(view, payload["hits"], question.project or None)
     return SideAnswer(side, payload, tuple(_stages(payload)), made)
 
 
@@ -294,8 +296,8 @@ def _block(view: View, hits: list[Mapping[str, Any]], project: str | None) -> Bl
 
 
 def _history(view: View, hit: Mapping[str, Any]) -> list[Memory]:
-    found = (view.tail.find(old["id"]) for old in hit.get("history", ()))
-    return [one for one in found if one is not None]
+    memories = (view.tail.find(old["id"]) for old in hit.get("history", ()))
+    return [memory for memory in memories if memory is not None]
 
 
 # What the prompt hook would say to the question, as the first prompt of a new session, by the
@@ -334,14 +336,14 @@ def preview_prompt_hook(
         if reading.intent == "recap":
             said = block(list(recap(view, call, reading, {}, frozenset())))
             return HookPreview(project, reading.intent, said, kept=kept)
-        found = look_up(view, call, reading, prompt_router(view, call), frozenset())
-        said = compose(call, found)
+        prompt_answer = look_up(view, call, reading, prompt_router(view, call), frozenset())
+        said = compose(call, prompt_answer)
         return HookPreview(
             project,
             reading.intent,
             said,
-            found.weighed,
-            len(found.rules),
+            prompt_answer.weighed,
+            len(prompt_answer.rules),
             kept,
         )
 

@@ -185,8 +185,14 @@ def check(
     since = min(since, earlier.watermark) if earlier else since
     arrivals = list_arrivals(made.log, since, made.watermark)
     asking = Asking(made, view, choices, served, arrivals)
-    found = [one for receipt, basis in asked if (one := _ask(asking, receipt, basis)) is not None]
-    return [*others, _past_answers(asking, found, candidate.at, earlier), _newcomers(asking, found)]
+    answers = [
+        answer for receipt, basis in asked if (answer := _ask(asking, receipt, basis)) is not None
+    ]
+    return [
+        *others,
+        _past_answers(asking, answers, candidate.at, earlier),
+        _newcomers(asking, answers),
+    ]
 
 
 def _watermark(receipt: Event) -> int:
@@ -260,7 +266,7 @@ def _some(view: View, mask: Mask) -> list[Memory]:
     rows = view.snapshots.rows
     chosen = rows.by_hash[mask[rows.by_hash]]
     few = rows.take(chosen[:: max(1, len(chosen) // _HIDDEN)][:_HIDDEN].tolist())
-    return [one for one in few if tokenizer.terms(one.text)]
+    return [memory for memory in few if tokenizer.terms(memory.text)]
 
 
 def _questions(made: Build, most: int) -> Iterator[tuple[Event, Basis]]:
@@ -286,9 +292,9 @@ def _ask(asking: Asking, receipt: Event, basis: Basis) -> Answered | None:
     assert isinstance(body, Recalled)
     memories = [rows.find(hit.id) for hit in body.hits]
     same = {
-        one.id
-        for one in memories
-        if one is not None and one.state == ACTIVE and one.updated_at <= receipt.at
+        memory.id
+        for memory in memories
+        if memory is not None and memory.state == ACTIVE and memory.updated_at <= receipt.at
     }
     if not same:
         return None
@@ -364,23 +370,25 @@ def _named(hits: Sequence[Hit]) -> set[str]:
 
 
 def _past_answers(
-    asking: Asking, found: Sequence[Answered], now: int, earlier: Manifest | None
+    asking: Asking, answers: Sequence[Answered], now: int, earlier: Manifest | None
 ) -> CheckResult:
     """Return whether the candidate answers as recalls of then were answered."""
-    outcome = _outcome(found, found)
-    before = [one for one in (earlier.checks if earlier else ()) if one.name == PAST_ANSWERS]
+    outcome = _outcome(answers, answers)
+    before = [
+        result for result in (earlier.checks if earlier else ()) if result.name == PAST_ANSWERS
+    ]
     points = canaries.trend(before[0]) if before else ()
-    led = sum(one.begins_otherwise for one in found)
+    led = sum(answer.begins_otherwise for answer in answers)
     detail = f"{outcome.hits} of {outcome.asked} past questions bring back what they did"
     if led:
         detail += f", {led} with another memory first"
-    failed, cure = _fails(found, found, points), _CURE
+    failed, cure = _fails(answers, answers, points), _CURE
     warns = asking.made.accepts or asking.outgrew
-    if failed and not warns and not _fails(found, _not_by_growth(asking, found), points):
+    if failed and not warns and not _fails(answers, _not_by_growth(asking, answers), points):
         detail += ": the memory grew, and what it knew then still answers as it did"
         warns, cure = True, ""
     said = {
-        "missed": [one.id for one in outcome.missed],
+        "missed": [canary.id for canary in outcome.missed],
         "trend": [*points, (now, outcome.hits, outcome.asked)][-canaries.TREND :],
     }
     return CheckResult(
@@ -394,22 +402,26 @@ def _past_answers(
     )
 
 
-def _outcome(found: Sequence[Answered], blamed: Sequence[Answered]) -> Outcome:
+def _outcome(answers: Sequence[Answered], blamed: Sequence[Answered]) -> Outcome:
     """Return what past questions said, where only those that are `blamed` may have missed."""
-    missed = [one for one in blamed if not one.is_back]
-    return Outcome(len(found), tuple(Canary(one.receipt.id, one.body.query) for one in missed))
+    missed = [answer for answer in blamed if not answer.is_back]
+    return Outcome(
+        len(answers), tuple(Canary(answer.receipt.id, answer.body.query) for answer in missed)
+    )
 
 
-def _fails(found: Sequence[Answered], blamed: Sequence[Answered], points: Sequence[Point]) -> bool:
+def _fails(
+    answers: Sequence[Answered], blamed: Sequence[Answered], points: Sequence[Point]
+) -> bool:
     """Return whether the questions that are `blamed`, of all, are too many to publish."""
-    outcome = _outcome(found, blamed)
+    outcome = _outcome(answers, blamed)
     fell = canaries.has_fallen(outcome, points) and outcome.share < DOUBTED_BELOW
-    led = sum(one.begins_otherwise for one in blamed)
-    turned = led > max(FEWEST / 2, MOST_BEGUN_OTHERWISE * len(found))
+    led = sum(answer.begins_otherwise for answer in blamed)
+    turned = led > max(FEWEST / 2, MOST_BEGUN_OTHERWISE * len(answers))
     return outcome.asked >= FEWEST and (outcome.share < REFUSED_BELOW or fell or turned)
 
 
-def _not_by_growth(asking: Asking, found: Sequence[Answered]) -> list[Answered]:
+def _not_by_growth(asking: Asking, answers: Sequence[Answered]) -> list[Answered]:
     """Return those whose other answer is not explained by what the user's own sessions brought.
 
     It is where more was brought by them than from elsewhere since the question, and the memory as
@@ -417,32 +429,34 @@ def _not_by_growth(asking: Asking, found: Sequence[Answered]) -> list[Answered]:
     words weigh otherwise in a memory that grew.
     """
     new = Counter(asking.is_from_elsewhere(id_) for id_ in asking.arrivals)
-    wrong = [one for one in found if not one.is_back or one.begins_otherwise]
+    wrong = [answer for answer in answers if not answer.is_back or answer.begins_otherwise]
     grown = {
-        one.receipt.id: one for one in wrong if asking.rows_grown_since(_watermark(one.receipt))
+        answer.receipt.id: answer
+        for answer in wrong
+        if asking.rows_grown_since(_watermark(answer.receipt))
     }
     if new[True] >= new[False] or not grown:
         return wrong
-    receipts_then = [one.receipt for one in grown.values()]
+    receipts_then = [answer.receipt for answer in grown.values()]
     explained = set()
     for again in replay(asking.made.log, asking.made.embedder, receipts_then, asking.choices):
         then, now = (tuple(hit.id for hit in hits) for hits in (again.before.hits, again.hits))
         is_back = 2 * len({*then} & {*now}) >= len(then)
         if is_back and (then[:1] == now[:1] or not grown[again.receipt.id].begins_otherwise):
             explained.add(again.receipt.id)
-    return [one for one in wrong if one.receipt.id not in explained]
+    return [answer for answer in wrong if answer.receipt.id not in explained]
 
 
 def _newcomers(asking: Asking, found: Sequence[Answered]) -> CheckResult:
     """Return whether new memories from elsewhere leave past answers in place."""
     made, share = asking.made, asking.share_from_elsewhere
     released = quarantine.releases(made.log, made.watermark)
-    answers = Counter(id_ for one in found for id_ in one.newer if id_ not in released)
-    usual = Counter(hit.id for one in found for hit in one.body.hits)
+    answers = Counter(id_ for answer in found for id_ in answer.newer if id_ not in released)
+    usual = Counter(hit.id for answer in found for hit in answer.body.hits)
     many = max(FEWEST / 2, MOST_OF_ONE * len(found), *usual.values())
     alone = tuple(id_ for id_, count in answers.most_common() if count > many)
-    taken_over = sum(one.is_taken_over for one in found)
-    first = sum(one.begins_newer for one in found)
+    taken_over = sum(answer.is_taken_over for answer in found)
+    first = sum(answer.begins_newer for answer in found)
     most_first = max(MOST_BEGUN_NEWER, TIMES_THEIR_SHARE * share) * len(found)
     failed = (
         bool(alone)

@@ -117,23 +117,23 @@ def replay_ways(
     moments = _moments_of_publication(log)
     with temporary_folder("replay") as folder, ExitStack() as opened:
         pasts: dict[str, Past] = {}
-        for one in ways:
-            if (model := one.embedder.model) not in pasts:
-                pasts[model] = Past(log, folder / str(len(pasts)), one.embedder)
+        for way in ways:
+            if (model := way.embedder.model) not in pasts:
+                pasts[model] = Past(log, folder / str(len(pasts)), way.embedder)
                 opened.callback(pasts[model].close)
         for built, watermark, _, receipt, basis in asked:
             settings = msgspec.structs.replace(
                 settings_of(basis, choices), explore=0.0, trial=_trial(receipt)
             )
-            found = []
-            for one in ways:
-                past = pasts[one.embedder.model]
+            replays = []
+            for way in ways:
+                past = pasts[way.embedder.model]
                 published = (cast(Recalled, receipt.body).manifest, built)
                 moment = basis.moment or moments.get(published)
                 reader = past.advance(built, watermark, moment)
                 memory = OpenTenant(past.tenant, past.log, reader)
-                found.append(_ask_again(log, memory, one, receipt, basis, settings))
-            yield tuple(found)
+                replays.append(_ask_again(log, memory, way, receipt, basis, settings))
+            yield tuple(replays)
 
 
 def ask_now(
@@ -150,8 +150,8 @@ def ask_now(
             settings = msgspec.structs.replace(
                 settings_of(body.basis, choices), explore=0.0, trial=_trial(receipt)
             )
-            asked = replace(receipt, at=now)  # what has expired since is no loss
-            yield _ask_again(opened.log, opened, way, asked, body.basis, settings)
+            event = replace(receipt, at=now)  # what has expired since is no loss
+            yield _ask_again(opened.log, opened, way, event, body.basis, settings)
 
 
 def _moments_of_publication(log: EventLog) -> dict[tuple[int | None, int], int]:
@@ -159,7 +159,11 @@ def _moments_of_publication(log: EventLog) -> dict[tuple[int | None, int], int]:
     that is still there, and how many events it holds.
     """
     kept = manifests.list_manifests(Tenant("owner", log.path.parent))
-    return {(one.number, one.watermark): one.age_reference for one in kept if not one.moment}
+    return {
+        (manifest.number, manifest.watermark): manifest.age_reference
+        for manifest in kept
+        if not manifest.moment
+    }
 
 
 def skip_reason(body: Recalled, embedder: Embedder) -> str:
@@ -196,12 +200,14 @@ def _ask_again(
         prompt = call.event.prompt
         reading = read_intent(prompt, last_reply(call.journal))
         own = model_context(call.journal).own
-        found = opened.reader.answer(
+        prompt_answer = opened.reader.answer(
             lambda view: look_up(view, call, reading, router, own, receipt.id)
         )
-        said = compose(call, found)
-        hits = receipt_hits([hit for hit in found.answer.hits if hit.memory.id in said.ids])
-        answered, characters = said.text.encode(), len(said.text)
+        block = compose(call, prompt_answer)
+        hits = receipt_hits(
+            [hit for hit in prompt_answer.answer.hits if hit.memory.id in block.ids]
+        )
+        answered, characters = block.text.encode(), len(block.text)
     else:
         question = replace(_question(receipt, basis, choices), router=router)
         other = _other_choices(receipt, basis, choices)

@@ -265,14 +265,14 @@ def compare_results(
 def _difference(name: str, a: Values, b: Values) -> Difference:
     difference = b - a
     # every measure has draws of its own, so that one more measure changes no other
-    found = paired_bootstrap(difference, np.random.default_rng(SEED))
+    interval = paired_bootstrap(difference, np.random.default_rng(SEED))
     return Difference(
         measure=name,
         a=_round(a.mean()),
         b=_round(b.mean()),
-        mean=_round(found.mean),
-        low=_round(found.low),
-        high=_round(found.high),
+        mean=_round(interval.mean),
+        low=_round(interval.low),
+        high=_round(interval.high),
         wins=int((difference > 0).sum()),
         losses=int((difference < 0).sum()),
         ties=int((difference == 0).sum()),
@@ -366,7 +366,7 @@ def _score_unasked(
     ]
     if not prompts or not told:
         return None
-    spoke = [(one.kind, bool(results.get(one.id, _NOTHING).said)) for one in prompts]
+    spoke = [(prompt.kind, bool(results.get(prompt.id, _NOTHING).said)) for prompt in prompts]
     return Unasked(
         len(told),
         _share([bool(said) for said, _ in told]),

@@ -24,25 +24,27 @@ def choose_recalls(log: EventLog, receipts: Sequence[Event], most: int) -> list[
     if len(receipts) <= most:
         return list(receipts)
     times = Counter(map(_question, receipts))
-    different = list({_question(one): one for one in reversed(receipts)}.values())[::-1]
+    different = list({_question(event): event for event in reversed(receipts)}.values())[::-1]
     helped = {
         recall for (recall, _), verdict in find_verdicts(log, receipts).items() if verdict > 0
     }
-    telling = [one for one in different if one.id in helped]
-    telling += [one for one in different if one.id not in helped and times[_question(one)] > 1]
+    telling = [event for event in different if event.id in helped]
+    telling += [
+        event for event in different if event.id not in helped and times[_question(event)] > 1
+    ]
     first = list(islice(_take_turns(telling), int(_FIRST * most)))
-    known = {one.id for one in first}
-    others = (one for one in _take_turns(different) if one.id not in known)
-    chosen = {one.id for one in (*first, *islice(others, most - len(first)))}
-    return [one for one in receipts if one.id in chosen]
+    known = {event.id for event in first}
+    others = (event for event in _take_turns(different) if event.id not in known)
+    chosen = {event.id for event in (*first, *islice(others, most - len(first)))}
+    return [event for event in receipts if event.id in chosen]
 
 
 def _take_turns(receipts: Iterable[Event]) -> Iterator[Event]:
     """Yield receipts, one of each door, project and outcome in turns, each the newest first."""
     groups: dict[tuple[str | None, bool, str | None], list[Event]] = {}
-    for one in receipts:
-        body = _body(one)
-        groups.setdefault((body.door, bool(body.hits), one.project), []).append(one)
+    for event in receipts:
+        body = _body(event)
+        groups.setdefault((body.door, bool(body.hits), event.project), []).append(event)
     # the projects of a door and outcome share its turn, so that many of them outnumber nobody
     queues: dict[tuple[str | None, bool], Iterator[Event]] = {}
     for door, spoke in dict.fromkeys(key[:2] for key in groups):
@@ -56,8 +58,8 @@ def _round_robin(queues: Sequence[Iterator[Event]]) -> Iterator[Event]:
     while waiting:
         left = []
         for queue in waiting:
-            if (one := next(queue, None)) is not None:
-                yield one
+            if (event := next(queue, None)) is not None:
+                yield event
                 left.append(queue)
         waiting = left
 

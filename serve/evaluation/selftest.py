@@ -67,7 +67,7 @@ class Selftest(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        return all(one.ok for one in self.probes)
+        return all(probe.ok for probe in self.probes)
 
 
 def selftest(
@@ -84,17 +84,17 @@ def selftest(
     """
     check = canaries.check_of(manifest)
     before = canaries.trend(check) if check else ()
-    found = canaries.over(tenant, manifest, embedder, choices, now)
-    came_back = f"{found.hits} of {found.asked} canaries came back"
+    outcome = canaries.over(tenant, manifest, embedder, choices, now)
+    came_back = f"{outcome.hits} of {outcome.asked} canaries came back"
     probes = (
         _log(log),
-        Probe("recall", not found.is_doubted, came_back),
-        Probe("trend", not canaries.has_fallen(found, before), _history(before)),
+        Probe("recall", not outcome.is_doubted, came_back),
+        Probe("trend", not canaries.has_fallen(outcome, before), _history(before)),
         _vectors(manifest, embedder),
         _round_trip(tenant, manifest, embedder, choices, now),
         _silence(tenant, log, embedder, choices, now),
     )
-    return Selftest(probes, found.missed, tuple(before))
+    return Selftest(probes, outcome.missed, tuple(before))
 
 
 def selftest_apart(embedder: Embedder, choices: Choices, now: int) -> Selftest:
@@ -137,16 +137,16 @@ def _history(before: Sequence[Point]) -> str:
 def _vectors(manifest: Manifest, embedder: Embedder) -> Probe:
     """Ask the model for a vector, and whether the memory's are its."""
     if manifest.embedder != embedder.model:
-        said = f"the vectors were made by {manifest.embedder}, the settings name {embedder.model}"
-        return Probe("vectors", False, said)
+        text = f"the vectors were made by {manifest.embedder}, the settings name {embedder.model}"
+        return Probe("vectors", False, text)
     try:
         (vector,) = embedder.embed([_ASKED])
     except EmbedderError as error:
         return Probe("vectors", False, str(error))
     length = float(np.linalg.norm(vector.astype(np.float32)))
     if len(vector) != manifest.dimension or abs(length - 1.0) > _UNIT:
-        said = f"{len(vector)} numbers of length {length:.3f}, not {manifest.dimension} of length 1"
-        return Probe("vectors", False, said)
+        text = f"{len(vector)} numbers of length {length:.3f}, not {manifest.dimension} of length 1"
+        return Probe("vectors", False, text)
     if missing := manifest.missing_vectors:
         return Probe("vectors", False, f"{plural(missing, 'text')} without a vector yet")
     return Probe("vectors", True, f"{embedder.model} answers, and no text is waiting for a vector")
@@ -168,10 +168,10 @@ def _round_trip(
 
     def comes_back(events: Sequence[Event]) -> bool:
         view = open_view(tenant, manifest, embedder, events)
-        asked = Question(
+        question = Question(
             text=_ASKED, filter=Filter(now=now), top_k=choices.top_k, fusion=choices.fusion
         )
-        return id_ in [hit.memory.id for hit in recall(view, asked).hits]
+        return id_ in [hit.memory.id for hit in recall(view, question).hits]
 
     if not comes_back(written):
         return Probe("round trip", False, "a memory that was just written is not recalled")
@@ -184,13 +184,13 @@ def _silence(
     tenant: Tenant, log: EventLog, embedder: Embedder, choices: Choices, now: int
 ) -> Probe:
     """Say what people say to an agent as a prompt's hook; nothing must come, nor be written."""
-    one = OpenTenant(tenant, log, Reader(tenant, log, embedder))
+    open_tenant = OpenTenant(tenant, log, Reader(tenant, log, embedder))
     choices = msgspec.structs.replace(choices, remember_words=False)
     said = list(_small_talk())
     broken = []
     for number, prompt in enumerate(said):
         event = HookEvent("selftest", "prompt", f"selftest-{now}-{number}", prompt=prompt)
-        if answer_prompt(Call(event, one, choices, "", now)).context:
+        if answer_prompt(Call(event, open_tenant, choices, "", now)).context:
             broken.append(prompt)
     if broken:
         return Probe("silence", False, f"small talk returns memories: {broken[0]!r}")
@@ -200,7 +200,7 @@ def _silence(
 def _small_talk() -> Iterator[str]:
     lines = (dataset.CHECK_SET / "silence.jsonl").read_text(encoding="utf-8").splitlines()
     queries = (msgspec.json.decode(line, type=dict[str, str]) for line in lines)
-    return (one["query"] for one in queries if one["kind"] == "small talk")
+    return (query["query"] for query in queries if query["kind"] == "small talk")
 
 
 # Quality on the check set. The floors are no targets: they lie well below what the lexical embedder
@@ -233,7 +233,7 @@ def measure_quality(choices: Choices, home: Path, *, cache: Path | None = None) 
     """Return what the check set gives under some settings; its tenants are left in `home`."""
     workspaces = dataset.read_workspaces(dataset.CHECK_SET)
     ran = run_queries(workspaces, home, choices, "auto", cache=cache)
-    results = {one.query_id: one for one in ran.results}
+    results = {result.query_id: result for result in ran.results}
     project, languages = (
         score_report(
             _with_prefix(workspaces, prefix), results, "memory", bar=choices.min_confidence or SURE
@@ -245,13 +245,13 @@ def measure_quality(choices: Choices, home: Path, *, cache: Path | None = None) 
         categories=project.categories,
         silence=next(iter(project.silence), None),
         languages={
-            name: one
-            for name, one in languages.categories.items()
+            name: scores
+            for name, scores in languages.categories.items()
             if not name.startswith(dataset.HARDER)
         },
         harder={
-            name: one
-            for name, one in languages.categories.items()
+            name: scores
+            for name, scores in languages.categories.items()
             if name.startswith(dataset.HARDER)
         },
         notices=ran.notices,
@@ -259,16 +259,16 @@ def measure_quality(choices: Choices, home: Path, *, cache: Path | None = None) 
 
 
 def _with_prefix(workspaces: tuple[Workspace, ...], prefix: str) -> tuple[Workspace, ...]:
-    return tuple(one for one in workspaces if one.name.startswith(prefix))
+    return tuple(workspace for workspace in workspaces if workspace.name.startswith(prefix))
 
 
-def _shortfalls(found: Quality) -> Iterator[str]:
+def _shortfalls(quality: Quality) -> Iterator[str]:
     for name, least in (("recall@5", LEAST_RECALL_AT_5), ("mrr@10", LEAST_MRR)):
-        if (value := found.project.measures[name]) < least:
+        if (value := quality.project.measures[name]) < least:
             yield f"{name} of the project is {value:.2f}, below {least:.2f}"
-    for language, scores in found.languages.items():
+    for language, scores in quality.languages.items():
         if (value := scores.measures["recall@5"]) < LEAST_OF_A_LANGUAGE:
             yield f"recall@5 in {language} is {value:.2f}, below {LEAST_OF_A_LANGUAGE:.2f}"
-    injected = found.silence.injected_all if found.silence else 0.0
+    injected = quality.silence.injected_all if quality.silence else 0.0
     if injected > MOST_INJECTED:
         yield f"{injected:.0%} of the prompts that should return nothing return something"

@@ -43,12 +43,12 @@ def count_credits(log: EventLog, plan: Plan) -> Credits | None:
         return None
     verdicts = find_verdicts(log, tried)
     votes = {A: 0, B: 0}
-    for one in tried:
-        assert isinstance(one.body, Recalled) and one.body.trial
+    for event in tried:
+        assert isinstance(event.body, Recalled) and event.body.trial
         said: dict[str, list[float]] = {A: [], B: []}
-        for hit, team in zip(one.body.hits, one.body.trial.teams, strict=True):
+        for hit, team in zip(event.body.hits, event.body.trial.teams, strict=True):
             if team in said:
-                said[team].append(verdicts.get((one.id, hit.id), 0.0))
+                said[team].append(verdicts.get((event.id, hit.id), 0.0))
         means = {team: sum(of) / len(of) if of else 0.0 for team, of in said.items()}
         if means[A] != means[B]:
             votes[max(means, key=lambda team: means[team])] += 1

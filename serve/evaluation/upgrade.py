@@ -46,7 +46,7 @@ def list_earlier(
 ) -> list[Event]:
     """Return the newest receipts, up to `most`, that other code than this wrote, newest first."""
     page = receipts.page(log, receipts.Wanted(since), looked_at, most=looked_at)
-    return [one for one in page.receipts if _is_of_other_code(one)][:most]
+    return [event for event in page.receipts if _is_of_other_code(event)][:most]
 
 
 def _is_of_other_code(receipt: Event) -> bool:
@@ -56,7 +56,7 @@ def _is_of_other_code(receipt: Event) -> bool:
 
 
 def compare_given(
-    log: EventLog, embedder: Embedder, asked: Sequence[Event], choices: Choices
+    log: EventLog, embedder: Embedder, events: Sequence[Event], choices: Choices
 ) -> Iterator[tuple[Replayed, Replayed]]:
     """Yield what each of some recalls brought as its receipt has it, and what this code brings.
 
@@ -64,7 +64,7 @@ def compare_given(
     times: those of the receipt are not of this machine's present load.
     """
     erased = log_queries.erased_ids(log, log.head())
-    for one in replay(log, embedder, asked, choices):
+    for one in replay(log, embedder, events, choices):
         body = one.before
         hits = tuple(hit for hit in body.hits if hit.id not in erased)
         given = replace(one, hits=hits, characters=body.characters or 0, took_us=0)
@@ -83,7 +83,7 @@ def is_first_build(made: Build) -> bool:
 
 def _built_by(served: Manifest) -> str:
     """Return what built a manifest, as `running` said it; "" of an earlier version."""
-    found = (one.metadata.get("code", "") for one in served.checks if one.name == UPGRADE)
+    found = (result.metadata.get("code", "") for result in served.checks if result.name == UPGRADE)
     return str(next(found, ""))
 
 
@@ -91,10 +91,10 @@ def is_accepted(log: EventLog) -> bool:
     """Return whether a person applied a plan of this code, and did not undo it."""
     gone = log.undone_ids(log.head())
     return any(
-        isinstance(one.body, Configured)
-        and (one.body.name, one.body.value) == (VERSION, running())
-        and one.id not in gone
-        for one in log.events_between(("configured",), 0, EVER)
+        isinstance(event.body, Configured)
+        and (event.body.name, event.body.value) == (VERSION, running())
+        and event.id not in gone
+        for event in log.events_between(("configured",), 0, EVER)
     )
 
 
@@ -104,22 +104,22 @@ def check(made: Build, choices: Choices) -> CheckResult:
     Only the first build of this code asks. One that a person accepted warns.
     """
     here = running()
-    said = f"built by mnemolog {here}"
-    asked = _choose_earlier(made) if is_first_build(made) else []
+    text = f"built by mnemolog {here}"
+    events = _choose_earlier(made) if is_first_build(made) else []
     failed: list[PlanCheck] = []
-    if asked:
-        pairs = compare_given(made.log, made.embedder, asked, choices)
-        diff = drift.count_changes(made.log, asked, pairs)
-        failed = [one for one in drift.check_drift(diff) if not one.passed]
-        said = (
+    if events:
+        pairs = compare_given(made.log, made.embedder, events, choices)
+        diff = drift.count_changes(made.log, events, pairs)
+        failed = [plan_check for plan_check in drift.check_drift(diff) if not plan_check.passed]
+        text = (
             f"mnemolog {here} answers {diff.changed} of {diff.asked} past recalls otherwise than "
-            f"{_name(asked)} did"
+            f"{_name(events)} did"
         )
-    said = "; ".join([said, *(f"{one.name}: {one.detail}" for one in failed)])
+    text = "; ".join([text, *(f"{plan_check.name}: {plan_check.detail}" for plan_check in failed)])
     return CheckResult(
         UPGRADE,
         not failed,
-        said,
+        text,
         CANARIES,
         {"code": here},
         cure=_CURE if failed and not made.accepts else "",
@@ -131,9 +131,9 @@ def _choose_earlier(made: Build) -> list[Event]:
     """Return a sample of what other code than this answered and can be asked again."""
     earlier = list_earlier(made.log, _CHOSEN_FROM, looked_at=_CHOSEN_FROM)
     can_be_asked = [
-        one
-        for one in earlier
-        if isinstance(one.body, Recalled) and not skip_reason(one.body, made.embedder)
+        event
+        for event in earlier
+        if isinstance(event.body, Recalled) and not skip_reason(event.body, made.embedder)
     ]
     return choose_recalls(made.log, can_be_asked, ASKED)
 
@@ -144,9 +144,9 @@ _CURE = (
 )
 
 
-def _name(asked: Sequence[Event]) -> str:
+def _name(events: Sequence[Event]) -> str:
     """Return the code that wrote the newest of some receipts, in words."""
-    basis = next((found for one in asked if (found := _basis(one))), None)
+    basis = next((found for event in events if (found := _basis(event))), None)
     if basis is None:
         return "an earlier version"
     is_told_apart = basis.version != version() or not basis.code
@@ -161,21 +161,21 @@ def _basis(receipt: Event) -> Basis | None:
 
 
 def upgrade_plan(
-    settings: Settings, tenant: Tenant, log: EventLog, asked: Sequence[Event], now: int
+    settings: Settings, tenant: Tenant, log: EventLog, events: Sequence[Event], now: int
 ) -> Planned:
     """Return the plan to be answered by this code, with what it does to some receipts of other
     code; raise EmbedderError where a model does not answer.
     """
     embedder = make_embedder(settings.choices.embedder, settings.home)
-    pairs = list(compare_given(log, embedder, asked, settings.choices))
-    diff, notes = drift.count_changes(log, asked, pairs), []
+    pairs = list(compare_given(log, embedder, events, settings.choices))
+    diff, notes = drift.count_changes(log, events, pairs), []
     reworded = sum(now.verdict == "changed" and now.hits == given.hits for given, now in pairs)
     if reworded:
         notes.append(f"{reworded:,} more bring the same in other words or with other scores")
     return Planned(
         job="settings",
         watermark=log.head(),
-        steps=(version_step(_name(asked), running()),),
+        steps=(version_step(_name(events), running()),),
         looked_at=diff.asked,
         notes=(*notes, *drift.notes_on(diff)),
         replay=diff,
@@ -194,9 +194,9 @@ def _check_pinned(
         return
     served = builds.current_manifest(tenant)
     checks = served.checks if served else ()
-    said = next((one.metadata["missed"] for one in checks if one.name == EXPECTED), ())
+    said = next((result.metadata["missed"] for result in checks if result.name == EXPECTED), ())
     before = msgspec.convert(said, set[Expectation])
     with memory_at(log, embedder, log.head()) as reader:
         answers = reader.answer(lambda view: expectations.ask(view, pinned, choices, now))
-    after = {one.expectation for one in answers if one.rank is None}
+    after = {outcome.expectation for outcome in answers if outcome.rank is None}
     yield drift.check_pinned(pinned, before, after)

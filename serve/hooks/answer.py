@@ -121,8 +121,8 @@ class Hooks:
             return None, True
         reply, is_done = self._in_time(call, delivery)
         is_kept = is_done and (delivery is None or self._is_written(call))
-        said = self._late.release(name, event, _short(reply))
-        return host.write(event, replace(reply, context=said)) or None, is_kept
+        text = self._late.release(name, event, _short(reply))
+        return host.write(event, replace(reply, context=text)) or None, is_kept
 
     def _is_off(self, event: HookEvent, place: ProjectContext, now: int, is_off: bool) -> bool:
         """Return whether nothing of an event is recorded and nothing said to it.
@@ -225,7 +225,7 @@ class Hooks:
             writing.result(max(_WRITE_S, call.answer_by - time.monotonic()))
         except TimeoutError:
             return False
-        return all(one.id != call.main_id for one in call.tenant.notes.waiting[:])
+        return all(event.id != call.main_id for event in call.tenant.notes.waiting[:])
 
     def _close_breaker(self) -> None:
         """Let hook clients wait for answers again: one was in time."""
@@ -285,8 +285,8 @@ class Dedupe:
         key = sha256("\x00".join(parts).encode()).digest()
         now = self._clock() if at_s is None else at_s
         with self._lock:
-            told = self._told.get(key)
-            if told is not None and now - told.at <= WITHIN_S and _is_same(told, event):
+            receipt = self._told.get(key)
+            if receipt is not None and now - receipt.at <= WITHIN_S and _is_same(receipt, event):
                 return False
             self._told[key] = _Told(now, event.host, _number(event))
             self._told.move_to_end(key)
@@ -309,18 +309,18 @@ def _number(event: HookEvent) -> str | None:
     return event.tool.id if event.tool is not None else event.turn
 
 
-def _is_same(told: _Told, event: HookEvent) -> bool:
+def _is_same(receipt: _Told, event: HookEvent) -> bool:
     """Return whether an event is the one that was told with the same mark.
 
     Told by two hosts, it is. Told by one host, the number decides: a prompt without one is a retry;
     a tool may be used twice, and a turn may end twice.
     """
     number = _number(event)
-    if told.host != event.host:
+    if receipt.host != event.host:
         return True
     if event.moment == "prompt":
-        return None in (told.number, number) or told.number == number
-    return event.tool is not None and number is not None and told.number == number
+        return None in (receipt.number, number) or receipt.number == number
+    return event.tool is not None and number is not None and receipt.number == number
 
 
 # An answer waits until its host listens. Cursor and VS Code drop what is said to a prompt, and
@@ -347,26 +347,26 @@ class DeferredReplies:
             waited = self._waiting.pop(key, [])
             if event.moment in _FORGETS:
                 return ""
-            said = ""
+            text = ""
             if event.is_heard:
-                said, waited = _join_context(context, waited)
+                text, waited = _join_context(context, waited)
             elif context:
                 waited = [*waited, context]
             if waited:
                 self._waiting[key] = waited[-_TEXTS:]
             while len(self._waiting) > _SESSIONS:
                 self._waiting.popitem(last=False)
-        return said
+        return text
 
 
 def _join_context(context: str, waited: list[str]) -> tuple[str, list[str]]:
     """Return the context after what waited and fits beside it, the oldest first; and the rest."""
-    said = context
+    words = context
     rest: list[str] = []
     for text in reversed(waited):
-        both = f"{text}\n{said}" if said else text
+        both = f"{text}\n{words}" if words else text
         if len(both.encode()) <= MAX_CONTEXT:
-            said = both
+            words = both
         else:
             rest.insert(0, text)
-    return said, rest
+    return words, rest

@@ -76,33 +76,37 @@ _SAME = 0.5  # of the words of two statements, that say the same
 _FILES = re.compile(r"(?<=\S)\n+Files: [^\n]*\Z")  # the last line of an imported commit
 
 
-def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
-    """Return the parts of a project's brief, those with something in them; `asked` names it, and
-    `own` are turns that the model has before it.
+def brief(view: View, conditions: Filter, own: Collection[str] = ()) -> list[Part]:
+    """Return the parts of a project's brief, those with something in them; `conditions` names the
+    project, and `own` are turns that the model has before it.
     """
-    goals = [one for one in set_goals(view, asked) if _is_own(one, asked) and not is_held(one)][
-        :_GOALS
-    ]
-    episodes = recent_turns(view, asked)
+    goals = [
+        memory
+        for memory in set_goals(view, conditions)
+        if _is_own(memory, conditions) and not is_held(memory)
+    ][:_GOALS]
+    episodes = recent_turns(view, conditions)
     earlier = [episode for episode in episodes if episode.id not in own]
-    last = last_session(view, asked, earlier)
-    before = [_turn(view, one, asked) for one in left_open(view, asked, last, earlier)]
+    last = last_session(view, conditions, earlier)
+    before = [
+        _turn(view, memory, conditions) for memory in left_open(view, conditions, last, earlier)
+    ]
     room = max(LEAST, LAST - sum(map(_size, before)))
-    turns = _fill_room((_turn(view, one, asked) for one in last), room)
+    turns = _fill_room((_turn(view, memory, conditions) for memory in last), room)
     worked = tuple(commands(episodes, own))
     rest = (
         Part("The last session, its end first:", tuple(turns)),
         Part("Left open before that:", tuple(before)),
-        Part("Open goals:", tuple(goal_note(one, asked) for one in goals)),
+        Part("Open goals:", tuple(goal_note(memory, conditions) for memory in goals)),
         Part("Commands that worked here:", worked),
     )
     left = BYTES - FRAME - HABITS - _size_of(rest)
-    standing = standing_parts(view, asked, room=max(STANDING, left))
+    standing = standing_parts(view, conditions, room=max(STANDING, left))
     left -= _size_of(standing)
     usual = tuple(_fill_room(habits(episodes, worked), max(0, left) + HABITS))
     shown = {line["id"] for part in rest for line in part.notes if "id" in line}
     others = [episode for episode in earlier if episode.id not in shown]
-    failed = (_turn(view, one, asked) for one in went_wrong(asked, others))
+    failed = (_turn(view, memory, conditions) for memory in went_wrong(conditions, others))
     ended = tuple(_fill_room(failed, left - max(0, sum(map(_size, usual)) - HABITS)))
     parts = (
         *standing,
@@ -113,18 +117,18 @@ def brief(view: View, asked: Filter, own: Collection[str] = ()) -> list[Part]:
     return [part for part in parts if part.notes]
 
 
-def goal_note(goal: Memory, asked: Filter) -> Note:
+def goal_note(goal: Memory, conditions: Filter) -> Note:
     """Return a goal as a line of a block, with the day it is due."""
     day = due_date(goal)
-    return note(goal, asked.project, longest=LONGEST) | ({"due": day} if day else {})
+    return note(goal, conditions.project, longest=LONGEST) | ({"due": day} if day else {})
 
 
-def recent_turns(view: View, asked: Filter) -> list[Memory]:
+def recent_turns(view: View, conditions: Filter) -> list[Memory]:
     """Return the newest episodes of a project and those below it, the newest first."""
-    return newest(view, replace(asked, kinds=(EPISODE,)), _FURTHER)
+    return newest(view, replace(conditions, kinds=(EPISODE,)), _FURTHER)
 
 
-def last_session(view: View, asked: Filter, episodes: Sequence[Memory]) -> list[Memory]:
+def last_session(view: View, conditions: Filter, episodes: Sequence[Memory]) -> list[Memory]:
     """Return the last turns of the last session of substance here, the newest first, of some
     `episodes`, the newest first. Where none is, those of the last session.
 
@@ -133,7 +137,7 @@ def last_session(view: View, asked: Filter, episodes: Sequence[Memory]) -> list[
     """
     sessions: dict[str | None, list[Memory]] = {}
     for episode in episodes[:_LOOKED_AT]:
-        if _is_own(episode, asked):
+        if _is_own(episode, conditions):
             sessions.setdefault(episode.session, []).append(episode)
     if not sessions:
         return []
@@ -141,12 +145,18 @@ def last_session(view: View, asked: Filter, episodes: Sequence[Memory]) -> list[
     turns = turns or next(iter(sessions.values()))
     # "hold on" and "back to ..." make no turn of their own, but say what was beside the point; nor
     # does "no wait, Thursday", which says what holds
-    idle = newest(view, replace(asked, kinds=(EPISODE,)), _LATEST, OPEN)
-    said = [one for one in (*turns, *idle) if one.session == turns[0].session]
-    said.sort(key=lambda one: (-one.created_at, -one.seq))
-    those = [one for one in without_asides(said) if one.state != OPEN or view.ends_others(one)]
+    idle = newest(view, replace(conditions, kinds=(EPISODE,)), _LATEST, OPEN)
+    memories = [memory for memory in (*turns, *idle) if memory.session == turns[0].session]
+    memories.sort(key=lambda memory: (-memory.created_at, -memory.seq))
+    those = [
+        memory
+        for memory in without_asides(memories)
+        if memory.state != OPEN or view.ends_others(memory)
+    ]
     those = those[:_LATEST]
-    return [one for one in those if not is_held(one) and not _is_over(view, one)][:_TURNS]
+    return [memory for memory in those if not is_held(memory) and not _is_over(view, memory)][
+        :_TURNS
+    ]
 
 
 def _is_over(view: View, memory: Memory) -> bool:
@@ -181,7 +191,7 @@ def without_asides(turns: Sequence[Memory]) -> list[Memory]:
     is_aside = False
     for place, turn in enumerate(turns):
         if not is_aside and _BACK.match(turn.content[:OPENING]):
-            is_aside = any(_ASIDE.match(one.content[:OPENING]) for one in turns[place + 1 :])
+            is_aside = any(_ASIDE.match(memory.content[:OPENING]) for memory in turns[place + 1 :])
         if not is_aside:
             kept.append(turn)
         elif _ASIDE.match(turn.content[:OPENING]):
@@ -190,23 +200,31 @@ def without_asides(turns: Sequence[Memory]) -> list[Memory]:
 
 
 def left_open(
-    view: View, asked: Filter, last: Collection[Memory], episodes: Iterable[Memory]
+    view: View, conditions: Filter, last: Collection[Memory], episodes: Iterable[Memory]
 ) -> list[Memory]:
     """Return the last turn here that says what is left open, of some `episodes`, the newest first;
     none where one of the `last` says so.
     """
     if any(map(_leaves_open, last)):
         return []
-    found = (one for one in episodes if _leaves_open(one) and _is_own(one, asked))
-    return list(islice((one for one in found if not is_held(one) and not _is_over(view, one)), 1))
+    memories = (
+        memory for memory in episodes if _leaves_open(memory) and _is_own(memory, conditions)
+    )
+    return list(
+        islice(
+            (memory for memory in memories if not is_held(memory) and not _is_over(view, memory)), 1
+        )
+    )
 
 
-def went_wrong(asked: Filter, episodes: Sequence[Memory]) -> list[Memory]:
+def went_wrong(conditions: Filter, episodes: Sequence[Memory]) -> list[Memory]:
     """Return the last turns here in which a command failed, and of which the agent told the end, of
     some `episodes`, the newest first.
     """
-    failed = (one for one in episodes[:_LOOKED_AT] if one.result and any(_failures(one)))
-    own = (one for one in failed if _is_own(one, asked) and not is_held(one))
+    failed = (
+        memory for memory in episodes[:_LOOKED_AT] if memory.result and any(_failures(memory))
+    )
+    own = (memory for memory in failed if _is_own(memory, conditions) and not is_held(memory))
     return list(islice(own, _WENT_WRONG))
 
 
@@ -231,24 +249,33 @@ def _leaves_open(turn: Memory) -> bool:
 
 def _has_substance(turns: Collection[Memory]) -> bool:
     return (
-        any(map(_leaves_open, turns)) or sum(bool(facts_of(one).files) for one in turns) >= _WORKED
+        any(map(_leaves_open, turns))
+        or sum(bool(facts_of(memory).files) for memory in turns) >= _WORKED
     )
 
 
 def standing_parts(
-    view: View, asked: Filter, shown: Collection[Memory] = (), room: int = STANDING
+    view: View, conditions: Filter, shown: Collection[Memory] = (), room: int = STANDING
 ) -> tuple[Part, Part]:
     """Return the rules, and the statements that nobody accepted; those `shown` before lead.
 
     A statement never stands among rules; held ones are left out. What rules leave of the `room`,
     in bytes, is for statements, and some of it always.
     """
-    standing = (*shown, *binding(view, asked), *_weighed_statements(view, asked))
-    free = [one for one in {one.id: one for one in standing}.values() if not is_held(one)]
-    current = [one for one in free if not view.is_over(one)]
-    said = [one for one in current if one.kind == STATEMENT and not tells_of_past(one.content)]
-    stated = [_stated(view, one, asked) for one in said[: 2 * STATEMENTS]]
-    ruling = [_short(view, one, asked) for one in current if one.kind != STATEMENT]
+    standing = (*shown, *binding(view, conditions), *_weighed_statements(view, conditions))
+    free = [
+        memory
+        for memory in {memory.id: memory for memory in standing}.values()
+        if not is_held(memory)
+    ]
+    current = [memory for memory in free if not view.is_over(memory)]
+    memories = [
+        memory
+        for memory in current
+        if memory.kind == STATEMENT and not tells_of_past(memory.content)
+    ]
+    stated = [_stated(view, memory, conditions) for memory in memories[: 2 * STATEMENTS]]
+    ruling = [_short(view, memory, conditions) for memory in current if memory.kind != STATEMENT]
     least = list(_fill_room(stated, STATED))
     bound = tuple(_fill_room(ruling, room - sum(map(_size, least))))
     statements = tuple(_fill_room(stated, room - sum(map(_size, bound))))
@@ -258,16 +285,16 @@ def standing_parts(
     )
 
 
-def binding(view: View, asked: Filter) -> list[Memory]:
+def binding(view: View, conditions: Filter) -> list[Memory]:
     """Return the project's rules and decisions, and the rules pinned for all: pinned ones first,
     then by how often they were followed, rules before decisions, newest first. Those at rest are
     left out.
     """
-    found = (memory for memory in rules(view, asked) if role(memory) == "rule")
-    own = [memory for memory in found if memory.pinned or _is_own(memory, asked)]
+    memories = (memory for memory in rules(view, conditions) if role(memory) == "rule")
+    own = [memory for memory in memories if memory.pinned or _is_own(memory, conditions)]
     here = [memory for memory in own if not rests(view, memory)]
-    those = replace(asked, kinds=("decision", "fact"))
-    here += [memory for memory in newest(view, those, _LOOKED_AT) if _stands(memory, asked)]
+    those = replace(conditions, kinds=("decision", "fact"))
+    here += [memory for memory in newest(view, those, _LOOKED_AT) if _stands(memory, conditions)]
 
     def rank(memory: Memory) -> tuple[bool, int, bool, bool, int, int]:
         followed = _counts(view, memory)["followed"]
@@ -278,12 +305,12 @@ def binding(view: View, asked: Filter) -> list[Memory]:
     return sorted(here, key=rank)
 
 
-def _weighed_statements(view: View, asked: Filter) -> list[Memory]:
+def _weighed_statements(view: View, conditions: Filter) -> list[Memory]:
     """Return the user's statements that hold here, the weightiest first, newest first among equals.
 
     Of some that say the same in other words only the newest is there, in the first one's place.
     """
-    those = replace(asked, kinds=(STATEMENT,))
+    those = replace(conditions, kinds=(STATEMENT,))
     table = view.snapshots.statement_weights
     mask = those.mask(view.snapshots.rows)
     mask[view.tail.hidden_rows] = False
@@ -299,7 +326,7 @@ def _weighed_statements(view: View, asked: Filter) -> list[Memory]:
         (weigh(Scores(read_lasting(memory.content)), _counts(view, memory)), memory)
         for memory in latest
     ]
-    weighed = [(weight, memory) for weight, memory in weighed if _stands(memory, asked)]
+    weighed = [(weight, memory) for weight, memory in weighed if _stands(memory, conditions)]
     weighed.sort(key=lambda pair: (-pair[0], -pair[1].created_at, -pair[1].seq))
     return _newest_of_same([memory for _, memory in weighed])
 
@@ -436,9 +463,9 @@ def _file_name(path: str) -> str:
     return path.replace("\\", "/").rpartition("/")[2]
 
 
-def _stated(view: View, memory: Memory, asked: Filter) -> Note:
+def _stated(view: View, memory: Memory, conditions: Filter) -> Note:
     """Return a statement as a line of a block, of a long one its lasting sentences alone."""
-    line = _short(view, memory, asked)
+    line = _short(view, memory, conditions)
     text = _without_outdated(view, memory).content
     if len(text) > SHORT:
         sentences = lasting_sentences(text, prompt_statements.SURE)
@@ -446,11 +473,11 @@ def _stated(view: View, memory: Memory, asked: Filter) -> Note:
     return line
 
 
-def _short(view: View, memory: Memory, asked: Filter, longest: int = LONGEST) -> Note:
+def _short(view: View, memory: Memory, conditions: Filter, longest: int = LONGEST) -> Note:
     shown = _without_outdated(view, memory)
     return note(
         _without_files(shown),
-        asked.project,
+        conditions.project,
         change=view.change_of(memory) if shown is memory else None,
         retracts=view.retraction_of(memory),
         longest=longest,
@@ -472,8 +499,8 @@ def _without_files(memory: Memory) -> Memory:
     return structs.replace(memory, content=_FILES.sub("", memory.content))
 
 
-def _turn(view: View, memory: Memory, asked: Filter) -> Note:
-    found = _short(view, memory, asked, LONGEST_TURN)
+def _turn(view: View, memory: Memory, conditions: Filter) -> Note:
+    found = _short(view, memory, conditions, LONGEST_TURN)
     found.pop("tool_output", None)
     return found
 
@@ -499,12 +526,12 @@ def _size(line: Note) -> int:
     return sum(values) + sum(len(name) + 6 for name in line) + 2
 
 
-def _stands(memory: Memory, asked: Filter) -> bool:
+def _stands(memory: Memory, conditions: Filter) -> bool:
     """Return whether somebody laid it down: a fact does where the user accepted it as his word."""
     is_said = memory.kind != "fact" or memory.source == ACCEPTED
-    return is_said and memory.trust in MAY_RULE and _is_own(memory, asked)
+    return is_said and memory.trust in MAY_RULE and _is_own(memory, conditions)
 
 
-def _is_own(memory: Memory, asked: Filter) -> bool:
-    scopes = (*scope_chain(asked.project or ""), *asked.shared)
+def _is_own(memory: Memory, conditions: Filter) -> bool:
+    scopes = (*scope_chain(conditions.project or ""), *conditions.shared)
     return (memory.project or "") in scopes

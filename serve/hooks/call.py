@@ -85,12 +85,12 @@ class Call:
         It is not written for that: a prompt would wait for the disk.
         """
         session = self.event.session
-        waiting = [one for one in self.tenant.receipts[:] if one.session == session]
+        waiting = [event for event in self.tenant.receipts[:] if event.session == session]
         journal = self.tenant.journals.of(session)
         if waiting:
-            written = {one.id for one in journal.events}  # some may be, since we looked
+            written = {event.id for event in journal.events}  # some may be, since we looked
             return SessionEvents(
-                (*journal.events, *(one for one in waiting if one.id not in written))
+                (*journal.events, *(event for event in waiting if event.id not in written))
             )
         return journal
 

@@ -120,17 +120,17 @@ def answer_prompt(call: Call) -> Reply:
     if call.is_held_out:  # what the user asks for, as above, is answered all the same
         return Reply(notice=told)
     receipt_id = new_id(call.now)
-    own = model_context(call.journal).own | {one.id for one in kept}
+    own = model_context(call.journal).own | {event.id for event in kept}
 
     def answer(view: View) -> PromptAnswer:
         return look_up(view, call, reading, prompt_router(view, call, receipt_id), own, receipt_id)
 
-    found = call.ask(answer)
-    said = compose(call, found)
+    prompt_answer = call.ask(answer)
+    said = compose(call, prompt_answer)
     took_us = round((time.perf_counter() - began) * 1e6)
     if not call.is_in_time:
         return Reply(notice=told)
-    receipt = _receipt(call, found, said, took_us)
+    receipt = _receipt(call, prompt_answer, said, took_us)
     call.write_later(
         replace(receipt, id=receipt_id, subject=receipt_id),
         *_surface_events(call, said.judgeable_ids),
@@ -163,17 +163,17 @@ def look_up(
 
     With the id of its receipt another way to answer is tried beside it, where one is to be.
     """
-    found = _look_up(view, call, call.choices, reading, router, own)
+    prompt_answer = _look_up(view, call, call.choices, reading, router, own)
     trial = call.choices.trial
     other = trial.other_choices(call.choices, call.now) if receipt else None
     if other is None:
-        return found
+        return prompt_answer
     beside = _look_up(view, call, other, reading, router, own)
-    chosen, teams = team_draft(found.chosen, beside.chosen, receipt)
-    ids = {hit.memory.id for hit in found.answer.hits}
+    chosen, teams = team_draft(prompt_answer.chosen, beside.chosen, receipt)
+    ids = {hit.memory.id for hit in prompt_answer.answer.hits}
     more = (hit for hit in chosen if hit.memory.id not in ids)
-    answer = replace(found.answer, hits=(*found.answer.hits, *more))
-    return replace(found, answer=answer, chosen=chosen, teams=teams)
+    answer = replace(prompt_answer.answer, hits=(*prompt_answer.answer.hits, *more))
+    return replace(prompt_answer, answer=answer, chosen=chosen, teams=teams)
 
 
 def _look_up(
@@ -206,8 +206,8 @@ def _look_up(
     bearing = bearings(view, call.filter, prompt)
     hits = [hit for hit in answer.hits if is_new(hit.memory) and not hit.is_over]
     unfound = (one.memory for one in _unfound(bearing, answer))
-    standing = (one for one in unfound if is_new(one) and not view.is_over(one))
-    more = [_marked_hit(view, one) for one in islice(standing, speaking.BEARING)]
+    standing = (memory for memory in unfound if is_new(memory) and not view.is_over(memory))
+    more = [_marked_hit(view, memory) for memory in islice(standing, speaking.BEARING)]
     weighed = speaking.score_hits(
         view,
         prompt,
@@ -243,15 +243,15 @@ def _unfound(bearing: Mapping[str, Bearing], answer: Answer) -> Iterator[Bearing
             yield one
 
 
-def compose(call: Call, found: PromptAnswer) -> Block:
+def compose(call: Call, answer: PromptAnswer) -> Block:
     """Return the block for what was found, the best first; empty where nothing is sure or new."""
     about = tokenizer.terms(call.event.prompt)
     of_rules = {
-        hit.memory.id: note(hit.memory, call.project, change=hit.change) for hit in found.rules
+        hit.memory.id: note(hit.memory, call.project, change=hit.change) for hit in answer.rules
     }
     of_hits = {
-        hit.memory.id: _note(hit, call.project, about, is_short=found.is_short)
-        for hit in found.chosen
+        hit.memory.id: _note(hit, call.project, about, is_short=answer.is_short)
+        for hit in answer.chosen
     }
     return block((of_rules | of_hits).values())
 
@@ -270,11 +270,11 @@ def _note(hit: Hit, project: str, about: list[str], *, is_short: bool) -> Note:
     )
 
 
-def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Event:
+def _receipt(call: Call, answer: PromptAnswer, said: Block, took_us: int) -> Event:
     """Return the receipt of a recall: what was put before the model, and how many were not."""
-    found, teams = asked.answer, asked.teams
+    found, teams = answer.answer, answer.teams
     hits = [hit for hit in found.hits if hit.memory.id in said.ids]
-    near = 0 if said.ids else len(asked.near & {hit.memory.id for hit in found.hits})
+    near = 0 if said.ids else len(answer.near & {hit.memory.id for hit in found.hits})
     unsaid = len(found.hits) - len(hits) - near
     unsaid_by = {name: n for name, n in (("unsaid", unsaid), ("near", near)) if n}
     return call.new_event(
@@ -289,16 +289,16 @@ def _receipt(call: Call, asked: PromptAnswer, said: Block, took_us: int) -> Even
             route=found.route,
             characters=len(said.text) or None,
             door="prompt",
-            basis=basis(asked.question, found),
+            basis=basis(answer.question, found),
             digest=digest(said.text.encode()) if said.text else None,
-            trial=None if teams is None else tried(call.choices, _teams(hits, asked)),
+            trial=None if teams is None else tried(call.choices, _teams(hits, answer)),
         )
     )
 
 
-def _teams(hits: Iterable[Hit], asked: PromptAnswer) -> str:
+def _teams(hits: Iterable[Hit], answer: PromptAnswer) -> str:
     """Return who brought each of some hits; "-" for one that a rule brought."""
-    by_id = {hit.memory.id: t for hit, t in zip(asked.chosen, asked.teams or "", strict=True)}
+    by_id = {hit.memory.id: t for hit, t in zip(answer.chosen, answer.teams or "", strict=True)}
     return "".join(by_id.get(hit.memory.id, "-") for hit in hits)
 
 
@@ -332,8 +332,8 @@ def recap(
     """
     prompt = call.event.prompt
     about = tokenizer.terms(prompt)
-    goals = [one for one in set_goals(view, call.filter) if not is_held(one)][:GOALS]
-    yield from (goal_note(one, call.filter) for one in goals if one.id not in known)
+    goals = [memory for memory in set_goals(view, call.filter) if not is_held(memory)][:GOALS]
+    yield from (goal_note(memory, call.filter) for memory in goals if memory.id not in known)
 
     def is_new(memory: Memory) -> bool:
         return memory.id not in own and memory.updated_at > known.get(memory.id, -1)
@@ -342,7 +342,7 @@ def recap(
         change = view.change_of(memory)
         return note(memory, call.project, about=about, change=change, longest=RECAP_TEXT)
 
-    on_topic = [one for one in _on_topic(view, call, reading) if is_new(one)][:MOST]
+    on_topic = [memory for memory in _on_topic(view, call, reading) if is_new(memory)][:MOST]
     if (when := interval(prompt, call.now, language(prompt))) is not None:
         for one in on_topic:
             if one.kind != EPISODE:
@@ -352,8 +352,8 @@ def recap(
     earlier = [turn for turn in recent_turns(view, call.filter) if turn.id not in own]
     last = last_session(view, call.filter, earlier)
     there = last[:MOST] if last and is_new(last[0]) else []
-    before = [one for one in left_open(view, call.filter, last, earlier) if is_new(one)]
-    for one in {one.id: one for one in (*on_topic, *there, *before)}.values():
+    before = [memory for memory in left_open(view, call.filter, last, earlier) if is_new(memory)]
+    for one in {memory.id: memory for memory in (*on_topic, *there, *before)}.values():
         yield line(one)
 
 
@@ -361,14 +361,14 @@ def _sessions(view: View, call: Call, when: Interval, own: Collection[str]) -> I
     """Yield a note of each session of a time, the newest first: what was asked, and its end."""
     those = replace(call.filter, kinds=(EPISODE,), since=when.since, until=when.until)
     episodes = [
-        one
-        for one in newest(view, those, _RECAP_EPISODES)
-        if one.id not in own and not is_held(one)
+        memory
+        for memory in newest(view, those, _RECAP_EPISODES)
+        if memory.id not in own and not is_held(memory)
     ]
-    for _, turns in groupby(episodes, key=lambda one: one.session):
-        some = list(turns)
-        asked = [one_line(one.content, RECAP_ASKED) for one in reversed(some[:TURNS])]
-        yield note(some[0], call.project, longest=RECAP_TEXT) | {"user_asked": "; ".join(asked)}
+    for _, turns in groupby(episodes, key=lambda memory: memory.session):
+        memories = list(turns)
+        asked = [one_line(memory.content, RECAP_ASKED) for memory in reversed(memories[:TURNS])]
+        yield note(memories[0], call.project, longest=RECAP_TEXT) | {"user_asked": "; ".join(asked)}
 
 
 def _on_topic(view: View, call: Call, reading: Reading) -> list[Memory]:
@@ -400,13 +400,13 @@ def keep_statements(call: Call, prompt: str, before: str, prompted: Event) -> li
     )
 
 
-def _current_statements(view: View, asked: Filter) -> list[Memory]:
+def _current_statements(view: View, conditions: Filter) -> list[Memory]:
     """Return the statements of the project, or of none, that hold."""
-    those = replace(asked, kinds=(STATEMENT,))
+    those = replace(conditions, kinds=(STATEMENT,))
     return [
-        one
-        for one in view.select(those.mask(view.snapshots.rows), those.accepts)
-        if one.state == ACTIVE and one.kind == STATEMENT
+        memory
+        for memory in view.select(those.mask(view.snapshots.rows), those.accepts)
+        if memory.state == ACTIVE and memory.kind == STATEMENT
     ]
 
 

@@ -60,22 +60,22 @@ def answer_session_start(call: Call) -> Reply:
     """Return what a session is to know when it begins."""
     share = _share_held_out(call)
     is_held_out = call.is_held_out or _is_drawn(call.event.session, share)
-    said = Block()
+    block = Block()
     if call.is_awaited and not is_held_out:
-        said = _session_block(call, call.event.start)
+        block = _session_block(call, call.event.start)
     if not call.is_in_time:
-        said = Block()
-    told = SessionTold(
+        block = Block()
+    session_told = SessionTold(
         stage=_STAGES[call.event.start],
-        characters=len(said.text) or None,
+        characters=len(block.text) or None,
         drawn=share or None,
         is_held_out=is_held_out and share > 0.0,
     )
     call.write_later(
-        call.new_event(told),
-        *(call.new_event(Surfaced(place="session"), subject=id_) for id_ in said.ids),
+        call.new_event(session_told),
+        *(call.new_event(Surfaced(place="session"), subject=id_) for id_ in block.ids),
     )
-    return Reply(said.text)
+    return Reply(block.text)
 
 
 def _share_held_out(call: Call) -> float:
@@ -110,11 +110,11 @@ def _session_block(call: Call, start: Start) -> Block:
 
 def _news(view: View, call: Call, context: ModelContext) -> list[Part]:
     """Return the brief of the project: after an earlier one, what came to be since."""
-    asked = call.filter
+    conditions = call.filter
     if context.briefed_at is not None:
-        asked = replace(asked, since=context.briefed_at + 1)
+        conditions = replace(conditions, since=context.briefed_at + 1)
     said_here = context.own | context.recorded
-    parts = brief(view, asked, said_here)
+    parts = brief(view, conditions, said_here)
     before_it = said_here | context.known.keys()
     return [
         Part(part.heading, new)
@@ -128,18 +128,18 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
     matters most first: the end may be cut.
     """
     surfaced = _find_eligible(view, call, sorted(call.journal.lesson_ids))
-    ruling = [one for one in surfaced if role(one) == "rule"][-_RULES:]
+    ruling = [memory for memory in surfaced if role(memory) == "rule"][-_RULES:]
     own = _find_eligible(view, call, reversed(done.recorded))
-    stated = [one for one in (*own, *reversed(surfaced)) if one.kind == STATEMENT]
+    stated = [memory for memory in (*own, *reversed(surfaced)) if memory.kind == STATEMENT]
     standing = standing_parts(view, call.filter, (*ruling, *stated), DIGEST_STANDING)
     there = {line["id"] for part in standing for line in part.notes}
-    recorded = [one for one in own if one.kind != "raw_turn" and one.id not in there]
-    goals = [one for one in set_goals(view, call.filter) if not is_held(one)][:_GOALS]
+    recorded = [memory for memory in own if memory.kind != "raw_turn" and memory.id not in there]
+    goals = [memory for memory in set_goals(view, call.filter) if not is_held(memory)][:_GOALS]
     return (
         *standing,
         Part(
             "Left open in this session:",
-            (*_open_notes(done), *(goal_note(one, call.filter) for one in goals)),
+            (*_open_notes(done), *(goal_note(memory, call.filter) for memory in goals)),
         ),
         Part("Recorded in this session, the newest first:", _notes(recorded[:_RECORDED], call)),
         Part("Asked in this session, the newest first:", tuple(_prompt_notes(done))),
@@ -153,14 +153,16 @@ def _digest(view: View, call: Call, done: Work) -> tuple[Part, ...]:
 
 def _find_eligible(view: View, call: Call, ids: Iterable[str]) -> list[Memory]:
     """Return those of some memories that may still be shown, in the order given."""
-    found = (view.tail.find(id_) for id_ in ids)
+    memories = (view.tail.find(id_) for id_ in ids)
     return [
-        one for one in found if one is not None and call.filter.accepts(one) and not is_held(one)
+        memory
+        for memory in memories
+        if memory is not None and call.filter.accepts(memory) and not is_held(memory)
     ]
 
 
 def _notes(memories: Iterable[Memory], call: Call) -> tuple[Note, ...]:
-    return tuple(note(one, call.project, longest=_SHORT) for one in memories)
+    return tuple(note(memory, call.project, longest=_SHORT) for memory in memories)
 
 
 def _open_notes(done: Work) -> Iterator[Note]:
@@ -215,9 +217,9 @@ def record_stop(call: Call) -> Reply:
         return SILENCE
     turn = call.journal.turn
     came = _outcomes(call, turn)
-    told = [call.new_event(one) for one in came]
-    told += _verdict_events(call, turn, {one.effort: one.passed for one in came})
-    call.write(*told, stopped)
+    events = [call.new_event(outcome) for outcome in came]
+    events += _verdict_events(call, turn, {outcome.effort: outcome.passed for outcome in came})
+    call.write(*events, stopped)
     return SILENCE
 
 
@@ -237,9 +239,9 @@ def _is_stop(event: Event) -> bool:
 def _verdict_events(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]) -> list[Event]:
     """Return the verdicts on the lessons that the turn was shown and that have none yet."""
     judged_before = {event.subject for event in turn if isinstance(event.body, Followed)}
-    found: dict[str, Event] = {}
+    events: dict[str, Event] = {}
     for place, event in enumerate(turn):
-        if not isinstance(event.body, Surfaced) or event.subject in judged_before | found.keys():
+        if not isinstance(event.body, Surfaced) or event.subject in judged_before | events.keys():
             continue
         text = _text(call, event.subject)
         if text is None:
@@ -249,8 +251,8 @@ def _verdict_events(call: Call, turn: Sequence[Event], stood: dict[Effort, bool]
             body = Followed(
                 verdict=verdict[0], place=event.body.place, evidence=verdict[1], stood=stood
             )
-            found[event.subject] = call.new_event(body, subject=event.subject)
-    return list(found.values())
+            events[event.subject] = call.new_event(body, subject=event.subject)
+    return list(events.values())
 
 
 def _text(call: Call, id_: str) -> str | None:

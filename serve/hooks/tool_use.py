@@ -40,27 +40,27 @@ def answer_before_tool(call: Call) -> Reply:
     tool = call.event.tool
     if tool is None or tool.is_ours or tool.doing not in ("run", "edit"):
         return SILENCE
-    found = _matching_rules(call, tool)
-    if not found:
+    matches = _matching_rules(call, tool)
+    if not matches:
         return SILENCE
-    decision, against = _decide(call, found)
+    decision, against = _decide(call, matches)
     if decision == "deny":  # the model reads why, and nothing runs that advice could be about
-        call.write(*(_surface_event(call, one) for one in against))
+        call.write(*(_surface_event(call, match) for match in against))
         return Reply(decision=decision, reason=_reason(call, against))
     with _choosing:
         said = call.tenant.journals.of(call.event.session).lesson_ids_at("tool")
-        new = [one for one in found if one.memory.id not in said][:MOST]
+        new = [match for match in matches if match.memory.id not in said][:MOST]
         if call.is_held_out:  # but a rule that is enforced, is
             new = []
         if not call.is_in_time:
             return SILENCE
         if new:
-            advice = block(note(one.memory, call.project) for one in new).text
+            advice = block(note(match.memory, call.project) for match in new).text
             size = len(advice)
             call.write(
                 *(
-                    _surface_event(call, one, None if place else size)
-                    for place, one in enumerate(new)
+                    _surface_event(call, match, None if place else size)
+                    for place, match in enumerate(new)
                 )
             )
         else:
@@ -68,17 +68,19 @@ def answer_before_tool(call: Call) -> Reply:
     return Reply(advice, decision=decision, reason=_reason(call, against) if decision else "")
 
 
-def _decide(call: Call, found: list[RuleMatch]) -> tuple[Decision | None, list[RuleMatch]]:
+def _decide(call: Call, matches: list[RuleMatch]) -> tuple[Decision | None, list[RuleMatch]]:
     """Return what becomes of the tool, and the rules of the user's that it would break."""
     wanted = call.choices.enforcement(call.project)
     if wanted == "advise" or wanted not in call.event.decides:
         return None, []
-    against = [one for one in found if one.is_forbidden and is_accepted(one.memory)][:MOST]
+    against = [match for match in matches if match.is_forbidden and is_accepted(match.memory)][
+        :MOST
+    ]
     return (wanted, against) if against else (None, [])
 
 
 def _reason(call: Call, against: list[RuleMatch]) -> str:
-    said = [note(one.memory, call.project) for one in against]
+    said = [note(match.memory, call.project) for match in against]
     rules = "; ".join(
         f"\u201c{one['rule']}\u201d ({short_id(one['id'])}, {one['on']})" for one in said
     )
@@ -94,15 +96,15 @@ def _matching_rules(call: Call, tool: ToolUse) -> list[RuleMatch]:
             statements_for_tool(view, call.filter, tool.command, files),
         )
 
-    found, stated = call.ask(find)
+    matches, stated = call.ask(find)
     if stated:
         own = model_context(call.journal).own  # the model heard them
-        stated = [one for one in stated if one.memory.id not in own]
-    if tool.command is None or all(one.is_forbidden for one in found):
-        return [*found, *stated]
+        stated = [match for match in stated if match.memory.id not in own]
+    if tool.command is None or all(match.is_forbidden for match in matches):
+        return [*matches, *stated]
     # what a lesson wants done first may be done already: the journal is only read for this
     acted = [event.body for event in call.journal.turn if isinstance(event.body, Acted)]
-    before = [one.command for one in acted if one.command and one.passed is not False]
+    before = [act.command for act in acted if act.command and act.passed is not False]
     again = call.ask(lambda view: rules_for_tool(view, call.filter, tool.command, files, before))
     return [*again, *stated]
 
@@ -146,10 +148,10 @@ def in_project(files: Iterable[str], cwd: str | None) -> tuple[str, ...]:
     One that lies elsewhere keeps its whole path; nothing is looked up on the disk but that tree.
     """
     if cwd is None:
-        return tuple(one.replace("\\", "/") for one in files)
+        return tuple(file.replace("\\", "/") for file in files)
     here = Path(cwd)
     root = git_root(here) or here
-    return tuple(_relative(one, here, root) for one in files)
+    return tuple(_relative(file, here, root) for file in files)
 
 
 def _relative(file: str, here: PurePath, root: PurePath) -> str:

@@ -66,7 +66,7 @@ def read(payload: Payload) -> HookEvent | None:
         return None
     roots = payload.get("workspaceRoots")
     task = mapping(mapping(payload, "taskComplete"), "taskMetadata")
-    said = text(mapping(payload, "turn"), "outputText", most=_LONG) or text(
+    words = text(mapping(payload, "turn"), "outputText", most=_LONG) or text(
         task, "result", most=_LONG
     )
     return HookEvent(
@@ -77,7 +77,7 @@ def read(payload: Payload) -> HookEvent | None:
         cwd=working_directory(roots[0] if isinstance(roots, list) and roots else None),
         prompt=asked,
         tool=_tool(payload, moment) if moment in ("before_tool", "after_tool") else None,
-        said=reply_text(said),
+        said=reply_text(words),
         is_subagent=bool(text(payload, "parent_agent_id")),
         is_heard=name in _HEARD,
     )
@@ -101,14 +101,17 @@ def _tool(payload: Payload, moment: Moment) -> ToolUse:
         given,
         id_=text(exact, "id"),
         passed=_tool_outcome(told, came) if moment == "after_tool" else None,
-        output=[text(one, "result", most=_LONG) for one in _parts(came)] or came,
+        output=[text(part, "result", most=_LONG) for part in _parts(came)] or came,
     )
 
 
 def _line(command: object) -> str:
     """Return one of several commands: a line, or a program with its arguments."""
     if isinstance(command, dict) and isinstance(arguments := command.get("args"), list):
-        words = [text(command, "command"), *(one for one in arguments if isinstance(one, str))]
+        words = [
+            text(command, "command"),
+            *(argument for argument in arguments if isinstance(argument, str)),
+        ]
         return shlex.join(words)
     return command if isinstance(command, str) else ""
 
@@ -122,14 +125,14 @@ def _tool_outcome(told: Payload, came: object) -> bool | None:
     if told.get("success") is False:
         return False
     if parts := _parts(came):
-        return all(has_passed(one) is not False for one in parts)
+        return all(has_passed(part) is not False for part in parts)
     return None if isinstance(came, str) and came.startswith("[object ") else True
 
 
 def _parts(came: object) -> list[Payload]:
     """Return the results of a tool's parts, as each command that it ran; of most tools one."""
     parts = came if isinstance(came, list) else [came]
-    return [one for one in parts if isinstance(one, dict)]
+    return [part for part in parts if isinstance(part, dict)]
 
 
 def _value(value: object) -> object:

@@ -62,10 +62,10 @@ def is_laid_down(memory: Memory) -> bool:
     return memory.kind == STATEMENT or role(memory) == "rule"
 
 
-def bearings(view: View, asked: Filter, deed: str) -> dict[str, Bearing]:
+def bearings(view: View, conditions: Filter, deed: str) -> dict[str, Bearing]:
     """Return what bears on a deed by its id, what bears most first; `deed` is a prompt's text."""
-    those = [one for one in rules(view, asked) if role(one) == "rule"]
-    laid_down = _gather(view, [*those, *statements(view, asked)])
+    those = [one for one in rules(view, conditions) if role(one) == "rule"]
+    laid_down = _gather(view, [*those, *statements(view, conditions)])
     held_words, held_topics = _words_and_topics(deed)
     by_word = {word: laid_down.weight(laid_down.words[word]) for word in held_words}
     by_topic = {topic: laid_down.weight(laid_down.topics[topic]) for topic in held_topics}
@@ -94,7 +94,7 @@ class LaidDown:
     """Some rules and statements, and what is counted of them. Threads may share it."""
 
     def __init__(self, memories: Sequence[Memory]) -> None:
-        held = [_words_and_topics(one.content) for one in memories]
+        held = [_words_and_topics(memory.content) for memory in memories]
         self.size = len(held)
         self.words = Counter(word for one in held for word in one[0])
         self.topics = Counter(topic for one in held for topic in one[1])
@@ -115,7 +115,7 @@ class LaidDown:
     @cached_property
     def named(self) -> list[tuple[Memory, frozenset[str]]]:
         """The memories, each with the words that may name a file or a command."""
-        return [(one, frozenset(words(one.content))) for one in self._memories]
+        return [(memory, frozenset(words(memory.content))) for memory in self._memories]
 
     @cached_property
     def names(self) -> Counter[str]:
@@ -138,40 +138,44 @@ class RowStatements:
         """Use `snapshots.once(RowStatements.of)`."""
         return cls(snapshots)
 
-    def in_project(self, asked: Filter) -> list[tuple[int, Memory]]:
+    def in_project(self, conditions: Filter) -> list[tuple[int, Memory]]:
         """Return the newest statements of a project, and of none, that the user made."""
-        if asked.project not in self.by_project:
+        if conditions.project not in self.by_project:
             rows = self.snapshots.rows
-            mask = Filter(asked.now, asked.project, kinds=(STATEMENT,)).mask(rows)
+            mask = Filter(conditions.now, conditions.project, kinds=(STATEMENT,)).mask(rows)
             found = np.flatnonzero(mask & rows.equal("trust", tuple(sorted(MAY_RULE))))
             newest = found[np.argsort(-rows.created_at[found], kind="stable")][:MOST].tolist()
-            self.by_project[asked.project] = list(zip(newest, rows.take(newest), strict=True))
-        return self.by_project[asked.project]
+            self.by_project[conditions.project] = list(zip(newest, rows.take(newest), strict=True))
+        return self.by_project[conditions.project]
 
 
 def _gather(view: View, memories: Sequence[Memory]) -> LaidDown:
     """Return what is counted of some memories; kept as long as the snapshot is served."""
     kept = view.snapshots.once(RowStatements.of).gathered
-    ids = tuple(one.id for one in memories)
-    found = kept.get(ids)
-    if found is None:
+    ids = tuple(memory.id for memory in memories)
+    down = kept.get(ids)
+    if down is None:
         if len(kept) >= _KEPT:
             kept.clear()
-        found = kept[ids] = LaidDown(memories)
-    return found
+        down = kept[ids] = LaidDown(memories)
+    return down
 
 
-def statements(view: View, asked: Filter) -> list[Memory]:
+def statements(view: View, conditions: Filter) -> list[Memory]:
     """Return the user's own statements that hold here."""
     tail = view.tail
-    found = [
-        one
-        for row, one in view.snapshots.once(RowStatements.of).in_project(asked)
-        if not tail.is_hidden(row) and (one.expires_at is None or one.expires_at > asked.now)
+    memories = [
+        memory
+        for row, memory in view.snapshots.once(RowStatements.of).in_project(conditions)
+        if not tail.is_hidden(row)
+        and (memory.expires_at is None or memory.expires_at > conditions.now)
     ]
     slots = np.flatnonzero(tail.live & tail.columns.equal("kind", (STATEMENT,)))
     said = tail.take(slots.tolist()) if len(slots) else []
-    return [*found, *(one for one in said if one.trust in MAY_RULE and asked.accepts(one))]
+    return [
+        *memories,
+        *(memory for memory in said if memory.trust in MAY_RULE and conditions.accepts(memory)),
+    ]
 
 
 _SURE = 0.6  # how likely a statement lasts that a tool is told of
@@ -195,29 +199,31 @@ _COMMON = frozenset(
 
 
 def statements_for_tool(
-    view: View, asked: Filter, command: str | None = None, files: Sequence[str] = ()
+    view: View, conditions: Filter, command: str | None = None, files: Sequence[str] = ()
 ) -> list[RuleMatch]:
     """Return the user's statements about a command line about to run, or files about to be edited;
     those at rest or held are left out.
     """
-    those = statements(view, asked)
+    those = statements(view, conditions)
     if not those:
         return []
     stated = _gather(view, those)
-    found = {one.memory.id: one for one in (stated.rules.of_command(command) if command else ())}
-    found |= {one.memory.id: one for path in files for one in stated.rules.of_file(path)}
+    matches = {
+        match.memory.id: match for match in (stated.rules.of_command(command) if command else ())
+    }
+    matches |= {match.memory.id: match for path in files for match in stated.rules.of_file(path)}
     for about, names, least in _names(command, files):
         for memory, its_words in stated.named:
             shared = names & its_words
             if len(shared) >= least and any(stated.names[word] <= _RARE for word in shared):
-                found.setdefault(memory.id, RuleMatch(memory, about[:MAX_ABOUT], False))
+                matches.setdefault(memory.id, RuleMatch(memory, about[:MAX_ABOUT], False))
     return [
-        one
-        for one in found.values()
-        if _ORDERS.search(one.memory.content)
-        and _lasts(one.memory.content) >= _SURE
-        and not rests(view, one.memory)
-        and not is_held(one.memory)
+        match
+        for match in matches.values()
+        if _ORDERS.search(match.memory.content)
+        and _lasts(match.memory.content) >= _SURE
+        and not rests(view, match.memory)
+        and not is_held(match.memory)
     ]
 
 
@@ -238,4 +244,4 @@ def _words_and_topics(text: str) -> tuple[frozenset[str], frozenset[str]]:
 
 @lru_cache(maxsize=8_192)
 def _lasts(text: str) -> float:
-    return max((one.lasts for one in read(text)), default=0.0)
+    return max((statement.lasts for statement in read(text)), default=0.0)

@@ -61,10 +61,10 @@ class Statistics:
     drafts: tuple[dict[str, Any], ...]
 
 
-def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
+def statistics(view: View, log: EventLog, conditions: Filter) -> Statistics:
     """Return how the lessons stand that may come back."""
     tally = _tally(view, log)
-    may_come = {one.id: one for one in rules(view, asked)}
+    may_come = {memory.id: memory for memory in rules(view, conditions)}
     standings = [
         LessonStats(
             may_come[id_],
@@ -74,15 +74,15 @@ def statistics(view: View, log: EventLog, asked: Filter) -> Statistics:
         for id_, counts in tally.lessons.items()
         if id_ in may_come
     ]
-    standings.sort(key=lambda one: (-one.counts["surfaced"], -one.counts["last_surfaced_at"]))
-    drafts = _waiting_rows(view, tally, asked, may_come)
+    standings.sort(key=lambda stats: (-stats.counts["surfaced"], -stats.counts["last_surfaced_at"]))
+    drafts = _waiting_rows(view, tally, conditions, may_come)
     return Statistics(tuple(standings), len(may_come) - len(standings), drafts)
 
 
-def waiting_lessons(view: View, log: EventLog, asked: Filter) -> tuple[dict[str, Any], ...]:
+def waiting_lessons(view: View, log: EventLog, conditions: Filter) -> tuple[dict[str, Any], ...]:
     """Return what `statistics` has as `drafts`."""
-    may_come = {rule.id: rule for rule in rules(view, asked)}
-    return _waiting_rows(view, _tally(view, log), asked, may_come)
+    may_come = {rule.id: rule for rule in rules(view, conditions)}
+    return _waiting_rows(view, _tally(view, log), conditions, may_come)
 
 
 def _tally(view: View, log: EventLog) -> Tally:
@@ -94,7 +94,7 @@ def _tally(view: View, log: EventLog) -> Tally:
 
 
 def _waiting_rows(
-    view: View, tally: Tally, asked: Filter, may_come: Mapping[str, Memory]
+    view: View, tally: Tally, conditions: Filter, may_come: Mapping[str, Memory]
 ) -> tuple[dict[str, Any], ...]:
     drafts = [
         {
@@ -104,13 +104,13 @@ def _waiting_rows(
             "sort": "draft",
         }
         for row in tally.drafts.values()
-        if holds_in(row["project"], asked.project)
+        if holds_in(row["project"], conditions.project)
     ]
-    stated = newest(view, replace(asked, kinds=(STATEMENT,)), _MOST_STATED)
+    stated = newest(view, replace(conditions, kinds=(STATEMENT,)), _MOST_STATED)
     drafts += map(_waiting_memory, stated)
-    waiting = {one.id: one for one in may_come.values() if role(one) != "rule"}
-    others = newest(view, replace(asked, kinds=_HELD_KINDS), _MOST_STATED)
-    waiting |= {one.id: one for one in others if is_held(one)}
+    waiting = {memory.id: memory for memory in may_come.values() if role(memory) != "rule"}
+    others = newest(view, replace(conditions, kinds=_HELD_KINDS), _MOST_STATED)
+    waiting |= {memory.id: memory for memory in others if is_held(memory)}
     drafts += map(_waiting_memory, waiting.values())
     return tuple(sorted(drafts, key=lambda row: -row["at"]))
 
@@ -118,28 +118,28 @@ def _waiting_rows(
 def stats_json(found: Statistics) -> dict[str, Any]:
     """Return statistics as they are sent; an impact of too few turns is null."""
     return {
-        "lessons": [_lesson_json(one) for one in found.lessons],
+        "lessons": [_lesson_json(stats) for stats in found.lessons],
         "never_shown": found.never,
         "drafts": [_draft(row) for row in found.drafts],
     }
 
 
-def _lesson_json(one: LessonStats) -> dict[str, Any]:
-    worth, last = one.impact, one.counts["last_surfaced_at"]
+def _lesson_json(stats: LessonStats) -> dict[str, Any]:
+    worth, last = stats.impact, stats.counts["last_surfaced_at"]
     return {
-        "id": one.memory.id,
-        "text": one.memory.content,
-        "kind": one.memory.kind,
-        "project": one.memory.project,
-        **{name: one.counts[name] for name in SHOWN},
+        "id": stats.memory.id,
+        "text": stats.memory.content,
+        "kind": stats.memory.kind,
+        "project": stats.memory.project,
+        **{name: stats.counts[name] for name in SHOWN},
         "last_surfaced_at": isoformat(last) if last else None,
-        "turns": {name: one.counts[name] for name in _TURNS},
+        "turns": {name: stats.counts[name] for name in _TURNS},
         "efforts": {
             effort: {name: counts[name] for name in _TURNS}
-            for effort, counts in sorted(one.efforts.items())
+            for effort, counts in sorted(stats.efforts.items())
         },
         "impact": msgspec.to_builtins(worth) if worth is not None else None,
-        "at_rest": one.is_at_rest,
+        "at_rest": stats.is_at_rest,
     }
 
 

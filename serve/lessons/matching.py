@@ -36,22 +36,24 @@ class RuleMatch:
 
 def forbids(rule: Wording, call: Call) -> bool:
     """Return whether a rule speaks against a call."""
-    is_wanted = any(one.is_called_by(call) for one in rule.wanted)
-    return not is_wanted and any(one.is_called_by(call) for one in rule.forbidden)
+    is_wanted = any(command.is_called_by(call) for command in rule.wanted)
+    return not is_wanted and any(command.is_called_by(call) for command in rule.forbidden)
 
 
 def wants(rule: Wording, call: Call) -> bool:
     """Return whether a call is what a rule wants."""
-    if any(one.is_called_by(call) for one in rule.wanted):
+    if any(command.is_called_by(call) for command in rule.wanted):
         return True
     return not efforts(call).isdisjoint(rule.efforts)
 
 
 def is_occasion(rule: Wording, call: Call) -> bool:
     """Return whether a call is when a rule matters; what it wants is never the occasion for it."""
-    if wants(rule, call) or any(one.without_flags.is_called_by(call) for one in rule.wanted):
+    if wants(rule, call) or any(
+        command.without_flags.is_called_by(call) for command in rule.wanted
+    ):
         return False
-    return any(one.is_met_by(call) for one in rule.occasions)
+    return any(occasion.is_met_by(call) for occasion in rule.occasions)
 
 
 def is_untouchable(rule: Wording, path: str) -> bool:
@@ -59,7 +61,7 @@ def is_untouchable(rule: Wording, path: str) -> bool:
 
 
 def is_about_file(rule: Wording, path: str) -> bool:
-    return any(is_matched(one, path) for one in rule.files)
+    return any(is_matched(file, path) for file in rule.files)
 
 
 class Rules:
@@ -74,13 +76,20 @@ class Rules:
             self._add(memory, parse_wording(memory.content))
 
     def _add(self, memory: Memory, rule: Wording) -> None:
-        commands = [*rule.forbidden, *(one.command for one in rule.occasions if one.command)]
-        for name in dict.fromkeys(program(one.words[0]) if one.words else "" for one in commands):
+        commands = [
+            *rule.forbidden,
+            *(occasion.command for occasion in rule.occasions if occasion.command),
+        ]
+        for name in dict.fromkeys(
+            program(command.words[0]) if command.words else "" for command in commands
+        ):
             by_name = self._programs.setdefault(name, []) if name else self._others
             by_name.append((memory, rule))
-        for effort in dict.fromkeys(one.effort for one in rule.occasions if one.effort):
+        for effort in dict.fromkeys(
+            occasion.effort for occasion in rule.occasions if occasion.effort
+        ):
             self._efforts.setdefault(effort, []).append((memory, rule))
-        if any(one.stem for one in rule.occasions):
+        if any(occasion.stem for occasion in rule.occasions):
             self._others.append((memory, rule))
         if rule.untouched or rule.files:
             self._files.append((memory, rule))
@@ -89,42 +98,42 @@ class Rules:
         """Return the rules that a command line names; `before` are lines that ran already: of what
         a rule wants on an occasion, what was done need not be said again.
         """
-        found: dict[str, RuleMatch] = {}
+        matches: dict[str, RuleMatch] = {}
         done = [call for one in before for call in calls(one)]
         for call in calls(line):
             done.append(call)  # "ruff check && git commit": what is wanted stands before it
             for memory, rule in self._with(call):
-                if memory.id in found:
+                if memory.id in matches:
                     continue
                 if forbids(rule, call):
-                    found[memory.id] = RuleMatch(memory, about(call), True)
+                    matches[memory.id] = RuleMatch(memory, about(call), True)
                 elif is_occasion(rule, call) and not any(wants(rule, one) for one in done):
-                    found[memory.id] = RuleMatch(memory, about(call), False)
-        return list(found.values())
+                    matches[memory.id] = RuleMatch(memory, about(call), False)
+        return list(matches.values())
 
     def of_file(self, path: str) -> list[RuleMatch]:
         """Return the rules about editing a file; its path has forward slashes."""
-        found = []
+        matches = []
         for memory, rule in self._files:
             if is_untouchable(rule, path):
-                found.append(RuleMatch(memory, path[:MAX_ABOUT], True))
+                matches.append(RuleMatch(memory, path[:MAX_ABOUT], True))
             elif is_about_file(rule, path):
-                found.append(RuleMatch(memory, path[:MAX_ABOUT], False))
-        return found
+                matches.append(RuleMatch(memory, path[:MAX_ABOUT], False))
+        return matches
 
     def of_words(self, words: Sequence[str], asked: frozenset[str]) -> list[RuleMatch]:
         """Return the rules about programs or files that words name, or about what is `asked`."""
-        found: dict[str, RuleMatch] = {}
+        matches: dict[str, RuleMatch] = {}
         for word in words:
             for memory, rule in self._programs.get(word, ()):
-                is_forbidden = any(one.words[:1] == (word,) for one in rule.forbidden)
-                found.setdefault(memory.id, RuleMatch(memory, word, is_forbidden))
+                is_forbidden = any(command.words[:1] == (word,) for command in rule.forbidden)
+                matches.setdefault(memory.id, RuleMatch(memory, word, is_forbidden))
             if "/" in word or "." in word:
-                found |= {one.memory.id: one for one in self.of_file(word)}
+                matches |= {match.memory.id: match for match in self.of_file(word)}
         for effort in asked:
             for memory, _ in self._efforts.get(effort, ()):
-                found.setdefault(memory.id, RuleMatch(memory, effort, False))
-        return list(found.values())
+                matches.setdefault(memory.id, RuleMatch(memory, effort, False))
+        return list(matches.values())
 
     def _with(self, call: Call) -> Iterable[tuple[Memory, Wording]]:
         for form in call.forms:
@@ -155,7 +164,7 @@ def judge_lesson(
     found: Judged = ("not_applicable", None)
     if shown.about and is_untouchable(rule, shown.about) and len(deeds) == len(after):
         found = ("followed", shown.about)  # it was about to be edited, and was not
-    done = [call for one in before for call in _calls(one)]
+    done = [call for act in before for call in _calls(act)]
     for deed in deeds:
         for call in _calls(deed):
             found = _of_call(rule, call, done) or found
@@ -211,4 +220,4 @@ def outcomes(turn: Sequence[Acted], earlier: Sequence[Acted]) -> list[Outcome]:
 
 
 def _tries(acted: Iterable[Acted], effort: Effort) -> list[bool]:
-    return [one.passed for one in acted if one.effort == effort and one.passed is not None]
+    return [act.passed for act in acted if act.effort == effort and act.passed is not None]

@@ -30,18 +30,22 @@ def tail_rules(view: View) -> list[Memory]:
     tail = view.tail
     mask = tail.live & tail.columns.equal("kind", KINDS)
     slots = np.flatnonzero(mask)
-    return [one for one in tail.take(slots.tolist()) if is_lesson(one)] if len(slots) else []
+    return (
+        [memory for memory in tail.take(slots.tolist()) if is_lesson(memory)] if len(slots) else []
+    )
 
 
-def rules(view: View, asked: Filter) -> list[Memory]:
+def rules(view: View, conditions: Filter) -> list[Memory]:
     """Return all rules and agents' lessons that may come back, those of the snapshot first."""
-    passing = [one for one in view.snapshots.once(RowRules.of).memories if _is_current(view, one)]
-    return [one for one in [*passing, *tail_rules(view)] if asked.accepts(one)]
+    passing = [
+        memory for memory in view.snapshots.once(RowRules.of).memories if _is_current(view, memory)
+    ]
+    return [memory for memory in [*passing, *tail_rules(view)] if conditions.accepts(memory)]
 
 
 def rules_for_tool(
     view: View,
-    asked: Filter,
+    conditions: Filter,
     command: str | None = None,
     files: Sequence[str] = (),
     before: Sequence[str] = (),
@@ -54,13 +58,13 @@ def rules_for_tool(
     """
 
     def look(among: Rules) -> list[RuleMatch]:
-        of_files = [one for path in files for one in among.of_file(path)]
+        of_files = [match for path in files for match in among.of_file(path)]
         return [*(among.of_command(command, before) if command else ()), *of_files]
 
-    return _awake(view, _find_rules(view, asked, look))
+    return _awake(view, _find_rules(view, conditions, look))
 
 
-def rules_for_prompt(view: View, asked: Filter, prompt: str) -> list[RuleMatch]:
+def rules_for_prompt(view: View, conditions: Filter, prompt: str) -> list[RuleMatch]:
     """Return the rules that name a program or file a prompt names, or what it asks to be done.
 
     In the order of `named_by_tool`; those at rest are left out.
@@ -68,7 +72,7 @@ def rules_for_prompt(view: View, asked: Filter, prompt: str) -> list[RuleMatch]:
     words, wanted = requested_work(prompt)
     if not words and not wanted:
         return []
-    return _awake(view, _find_rules(view, asked, lambda among: among.of_words(words, wanted)))
+    return _awake(view, _find_rules(view, conditions, lambda among: among.of_words(words, wanted)))
 
 
 def rests(view: View, memory: Memory) -> bool:
@@ -76,26 +80,28 @@ def rests(view: View, memory: Memory) -> bool:
     return is_at_rest(_counts(view, memory.id), pinned=memory.pinned)
 
 
-def _awake(view: View, found: list[RuleMatch]) -> list[RuleMatch]:
-    return [one for one in found if not rests(view, one.memory) and not is_held(one.memory)]
+def _awake(view: View, matches: list[RuleMatch]) -> list[RuleMatch]:
+    return [
+        match for match in matches if not rests(view, match.memory) and not is_held(match.memory)
+    ]
 
 
 def _find_rules(
-    view: View, asked: Filter, look: Callable[[Rules], list[RuleMatch]]
+    view: View, conditions: Filter, look: Callable[[Rules], list[RuleMatch]]
 ) -> list[RuleMatch]:
-    found = {
-        one.memory.id: one
-        for one in look(view.snapshots.once(RowRules.of).index)
-        if _is_current(view, one.memory)
+    matches = {
+        match.memory.id: match
+        for match in look(view.snapshots.once(RowRules.of).index)
+        if _is_current(view, match.memory)
     }
-    found |= {one.memory.id: one for one in look(Rules(tail_rules(view)))}
-    passing = [one for one in found.values() if asked.accepts(one.memory)]
+    matches |= {match.memory.id: match for match in look(Rules(tail_rules(view)))}
+    passing = [match for match in matches.values() if conditions.accepts(match.memory)]
     return sorted(
         passing,
-        key=lambda one: (
-            not one.is_forbidden,
-            -likely_followed(_counts(view, one.memory.id)),
-            -one.memory.created_at,
+        key=lambda match: (
+            not match.is_forbidden,
+            -likely_followed(_counts(view, match.memory.id)),
+            -match.memory.created_at,
         ),
     )
 
@@ -127,7 +133,7 @@ class RowRules:
         mask = rows.equal("kind", KINDS) & rows.equal("trust", tuple(sorted(MAY_RULE)))
         mask &= rows.equal("state", (ACTIVE,))
         memories = rows.take(np.flatnonzero(mask).tolist())
-        return cls([one for one in memories if is_lesson(one)])
+        return cls([memory for memory in memories if is_lesson(memory)])
 
     @cached_property
     def index(self) -> Rules:

@@ -92,7 +92,7 @@ class ClauseReader:
 
     def settle(self) -> None:
         """Take the topics of which nothing more was said as what is wanted."""
-        self.efforts += [one.effort for one in self.topics if one.effort is not None]
+        self.efforts += [occasion.effort for occasion in self.topics if occasion.effort is not None]
         self.topics.clear()
 
     def _is_for_itself(self) -> bool:
@@ -331,16 +331,18 @@ class Wording:
 @lru_cache(maxsize=8_192)  # the same rules are read from every snapshot and tail
 def parse_wording(text: str) -> Wording:
     """Return what a rule's text names; an empty one where it names nothing for sure."""
-    said = read_clauses(text[:MAX_CHARS])
-    wanted = frozenset(said.wanted)
-    occasions = [one for one in dict.fromkeys(said.occasions) if one.command not in wanted]
-    efforts = dict.fromkeys(said.efforts) if occasions else {}
-    matters = {one.effort for one in occasions}
+    reader = read_clauses(text[:MAX_CHARS])
+    wanted = frozenset(reader.wanted)
+    occasions = [
+        occasion for occasion in dict.fromkeys(reader.occasions) if occasion.command not in wanted
+    ]
+    efforts = dict.fromkeys(reader.efforts) if occasions else {}
+    matters = {occasion.effort for occasion in occasions}
     return Wording(
-        tuple(one for one in dict.fromkeys(said.forbidden) if one not in wanted),
-        tuple(dict.fromkeys(said.wanted)),
-        tuple(one for one in efforts if one not in matters),
+        tuple(one for one in dict.fromkeys(reader.forbidden) if one not in wanted),
+        tuple(dict.fromkeys(reader.wanted)),
+        tuple(effort for effort in efforts if effort not in matters),
         tuple(occasions),
-        tuple(dict.fromkeys(said.untouched)),
-        tuple(dict.fromkeys(said.files)),
+        tuple(dict.fromkeys(reader.untouched)),
+        tuple(dict.fromkeys(reader.files)),
     )

@@ -186,16 +186,16 @@ class Name:
 
 def tokenize_rule(text: str) -> list[Token]:
     """Return the tokens of a text in order."""
-    found = []
+    tokens = []
     for match in _TOKEN.finditer(text.replace("\u2019", "'")):
         if match[1]:
-            found.append(Token(match[1].strip(), is_code=True, written=match[1].strip()))
+            tokens.append(Token(match[1].strip(), is_code=True, written=match[1].strip()))
         elif match[2]:
             mark = match[2].strip() or "."
-            found.append(Token(";" if mark[0] in "-\u2013\u2014" else mark, is_stop=True))
+            tokens.append(Token(";" if mark[0] in "-\u2013\u2014" else mark, is_stop=True))
         else:
-            found += _words(match[3])
-    return found
+            tokens += _words(match[3])
+    return tokens
 
 
 def _words(written: str) -> list[Token]:

@@ -104,13 +104,13 @@ def _events(
 def _call(message: Message, by: Caller) -> Call:
     """Return the request as tools see it: with what the headers say of where it came from."""
     headers = request.headers
-    said = by.name or client_name(message.params.get("clientInfo"))
+    text = by.name or client_name(message.params.get("clientInfo"))
     product = _PRODUCT.match(headers.get("User-Agent", ""))
     cwd = headers.get("X-Mnemolog-Cwd") if g.caller.is_here else None
     return Call(
         params=message.params,
         caller=by,
-        agent=said or (product[0] if product else None),
+        agent=text or (product[0] if product else None),
         cwd=unquote(cwd) if cwd else None,
         tenant=g.caller.tenant_for(headers.get("X-Mnemolog-Tenant")),
         scopes=g.caller.scopes,
@@ -148,7 +148,9 @@ def _json(message: Result, status: HTTPStatus = HTTPStatus.OK) -> Response:
 
 
 def _stream(messages: Iterator[Result]) -> Response:
-    events = (b"event: message\ndata: " + msgspec.json.encode(one) + b"\n\n" for one in messages)
+    events = (
+        b"event: message\ndata: " + msgspec.json.encode(message) + b"\n\n" for message in messages
+    )
     return Response(events, mimetype="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -214,5 +216,5 @@ def mnemolog_registry(
 
 def _session_id(call: Call) -> str | None:
     """Return the host's session, where it says so: Codex sends the id of its thread."""
-    said = call.meta.get("threadId")
-    return said if isinstance(said, str) and 0 < len(said) <= 200 else None
+    text = call.meta.get("threadId")
+    return text if isinstance(text, str) and 0 < len(text) <= 200 else None

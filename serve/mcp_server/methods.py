@@ -170,7 +170,7 @@ def _capabilities() -> Result:
 
 
 def _list_tools(registry: Registry, call: Call) -> Result:
-    allowed = [one.listed for one in registry.tools if all(map(call.may, one.scopes))]
+    allowed = [tool.listed for tool in registry.tools if all(map(call.may, tool.scopes))]
     return _list_result(call, "tools", allowed)
 
 
@@ -182,11 +182,13 @@ def _check(call: Call, scope: Scope, what: str) -> None:
 
 
 def _list_prompts(registry: Registry, call: Call) -> Result:
-    return _list_result(call, "prompts", [one.listed for one in registry.prompts])
+    return _list_result(call, "prompts", [prompt.listed for prompt in registry.prompts])
 
 
 def _list_templates(registry: Registry, call: Call) -> Result:
-    return _list_result(call, "resourceTemplates", [one.listed for one in registry.templates])
+    return _list_result(
+        call, "resourceTemplates", [template.listed for template in registry.templates]
+    )
 
 
 def _list_resources(registry: Registry, call: Call) -> Result:

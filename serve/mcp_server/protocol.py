@@ -113,13 +113,13 @@ def caller(message: Message, header: Header) -> Caller:
 
     `header` returns what a header says, by its name in any case.
     """
-    said = header("MCP-Protocol-Version")
+    text = header("MCP-Protocol-Version")
     meta = message.params.get("_meta", {})
     is_told = isinstance(meta, dict) and _VERSION in meta
-    if is_told or said == MODERN:
+    if is_told or text == MODERN:
         return _modern(message, meta, header)
-    if said is not None and said not in LEGACY:
-        raise _version_error(said)
+    if text is not None and text not in LEGACY:
+        raise _version_error(text)
     if not isinstance(meta, dict):
         raise RpcError(INVALID_PARAMS, "`_meta` is an object")
     return Caller(is_modern=False)
@@ -163,11 +163,11 @@ def _plain(value: str | None) -> str | None:
 
     Python's decoder passes over what is no base64, so that two values would read as one.
     """
-    if value is None or (found := _BASE64.fullmatch(value.strip(" \t"))) is None:
+    if value is None or (match := _BASE64.fullmatch(value.strip(" \t"))) is None:
         return value if value is None else value.strip(" \t")
     try:
-        plain = base64.b64decode(found[1], validate=True)
-        return plain.decode() if base64.b64encode(plain).decode() == found[1] else None
+        plain = base64.b64decode(match[1], validate=True)
+        return plain.decode() if base64.b64encode(plain).decode() == match[1] else None
     except (binascii.Error, ValueError):
         return None
 

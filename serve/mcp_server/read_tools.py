@@ -90,14 +90,14 @@ def recall(here: ToolContext, asked: Recall) -> ToolResult:
     if receipt is not None:
         here.tenant.notes.add(receipt)
     notes = [recall_note(hit) for hit in payload["hits"]]
-    said = _recall_sentence(payload)
+    text = _recall_sentence(payload)
     is_sure = any("unsure" not in hit for hit in payload["hits"])
     values = {name: payload[name] for name in ("recall",) if is_sure and name in payload}
     values |= {"degraded": True} if payload["degraded"] else {}
     held = payload.get("held_back")
     kept_back = [f"{held} held back until the user accepts: `mnemolog lessons`."] if held else []
-    said = " ".join([said, *kept_back, *payload.get("notices", ()), *known])
-    return ToolResult(said, values, {"memories": notes})
+    text = " ".join([text, *kept_back, *payload.get("notices", ()), *known])
+    return ToolResult(text, values, {"memories": notes})
 
 
 @contextmanager
@@ -152,8 +152,8 @@ def why(here: ToolContext, asked: Why) -> ToolResult:
     with _as_known(here, asked.known_at) as (then, known):
         id_ = commands.resolve(then.tenant.log, asked.id)
         request = msgspec.structs.replace(_request(then, asked), touch=False, explain=True)
-        said = explain_memory(then.tenant.reader, request, then.choices, then.now, id_, _REMEDIES)
-    return ToolResult(" ".join([f"{said[0].upper()}{said[1:]}.", *known]), {"id": id_})
+        text = explain_memory(then.tenant.reader, request, then.choices, then.now, id_, _REMEDIES)
+    return ToolResult(" ".join([f"{text[0].upper()}{text[1:]}.", *known]), {"id": id_})
 
 
 def _recall_sentence(payload: Mapping[str, Any]) -> str:
@@ -162,13 +162,13 @@ def _recall_sentence(payload: Mapping[str, Any]) -> str:
     if not hits:
         return f"Nothing recalled. {payload['hint']}"
     if unsure == len(hits):
-        said = "No memory is surely about this. The nearest are unsure: do not rely on them."
+        text = "No memory is surely about this. The nearest are unsure: do not rely on them."
     elif unsure:
-        said = f"{plural(len(hits), 'memory')} recalled, {unsure} of them unsure: "
-        said += "may be about other things."
+        text = f"{plural(len(hits), 'memory')} recalled, {unsure} of them unsure: "
+        text += "may be about other things."
     else:
-        said = f"{plural(len(hits), 'memory')} recalled."
-    return f"{said} {below} more were below the confidence threshold." if below else said
+        text = f"{plural(len(hits), 'memory')} recalled."
+    return f"{text} {below} more were below the confidence threshold." if below else text
 
 
 def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
@@ -182,11 +182,11 @@ def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
     )
     assert memory is not None  # the log named it, and a view holds all the log holds
     if memory.state == FORGOTTEN:
-        said = f"This memory was forgotten; `mnemolog restore {id_}` brings it back."
-        return ToolResult(said, groups={"memories": [recall_note(found | {"role": role(memory)})]})
+        text = f"This memory was forgotten; `mnemolog restore {id_}` brings it back."
+        return ToolResult(text, groups={"memories": [recall_note(found | {"role": role(memory)})]})
     if "held" in found:
-        said = f"Held back from agents until the user accepts it: `mnemolog lessons accept {id_}`."
-        return ToolResult(said, groups={"memories": [recall_note(found | {"role": role(memory)})]})
+        text = f"Held back from agents until the user accepts it: `mnemolog lessons accept {id_}`."
+        return ToolResult(text, groups={"memories": [recall_note(found | {"role": role(memory)})]})
     history = [{"at": one["at"], "event": one["event"]} for one in found["history"]]
     return ToolResult(
         "One memory.",
@@ -216,21 +216,21 @@ def history(here: ToolContext, asked: History) -> ToolResult:
     """Return the values of a key, or what a memory replaced and what replaced it; newest first."""
     log, answer = here.tenant.log, here.tenant.reader.answer
     project = here.scope(asked.project)
-    found = answer(lambda view: memory_detail.history_of_key(view, asked.id, project))
-    if not found:
+    memories = answer(lambda view: memory_detail.history_of_key(view, asked.id, project))
+    if not memories:
         try:
             id_ = commands.resolve(log, asked.id)
         except NotFound as error:
             raise NotFound(f"{error}; nor is it a key here, `project` names another") from error
-        found = answer(lambda view: memory_detail.history_of_memory(view, id_))
+        memories = answer(lambda view: memory_detail.history_of_memory(view, id_))
     notes = []
-    for one in found[:_HISTORY]:
-        fields = memory_detail.history_fields(one) | {"role": role(one)}
+    for memory in memories[:_HISTORY]:
+        fields = memory_detail.history_fields(memory) | {"role": role(memory)}
         note = recall_note({name: value for name, value in fields.items() if name != "history"})
         notes.append(note | {"from": fields["from"], "until": fields["until"]})
     held = "`until` null still holds"
     return ToolResult(
-        f"{plural(len(found), 'memory')}, the newest first; {held}.", groups={"memories": notes}
+        f"{plural(len(memories), 'memory')}, the newest first; {held}.", groups={"memories": notes}
     )
 
 
@@ -239,36 +239,36 @@ def timeline(here: ToolContext, asked: Timeline) -> ToolResult:
     since, until = (_micros(one, here.now) for one in (asked.since, asked.until))
     wanted = replace(here.filter(asked.project), since=since, until=until)
     topic, limit = (asked.topic or "").strip(), asked.limit or 20
-    found = _answer(
+    memories = _answer(
         here,
         lambda view: overviews.timeline(view, topic, wanted, here.choices, limit),
     )
-    said = _with_damage(here, f"{plural(len(found), 'memory')}, the oldest first.")
-    return ToolResult(said, groups={"memories": _notes(found)})
+    text = _with_damage(here, f"{plural(len(memories), 'memory')}, the oldest first.")
+    return ToolResult(text, groups={"memories": _notes(memories)})
 
 
 def recent(here: ToolContext, asked: Recent) -> ToolResult:
     """Return the newest memories, the newest first."""
     since = _micros(asked.since, here.now)
     wanted = replace(here.filter(asked.project, asked.kinds or ()), since=since)
-    found = _newest(here, wanted, asked.limit or 20)
-    said = _with_damage(here, f"{plural(len(found), 'memory')}, the newest first.")
-    return ToolResult(said, groups={"memories": _notes(found)})
+    memories = _newest(here, wanted, asked.limit or 20)
+    text = _with_damage(here, f"{plural(len(memories), 'memory')}, the newest first.")
+    return ToolResult(text, groups={"memories": _notes(memories)})
 
 
-def project_overview(here: ToolContext, asked: ProjectOverview) -> ToolResult:
+def project_overview(here: ToolContext, overview: ProjectOverview) -> ToolResult:
     """Return what is known of a topic, or of the project: rules, what holds, goals, background."""
-    groups = _of_topic(here, asked) if asked.topic else of_project(here, asked.project)
+    groups = _of_topic(here, overview) if overview.topic else of_project(here, overview.project)
     found = {name: _notes(those) for name, those in groups.items() if those}
-    project = here.scope(asked.project)
+    project = here.scope(overview.project)
     where = f"the project {project}" if project else "no project in particular"
     count = sum(len(those) for those in found.values())
     return ToolResult(_with_damage(here, f"{plural(count, 'memory')} of {where}."), groups=found)
 
 
-def _of_topic(here: ToolContext, asked: ProjectOverview) -> dict[str, Sequence[Memory]]:
-    wanted = here.filter(asked.project)
-    question = overviews.overview_question(asked.topic or "", wanted, here.choices)
+def _of_topic(here: ToolContext, overview: ProjectOverview) -> dict[str, Sequence[Memory]]:
+    wanted = here.filter(overview.project)
+    question = overviews.overview_question(overview.topic or "", wanted, here.choices)
     found = _answer(here, lambda view: overviews.overview(view, question))
     names = ("rules", "now", "goals", "background", "replaced")
     return {name: getattr(found, name) for name in names}
@@ -283,13 +283,13 @@ def of_project(here: ToolContext, project: str | None = None) -> dict[str, Seque
     wanted = here.filter(project)
     goals = _answer(here, lambda view: open_goals(view, wanted))
     groups: dict[str, Sequence[Memory]] = {
-        "rules": [one for one in newest_of(*sorted(RULE_KINDS)) if role(one) == "rule"],
+        "rules": [memory for memory in newest_of(*sorted(RULE_KINDS)) if role(memory) == "rule"],
         "now": newest_of("decision"),
         "goals": goals[:_BRIEF],
     }
-    told = {one.id for those in groups.values() for one in those}
+    told = {memory.id for those in groups.values() for memory in those}
     latest = _newest(here, here.filter(project), 2 * _BRIEF)
-    return groups | {"background": [one for one in latest if one.id not in told][:_BRIEF]}
+    return groups | {"background": [memory for memory in latest if memory.id not in told][:_BRIEF]}
 
 
 def _newest(here: ToolContext, wanted: Filter, limit: int) -> list[Memory]:
@@ -306,9 +306,9 @@ def _with_damage(here: ToolContext, sentence: str) -> str:
 
 
 def _notes(memories: Sequence[Memory]) -> list[Note]:
-    return [memory_note(one) for one in memories]
+    return [memory_note(memory) for memory in memories]
 
 
-def _micros(said: str | None, now: int) -> int | None:
-    found = parse_optional_time(said, now)
-    return micros(found) if found is not None else None
+def _micros(text: str | None, now: int) -> int | None:
+    moment = parse_optional_time(text, now)
+    return micros(moment) if moment is not None else None

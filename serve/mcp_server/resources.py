@@ -54,7 +54,7 @@ def list_resources(here: ToolContext) -> list[Result]:
             *newest(view, episodes, _LISTED_EPISODES),
         ]
     )
-    return [_resource(one) for one in found]
+    return [_resource(memory) for memory in found]
 
 
 def _resource(memory: Memory) -> Result:
@@ -123,8 +123,8 @@ def brief(place: Place) -> Prompt:
 
     def run(call: Call, given: Params) -> Result:
         named = {name: given[name] for name in ("topic", "project") if given.get(name)}
-        told = render_result(project_overview(place(call), ProjectOverview(**named)))
-        return {"messages": [{"role": "user", "content": told["content"][0]}]}
+        result = render_result(project_overview(place(call), ProjectOverview(**named)))
+        return {"messages": [{"role": "user", "content": result["content"][0]}]}
 
     def projects(call: Call, beginning: str) -> Sequence[str]:
         here = place(call)
@@ -133,8 +133,10 @@ def brief(place: Place) -> Prompt:
 
     def topics(call: Call, beginning: str) -> Sequence[str]:
         here = place(call)
-        found = here.tenant.reader.answer(lambda view: newest(view, here.filter(), _LOOKED_AT))
-        tags = Counter(tag for one in found if one.trust in MAY_RULE for tag in one.tags)
+        memories = here.tenant.reader.answer(lambda view: newest(view, here.filter(), _LOOKED_AT))
+        tags = Counter(
+            tag for memory in memories if memory.trust in MAY_RULE for tag in memory.tags
+        )
         return [tag for tag, _ in tags.most_common() if tag.startswith(beginning)]
 
     return Prompt(BRIEF, run, {"project": projects, "topic": topics})

@@ -78,11 +78,11 @@ def fit_notes(notes: Sequence[Note]) -> tuple[list[Note], int]:
     """Return the first notes that fit into an answer together, and how many were left out."""
     kept: list[Note] = []
     length = 0
-    for one in notes:
-        length += sum(len(value) for value in one.values() if isinstance(value, str))
+    for note in notes:
+        length += sum(len(value) for value in note.values() if isinstance(value, str))
         if kept and length > MOST:
             break
-        kept.append(one)
+        kept.append(note)
     return kept, len(notes) - len(kept)
 
 
@@ -92,8 +92,8 @@ def frame_notes(notes: Sequence[Note]) -> str:
 
 
 def _old(replaced: Mapping[str, Any]) -> str:
-    said = f"{replaced['at'][:10]}, trust {replaced['trust']}"
-    return f"{said}: {_cut(replaced['text'], LONGEST // 5)}"
+    text = f"{replaced['at'][:10]}, trust {replaced['trust']}"
+    return f"{text}: {_cut(replaced['text'], LONGEST // 5)}"
 
 
 def _cut(text: str, longest: int) -> str:
@@ -144,24 +144,28 @@ class ToolResult:
     groups: Mapping[str, Sequence[Note]] = field(default_factory=dict)
 
 
-def render_result(told: ToolResult) -> Result:
+def render_result(result: ToolResult) -> Result:
     """Return a tool's result, the same as text and as values."""
-    several = len(told.groups) > 1
+    several = len(result.groups) > 1
     notes = [
         (group, {"group": group, **one} if several else one)
-        for group, those in told.groups.items()
+        for group, those in result.groups.items()
         for one in those
     ]
     kept, left_out = fit_notes([one for _, one in notes])
-    said = told.said if not left_out else f"{told.said} {left_out} more did not fit: ask for fewer."
-    structured: Result = {"said": said, **told.values}
+    text = (
+        result.said
+        if not left_out
+        else f"{result.said} {left_out} more did not fit: ask for fewer."
+    )
+    structured: Result = {"said": text, **result.values}
     if kept:
         structured["about"] = OPENING
         for (group, _), one in zip(notes, kept, strict=False):
             structured.setdefault(group, []).append(one)
         structured["end"] = CLOSING
-        said = f"{said}\n{frame_notes(kept)}"
-    return {"content": [{"type": "text", "text": said}], "structuredContent": structured}
+        text = f"{text}\n{frame_notes(kept)}"
+    return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
 
 
 def error_result(message: str) -> Result:

@@ -384,16 +384,16 @@ TOOLS = (
 
 def tools(place: Callable[[Call], ToolContext]) -> tuple[Tool, ...]:
     """Return our tools, working on the memory that a call is about."""
-    return tuple(Tool(listing(one), _runner(one, place), _scopes(one)) for one in TOOLS)
+    return tuple(Tool(listing(spec), _runner(spec, place), _scopes(spec)) for spec in TOOLS)
 
 
 def listing(tool: ToolSpec) -> Result:
     """Return what `tools/list` says of one of our tools."""
     known: dict[str, Any] = {}
-    for one in TOOLS:
-        if one is tool:
+    for spec in TOOLS:
+        if spec is tool:
             break
-        known |= one.takes.schema["properties"] if one.is_loaded else {}
+        known |= spec.takes.schema["properties"] if spec.is_loaded else {}
     return tool.listing(known)
 
 
@@ -409,8 +409,8 @@ def _runner(
 ) -> Callable[[Call, Params], Result]:
     def run(call: Call, given: Params) -> Result:
         try:
-            asked = decode_arguments(tool.takes, given)
-            return render_result(tool.run(place(call), asked))
+            arguments = decode_arguments(tool.takes, given)
+            return render_result(tool.run(place(call), arguments))
         except MnemologError as error:  # for the model to read, and to call again
             return error_result(f"{tool.name}: {error}")
 

@@ -111,29 +111,31 @@ def remember(here: ToolContext, asked: Remember) -> ToolResult:
     """Record one memory; repeating an id and text adds nothing."""
     draft = draft_memory(here, asked, asked.project)
     done = commands.record(here.tenant.log, draft, here.now)
-    said = "Remembered." if done.is_new else "It was already stored."
+    text = "Remembered." if done.is_new else "It was already stored."
     return ToolResult(
-        said + _redaction_notice(here, [draft], [done]), {"id": done.event.id, "new": done.is_new}
+        text + _redaction_notice(here, [draft], [done]), {"id": done.event.id, "new": done.is_new}
     )
 
 
-def remember_batch(here: ToolContext, asked: RememberBatch) -> ToolResult:
+def remember_batch(here: ToolContext, batch: RememberBatch) -> ToolResult:
     """Record all or none."""
-    drafts = [draft_memory(here, one, asked.project) for one in asked.memories]
+    drafts = [draft_memory(here, memory, batch.project) for memory in batch.memories]
     done = commands.record_batch(here.tenant.log, drafts, here.now)
     added = sum(one.is_new for one in done)
-    said = f"{added} stored, {len(done) - added} were already stored."
+    text = f"{added} stored, {len(done) - added} were already stored."
     ids = [one.event.id for one in done]
-    return ToolResult(said + _redaction_notice(here, drafts, done), {"ids": ids, "added": added})
+    return ToolResult(text + _redaction_notice(here, drafts, done), {"ids": ids, "added": added})
 
 
-def draft_memory(here: ToolContext, asked: NewMemory, project: str | None, **more: object) -> Draft:
+def draft_memory(
+    here: ToolContext, memory: NewMemory, project: str | None, **more: object
+) -> Draft:
     """Return the draft of what an agent wants to have remembered here; raise InvalidInput where
     nothing is recorded.
     """
     here.must_record()
     given = {
-        name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None
+        name: value for name, value in msgspec.structs.asdict(memory).items() if value is not None
     }
     if "value" in given and "key" not in given:
         raise InvalidInput("`value` needs a `key`")
@@ -154,12 +156,12 @@ def _redaction_notice(here: ToolContext, drafts: Sequence[Draft], done: Sequence
     return ""
 
 
-def update_memory(here: ToolContext, asked: UpdateMemory) -> ToolResult:
+def update_memory(here: ToolContext, memory: UpdateMemory) -> ToolResult:
     """Replace what a memory says, or its labels; the log keeps what was before."""
     here.must_record()
-    id_ = commands.resolve(here.tenant.log, asked.id)
+    id_ = commands.resolve(here.tenant.log, memory.id)
     given = {
-        name: value for name, value in msgspec.structs.asdict(asked).items() if value is not None
+        name: value for name, value in msgspec.structs.asdict(memory).items() if value is not None
     }
     if not given.keys() - {"id", "reason"}:
         raise InvalidInput("give at least one change: `content`, `tags` or `importance`")
@@ -177,12 +179,12 @@ def link(here: ToolContext, asked: Link) -> ToolResult:
     if id_ == target:
         raise InvalidInput("a memory cannot be linked to itself: give another as `target`")
     edges = here.tenant.reader.answer(lambda view: view.tail.edges_of(id_))
-    drawn = {(one.source, one.relation, one.target) for one in edges}
+    drawn = {(edge.source, edge.relation, edge.target) for edge in edges}
     is_new = (id_, relation, target) not in drawn
     if is_new:
         commands.link(log, id_, target, relation, here.now, trust="agent")
-    said = "Linked." if is_new else "They were linked already."
-    return ToolResult(said, {"id": id_, "relation": relation, "target": target, "new": is_new})
+    text = "Linked." if is_new else "They were linked already."
+    return ToolResult(text, {"id": id_, "relation": relation, "target": target, "new": is_new})
 
 
 def forget(here: ToolContext, asked: Forget) -> ToolResult:
@@ -196,10 +198,12 @@ def forget(here: ToolContext, asked: Forget) -> ToolResult:
 
 
 def _is_forgotten(here: ToolContext, id_: str) -> bool:
-    told = [
-        one for one in here.tenant.log.events_for(id_) if isinstance(one.body, Forgotten | Restored)
+    events = [
+        event
+        for event in here.tenant.log.events_for(id_)
+        if isinstance(event.body, Forgotten | Restored)
     ]
-    return bool(told) and isinstance(told[-1].body, Forgotten)
+    return bool(events) and isinstance(events[-1].body, Forgotten)
 
 
 def feedback(here: ToolContext, asked: Feedback) -> ToolResult:
@@ -278,31 +282,31 @@ def _update_goal(here: ToolContext, asked: Goals) -> ToolResult:
 
 def _list_goals(here: ToolContext, asked: Goals) -> ToolResult:
     wanted = here.filter(asked.project)
-    found, chains = here.tenant.reader.answer(
+    memories, chains = here.tenant.reader.answer(
         lambda view: (
             _select_goals(view, wanted, asked.status),
             every.milestone_chains(view, wanted),
         )
     )
     reached = [
-        one
+        memory
         for chain in chains
         if asked.chain in (None, chain.name)
-        for one in chain.milestones[-_SHOWN:]
+        for memory in chain.milestones[-_SHOWN:]
     ]
-    said = f"Goals that are {asked.status or 'open'}: {len(found)}. Milestones: {len(reached)}."
+    text = f"Goals that are {asked.status or 'open'}: {len(memories)}. Milestones: {len(reached)}."
     notes = {
-        "goals": [_goal_note(one) for one in found],
-        "milestones": [memory_note(one) for one in reached],
+        "goals": [_goal_note(memory) for memory in memories],
+        "milestones": [memory_note(memory) for memory in reached],
     }
-    return ToolResult(said, groups={name: those[:_SHOWN] for name, those in notes.items()})
+    return ToolResult(text, groups={name: those[:_SHOWN] for name, those in notes.items()})
 
 
 def _select_goals(view: View, wanted: Filter, status: GoalStatus | None) -> Sequence[Memory]:
     if status is None:
         return every.open_goals(view, wanted)
-    found = newest(view, replace(wanted, kinds=("goal",)), every.MOST_GOALS)
-    return [one for one in found if one.status == status]
+    memories = newest(view, replace(wanted, kinds=("goal",)), every.MOST_GOALS)
+    return [memory for memory in memories if memory.status == status]
 
 
 def _goal_note(goal: Memory) -> Note:

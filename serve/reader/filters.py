@@ -166,18 +166,18 @@ class Masks:
         # gave way, and what was erased since, until somebody looks for circles
         self._of = lru_cache(maxsize=_KEPT)(partial(_make_mask, rows, tail))
 
-    def of(self, asked: Filter) -> Mask:
+    def of(self, conditions: Filter) -> Mask:
         """Return which documents may come back, [rows + slots]; not yours to change."""
-        passed = int(self._expiries.searchsorted(asked.now, side="right"))
+        passed = int(self._expiries.searchsorted(conditions.now, side="right"))
         at = int(self._expiries[passed - 1]) if passed else 0
-        return self._of(replace(asked, now=at, for_agents=False))
+        return self._of(replace(conditions, now=at, for_agents=False))
 
 
-def _make_mask(rows: RowMasks, tail: Tail, asked: Filter) -> Mask:
-    mask: Mask = rows.of(asked)
+def _make_mask(rows: RowMasks, tail: Tail, conditions: Filter) -> Mask:
+    mask: Mask = rows.of(conditions)
     if not len(tail):
         return mask
-    mask = np.concatenate([mask, asked.mask(tail.columns) & tail.live])
+    mask = np.concatenate([mask, conditions.mask(tail.columns) & tail.live])
     mask[tail.hidden_rows] = False
     return _read_only(mask)
 

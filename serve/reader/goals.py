@@ -28,28 +28,35 @@ class Chain:
     milestones: tuple[Memory, ...]
 
 
-def open_goals(view: View, asked: Filter) -> list[Memory]:
+def open_goals(view: View, conditions: Filter) -> list[Memory]:
     """Return the goals that are open or blocked: the next due first, then the last changed."""
-    return goals_with_status(view, asked, OPEN_STATUSES)
+    return goals_with_status(view, conditions, OPEN_STATUSES)
 
 
-def set_goals(view: View, asked: Filter) -> list[Memory]:
+def set_goals(view: View, conditions: Filter) -> list[Memory]:
     """Return the open goals that a user or an agent set: what a page or a tool wants is none."""
-    return [one for one in open_goals(view, asked) if one.trust in MAY_RULE]
+    return [memory for memory in open_goals(view, conditions) if memory.trust in MAY_RULE]
 
 
-def goals_with_status(view: View, asked: Filter, wanted: Collection[GoalStatus]) -> list[Memory]:
+def goals_with_status(
+    view: View, conditions: Filter, wanted: Collection[GoalStatus]
+) -> list[Memory]:
     """Return the goals of some states: the next due first, then the last changed."""
-    goals = newest(view, replace(asked, kinds=("goal",)), MOST_GOALS)
-    found = (one for one in goals if one.status in wanted)
-    return sorted(found, key=lambda one: (due_date(one) or "~", -one.updated_at, -one.seq))
+    goals = newest(view, replace(conditions, kinds=("goal",)), MOST_GOALS)
+    memories = (memory for memory in goals if memory.status in wanted)
+    return sorted(
+        memories, key=lambda memory: (due_date(memory) or "~", -memory.updated_at, -memory.seq)
+    )
 
 
-def milestone_chains(view: View, asked: Filter) -> list[Chain]:
+def milestone_chains(view: View, conditions: Filter) -> list[Chain]:
     """Return the chains of milestones, by name."""
-    found = newest(view, replace(asked, kinds=("milestone",)), MOST_GOALS)
-    names = sorted({one.chain for one in found if one.chain is not None})
-    return [Chain(name, oldest_first(one for one in found if one.chain == name)) for name in names]
+    memories = newest(view, replace(conditions, kinds=("milestone",)), MOST_GOALS)
+    names = sorted({memory.chain for memory in memories if memory.chain is not None})
+    return [
+        Chain(name, oldest_first(memory for memory in memories if memory.chain == name))
+        for name in names
+    ]
 
 
 def due_date(memory: Memory) -> str | None:
@@ -63,7 +70,7 @@ def due_date(memory: Memory) -> str | None:
 
 def goals_payload(goals: Sequence[Memory], today: date) -> list[dict[str, Any]]:
     """Return goals as they are sent; what one does not have is left out."""
-    return [_goal_payload(one, today) for one in goals]
+    return [_goal_payload(memory, today) for memory in goals]
 
 
 def _goal_payload(goal: Memory, today: date) -> dict[str, Any]:
@@ -86,4 +93,4 @@ def _goal_payload(goal: Memory, today: date) -> dict[str, Any]:
 
 def oldest_first(memories: Iterable[Memory]) -> tuple[Memory, ...]:
     """Return memories oldest first; of one moment, in the order of recording."""
-    return tuple(sorted(memories, key=lambda one: (one.created_at, one.seq)))
+    return tuple(sorted(memories, key=lambda memory: (memory.created_at, memory.seq)))

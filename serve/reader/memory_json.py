@@ -25,12 +25,12 @@ from store.text.text_features import BINDING, MAY_RULE, RULE_KINDS
 
 Role = Literal["rule", "fact"]
 
-_IN_HITS = [one for one in FIELDS if one.shown == "hit"]
-_HIT_NAMES = [one.shown_as or one.name for one in _IN_HITS]
-_hit_values = attrgetter(*(one.name for one in _IN_HITS))
-_IN_LISTS = [one for one in FIELDS if one.shown == "list"]
+_IN_HITS = [field for field in FIELDS if field.shown == "hit"]
+_HIT_NAMES = [field.shown_as or field.name for field in _IN_HITS]
+_hit_values = attrgetter(*(field.name for field in _IN_HITS))
+_IN_LISTS = [field for field in FIELDS if field.shown == "list"]
 _STATED = ("tags", "trust", "pinned", "state", "agent", "superseded_by")  # even where they are none
-_WHOLE = [one for one in FIELDS if one.shown in ("list", "whole") or one.name in _STATED]
+_WHOLE = [field for field in FIELDS if field.shown in ("list", "whole") or field.name in _STATED]
 
 
 def role(memory: Memory) -> Role:
@@ -90,8 +90,8 @@ def listed_json(memory: Memory) -> dict[str, Any]:
     """Return what a list shows beside `short_json`; what the memory does not have is left out."""
     if is_withheld(memory):
         return {}
-    values = ((one, getattr(memory, one.name)) for one in _IN_LISTS)
-    found = {one.name: _json_value(one, value) for one, value in values if value is not None}
+    values = ((field, getattr(memory, field.name)) for field in _IN_LISTS)
+    found = {field.name: _json_value(field, value) for field, value in values if value is not None}
     if not found["metadata"]:
         del found["metadata"]
     return found
@@ -107,7 +107,7 @@ def whole_json(memory: Memory) -> dict[str, Any]:
     """Return all fields, with null for what the memory does not have but what a hit would show."""
     if is_withheld(memory):
         return short_json(memory)
-    always = {one.name: _json_value(one, getattr(memory, one.name)) for one in _WHOLE}
+    always = {field.name: _json_value(field, getattr(memory, field.name)) for field in _WHOLE}
     return short_json(memory) | always
 
 

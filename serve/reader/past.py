@@ -173,7 +173,7 @@ def known_at(log: EventLog, reader: Reader, place: Place) -> Iterator[Known]:
 
 def _kept_models(log: EventLog) -> set[str]:
     kept = manifests.list_manifests(Tenant("owner", log.path.parent))
-    return {one.embedder for one in kept}
+    return {manifest.embedder for manifest in kept}
 
 
 _NUMBER = re.compile(r"@?([1-9][0-9]{0,17})", re.ASCII)
@@ -208,11 +208,11 @@ def find_place(
 
 def _moment(text: str, now: int) -> int:
     try:
-        found = parse_time_point(text, now)
+        point = parse_time_point(text, now)
     except InvalidInput as error:
         raise InvalidInput(f"{text!r} is no place in the past: {_FORMS}") from error
-    assert isinstance(found, datetime)  # numbers were read before
-    return min(micros(found), now)
+    assert isinstance(point, datetime)  # numbers were read before
+    return min(micros(point), now)
 
 
 def _last_until(log: EventLog, at: int, text: str) -> tuple[int, int]:
@@ -246,20 +246,20 @@ def _commit_time(sha: str, repository: Path) -> int | None:
     asked = ("show", "-s", "-z", "--no-show-signature", "--format=%ct", f"{sha}^{{commit}}", "--")
     try:
         with git_fields(repository, asked) as fields:
-            said = next(fields, "").strip()
+            text = next(fields, "").strip()
     except SourceError:
         return None
-    return int(said) * 1_000_000 if said.isdigit() else None
+    return int(text) * 1_000_000 if text.isdigit() else None
 
 
 def _place(log: EventLog, seq: int, at: int | None, choices: Choices) -> Place:
     """Return a place with all that receipts tell of it; `at` is the moment that was asked for."""
     own = _own_receipt(log, seq, at)
     with EventLog(log.path, until=seq) as there:
-        told = receipts.page(there, receipts.Wanted(), _LOOKED_AT).receipts
+        events = receipts.page(there, receipts.Wanted(), _LOOKED_AT).receipts
     if own is not None:
-        told, seq = (own, *told), min(seq, _watermark(own))
-    basis = next((found for one in told if (found := _basis(one))), None)
+        events, seq = (own, *events), min(seq, _watermark(own))
+    basis = next((found for event in events if (found := _basis(event))), None)
     built = basis.built if basis else None
     if own is not None and at is None:
         at = own.at
@@ -267,7 +267,7 @@ def _place(log: EventLog, seq: int, at: int | None, choices: Choices) -> Place:
         end = at if at is not None else log_queries.time_of(log, seq + 1)
         built = _built(log, seq, end, built)
         at = log_queries.time_of(log, seq) if at is None else at
-    settings, notes = _settings_at(told, choices)
+    settings, notes = _settings_at(events, choices)
     embedder = basis.embedder if basis else None
     of_own = _basis(own) if own is not None else None
     moment = of_own.moment or None if of_own else None
@@ -283,12 +283,12 @@ def _own_receipt(log: EventLog, seq: int, at: int | None) -> Event | None:
 
     Where none had, the place may be such a receipt: what that recall had read is known there.
     """
-    near = [one for one in log.read(seq - 1, seq + _NEAR) if _basis(one)]
-    found = [one for one in near if one.seq > seq and _watermark(one) == seq]
-    found += [one for one in near if one.seq == seq]
+    near = [event for event in log.read(seq - 1, seq + _NEAR) if _basis(event)]
+    events = [event for event in near if event.seq > seq and _watermark(event) == seq]
+    events += [event for event in near if event.seq == seq]
     if at is not None:
-        return min(found, key=lambda one: abs(one.at - at), default=None)
-    return found[0] if found else None
+        return min(events, key=lambda event: abs(event.at - at), default=None)
+    return events[0] if events else None
 
 
 _NEAR = 20  # events after a place, among which a recall that had read it is looked for
@@ -312,7 +312,9 @@ def _built(log: EventLog, seq: int, end: int | None, told: int | None) -> int:
     if not kept and told is None:
         return 0  # nothing was ever built
     those = [
-        one.watermark for one in kept if one.watermark <= seq and (end is None or one.at <= end)
+        manifest.watermark
+        for manifest in kept
+        if manifest.watermark <= seq and (end is None or manifest.at <= end)
     ]
     return max(those, default=seq) if told is None else max(told, *those, 0)
 
@@ -320,15 +322,15 @@ def _built(log: EventLog, seq: int, end: int | None, told: int | None) -> int:
 SETTINGS = frozenset(("top_k", "fusion", "profile", "min_confidence"))  # of a recall
 
 
-def _settings_at(told: Sequence[Event], choices: Choices) -> tuple[Choices, tuple[str, ...]]:
+def _settings_at(events: Sequence[Event], choices: Choices) -> tuple[Choices, tuple[str, ...]]:
     """Return today's settings with those of then, of each that of the newest receipt which tells
     it, and what is to be said of them.
     """
     waiting, found = set(SETTINGS), choices
-    for one in told:
-        if basis := _basis(one):
+    for event in events:
+        if basis := _basis(event):
             told_by_it = waiting - set(basis.requested)
-            if cast(Recalled, one.body).door == "prompt":  # which looks at what it needs
+            if cast(Recalled, event.body).door == "prompt":  # which looks at what it needs
                 told_by_it -= {"top_k", "min_confidence"}
             found = settings_of(basis, found, told_by_it)
             waiting -= told_by_it
@@ -336,8 +338,8 @@ def _settings_at(told: Sequence[Event], choices: Choices) -> tuple[Choices, tupl
             break
     usual = Choices()
     own = sorted(name for name in waiting if getattr(choices, name) != getattr(usual, name))
-    said = f"no recall tells {', '.join(own)} as of then: as the settings are now"
-    return msgspec.structs.replace(found, explore=0.0, trial=Trial()), (said,) if own else ()
+    text = f"no recall tells {', '.join(own)} as of then: as the settings are now"
+    return msgspec.structs.replace(found, explore=0.0, trial=Trial()), (text,) if own else ()
 
 
 def settings_of(basis: Basis, choices: Choices, names: Set[str] = SETTINGS) -> Choices:

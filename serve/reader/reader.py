@@ -205,8 +205,8 @@ class Reader:
         if self._tenant.erasure_file.exists():
             raise error
         with self._growing:
-            if (said := self._unread(error)) not in self._view.damage:
-                self._view = replace(self._view, damage=(*self._damage, said))
+            if (text := self._unread(error)) not in self._view.damage:
+                self._view = replace(self._view, damage=(*self._damage, text))
             self._version = None  # so that it is not said any more once the log can be read
             return self._view
 
@@ -297,23 +297,23 @@ class Reader:
     def _open_snapshots(self, check: Callable[[Snapshots], None] | None) -> Snapshots:
         return open_snapshots(self._tenant, self._chosen, self._files, check, self.find_embedder)
 
-    def _check(self, found: Snapshots) -> None:
+    def _check(self, snapshots: Snapshots) -> None:
         """Raise SnapshotDamaged where snapshots are not of this log, which lost nothing."""
         head = self._log.head()
-        if found.watermark > head:
+        if snapshots.watermark > head:
             raise SnapshotDamaged(
-                f"manifest {_number(found)} was built up to event {found.watermark}, the log ends "
-                f"at {head}: run `mnemolog build`"
+                f"manifest {_number(snapshots)} was built up to event {snapshots.watermark}, "
+                f"the log ends at {head}: run `mnemolog build`"
             )
-        ends = [len(found.rows) - 1, 0] if found.rows else []
+        ends = [len(snapshots.rows) - 1, 0] if snapshots.rows else []
         try:
-            ids = [found.rows.memories.value(row, "id") for row in ends]
+            ids = [snapshots.rows.memories.value(row, "id") for row in ends]
         except _BROKEN:
             return  # a damaged file: it is hashed soon, and named then
         # one that says it lost events does not know what was built from them
         if ids and not self._log.present_ids(ids) and not integrity.gaps(self._log):
             raise SnapshotDamaged(
-                f"manifest {_number(found)} is of another log: run `mnemolog build`"
+                f"manifest {_number(snapshots)} is of another log: run `mnemolog build`"
             )
 
     def _catch_up(self) -> None:
@@ -388,14 +388,14 @@ def _live_tail(snapshots: Snapshots, log: EventLog | None = None) -> LiveTail:
     return LiveTail(rows, postings, snapshots.embedder, vectors, snapshots.watermark, log)
 
 
-def _number(found: Snapshots) -> int:
-    return found.manifest.number if found.manifest else 0
+def _number(snapshots: Snapshots) -> int:
+    return snapshots.manifest.number if snapshots.manifest else 0
 
 
 def _stamp(tenant: Tenant) -> tuple[int, int] | None:
     """Return what changes when HEAD is replaced; costs microseconds."""
     try:
-        found = os.stat(tenant.head)
+        status = os.stat(tenant.head)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino
+    return status.st_mtime_ns, status.st_ino

@@ -47,14 +47,14 @@ class SessionEvents:
     @cached_property
     def lesson_ids(self) -> frozenset[str]:
         """The ids of the lessons that this session was shown."""
-        return frozenset(one.subject for one in self.events if isinstance(one.body, Surfaced))
+        return frozenset(event.subject for event in self.events if isinstance(event.body, Surfaced))
 
     def lesson_ids_at(self, place: Place) -> frozenset[str]:
         """Return the ids of the lessons that this session was shown at one place."""
         return frozenset(
-            one.subject
-            for one in self.events
-            if isinstance(one.body, Surfaced) and one.body.place == place
+            event.subject
+            for event in self.events
+            if isinstance(event.body, Surfaced) and event.body.place == place
         )
 
 

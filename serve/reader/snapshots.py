@@ -80,7 +80,9 @@ class OpenedFiles:
         """
         constraints, ref = Constraints(manifest), manifest.projections[projection.name]
         constraints.check_rows(projection)
-        read = {name: some for name, some in ref.parts.items() if name not in projection.for_builds}
+        read = {
+            name: files for name, files in ref.parts.items() if name not in projection.for_builds
+        }
         ref = msgspec.structs.replace(ref, parts=read)
         for file in ref.files:
             if file.path in self._damaged:
@@ -228,14 +230,14 @@ def open_snapshots(
             its = embedder
             if manifest.embedder != embedder.model:
                 its = find_embedder(manifest.embedder) or embedder
-            found = open_manifest(tenant, manifest, its, notices, files)
+            snapshots = open_manifest(tenant, manifest, its, notices, files)
             if check is not None:
-                check(found)
+                check(snapshots)
         except SnapshotDamaged as error:
             if str(error) not in notices:  # older ones mostly lack the same
                 notices.append(str(error))
         else:
-            return found
+            return snapshots
     return Snapshots(
         manifest=None,
         embedder=embedder,
@@ -267,7 +269,11 @@ def _candidates(tenant: Tenant, notices: list[str]) -> Iterator[Manifest]:
         yield from manifests.list_manifests(tenant)
         return
     yield newest
-    yield from (one for one in manifests.list_manifests(tenant) if one.number != newest.number)
+    yield from (
+        manifest
+        for manifest in manifests.list_manifests(tenant)
+        if manifest.number != newest.number
+    )
 
 
 def open_manifest(
@@ -281,7 +287,7 @@ def open_manifest(
 
     Raise SnapshotDamaged where recall could not do without what is broken.
     """
-    known = {one.name: one for one in catalog.all_projections(embedder)}
+    known = {projection.name: projection for projection in catalog.all_projections(embedder)}
     damaged: list[str] = []
 
     def tables(name: str) -> Tables:

@@ -155,10 +155,10 @@ class StateIndex:
             rows = self._rows.get(name, range(0))[-_WINDOW:]
             self._projects[name] = _Project(self._tables, rows)
         project = self._projects[name]
-        said = project.claims.said
-        if said and said[-1].at > memory.created_at:
+        statements = project.claims.said
+        if statements and statements[-1].at > memory.created_at:
             return  # what happened before is put in its place by the next build
-        if any(claim.id == memory.id for claim in said):
+        if any(claim.id == memory.id for claim in statements):
             return
         for claim in claims:
             project.add(claim)
@@ -246,13 +246,13 @@ def _latest(
 def _standing(index: StateIndex, tail: Tail, memory: Memory, until: int | None) -> Iterator[Found]:
     """Yield the changes of a memory up to a moment that nobody took back."""
     restored = max(index.restored.get(memory.id, -1), tail.restored.get(memory.id, -1))
-    for one in index.changes(memory):
-        _, newer, _, chance = one
+    for change in index.changes(memory):
+        _, newer, _, chance = change
         if newer.at <= restored or (until is not None and newer.at > until) or chance < UNSURE:
             continue
         by = tail.find(newer.id)
         if by is not None and by.state != FORGOTTEN:
-            yield one
+            yield change
 
 
 def holding_text(index: StateIndex, tail: Tail, memory: Memory) -> str:
@@ -267,7 +267,12 @@ def holding_text(index: StateIndex, tail: Tail, memory: Memory) -> str:
 def retraction_of(index: StateIndex, memory: Memory) -> str | None:
     """Return what a memory quotes only to say that it is over."""
     for older, newer, relation, chance in index.changes(memory, made=True):
-        quoted, said = parse(older.text).terms, parse(newer.text)
-        if relation == "ends" and chance >= SURE and said.has("falsified") and quoted <= said.terms:
+        quoted, claim = parse(older.text).terms, parse(newer.text)
+        if (
+            relation == "ends"
+            and chance >= SURE
+            and claim.has("falsified")
+            and quoted <= claim.terms
+        ):
             return older.text
     return None

@@ -114,8 +114,12 @@ class Tail:
 
     def derivatives(self, id_: str) -> list[str]:
         """Return the ids of the memories that jobs made of this one, oldest first."""
-        fresh = (one for one in self.current() if one.job is not None and id_ in one.source_ids)
-        return list(dict.fromkeys([*self._rows.made_of(id_), *(one.id for one in fresh)]))
+        fresh = (
+            memory
+            for memory in self.current()
+            if memory.job is not None and id_ in memory.source_ids
+        )
+        return list(dict.fromkeys([*self._rows.made_of(id_), *(memory.id for memory in fresh)]))
 
     def current(self) -> list[Memory]:
         """Return the memories that were made or changed since the snapshot, as they are now."""
@@ -234,15 +238,15 @@ class Tail:
         self._vectors.cosines(query, cosines)
         return cosines
 
-    def entity_scores(self, asked: Sequence[Mention]) -> Scores:
+    def entity_scores(self, mentions: Sequence[Mention]) -> Scores:
         """Return the weight of the asked entities that every slot names, [slots].
 
         Each weighs what an entity of one memory weighs in the snapshot: the tail is short.
         """
         weight = np.float32(math.log1p(max(1, self.size)))
         scores = np.zeros(len(self), np.float32)
-        for one in asked:
-            names = {one.name.casefold(), one.alias.casefold()}
+        for mention in mentions:
+            names = {mention.name.casefold(), mention.alias.casefold()}
             slots = [self._slots.names.first(name, len(self))[0] for name in names]
             scores[np.unique(np.concatenate(slots))] += weight
         return scores

@@ -194,7 +194,7 @@ class Slots:
                 self.trigrams.setdefault(trigram, []).append(term)
         self.tags.add(slot, dict.fromkeys(memory.tags, 1))
         mentioned = mentions(memory.text[:LONGEST]) if is_indexed else ()
-        names = (name for one in mentioned for name in aliases(one))
+        names = (name for mention in mentioned for name in aliases(mention))
         self.names.add(slot, dict.fromkeys(names, 1))
         if memory.superseded_by is not None:
             self.replaced.add(slot, {memory.superseded_by: 1})

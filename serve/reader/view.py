@@ -194,16 +194,16 @@ class Superseded:
 
     view: View
 
-    def by(self, id_: str, asked: Filter) -> tuple[Memory, ...]:
+    def by(self, id_: str, conditions: Filter) -> tuple[Memory, ...]:
         """Return the nearest few that a memory stands for; forgotten and archived ones are none."""
-        found: dict[str, Memory] = {}
+        memories: dict[str, Memory] = {}
         waiting = deque([id_])
-        while waiting and len(found) < MOST_SUPERSEDED:
+        while waiting and len(memories) < MOST_SUPERSEDED:
             for memory in self.directly(waiting.popleft()):
-                if memory.id not in found and memory.id != id_ and _may_show(memory, asked):
-                    found[memory.id] = memory
+                if memory.id not in memories and memory.id != id_ and _may_show(memory, conditions):
+                    memories[memory.id] = memory
                     waiting.append(memory.id)
-        return tuple(list(found.values())[:MOST_SUPERSEDED])
+        return tuple(list(memories.values())[:MOST_SUPERSEDED])
 
     def directly(self, id_: str) -> list[Memory]:
         """Return what a memory itself took the place of, in whatever state, newest first."""
@@ -215,23 +215,23 @@ class Superseded:
         return sorted(found, key=lambda memory: (memory.created_at, memory.seq), reverse=True)
 
 
-def _may_show(memory: Memory, asked: Filter) -> bool:
+def _may_show(memory: Memory, conditions: Filter) -> bool:
     return (
         memory.state == SUPERSEDED
-        and holds_in(memory.project, asked.project)
-        and (memory.expires_at is None or memory.expires_at > asked.now)
+        and holds_in(memory.project, conditions.project)
+        and (memory.expires_at is None or memory.expires_at > conditions.now)
     )
 
 
-def newest(view: View, asked: Filter, limit: int, state: str = ACTIVE) -> list[Memory]:
+def newest(view: View, conditions: Filter, limit: int, state: str = ACTIVE) -> list[Memory]:
     """Return the newest memories in a state that pass, snapshot's and tail's together.
 
     Newest first by `created_at`, then by the order of recording. Episodes only where their kind is
     asked for.
     """
     rows = view.snapshots.rows
-    mask = asked.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
-    if not asked.kinds:
+    mask = conditions.mask(rows) if state == ACTIVE else rows.equal("state", (state,))
+    if not conditions.kinds:
         mask &= ~rows.equal("kind", (EPISODE,))
     mask[view.tail.hidden_rows] = False
     documents = np.flatnonzero(mask)
@@ -240,17 +240,17 @@ def newest(view: View, asked: Filter, limit: int, state: str = ACTIVE) -> list[M
         documents = documents[made >= np.partition(made, -limit)[-limit]]
     order = np.lexsort((-documents, -rows.created_at[documents]))
     first = documents[order[: limit if state == ACTIVE else None]]
-    found = rows.take([int(document) for document in first])
-    found += view.tail.current()
-    passed = [one for one in found if _is_wanted(one, asked, state)]
-    return sorted(passed, key=lambda one: (-one.created_at, -one.seq))[:limit]
+    memories = rows.take([int(document) for document in first])
+    memories += view.tail.current()
+    passed = [memory for memory in memories if _is_wanted(memory, conditions, state)]
+    return sorted(passed, key=lambda memory: (-memory.created_at, -memory.seq))[:limit]
 
 
-def _is_wanted(memory: Memory, asked: Filter, state: str) -> bool:
-    if memory.kind == EPISODE and not asked.kinds:
+def _is_wanted(memory: Memory, conditions: Filter, state: str) -> bool:
+    if memory.kind == EPISODE and not conditions.kinds:
         return False
     if state == ACTIVE:
-        return asked.accepts(memory)
+        return conditions.accepts(memory)
     # `Filter` never lets a forgotten memory pass; here its other conditions are asked of any state
     active = replace(memory, state=ACTIVE, ended_at=None, expires_at=None)
-    return memory.state == state and asked.accepts(active)
+    return memory.state == state and conditions.accepts(active)

@@ -89,7 +89,7 @@ def issue_numbers(text: str) -> tuple[str, ...]:
 
 def identifiers(text: str, mentions: Sequence[Mention]) -> tuple[str, ...]:
     """Return them as written, each once: the mentioned ones, then flags, versions and numbers."""
-    named = [one.alias for one in mentions if one.kind in _KINDS]
+    named = [mention.alias for mention in mentions if mention.kind in _KINDS]
     return tuple(dict.fromkeys([*named, *_MORE.findall(text)]))[:MAX_IDENTIFIERS]
 
 
@@ -130,11 +130,11 @@ class Question:
         return channel in _CHANNELS[self.mode]
 
 
-def default_question(text: str, asked: Filter, choices: Choices) -> Question:
+def default_question(text: str, conditions: Filter, choices: Choices) -> Question:
     """Return a question as the settings want it asked."""
     return Question(
         text=text,
-        filter=asked,
+        filter=conditions,
         top_k=choices.top_k,
         fusion=choices.fusion,
         profile=choices.profile,
@@ -246,7 +246,7 @@ def analyse(view: View, question: Question, notices: list[str]) -> Analysis:
         account=None if title else account_asked(asked, of_removal=bool(removal)),
         removal=removal,
         answer_type=answer_type(asked, spoken),
-        task_mode=task_mode(topic, names_error=any(one.kind == "error" for one in found)),
+        task_mode=task_mode(topic, names_error=any(mention.kind == "error" for mention in found)),
     )
 
 
@@ -260,8 +260,8 @@ def _plain_names(asked: str, found: Sequence[Mention]) -> list[Mention]:
 
 def _has_any(view: View, question: Question, when: Interval) -> bool:
     """Return whether a memory that may come back was made in a time."""
-    asked = replace(question.filter, since=when.since, until=when.until)
-    return bool(view.masks.of(asked).any())
+    conditions = replace(question.filter, since=when.since, until=when.until)
+    return bool(view.masks.of(conditions).any())
 
 
 def _people_by_name(view: View) -> dict[str, set[str]]:

@@ -45,18 +45,18 @@ def open_channels(
     view: View, question: Question, analysis: Analysis, topic: Scores, scratch: "Scratch"
 ) -> dict[str, "Channel"]:
     """Return every channel that has something to say; `topic` are the topic's BM25 scores."""
-    found: dict[str, Channel] = {}
+    channels: dict[str, Channel] = {}
     if question.wants("lexical") and (analysis.topic or analysis.names):
         words = topic
         if analysis.names:
             words = bm25_scores(view, analysis.names, scratch)
             words += topic
-        found["lexical"] = ScoreChannel(words)
+        channels["lexical"] = ScoreChannel(words)
     if question.wants("vector") and analysis.vector is not None:
-        found["vector"] = Nearness(view, analysis.vector)
+        channels["vector"] = Nearness(view, analysis.vector)
     if question.wants("entity") and analysis.mentions:
-        found["entity"] = ScoreChannel(_entity_scores(view, analysis, scratch))
-    return found
+        channels["entity"] = ScoreChannel(_entity_scores(view, analysis, scratch))
+    return channels
 
 
 class Channel(Protocol):
@@ -246,8 +246,8 @@ def find_candidates(
     channels = open_channels(view, question, analysis, topic, scratch)
     windows = {name: max(question.top_k, WINDOWS[name]) for name in channels}
     rankings = {
-        name: Ranking(*one.best(mask, windows[name]), _RANK_WEIGHTS[name])
-        for name, one in channels.items()
+        name: Ranking(*channel.best(mask, windows[name]), _RANK_WEIGHTS[name])
+        for name, channel in channels.items()
     }
     if time is not None:
         rankings["time"] = _of_time(view, analysis, topic, time, mask)
@@ -317,7 +317,7 @@ def _union(
 
     With them are the answers to those of the channels that ask.
     """
-    found = np.concatenate([_NO_DOCS, *(one.docs for one in rankings.values())])
+    found = np.concatenate([_NO_DOCS, *(ranking.docs for ranking in rankings.values())])
     sessions, answers = view.snapshots.sessions, _NO_DOCS
     if sessions is not None and with_answers:
         rows = found[found < len(view.snapshots.rows)]
@@ -346,8 +346,8 @@ def _top_insights(
         return insights
     docs = insights[-INSIGHTS_SEARCHED:]
     found = [_NO_DOCS]
-    for name, one in channels.items():
+    for name, channel in channels.items():
         others = rankings[name].scores
-        least = float(others[-1]) if len(others) >= windows[name] else one.least
-        found.append(docs[top_k(one.of(docs), None, MOST_INSIGHTS, above=least)])
+        least = float(others[-1]) if len(others) >= windows[name] else channel.least
+        found.append(docs[top_k(channel.of(docs), None, MOST_INSIGHTS, above=least)])
     return np.unique(np.concatenate(found))

@@ -450,9 +450,9 @@ def removal_asked(topic: Sequence[str], text: str) -> frozenset[str]:
     They are none where it asks for something else.
     """
     plain = text.casefold()
-    ways = [found[0] for found in _GOES_AWAY.finditer(plain)]
+    ways = [match[0] for match in _GOES_AWAY.finditer(plain)]
     if _is_short_question(plain):
-        ways += [found[0] for found in _IS_OVER.finditer(plain)]
+        ways += [match[0] for match in _IS_OVER.finditer(plain)]
     if not ways and REMOVAL_TERMS.isdisjoint(topic):
         return frozenset()
     return GOING_TERMS.union(terms(" ".join(ways)))

@@ -164,7 +164,7 @@ def gather_evidence(
         questions = place.question[order]
         by_kind = {name: values[order] for name, values in by_kind.items()}
         near = said["vector"][order] if "vector" in said else None
-        held, held_by_question = (one[:, order] for one in matches)
+        held, held_by_question = (match[:, order] for match in matches)
     if near is None:
         near = np.zeros(len(docs), np.float32)
     if analysis.removal:
@@ -184,7 +184,7 @@ def _fuse_by_rank(candidates: Candidates) -> tuple[Docs, Values]:
     rankings, insights = [*candidates.rankings.values()], candidates.insights
     docs, scores = reciprocal_rank(rankings)
     if len(insights):
-        gains = beside(rankings, [one.of(insights) for one in candidates.channels.values()])
+        gains = beside(rankings, [channel.of(insights) for channel in candidates.channels.values()])
         docs, scores = np.concatenate([docs, insights]), np.concatenate([scores, gains])
         order = np.lexsort((-docs, -scores))
         docs, scores = docs[order], scores[order]
@@ -205,7 +205,7 @@ def _by_kind(
 
     All are in the order of the candidates, `held` too: how far they hold the query's terms.
     """
-    said = {name: one.of(candidates.docs) for name, one in candidates.channels.items()}
+    said = {name: channel.of(candidates.docs) for name, channel in candidates.channels.items()}
     candidates.topic[candidates.insights] = 0.0  # their words are no measure for those of turns
     found = {
         name: channel_evidence(name, said[name], one)

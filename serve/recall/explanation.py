@@ -77,8 +77,8 @@ def time_notice(
     when = analysis.interval
     if when is None or question.mode != "auto":
         return ""
-    if any(when.since <= one.created_at < when.until for one in returned) and not (
-        analysis.kinds and analysis.kinds.isdisjoint(one.kind for one in returned)
+    if any(when.since <= memory.created_at < when.until for memory in returned) and not (
+        analysis.kinds and analysis.kinds.isdisjoint(memory.kind for memory in returned)
     ):
         return ""
     of_kinds = replace(
@@ -125,7 +125,9 @@ def explain_answer(
         "min_score": question.min_score,
         "top_k": question.top_k,
         "dropped": ranked.count_dropped(selection.dropped),
-        "folded": {one.memory.id: one.copies for one in selection.chosen if one.copies},
+        "folded": {
+            selected.memory.id: selected.copies for selected in selection.chosen if selected.copies
+        },
         "nearest_below_bar": [_memory_line(*one) for one in below_bar],
         "nearest_over_top_k": [_memory_line(*one) for one in over_top_k],
     }
@@ -133,20 +135,20 @@ def explain_answer(
 
 def explain_empty(view: View, question: Question, ranked: Ranked, selection: Selection) -> str:
     """Return why an answer has no hit, and what to do."""
-    asked = question.filter
+    conditions = question.filter
     if left := selection.below_bar:
         best, bar = float(ranked.confidence[left[0]]), question.min_confidence
-        said = f"{plural(len(left), 'memory')} below min_confidence {bar:.2f}"
-        return f"{said}, the nearest at {best:.2f}. Lower it."
+        text = f"{plural(len(left), 'memory')} below min_confidence {bar:.2f}"
+        return f"{text}, the nearest at {best:.2f}. Lower it."
     if selection.below_score:
         return f"{plural(len(selection.below_score), 'memory')} below min_score. Lower it."
-    if passed := _count(view, asked):
+    if passed := _count(view, conditions):
         mode = "" if question.mode == "auto" else ", or mode auto"
         return (
             f"None of {plural(passed, 'memory')} shares a word with the question or is similar to "
             f"it. Use words that the memory would contain{mode}."
         )
-    current, every = Filter(asked.now), Filter(asked.now, active_only=False)
+    current, every = Filter(conditions.now), Filter(conditions.now, active_only=False)
     if not (count := _count(view, current)):
         if ended := _count(view, every):
             return (
@@ -154,27 +156,31 @@ def explain_empty(view: View, question: Question, ranked: Ranked, selection: Sel
                 "`--include-archived`, over HTTP `active_only` false."
             )
         return "The memory is empty. `mnemolog record` and `mnemolog import` fill it."
-    if asked.project is not None and not _count(view, replace(current, project=asked.project)):
-        where = f"project {asked.project}" if asked.project else "no project"
+    if conditions.project is not None and not _count(
+        view, replace(current, project=conditions.project)
+    ):
+        where = f"project {conditions.project}" if conditions.project else "no project"
         return (
             f"None of {plural(count, 'memory')} belongs to {where}. Search another project, or "
             "all: `--all-projects`, over HTTP no `project`."
         )
     return (
-        f"No memory passes the filters ({', '.join(_filter_names(asked))}). Leave one out; "
+        f"No memory passes the filters ({', '.join(_filter_names(conditions))}). Leave one out; "
         f"without any there are {plural(count, 'memory')}."
     )
 
 
-def _count(view: View, asked: Filter) -> int:
-    return int(view.masks.of(asked).sum())
+def _count(view: View, conditions: Filter) -> int:
+    return int(view.masks.of(conditions).sum())
 
 
-def _filter_names(asked: Filter) -> list[str]:
+def _filter_names(conditions: Filter) -> list[str]:
     """Return the filters that ask something, by the names of the request."""
-    usual = Filter(asked.now)
-    names = [one.name for one in fields(asked) if one.name != "for_agents"]  # it asks no field
-    return [name for name in names if getattr(asked, name) != getattr(usual, name)]
+    usual = Filter(conditions.now)
+    names = [
+        field.name for field in fields(conditions) if field.name != "for_agents"
+    ]  # it asks no field
+    return [name for name in names if getattr(conditions, name) != getattr(usual, name)]
 
 
 def _memory_line(memory: Memory, sure: float) -> dict[str, Any]:
@@ -184,4 +190,4 @@ def _memory_line(memory: Memory, sure: float) -> dict[str, Any]:
 
 def _names(index: EntityIndex, entities: list[int], passing: npt.NDArray[np.bool_]) -> list[str]:
     """Return the names of those entities that a memory which may come back mentions."""
-    return [index.name(one) for one in entities if passing[index.documents(one)].any()]
+    return [index.name(entity) for entity in entities if passing[index.documents(entity)].any()]

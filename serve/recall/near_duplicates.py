@@ -76,9 +76,9 @@ class Gist:
 
 
 @lru_cache(maxsize=4_096)
-def gist(said: str) -> Gist:
+def gist(text: str) -> Gist:
     """Return the words and marks of a text, each in order."""
-    parts = [part for chunk in said.split() for part in _parts(chunk)]
+    parts = [part for chunk in text.split() for part in _parts(chunk)]
     return Gist(
         tuple([part for part, is_mark in parts if not is_mark]),
         tuple([part for part, is_mark in parts if is_mark]),
@@ -101,8 +101,8 @@ def _parts(chunk: str) -> tuple[tuple[str, bool], ...]:
 
 
 def _plain_parts(chunk: str) -> tuple[tuple[str, bool], ...]:
-    found = _WORD.search(chunk)
-    word = found[0].casefold().replace("\u2019", "'") if found else ""
+    match = _WORD.search(chunk)
+    word = match[0].casefold().replace("\u2019", "'") if match else ""
     if word in _NEGATIONS or word.endswith("n't"):
         return ((_NOT, True),)
     if word in _TURNS:
@@ -125,16 +125,16 @@ class Comparable(NamedTuple):
 
 def comparable(memory: Memory) -> Comparable:
     """Return a memory ready to be compared."""
-    said = _full_text(memory)
+    text = _full_text(memory)
     speaker = speaker_name(memory.created_by) if memory.created_by else None
     may_be_replaced = memory.key is not None or memory.superseded_by is not None
-    beginnings, corrected = _read(said)
+    beginnings, corrected = _read(text)
     if memory.kind in _NO_STATEMENTS:
         corrected = None
     corrects = corrected is not None and (corrected.is_labelled or bool(corrected.denied))
     return Comparable(
         memory,
-        said,
+        text,
         speaker,
         beginnings,
         may_be_replaced,
@@ -145,7 +145,7 @@ def comparable(memory: Memory) -> Comparable:
 
 
 def near_candidates(
-    one: Comparable, others: Sequence[Comparable], beginnings: Set[str]
+    memory: Comparable, others: Sequence[Comparable], beginnings: Set[str]
 ) -> list[int]:
     """Return the places of those others that share half of their words' beginnings with one, or a
     key, in order.
@@ -153,8 +153,8 @@ def near_candidates(
     No other is like it: this is cheap to ask, and leaves none in nearly all cases. `beginnings` are
     those of all the others, or more: what shares too few with them shares too few with each.
     """
-    size, least = len(one.beginnings), len(one.beginnings) - _SLACK
-    shared = one.beginnings & beginnings
+    size, least = len(memory.beginnings), len(memory.beginnings) - _SLACK
+    shared = memory.beginnings & beginnings
     may_share = 2 * len(shared) >= least
     found = []
     for at, other in enumerate(others):
@@ -163,22 +163,22 @@ def near_candidates(
             if 2 * size >= needed and 2 * len(shared & other.beginnings) >= needed:
                 found.append(at)
                 continue
-        if (one.is_linked or other.is_linked) and _are_linked(one, other):
+        if (memory.is_linked or other.is_linked) and _are_linked(memory, other):
             found.append(at)
     return found
 
 
-def _are_linked(one: Comparable, other: Comparable) -> bool:
+def _are_linked(memory: Comparable, other: Comparable) -> bool:
     """Whether, by the log or by its text, either may have taken the other's place."""
-    return _is_replaced(one, other) or _may_correct(one, other) or _may_correct(other, one)
+    return _is_replaced(memory, other) or _may_correct(memory, other) or _may_correct(other, memory)
 
 
 def near_likeness(first: Comparable, second: Comparable) -> Likeness | None:
     """The likeness of two memories that are near candidates of each other."""
-    one, other = first.memory, second.memory
-    if one.text_hash == other.text_hash:
+    memory, other = first.memory, second.memory
+    if memory.text_hash == other.text_hash:
         return "same"
-    if one.project != other.project or first.speaker != second.speaker:
+    if memory.project != other.project or first.speaker != second.speaker:
         return None
     if _is_replaced(first, second):
         return "other_value"
@@ -189,32 +189,32 @@ def near_likeness(first: Comparable, second: Comparable) -> Likeness | None:
     a, b = gist(first.said), gist(second.said)
     if a.marks == b.marks:
         return "same" if (a.words or a.marks) and _within(a.words, b.words, _SAME) else None
-    if one.kind in _HAPPENED or other.kind in _HAPPENED:
+    if memory.kind in _HAPPENED or other.kind in _HAPPENED:
         return None
     return "other_value" if _is_other_value(a, b) else None
 
 
-def _may_correct(one: Comparable, other: Comparable) -> bool:
+def _may_correct(memory: Comparable, other: Comparable) -> bool:
     """Whether one text may correct another: cheap to ask, and false for nearly all."""
-    if one.corrected is None or other.corrected is None or not one.corrects:
+    if memory.corrected is None or other.corrected is None or not memory.corrects:
         return False
-    if one.corrected.is_labelled:
-        return len(one.beginnings & other.beginnings) > 1
-    said = other.said.casefold()
-    return any(denied.casefold() in said for denied in one.corrected.denied)
+    if memory.corrected.is_labelled:
+        return len(memory.beginnings & other.beginnings) > 1
+    text = other.said.casefold()
+    return any(denied.casefold() in text for denied in memory.corrected.denied)
 
 
-def _corrects(one: Comparable, other: Comparable) -> bool:
-    return _may_correct(one, other) and _is_corrected(other, one)
+def _corrects(memory: Comparable, other: Comparable) -> bool:
+    return _may_correct(memory, other) and _is_corrected(other, memory)
 
 
-def _is_corrected(other: Comparable, one: Comparable) -> bool:
+def _is_corrected(other: Comparable, memory: Comparable) -> bool:
     """Whether a text that corrects something corrects a sentence of another.
 
     They share what they are about, and the other has the value that it denies; where it denies
     none, it only has other words in one place.
     """
-    if (corrected := one.corrected) is None or other.corrected is None:
+    if (corrected := memory.corrected) is None or other.corrected is None:
         return False
     says = set(tokenizer.terms(corrected.text))
     for sentence in _SENTENCE_END.split(other.said):
@@ -260,12 +260,12 @@ def names_one(asked: str, alike: Sequence[Memory]) -> bool:
 
 
 @lru_cache(maxsize=4_096)
-def _read(said: str) -> tuple[frozenset[str], CorrectedText | None]:
+def _read(text: str) -> tuple[frozenset[str], CorrectedText | None]:
     """Return the beginnings of a text's words, and what it corrects; None of a longer one."""
     words = (
-        said.translate(_SPACED).split() if said.isascii() else _ANY_WORD.findall(said.casefold())
+        text.translate(_SPACED).split() if text.isascii() else _ANY_WORD.findall(text.casefold())
     )
-    corrected = read_correction(said) if len(said) <= _LONGEST_CORRECTION else None
+    corrected = read_correction(text) if len(text) <= _LONGEST_CORRECTION else None
     return frozenset(map(_beginning, words)), corrected
 
 
@@ -277,11 +277,11 @@ def _full_text(memory: Memory) -> str:
     return "\n".join(field for field in fields if field)
 
 
-def _is_replaced(one: Comparable, other: Comparable) -> bool:
+def _is_replaced(memory: Comparable, other: Comparable) -> bool:
     """Whether, by the log, either took the other's place."""
-    if not (one.may_be_replaced or other.may_be_replaced):
+    if not (memory.may_be_replaced or other.may_be_replaced):
         return False
-    a, b = one.memory, other.memory
+    a, b = memory.memory, other.memory
     same_key = a.key is not None and a.key == b.key
     return same_key or a.superseded_by == b.id or b.superseded_by == a.id
 

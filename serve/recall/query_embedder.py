@@ -205,11 +205,11 @@ class QueryEmbedders:
             if name != setting and name.startswith("litellm:"):
                 continue
             try:
-                found = self._get(name)
+                embedder = self._get(name)
             except ConfigError:
                 continue  # what the settings name is no model: `mnemolog doctor` says so
-            if found.model == model:
-                if loading := found.load():
+            if embedder.model == model:
+                if loading := embedder.load():
                     loading.join()
-                return found
+                return embedder
         return None

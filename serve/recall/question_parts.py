@@ -54,7 +54,7 @@ def split_question(question: str) -> Sequence[str]:
 
 
 def _sentences(text: str) -> Sequence[str]:
-    found = [one for one in _SENTENCE.split(text) if one]
+    found = [part for part in _SENTENCE.split(text) if part]
     each_asks = all(one.endswith(("?", "？")) for one in found)
     return found if each_asks and not any(map(_POINTS_BACK.search, found[1:])) else ()
 

@@ -56,17 +56,17 @@ class Ranked:
         return {**others, **({"gave_way": self.gave_way} if self.gave_way else {})}
 
 
-def rank(view: View, question: Question, analysis: Analysis, found: Evidence) -> Ranked:
+def rank(view: View, question: Question, analysis: Analysis, evidence: Evidence) -> Ranked:
     """Return the candidates in the order of the question's profile; equals stay as they were fused.
 
     What the turn before a candidate asked counts as its own: an answer does not say it again.
     """
-    known = found.known
-    matched = np.maximum(found.held, found.held_by_question)
+    known = evidence.known
+    matched = np.maximum(evidence.held, evidence.held_by_question)
     covered = coverage(matched, known.weights)
     has_meaning = view.snapshots.calibration.knows_meaning and analysis.vector is not None
     model = MEANING if has_meaning else LETTERS
-    near = found.nearness.astype(np.float64)
+    near = evidence.nearness.astype(np.float64)
     signs = {
         "near": near,
         "words": known.counts @ matched,
@@ -74,23 +74,23 @@ def rank(view: View, question: Question, analysis: Analysis, found: Evidence) ->
         "unknown": np.full(len(near), known.unknown),
     }
     sure = confidence(model, near, signs["words"], signs["rarest"], known.unknown)
-    if analysis.lists_time and found.time is not None:
-        of_kind = matched.any(axis=0) | (found.time >= IN_TIME + OF_KIND)
-        sure = scoring.listing_confidence(found.time >= IN_TIME, of_kind | (not analysis.kinds))
+    if analysis.lists_time and evidence.time is not None:
+        of_kind = matched.any(axis=0) | (evidence.time >= IN_TIME + OF_KIND)
+        sure = scoring.listing_confidence(evidence.time >= IN_TIME, of_kind | (not analysis.kinds))
     sure = np.round(sure, 4)  # what is shown is what is held to the bar
     fit = KINDS[analysis.task_mode] if analysis.task_mode else None
-    ranked = _weigh(view, question, found, covered, sure, signs, fit)
+    ranked = _weigh(view, question, evidence, covered, sure, signs, fit)
     if question.profile == "balanced":
         # what answers best comes first, so nothing is surer than what stands above it
-        own = ranked.order[~view.insights.among(found.docs)[ranked.order]]
+        own = ranked.order[~view.insights.among(evidence.docs)[ranked.order]]
         sure[own] = np.minimum.accumulate(sure[own])
-    return _fold_insights(view, question, found.docs, ranked)
+    return _fold_insights(view, question, evidence.docs, ranked)
 
 
 def _weigh(
     view: View,
     question: Question,
-    found: Evidence,
+    evidence: Evidence,
     covered: Values,
     sure: Values,
     confidence_signs: Mapping[str, Values],
@@ -102,20 +102,20 @@ def _weigh(
     None, where nobody knows, is neutral.
     """
     weights = question.profiles.weights(question.profile)
-    stated = _importance(view, found.docs)
+    stated = _importance(view, evidence.docs)
     made: Mapping[str, Callable[[], Values]] = {
-        "recency": lambda: scoring.recency(_last_used(view, found.docs), view.moment),
-        "relevance": lambda: scoring.relevance(found.scores, view.insights.among(found.docs)),
-        "importance": lambda: _fade(view, found.docs, stated),
+        "recency": lambda: scoring.recency(_last_used(view, evidence.docs), view.moment),
+        "relevance": lambda: scoring.relevance(evidence.scores, view.insights.among(evidence.docs)),
+        "importance": lambda: _fade(view, evidence.docs, stated),
         "query_overlap": lambda: np.clip(covered, 0.0, 1.0),
-        "route_fit": lambda: _route_fit(view, found.docs, fit),
-        "usefulness": lambda: _usefulness(view, found.docs),
+        "route_fit": lambda: _route_fit(view, evidence.docs, fit),
+        "usefulness": lambda: _usefulness(view, evidence.docs),
     }
     signals = {name: made[name]() for name in weights}
     if question.profile == "balanced":
         # importance counts from its default, so that saying nothing changes nothing
         priors = signals | {"importance": 2.0 * signals["importance"] - 1.0}
-        scores = scoring.with_priors(found.scores, priors, weights)
+        scores = scoring.with_priors(evidence.scores, priors, weights)
     else:
         scores = scoring.weighted_mean(signals, weights)
     order = np.argsort(-scores, kind="stable")

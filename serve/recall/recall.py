@@ -175,7 +175,7 @@ def _withhold(question: Question, selection: Selection) -> tuple[Selection, int]
     """Return a selection without what is held back from agents, where one asks, and how many."""
     if not question.filter.for_agents:
         return selection, 0
-    shown = tuple(one for one in selection.chosen if not is_held(one.memory))
+    shown = tuple(selected for selected in selection.chosen if not is_held(selected.memory))
     return replace(selection, chosen=shown), len(selection.chosen) - len(shown)
 
 
@@ -226,26 +226,26 @@ def _hits(
 ) -> tuple[Hit, ...]:
     """The selected memories as hits, each with those it superseded that are no hits too."""
     superseded, scores = Superseded(view), round_scores(ranked)
-    returned = {one.memory.id for one in selection.chosen}
+    returned = {selected.memory.id for selected in selection.chosen}
     return tuple(
         Hit(
-            memory=one.memory,
-            score=float(scores[one.place]),
-            confidence=round(float(ranked.confidence[one.place]), 4),
-            copies=one.copies,
-            conflicts_with=one.conflicts_with,
+            memory=selected.memory,
+            score=float(scores[selected.place]),
+            confidence=round(float(ranked.confidence[selected.place]), 4),
+            copies=selected.copies,
+            conflicts_with=selected.conflicts_with,
             history=tuple(
                 old
-                for old in superseded.by(one.memory.id, question.filter)
+                for old in superseded.by(selected.memory.id, question.filter)
                 if old.id not in returned and not (question.filter.for_agents and is_held(old))
             ),
-            insights=ranked.insights.get(one.place, ()),
-            why=explain_hit(view, analysis, candidates, evidence, ranked, one.place)
+            insights=ranked.insights.get(selected.place, ()),
+            why=explain_hit(view, analysis, candidates, evidence, ranked, selected.place)
             if question.explain
             else None,
-            retracts=view.retraction_of(one.memory),
+            retracts=view.retraction_of(selected.memory),
         )
-        for one in selection.chosen
+        for selected in selection.chosen
     )
 
 
@@ -288,7 +288,7 @@ def _follow_changes(view: View, question: Question, hits: tuple[Hit, ...]) -> tu
 
 
 def _is_placed(change: Change, placed: Sequence[Hit]) -> bool:
-    return any(_says(one.memory, change) for one in placed)
+    return any(_says(hit.memory, change) for hit in placed)
 
 
 def _says(memory: Memory, change: Change) -> bool:

@@ -87,7 +87,7 @@ class Asker:
 
 def answer(
     reader: Reader,
-    asked: RecallRequest,
+    request: RecallRequest,
     choices: Choices,
     now: int,
     asker: Asker = Asker(),
@@ -97,37 +97,37 @@ def answer(
     The receipt's id is the answer's `recall`, by which it can be rated.
     """
     began = time.perf_counter()
-    since = micros(asked.since) if asked.since else None
-    until = micros(asked.until) if asked.until else None
+    since = micros(request.since) if request.since else None
+    until = micros(request.until) if request.until else None
     if since is not None and until is not None and since >= until:
         raise InvalidInput("`since` must lie before `until`")
-    if asked.cold and asked.as_of is not None:
+    if request.cold and request.as_of is not None:
         raise InvalidInput("`cold` covers the current archive: omit `as_of`")
     those = Filter(
         now=now,
-        project=check_project(asked.project) if asked.project else asked.project,
+        project=check_project(request.project) if request.project else request.project,
         since=since,
         until=until,
-        active_only=asked.active_only,
-        as_of=moment_of(reader, asked.as_of),
-        cold=asked.cold,
-        for_agents=asked.for_agents,
+        active_only=request.active_only,
+        as_of=moment_of(reader, request.as_of),
+        cold=request.cold,
+        for_agents=request.for_agents,
         shared=asker.shared,
-        **field_filters(asked),
+        **field_filters(request),
     )
-    question = _question(asked, those, choices)
-    receipt_id = new_id(now) if asked.touch else None
-    is_tried = receipt_id and asked.as_of is None and not asked.cold
+    question = _question(request, those, choices)
+    receipt_id = new_id(now) if request.touch else None
+    is_tried = receipt_id and request.as_of is None and not request.cold
     other = choices.trial.other_choices(choices, now) if is_tried else None
 
     timings = Timings()
 
     def ask(view: View) -> Answer:
-        router = _router(view, asked, choices, those.as_of, receipt_id)
+        router = _router(view, request, choices, those.as_of, receipt_id)
         found = recall(view, replace(question, router=router), timings)
         if other is None:
             return found
-        changed = replace(_question(asked, those, other), router=router)
+        changed = replace(_question(request, those, other), router=router)
         return join_answers(found, recall(view, changed), receipt_id or "")
 
     found = reader.answer(ask, without_log=True)
@@ -135,30 +135,30 @@ def answer(
     payload = _payload(found, took_us, timings, now)
     if receipt_id is None:
         return payload, None
-    body = _receipt_body(asked, question, found, choices, took_us, asker.door)
+    body = _receipt_body(request, question, found, choices, took_us, asker.door)
     if other is not None:
         sure = {hit.id for hit in body.hits}
         teams = zip(found.hits, found.teams, strict=True)
         kept = "".join(team for hit, team in teams if hit.memory.id in sure)
         body = msgspec.structs.replace(body, trial=tried(choices, kept))
-    project = asked.project or None
+    project = request.project or None
     receipt = Event(receipt_id, now, body, receipt_id, project, asker.session, asker.agent)
     return payload | {"recall": receipt_id}, receipt
 
 
-def _question(asked: RecallRequest, those: Filter, choices: Choices) -> Question:
+def _question(request: RecallRequest, those: Filter, choices: Choices) -> Question:
     """Return what a request asks, where it does not say as the settings say."""
-    wanted = default_question(asked.query, those, choices)
+    wanted = default_question(request.query, those, choices)
     return replace(
         wanted,
-        top_k=asked.top_k or wanted.top_k,
-        mode=asked.mode,
-        profile=asked.profile or wanted.profile,
+        top_k=request.top_k or wanted.top_k,
+        mode=request.mode,
+        profile=request.profile or wanted.profile,
         min_confidence=(
-            wanted.min_confidence if asked.min_confidence is None else asked.min_confidence
+            wanted.min_confidence if request.min_confidence is None else request.min_confidence
         ),
-        min_score=asked.min_score,
-        explain=asked.explain,
+        min_score=request.min_score,
+        explain=request.explain,
     )
 
 
@@ -174,13 +174,13 @@ def tried(choices: Choices, teams: str) -> Tried:
 
 
 def _router(
-    view: View, asked: RecallRequest, choices: Choices, as_of: int | None, receipt: str | None
+    view: View, request: RecallRequest, choices: Choices, as_of: int | None, receipt: str | None
 ) -> Router | None:
     """The router of a recall; None if the request sets `min_confidence` or `top_k`.
 
     The past is asked under the policy of then, and nothing is tried in it.
     """
-    if asked.min_confidence is not None or asked.top_k is not None:
+    if request.min_confidence is not None or request.top_k is not None:
         return None
     if as_of is not None:
         return Router(view.policy(as_of))
@@ -259,7 +259,7 @@ def _change_json(hit: Hit) -> dict[str, Any]:
 
 
 def _receipt_body(
-    asked: RecallRequest,
+    request: RecallRequest,
     question: Question,
     found: Answer,
     choices: Choices,
@@ -270,7 +270,7 @@ def _receipt_body(
 
     What is only near was not used, and is not rated with the recall.
     """
-    has_bar = asked.min_confidence is not None or choices.min_confidence > 0
+    has_bar = request.min_confidence is not None or choices.min_confidence > 0
     sure = [hit for hit in found.hits if has_bar or not hit.is_unsure]
     unsure = len(found.hits) - len(sure)
     return Recalled(
@@ -281,11 +281,11 @@ def _receipt_body(
         hits=receipt_hits(sure),
         dropped=found.dropped | ({"unsure": unsure} if unsure else {}),
         took_us=took_us,
-        route=found.route if asked.as_of is None else None,
+        route=found.route if request.as_of is None else None,
         door=door,
         basis=msgspec.structs.replace(
             basis(question, found),
-            requested=tuple(name for name in _SETTINGS if getattr(asked, name) is not None),
+            requested=tuple(name for name in _SETTINGS if getattr(request, name) is not None),
         ),
         digest=digest(msgspec.json.encode(receipt_hits(found.hits))),
     )
@@ -303,7 +303,7 @@ def digest(said: bytes) -> str:
 
 _SETTINGS = ("top_k", "profile", "min_confidence")  # that a request may set for itself
 _WHERE = ("now", "project", "shared")  # who asks, and from where
-_NARROWING = tuple(one.name for one in fields(Filter) if one.name not in _WHERE)
+_NARROWING = tuple(field.name for field in fields(Filter) if field.name not in _WHERE)
 _DEFAULTS = default_question("", Filter(now=0), Choices())
 
 

@@ -50,8 +50,8 @@ def reciprocal_rank(rankings: Sequence[Ranking], *, k: int = K) -> tuple[Docs, S
     Both are [n], best first; of equal scores the newer (higher) document first. A document that a
     ranking misses gains nothing from it. No rankings give two empty arrays.
     """
-    gains = [one.weight / (k + 1 + np.arange(len(one.docs))) for one in rankings]
-    return _sum_gains([one.docs for one in rankings], gains)
+    gains = [ranking.weight / (k + 1 + np.arange(len(ranking.docs))) for ranking in rankings]
+    return _sum_gains([ranking.docs for ranking in rankings], gains)
 
 
 def beside(

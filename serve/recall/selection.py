@@ -59,7 +59,7 @@ class Selection:
         counts = {
             "below_bar": len(self.below_bar),
             "below_score": len(self.below_score),
-            "folded": sum(len(one.copies) for one in self.chosen),
+            "folded": sum(len(selected.copies) for selected in self.chosen),
             "over_top_k": len(self.over_top_k),
         }
         return {reason: count for reason, count in counts.items() if count}
@@ -115,8 +115,8 @@ def select(
     low: list[int] = order[~is_below & is_low].tolist()
     looked_at = passed[: question.top_k + LOOK_AHEAD]
     groups, left = _group(question, zip(looked_at, read(looked_at), strict=True))
-    chosen = [one for group in groups for one in _choose(group)]
-    over = {*left, *(one.place for one in chosen[question.top_k :])}
+    chosen = [selected for group in groups for selected in _choose(group)]
+    over = {*left, *(selected.place for selected in chosen[question.top_k :])}
     return Selection(
         tuple(chosen[: question.top_k]),
         below,
@@ -195,7 +195,7 @@ def _group(
 
 
 def _alike(
-    one: Comparable, near: Iterable[tuple[int, _Entry]]
+    memory: Comparable, near: Iterable[tuple[int, _Entry]]
 ) -> tuple[int, _Entry, Likeness] | None:
     """Return what a memory is like: an entry of the first group that holds such, the place of that
     group, and how; one that says the same before another value. `near` is in the groups' order.
@@ -204,7 +204,7 @@ def _alike(
     for at, entry in near:
         if other_value is not None and at != other_value[0]:
             break
-        likeness = near_likeness(entry.told, one)
+        likeness = near_likeness(entry.told, memory)
         if likeness == "same":
             return at, entry, "same"
         if likeness is not None and other_value is None:
@@ -217,17 +217,17 @@ def _is_series(group: _Group) -> bool:
     return len(group) > MOST_VALUES and not any(entry.told.may_be_replaced for entry in group)
 
 
-def _is_read_out(one: Comparable, place: int, groups: list[_Group], *, is_full: bool) -> bool:
+def _is_read_out(memory: Comparable, place: int, groups: list[_Group], *, is_full: bool) -> bool:
     """Fold a fact that a job read out of a memory into that one, which says it and more.
 
     Return whether one of the two was there already; what has no room takes no fact's place.
     """
     for entry in (entry for group in groups for entry in group):
-        if _read_out_of(one.memory, entry.memory):
-            entry.copies.append(one.memory.id)
+        if _read_out_of(memory.memory, entry.memory):
+            entry.copies.append(memory.memory.id)
             return True
-        if not is_full and _read_out_of(entry.memory, one.memory):
-            entry.give_way(place, one)
+        if not is_full and _read_out_of(entry.memory, memory.memory):
+            entry.give_way(place, memory)
             return True
     return False
 

@@ -60,7 +60,7 @@ def render_figure(chart: Chart) -> str:
 def _table(chart: Chart) -> str:
     if not chart.rows:
         return ""
-    head = "".join(f'<th scope="col">{escape(one)}</th>' for one in chart.columns)
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in chart.columns)
     body = "".join(
         f'<tr><th scope="row">{escape(first)}</th>'
         + "".join(f"<td>{escape(one)}</td>" for one in others)
@@ -80,11 +80,11 @@ def svg_number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def svg_text(x: float, y: float, said: str, kind: str, anchor: str = "start") -> str:
+def svg_text(x: float, y: float, text: str, kind: str, anchor: str = "start") -> str:
     """Return a text element; `kind` is its class."""
     return (
         f'<text class="{kind}" x="{svg_number(x)}" y="{svg_number(y)}" text-anchor="{anchor}">'
-        f"{escape(said)}</text>"
+        f"{escape(text)}</text>"
     )
 
 
@@ -94,11 +94,11 @@ def svg_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<line class="{kind}" {drawn}/>'
 
 
-def svg_bar(x: float, y: float, width: float, height: float, kind: str, said: str = "") -> str:
-    """Return a rectangle; `said` is shown where the pointer rests on it."""
+def svg_bar(x: float, y: float, width: float, height: float, kind: str, text: str = "") -> str:
+    """Return a rectangle; `text` is shown where the pointer rests on it."""
     places = zip(("x", "y", "width", "height"), (x, y, width, height), strict=True)
     drawn = " ".join(f'{name}="{svg_number(max(value, 0.0))}"' for name, value in places)
-    title = f"<title>{escape(said)}</title>" if said else ""
+    title = f"<title>{escape(text)}</title>" if text else ""
     return f'<rect class="{kind}" {drawn} rx="1">{title}</rect>'
 
 
@@ -108,10 +108,10 @@ def svg_path(points: Iterable[tuple[float, float]], kind: str, *, closed: bool =
     return f'<path class="{kind}" d="M{steps}{" Z" if closed else ""}"/>'
 
 
-def empty_chart(title: str, said: str = "nothing yet", height: int = HEIGHT) -> Chart:
+def empty_chart(title: str, text: str = "nothing yet", height: int = HEIGHT) -> Chart:
     """Return the picture of no data."""
-    marks = svg_text(WIDTH / 2, height / 2, said, "empty", "middle")
-    return Chart(title, f"{said[:1].upper()}{said[1:]}.", marks, (), (), height=height)
+    marks = svg_text(WIDTH / 2, height / 2, text, "empty", "middle")
+    return Chart(title, f"{text[:1].upper()}{text[1:]}.", marks, (), (), height=height)
 
 
 # Scales: from values to places, and the round values that an axis names
@@ -184,7 +184,7 @@ def area_chart(
     if not at:
         return empty_chart(title)
     values = _finite(values)
-    marks = ticks(max(values), whole=all(one == int(one) for one in values))
+    marks = ticks(max(values), whole=all(value == int(value) for value in values))
     across = Scale(at[0], at[-1], _LEFT, WIDTH - _RIGHT)
     up = Scale(0.0, marks[-1], HEIGHT - _BOTTOM, _TOP)
     points = [(across(x), up(y)) for x, y in zip(at, values, strict=True)]
@@ -256,8 +256,8 @@ def _stack(
         value = _finite([values[place]])[0]
         if value > 0:
             top = up(floor + value)
-            said = f"{axis.whole(at)}: {written(value)} {name}"
-            drawn.append(svg_bar(x, top, width, up(floor) - top, f"column f{number}", said))
+            text = f"{axis.whole(at)}: {written(value)} {name}"
+            drawn.append(svg_bar(x, top, width, up(floor) - top, f"column f{number}", text))
             floor += value
     return drawn
 
@@ -342,7 +342,7 @@ def row_chart(
     )
 
 
-def sparkline(title: str, values: Sequence[float], said: str = "") -> Chart:
+def sparkline(title: str, values: Sequence[float], text: str = "") -> Chart:
     """Draw small bars without an axis, for a tile."""
     height = max(_finite(values), default=0.0)
     up = Scale(0.0, height or 1.0, _SPARK_HEIGHT, 1)
@@ -353,9 +353,9 @@ def sparkline(title: str, values: Sequence[float], said: str = "") -> Chart:
             top = up(value)
             width = max(slot - 0.6, 0.4)
             drawn.append(svg_bar(place * slot, top, width, _SPARK_HEIGHT - top, "column f1"))
-    said = said or f"{formatting.count(math.fsum(_finite(values)))} in {len(values)} steps."
+    text = text or f"{formatting.count(math.fsum(_finite(values)))} in {len(values)} steps."
     marks = "".join(drawn)
-    return Chart(title, said, marks, (), (), width=_SPARK_WIDTH, height=_SPARK_HEIGHT)
+    return Chart(title, text, marks, (), (), width=_SPARK_WIDTH, height=_SPARK_HEIGHT)
 
 
 def _grid(marks: Sequence[float], up: Scale, written: Written) -> str:
@@ -420,7 +420,7 @@ def _place(edges: Sequence[float], value: float) -> float:
 
 
 def _finite(values: Sequence[float]) -> list[float]:
-    return [float(one) if math.isfinite(one) else 0.0 for one in values]
+    return [float(value) if math.isfinite(value) else 0.0 for value in values]
 
 
 def _cut(name: str, most: int) -> str:

@@ -124,11 +124,11 @@ def conflicts(
     ]
     seen: set[Pair] = set()
     kept = []
-    for one in found:
-        pair = frozenset(side.memory.id for side in one.sides)
+    for conflict in found:
+        pair = frozenset(side.memory.id for side in conflict.sides)
         if pair not in seen:
             seen.add(pair)
-            kept.append(one)
+            kept.append(conflict)
     return kept, is_all
 
 
@@ -157,7 +157,7 @@ def _fact_overrides(
     """Yield the values that hold of a key and took the place of what somebody else said, or of what
     another machine said that did not know of it.
     """
-    keyed = (one for one in facts if one[1].key is not None)
+    keyed = (fact for fact in facts if fact[1].key is not None)
     ordered = sorted(keyed, key=lambda one: (*_scope(one[0]), one[0].valid_from, one[0].seq))
     for _, group in groupby(ordered, lambda one: _scope(one[0])):
         held = [one for one in group if one[0].valid_from < one[0].valid_to]
@@ -206,7 +206,9 @@ def _link_conflicts(
     """Yield the memories that hold now and that an edge says disagree."""
     for edge in disagreeing:
         ends = (view.tail.find(edge.source), view.tail.find(edge.target))
-        sides = [Side(one, one.value) for one in ends if one and _holds(one, now, project)]
+        sides = [
+            Side(memory, memory.value) for memory in ends if memory and _holds(memory, now, project)
+        ]
         if len(sides) == 2 and edge.source != edge.target:
             older, newer = sorted(sides, key=_age)
             about, settle = _about(older, newer), _choose(older, newer)
@@ -239,7 +241,9 @@ def _stale_conflicts(view: View, log: EventLog, project: str | None) -> Iterator
     for memory in view.select(rows.equal("state", (STALE,)), lambda one: one.state == STALE):
         if not holds_in(memory.project, project):
             continue
-        bodies = [one.body for one in log.events_for(memory.id) if isinstance(one.body, Staled)]
+        bodies = [
+            event.body for event in log.events_for(memory.id) if isinstance(event.body, Staled)
+        ]
         if bodies and (file := bodies[-1].file):
             settle = (f"mnemolog restore {memory.id}", f"mnemolog forget {memory.id}")
             yield Conflict("stale", file, bodies[-1].reason, (Side(memory, memory.value),), settle)
@@ -254,9 +258,11 @@ def _memories_to_compare(view: View, now: int, project: str | None) -> tuple[lis
     places = np.flatnonzero(mask)
     if is_cut := len(places) > MOST_COMPARED:
         mask[places[:-MOST_COMPARED]] = False
-    found = view.select(mask, lambda one: _holds(one, now, project) and one.kind not in _HAPPENED)
+    memories = view.select(
+        mask, lambda memory: _holds(memory, now, project) and memory.kind not in _HAPPENED
+    )
     # what a job made of others says what they say
-    return [one for one in found if one.job is None and one.key is None], not is_cut
+    return [memory for memory in memories if memory.job is None and memory.key is None], not is_cut
 
 
 def _holds(memory: Memory, now: int, project: str | None) -> bool:
@@ -270,7 +276,7 @@ def _choose(older: Side, newer: Side) -> tuple[str, ...]:
 
 
 def _about(*sides: Side) -> str:
-    keys = [one.memory.key for one in sides if one.memory.key]
+    keys = [side.memory.key for side in sides if side.memory.key]
     return keys[0] if keys else ""
 
 
@@ -296,14 +302,14 @@ def _statement_text(memory: Memory) -> str:
     return "\n".join(field for field in fields if field)
 
 
-def conflict_payload(one: Conflict, now: int) -> dict[str, Any]:
+def conflict_payload(conflict: Conflict, now: int) -> dict[str, Any]:
     """Return a conflict as it is sent."""
     return {
-        "what": one.what,
-        "about": one.about,
-        "why": one.why,
-        "sides": [_side(side, now) for side in one.sides],
-        "settle": list(one.settle),
+        "what": conflict.what,
+        "about": conflict.about,
+        "why": conflict.why,
+        "sides": [_side(side, now) for side in conflict.sides],
+        "settle": list(conflict.settle),
     }
 
 

@@ -67,15 +67,15 @@ def facets_of_documents(view: View, documents: Documents, now: int) -> list[Face
     if len(documents) <= MOST_BY_SESSION:
         values = (rows.memories.value(row, "session") for row in built.tolist())
         sessions.update(filter(None, values))
-        sessions.update(one.session for one in tail.take(slots.tolist()) if one.session)
+        sessions.update(memory.session for memory in tail.take(slots.tolist()) if memory.session)
     return _facets(view, counts, made, sessions, now)
 
 
 def facets_of_hits(view: View, hits: Sequence[Mapping[str, Any]], now: int) -> list[Facet]:
     """Return the facets of the hits of a recall, as they are sent."""
-    counts = {name: Counter(filter(None, (one.get(name) for one in hits))) for name in _CODED}
-    made = np.array([micros(datetime.fromisoformat(one["at"])) for one in hits], np.int64)
-    sessions = Counter(filter(None, (one.get("session") for one in hits)))
+    counts = {name: Counter(filter(None, (hit.get(name) for hit in hits))) for name in _CODED}
+    made = np.array([micros(datetime.fromisoformat(hit["at"])) for hit in hits], np.int64)
+    sessions = Counter(filter(None, (hit.get("session") for hit in hits)))
     return _facets(view, counts, made, sessions, now)
 
 
@@ -103,15 +103,15 @@ def _facets(
     sessions: Counter[str],
     now: int,
 ) -> list[Facet]:
-    found = [_facet(name, counts[name].items()) for name in ("kind", "project")]
+    facets = [_facet(name, counts[name].items()) for name in ("kind", "project")]
     times = {span: int(np.count_nonzero(made >= now - _length(span))) for span in TIMES}
     spans = [Value(span, TIMES[span], count) for span, count in times.items() if count]
-    found.append(Facet("since", _TITLES["since"], tuple(spans)))
-    found.append(_facet("trust", counts["trust"].items()))
+    facets.append(Facet("since", _TITLES["since"], tuple(spans)))
+    facets.append(_facet("trust", counts["trust"].items()))
     first = sessions.most_common(SHOWN)
     named = tuple(Value(id_, session_title(view, id_), count) for id_, count in first)
-    found.append(Facet("session", "Session", named, max(0, len(sessions) - SHOWN)))
-    return [one for one in found if one.values]
+    facets.append(Facet("session", "Session", named, max(0, len(sessions) - SHOWN)))
+    return [facet for facet in facets if facet.values]
 
 
 def _facet(name: str, counts: Iterable[tuple[str, int]]) -> Facet:

@@ -86,7 +86,7 @@ def neighbourhood_payload(view: View, found: Neighbourhood) -> dict[str, Any]:
     """Return a neighbourhood as it is sent."""
     index = view.snapshots.entities
     assert index is not None  # it was found in one
-    nodes = {one: node(index, one) for one in found.entities}
+    nodes = {entity: node(index, entity) for entity in found.entities}
     return {
         "centre": [nodes[one]["id"] for one in found.centre],
         "nodes": list(nodes.values()),
@@ -94,7 +94,7 @@ def neighbourhood_payload(view: View, found: Neighbourhood) -> dict[str, Any]:
             {"source": nodes[source]["id"], "target": nodes[target]["id"], "weight": weight}
             for source, target, weight in found.edges
         ],
-        "memories": [short_json(one) for one in found.memories],
+        "memories": [short_json(memory) for memory in found.memories],
         "mentioned": found.mentioned,
     }
 
@@ -125,9 +125,9 @@ def _memories(view: View, documents: Sequence[int], mention: Mention) -> list[Me
     """Return the newest active memories that mention an entity, those of the tail too."""
     last = np.setdiff1d(documents[-_LOOKED_AT:], view.tail.hidden_rows)
     slots = np.flatnonzero((view.tail.entity_scores([mention]) > 0) & view.tail.live)
-    found = [*view.snapshots.rows.take(last.tolist()), *view.tail.take(slots.tolist())]
-    active = [one for one in found if one.state == ACTIVE]
-    return sorted(active, key=lambda one: (-one.created_at, -one.seq))[:MOST_NEIGHBOURS]
+    memories = [*view.snapshots.rows.take(last.tolist()), *view.tail.take(slots.tolist())]
+    active = [memory for memory in memories if memory.state == ACTIVE]
+    return sorted(active, key=lambda memory: (-memory.created_at, -memory.seq))[:MOST_NEIGHBOURS]
 
 
 # The entity graph as people look at it: a picture of a part of it, its most mentioned entities, and
@@ -198,9 +198,11 @@ def entity_of(view: View, index: EntityIndex, entity: int, now: int) -> Entity:
 
 
 def _neighbours(index: EntityIndex, entity: int) -> list[EntityName]:
-    found = [find_entities(index, *one) for one in index.neighbours(entity, 3 * NEIGHBOURS)]
+    names = [
+        find_entities(index, *neighbour) for neighbour in index.neighbours(entity, 3 * NEIGHBOURS)
+    ]
     is_author = index.kind(entity) == AUTHOR
-    return [one for one in found if is_author or one.kind != AUTHOR][:NEIGHBOURS]
+    return [name for name in names if is_author or name.kind != AUTHOR][:NEIGHBOURS]
 
 
 # The picture: what is mentioned most in the memories that a filter lets through, or around one
@@ -243,7 +245,7 @@ class Picture:
 def draw(
     view: View,
     index: EntityIndex,
-    asked: Filter,
+    conditions: Filter,
     kinds: Sequence[EntityKind],
     around: int | None = None,
 ) -> Picture:
@@ -253,7 +255,7 @@ def draw(
     strongly.
     """
     offsets, counts, documents = index.mention_runs
-    lives = view.masks.of(asked)[: len(view.snapshots.rows)][documents]
+    lives = view.masks.of(conditions)[: len(view.snapshots.rows)][documents]
     entity = np.repeat(np.arange(len(index)), counts)
     mentions = np.bincount(entity[lives], minlength=len(index))
     fits = index.is_of(kinds) & (mentions > 0)
@@ -294,20 +296,20 @@ def draw(
     return Picture(tuple(entities), tuple(edges), tuple(groups), matching)
 
 
-def picture_payload(found: Picture) -> dict[str, Any]:
+def picture_payload(picture: Picture) -> dict[str, Any]:
     """Return a picture as a script reads it."""
     return {
         "nodes": [
             {
-                "kind": one.named.kind,
-                "name": one.named.name,
-                "label": one.label,
-                "memories": one.named.mentions,
-                "group": one.group,
+                "kind": drawn.named.kind,
+                "name": drawn.named.name,
+                "label": drawn.label,
+                "memories": drawn.named.mentions,
+                "group": drawn.group,
             }
-            for one in found.entities
+            for drawn in picture.entities
         ],
-        "edges": [list(one) for one in found.edges],
+        "edges": [list(edge) for edge in picture.edges],
     }
 
 
@@ -331,8 +333,8 @@ def _strongest(source: Ints, target: Ints, weight: Floats, count: int) -> Ints:
         ends = int(source[edge]), int(target[edge])
         if min(taken[one] for one in ends) < LINES_EACH:
             kept.append(edge)
-            for one in ends:
-                taken[one] += 1
+            for end in ends:
+                taken[end] += 1
     return np.array(kept, np.int64)
 
 

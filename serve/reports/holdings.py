@@ -21,7 +21,7 @@ from store.snapshots import manifest as manifests
 from store.snapshots.manifest import CheckResult, Manifest, Refusal
 
 EXPIRED = "expired"  # active, but its time is over
-SHOWN_STATES = (ACTIVE, EXPIRED, *(one for one in STATES if one != ACTIVE))
+SHOWN_STATES = (ACTIVE, EXPIRED, *(state for state in STATES if state != ACTIVE))
 
 Counts = Mapping[str, Mapping[str, int]]
 
@@ -120,7 +120,7 @@ class Published:
 
     @property
     def failed(self) -> tuple[CheckResult, ...]:
-        return tuple(one for one in self.checks if not one.passed)
+        return tuple(result for result in self.checks if not result.passed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +158,16 @@ def tail_length(head: int, view: View) -> int:
     return max(0, head - view.snapshots.watermark)
 
 
-def _build_figures(one: Manifest) -> Published:
-    memories = one.projections.get("memories")
+def _build_figures(manifest: Manifest) -> Published:
+    memories = manifest.projections.get("memories")
     return Published(
-        one.number,
-        one.at,
-        one.watermark,
+        manifest.number,
+        manifest.at,
+        manifest.watermark,
         memories.rows["memories"] if memories else 0,
-        one.bytes,
-        sum(ref.seconds for ref in one.projections.values()),
-        one.checks,
+        manifest.bytes,
+        sum(ref.seconds for ref in manifest.projections.values()),
+        manifest.checks,
     )
 
 

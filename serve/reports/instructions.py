@@ -28,18 +28,18 @@ _FIRST = f"{RULES_BEGIN} (written by mnemolog; `mnemolog brief --write` replaces
 _MOST_BYTES = 1 << 20
 
 
-def instructions(view: View, asked: Filter) -> str:
+def instructions(view: View, conditions: Filter) -> str:
     """Return what holds in a project as Markdown; "" where nothing was laid down."""
     standing = [
-        one
-        for one in briefs.binding(view, asked)
-        if not is_held(one) and not view.is_over(one) and SHARED not in (one.project or "")
+        memory
+        for memory in briefs.binding(view, conditions)
+        if not is_held(memory) and not view.is_over(memory) and SHARED not in (memory.project or "")
     ][:MOST]
-    ruling = [one for one in standing if role(one) == "rule"]
+    ruling = [memory for memory in standing if role(memory) == "rule"]
     parts = (
-        ("Rules", [_line(one) for one in ruling]),
-        ("Decisions", [_line(one) for one in standing if one not in ruling]),
-        ("Commands that worked", list(_commands(view, asked))),
+        ("Rules", [_line(memory) for memory in ruling]),
+        ("Decisions", [_line(memory) for memory in standing if memory not in ruling]),
+        ("Commands that worked", list(_commands(view, conditions))),
     )
     told = [f"### {title}\n\n" + "\n".join(lines) for title, lines in parts if lines]
     return "\n\n".join(["## What holds in this project", *told]) if told else ""
@@ -67,13 +67,13 @@ def write(path: Path, block: str) -> None:
 
 
 def _line(memory: Memory) -> str:
-    said = {"user": "you", "agent": "an agent"}.get(memory.trust, memory.trust)
-    source = f"{said}, {isoformat(memory.created_at)[:10]}, {memory.id[:10]}"
+    text = {"user": "you", "agent": "an agent"}.get(memory.trust, memory.trust)
+    source = f"{text}, {isoformat(memory.created_at)[:10]}, {memory.id[:10]}"
     return f"- {_plain(memory.content)} *({source})*"
 
 
-def _commands(view: View, asked: Filter) -> Iterator[str]:
-    for one in briefs.commands(briefs.recent_turns(view, asked)):
+def _commands(view: View, conditions: Filter) -> Iterator[str]:
+    for one in briefs.commands(briefs.recent_turns(view, conditions)):
         yield from (f"- {effort}: `{_plain(str(command))}`" for effort, command in one.items())
 
 

@@ -58,10 +58,10 @@ def _source(view: View, log: EventLog, id_: str) -> dict[str, Any]:
     """Return a source as it is now: a memory, or an event of a session."""
     if view.tail.find(id_) is not None:
         return _one(view, id_)
-    told = log.events_for(id_)
-    if not told:
+    events = log.events_for(id_)
+    if not events:
         return {"id": id_, "state": "unknown"}
-    return {"id": id_, "event": told[0].kind, "at": isoformat(told[0].at)}
+    return {"id": id_, "event": events[0].kind, "at": isoformat(events[0].at)}
 
 
 def _one(view: View, id_: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _because(view: View, memory: Memory, events: Sequence[Event]) -> list[str]:
     """Return why a memory is stale: what was said of it, else which of its sources fell."""
     if memory.state != STALE:
         return []
-    last = next((one for one in reversed(events) if one.kind in ("staled", "restored")), None)
+    last = next((event for event in reversed(events) if event.kind in ("staled", "restored")), None)
     said = [last.body.reason] if last is not None and isinstance(last.body, Staled) else []
     return [
         *said,
@@ -87,8 +87,8 @@ def _because(view: View, memory: Memory, events: Sequence[Event]) -> list[str]:
 
 
 def _invalid_source(view: View, id_: str) -> Memory | None:
-    found = view.tail.find(id_)
-    return found if found is not None and found.state in FALLEN else None
+    memory = view.tail.find(id_)
+    return memory if memory is not None and memory.state in FALLEN else None
 
 
 def _invalid_reason(source: Memory) -> str:
@@ -130,9 +130,9 @@ def recalls_of(log: EventLog, id_: str, derivatives: Sequence[str], most: int) -
     """Return how many recalls returned a memory, how many only what was made of it, and the newest
     of both; of the newest `most` receipts.
     """
-    found = receipts.page(log, Wanted(memories=(id_, *derivatives)), _EVERY, most=most)
+    page = receipts.page(log, Wanted(memories=(id_, *derivatives)), _EVERY, most=most)
     took_part = []
-    for receipt in found.receipts:
+    for receipt in page.receipts:
         assert isinstance(receipt.body, Recalled)
         ids = [hit.id for hit in receipt.body.hits]
         as_id = id_ if id_ in ids else next(one for one in ids if one in derivatives)
@@ -140,7 +140,7 @@ def recalls_of(log: EventLog, id_: str, derivatives: Sequence[str], most: int) -
     return {
         "returned_it": sum(as_id == id_ for _, as_id, _ in took_part),
         "returned_what_was_made_of_it": sum(as_id != id_ for _, as_id, _ in took_part),
-        "has_older": found.last is not None,
+        "has_older": page.last is not None,
         "newest": [
             {
                 "id": receipt.id,

@@ -126,7 +126,7 @@ def _mask(view: View, asked: Listing) -> Mask:
     if asked.key is not None:
         mask[: len(rows)] &= rows.with_key(asked.key)
         slots = np.flatnonzero(mask[len(rows) :])
-        others = [one.key != asked.key for one in tail.take(slots.tolist())]
+        others = [memory.key != asked.key for memory in tail.take(slots.tolist())]
         mask[len(rows) + slots[others]] = False
     return mask
 
@@ -192,7 +192,7 @@ def memory_fields(memory: Memory, now: int) -> dict[str, Any]:
 
 
 def all_memory_fields(memories: Sequence[Memory], now: int) -> list[dict[str, Any]]:
-    return [memory_fields(one, now) for one in memories]
+    return [memory_fields(memory, now) for memory in memories]
 
 
 # The page of `mnemolog export --format markdown`: by project and kind, each text as a quote, so

@@ -89,8 +89,8 @@ def history_of_key(view: View, key: str, project: str | None) -> list[Memory]:
     With a project, its values, those of the projects it lies within and those that belong to no
     project: a chain of each; without, those of every project.
     """
-    found = view.select(view.snapshots.rows.with_key(key), lambda memory: memory.key == key)
-    return _newest_first(one for one in found if holds_in(one.project, project))
+    memories = view.select(view.snapshots.rows.with_key(key), lambda memory: memory.key == key)
+    return _newest_first(memory for memory in memories if holds_in(memory.project, project))
 
 
 def history_of_memory(view: View, id_: str) -> list[Memory]:
@@ -113,8 +113,8 @@ def history_of_memory(view: View, id_: str) -> list[Memory]:
     return _newest_first(chain.values())
 
 
-def _newest_first(found: Iterable[Memory]) -> list[Memory]:
-    return sorted(found, key=lambda one: (-one.created_at, -one.seq))
+def _newest_first(memories: Iterable[Memory]) -> list[Memory]:
+    return sorted(memories, key=lambda memory: (-memory.created_at, -memory.seq))
 
 
 def history_fields(memory: Memory) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def history_fields(memory: Memory) -> dict[str, Any]:
     return (
         visible_json(memory)
         | {"state": memory.state}
-        | {name: said for name, said in value.items() if said is not None}
+        | {name: text for name, text in value.items() if text is not None}
         | {
             "from": isoformat(memory.created_at),
             "until": isoformat(min(ends)) if ends else None,

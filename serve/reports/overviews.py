@@ -66,12 +66,14 @@ class Overview:
     notices: tuple[str, ...]
 
 
-def overview_question(topic: str, asked: Filter, choices: Choices, found: int = FOUND) -> Question:
+def overview_question(
+    topic: str, conditions: Filter, choices: Choices, found: int = FOUND
+) -> Question:
     """Return the question for what is known of a topic; raise InvalidInput for an empty one."""
     if not topic.strip():
         raise InvalidInput("give a topic: words that memories about it would contain")
     bar = choices.min_confidence or LEAST_SURE
-    return Question(topic, asked, found, fusion=choices.fusion, min_confidence=bar)
+    return Question(topic, conditions, found, fusion=choices.fusion, min_confidence=bar)
 
 
 def overview(view: View, question: Question) -> Overview:
@@ -90,23 +92,23 @@ def overview(view: View, question: Question) -> Overview:
         background=_of(living, "background"),
         timeline=oldest_first(living[:DAYS]),
         names=_names(living),
-        replaced=tuple(one for one in ended if one.state == SUPERSEDED)[:SHOWN],
+        replaced=tuple(memory for memory in ended if memory.state == SUPERSEDED)[:SHOWN],
         notices=answer.notices,
     )
 
 
 def timeline(
-    view: View, topic: str, asked: Filter, choices: Choices, limit: int
+    view: View, topic: str, conditions: Filter, choices: Choices, limit: int
 ) -> tuple[Memory, ...]:
     """Return the memories about a topic, without one the newest: at most `limit`, oldest first."""
     if not topic:
-        return oldest_first(newest(view, asked, limit))
-    question = overview_question(topic, asked, choices, limit)
+        return oldest_first(newest(view, conditions, limit))
+    question = overview_question(topic, conditions, choices, limit)
     return oldest_first(hit.memory for hit in recall(view, question).hits)
 
 
 def _of(memories: Sequence[Memory], group: OverviewGroup) -> tuple[Memory, ...]:
-    return tuple(one for one in memories if _overview_group(one) == group)[:SHOWN]
+    return tuple(memory for memory in memories if _overview_group(memory) == group)[:SHOWN]
 
 
 def _overview_group(memory: Memory) -> OverviewGroup:
@@ -121,9 +123,9 @@ def _overview_group(memory: Memory) -> OverviewGroup:
 def _names(memories: Sequence[Memory]) -> tuple[Name, ...]:
     """Return who and what is named in most of the memories; then by kind and name."""
     counts = Counter(
-        (one.kind, one.name)
+        (mention.kind, mention.name)
         for memory in memories
-        for one in mentions(memory.text, speaker=memory.created_by)
+        for mention in mentions(memory.text, speaker=memory.created_by)
     )
     most = sorted(counts.items(), key=lambda found: (-found[1], found[0]))[:SHOWN]
     return tuple(Name(kind, name, count) for (kind, name), count in most)
@@ -136,7 +138,7 @@ def overview_payload(found: Overview) -> dict[str, Any]:
         "topic": found.topic,
         "found": found.found,
         **{name: [memory_item(one) for one in getattr(found, name)] for name in groups},
-        "names": [msgspec.to_builtins(one) for one in found.names],
+        "names": [msgspec.to_builtins(name) for name in found.names],
         "degraded": bool(found.notices),
         **({"notices": list(found.notices)} if found.notices else {}),
     }
@@ -203,19 +205,29 @@ class Digest:
     open: tuple[Memory, ...]
 
 
-def digest(view: View, log: EventLog, asked: Filter) -> Digest:
+def digest(view: View, log: EventLog, conditions: Filter) -> Digest:
     """Return what happened from `asked.since` to `asked.until`, in its project or in all."""
-    since, until = asked.since or 0, asked.until or asked.now
-    timeless = replace(asked, since=None, until=None)
-    memories = newest(view, replace(asked, since=since, until=until), LOOKED_AT)
+    since, until = conditions.since or 0, conditions.until or conditions.now
+    timeless = replace(conditions, since=None, until=None)
+    memories = newest(view, replace(conditions, since=since, until=until), LOOKED_AT)
     goals = newest(view, replace(timeless, kinds=("goal",)), LOOKED_AT)
     # a goal is reached when it last changed, not when it was set
-    reached = [one for one in goals if one.status == "done" and since <= one.updated_at < until]
-    events = [one for one in log.events_between(DIGEST_KINDS, since, until) if _is_of(one, asked)]
+    reached = [
+        memory for memory in goals if memory.status == "done" and since <= memory.updated_at < until
+    ]
+    events = [
+        event
+        for event in log.events_between(DIGEST_KINDS, since, until)
+        if _is_of(event, conditions)
+    ]
     found: tuple[tuple[str, Any], ...] = (
-        *((_day(one.created_at), one) for one in oldest_first(memories) if one.kind != "goal"),
-        *((_day(one.updated_at), _Reached(one)) for one in reached),
-        *((_day(one.at), one) for one in events),
+        *(
+            (_day(memory.created_at), memory)
+            for memory in oldest_first(memories)
+            if memory.kind != "goal"
+        ),
+        *((_day(memory.updated_at), _Reached(memory)) for memory in reached),
+        *((_day(event.at), event) for event in events),
     )
     by_day = groupby(sorted(found, key=lambda pair: pair[0]), key=lambda pair: pair[0])
     days = tuple(_of_day(day, [one for _, one in those]) for day, those in by_day)
@@ -228,9 +240,10 @@ class _Reached:
 
 
 def _of_day(day: str, found: Sequence[Any]) -> Day:
-    memories = [one for one in found if isinstance(one, Memory)]
+    memories = [memory for memory in found if isinstance(memory, Memory)]
     groups = {
-        name: tuple(one for one in memories if _digest_group(one) == name) for name in _GROUPS
+        name: tuple(memory for memory in memories if _digest_group(memory) == name)
+        for name in _GROUPS
     }
     reached = tuple(one.goal for one in found if isinstance(one, _Reached))
     return Day(
@@ -239,7 +252,7 @@ def _of_day(day: str, found: Sequence[Any]) -> Day:
         learned=groups["learned"],
         done=(*groups["done"], *reached),
         others=len(memories) - sum(map(len, groups.values())),
-        work=work([one for one in found if isinstance(one, Event)]),
+        work=work([event for event in found if isinstance(event, Event)]),
     )
 
 
@@ -251,8 +264,8 @@ def _digest_group(memory: Memory) -> DigestGroup | None:
     return "done" if memory.kind in _DONE else None
 
 
-def _is_of(event: Event, asked: Filter) -> bool:
-    return asked.project is None or (event.project or "") in scope_chain(asked.project)
+def _is_of(event: Event, conditions: Filter) -> bool:
+    return conditions.project is None or (event.project or "") in scope_chain(conditions.project)
 
 
 def _day(at: int) -> str:
@@ -264,7 +277,7 @@ def digest_payload(found: Digest, now: int) -> dict[str, Any]:
     return {
         "since": isoformat(found.since),
         "until": isoformat(found.until),
-        "days": [_day_payload(one) for one in found.days],
+        "days": [_day_payload(day) for day in found.days],
         "open": goals_shown(found.open, moment(now).date()),
     }
 
@@ -282,8 +295,8 @@ def _day_payload(day: Day) -> dict[str, Any]:
             {"file": file, "times": times} for file, times in day.work.edited[:SHOWN_OF_DAY]
         ],
         "ran": [
-            {"for": effort, "passed": one.passed, "failed": one.failed}
-            for effort, one in day.work.runs.items()
+            {"for": effort, "passed": runs.passed, "failed": runs.failed}
+            for effort, runs in day.work.runs.items()
         ],
         "failing": [{"for": effort, "command": act.command} for effort, act in day.work.failures],
     }
@@ -292,4 +305,4 @@ def _day_payload(day: Day) -> dict[str, Any]:
 
 
 def _first(memories: Iterable[Memory]) -> list[dict[str, Any]]:
-    return [memory_item(one) for one in islice(memories, SHOWN_OF_DAY)]
+    return [memory_item(memory) for memory in islice(memories, SHOWN_OF_DAY)]

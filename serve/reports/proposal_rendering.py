@@ -21,34 +21,34 @@ from store.plans.proposals import VERBS, Proposal, steps
 from store.text.excerpt import one_line, plural
 
 
-def proposal_summary(one: Proposal) -> dict[str, Any]:
+def proposal_summary(proposal: Proposal) -> dict[str, Any]:
     """Return a proposal as a list sends it: `changes` counts its steps."""
     return {
-        "id": one.id,
-        "sort": one.sort,
-        "job": one.job,
-        "state": one.state,
-        "at": isoformat(one.at),
-        "project": one.project,
-        "title": one.title,
-        "because": list(one.because),
-        "stale_because": list(one.stale_because),
-        "changes": len(one.made),
-        "left": one.left,
-        "plan": one.plan,
-        "memory": one.memory,
-        "model": one.model,
-        "cost_usd": one.cost_usd,
+        "id": proposal.id,
+        "sort": proposal.sort,
+        "job": proposal.job,
+        "state": proposal.state,
+        "at": isoformat(proposal.at),
+        "project": proposal.project,
+        "title": proposal.title,
+        "because": list(proposal.because),
+        "stale_because": list(proposal.stale_because),
+        "changes": len(proposal.made),
+        "left": proposal.left,
+        "plan": proposal.plan,
+        "memory": proposal.memory,
+        "model": proposal.model,
+        "cost_usd": proposal.cost_usd,
     }
 
 
-def proposal_fields(one: Proposal) -> dict[str, Any]:
+def proposal_fields(proposal: Proposal) -> dict[str, Any]:
     """Return a proposal as it is sent, step by step."""
-    return proposal_summary(one) | {
-        "steps": msgspec.to_builtins(steps(one)),
-        "replay": msgspec.to_builtins(one.replay),
-        "checks": msgspec.to_builtins(one.checks),
-        "forced": list(one.forced),
+    return proposal_summary(proposal) | {
+        "steps": msgspec.to_builtins(steps(proposal)),
+        "replay": msgspec.to_builtins(proposal.replay),
+        "checks": msgspec.to_builtins(proposal.checks),
+        "forced": list(proposal.forced),
     }
 
 
@@ -79,8 +79,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
             yield f"{name:<36}{before:>12}{after:>12}"
     if body.checks:
         yield ""
-        for one in body.checks:
-            yield f"{'ok' if one.passed else 'FAILED':<8}{one.name}: {one.detail}"
+        for check in body.checks:
+            yield f"{'ok' if check.passed else 'FAILED':<8}{check.name}: {check.detail}"
     if plan.forced:
         yield f"applied all the same, by force: {', '.join(plan.forced)} had failed"
 
@@ -166,25 +166,29 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
 # What a change of how recall works does to past recalls.
 
 
-def replay_rows(found: ReplayDiff) -> list[tuple[str, str, str]]:
+def replay_rows(difference: ReplayDiff) -> list[tuple[str, str, str]]:
     """Return what past recalls brought before a change and after it: name, before, after."""
-    spoke = found.spoke - found.silenced + found.awoken
-    hits = found.hits - found.gone + found.new
+    spoke = difference.spoke - difference.silenced + difference.awoken
+    hits = difference.hits - difference.gone + difference.new
     rows = [
-        ("that brought something", found.spoke, spoke),
-        ("memories that came back", found.hits, hits),
-        ("of them, new", 0, found.new),
+        ("that brought something", difference.spoke, spoke),
+        ("memories that came back", difference.hits, hits),
+        ("of them, new", 0, difference.new),
     ]
-    if found.helpful:
-        rows.append(("that had helped", found.helpful, found.helpful - found.helpful_gone))
-    if found.harmful:
-        rows.append(("that had not", found.harmful, found.harmful - found.harmful_gone))
-    rows.append(("characters", *found.characters))
+    if difference.helpful:
+        rows.append(
+            ("that had helped", difference.helpful, difference.helpful - difference.helpful_gone)
+        )
+    if difference.harmful:
+        rows.append(
+            ("that had not", difference.harmful, difference.harmful - difference.harmful_gone)
+        )
+    rows.append(("characters", *difference.characters))
     shown = [(name, f"{before:,}", f"{after:,}") for name, before, after in rows]
-    if not any(found.took_us):  # one side is as it was given
+    if not any(difference.took_us):  # one side is as it was given
         return shown
-    asked = max(found.asked, 1)
-    before, after = (f"{us / asked / 1000:.1f}" for us in found.took_us)
+    asked = max(difference.asked, 1)
+    before, after = (f"{us / asked / 1000:.1f}" for us in difference.took_us)
     return [*shown, ("ms a recall, on this machine", before, after)]
 
 
@@ -218,16 +222,16 @@ def answer_diff(
             if id_ not in others
         )
 
-    said = next(iter(log.events_for(recall)), None)
-    query = one_line(getattr(said.body, "query", ""), 120) if said else ""
+    event = next(iter(log.events_for(recall)), None)
+    query = one_line(getattr(event.body, "query", ""), 120) if event else ""
     return AnswerDiff(recall, query, only(before, after), only(after, before), note)
 
 
 def _first_words(log: EventLog, id_: str) -> str:
     """Return how a memory began; "" of one that was erased."""
-    said = next(iter(log.events_for(id_)), None)
+    event = next(iter(log.events_for(id_)), None)
     text: str = (
-        getattr(said.body, "content", "") or getattr(said.body, "prompt", "") if said else ""
+        getattr(event.body, "content", "") or getattr(event.body, "prompt", "") if event else ""
     )
     return one_line(text, 56)
 
@@ -247,17 +251,17 @@ def plan_markdown(log: EventLog, plan: Plan) -> Iterator[str]:
         yield from (f"| {' | '.join(row)} |" for row in replay_rows(body.replay))
     if body.checks:
         yield from ("", "| check | | |", "|---|---|---|")
-        for one in body.checks:
-            yield f"| {one.name} | {'ok' if one.passed else '**failed**'} | {one.detail} |"
+        for check in body.checks:
+            yield f"| {check.name} | {'ok' if check.passed else '**failed**'} | {check.detail} |"
     for answer in body.replay.answers if body.replay else ():
-        found = answer_diff(log, answer.recall, answer.before, answer.after)
-        yield from ("", f"### {_escape(found.query)}", "")
-        for sign, those in (("−", found.gone), ("+", found.new)):
+        diff = answer_diff(log, answer.recall, answer.before, answer.after)
+        yield from ("", f"### {_escape(diff.query)}", "")
+        for sign, those in (("−", diff.gone), ("+", diff.new)):
             yield from (
                 f"- {sign} {place}. {_escape(text)} (`{id_}`)" for place, id_, text in those
             )
-        if found.note:
-            yield found.note
+        if diff.note:
+            yield diff.note
 
 
 def _escape(text: str) -> str:
@@ -288,7 +292,7 @@ def differing_words(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
     """
     texts = before, after
     words = [list(_WORD.finditer(text)) for text in texts]
-    left, right = ([found[0] for found in of] for of in words)
+    left, right = ([match[0] for match in of] for of in words)
     others = Counter(right)
     if sum(count * others[word] for word, count in Counter(left).items()) > MOST_PAIRS:
         return [Piece(False, before)], [Piece(False, after)]
@@ -308,10 +312,10 @@ def _pieces(
     text: str, words: Sequence[re.Match[str]], runs: Iterable[tuple[int, int]]
 ) -> list[Piece]:
     """Return a text in pieces, those that differ being runs of its words."""
-    found, place = [], 0
+    pieces, place = [], 0
     for start, end in runs:
         if start < end:
             first, last = words[start].start(), words[end - 1].end()
-            found += [Piece(False, text[place:first]), Piece(True, text[first:last])]
+            pieces += [Piece(False, text[place:first]), Piece(True, text[first:last])]
             place = last
-    return [one for one in (*found, Piece(False, text[place:])) if one.text]
+    return [piece for piece in (*pieces, Piece(False, text[place:])) if piece.text]

@@ -23,7 +23,7 @@ def receipt_summary(log: EventLog, receipt: Event, memory: str | None = None) ->
     """Return a receipt as a list sends it; with a memory, as which hit that came back."""
     body = _body(receipt)
     ratings = [
-        one.body.verdict for one in log.events_for(receipt.id) if isinstance(one.body, Rated)
+        event.body.verdict for event in log.events_for(receipt.id) if isinstance(event.body, Rated)
     ]
     said = {
         "id": receipt.id,
@@ -66,9 +66,9 @@ def receipt_fields(view: View, log: EventLog, receipt: Event) -> dict[str, Any]:
         "dropped": body.dropped,
         "route": msgspec.to_builtins(body.route) if body.route else None,
         "trial": msgspec.to_builtins(body.trial) if body.trial else None,
-        "ratings": [_rating(one) for one in ratings(log, receipt)],
+        "ratings": [_rating(event) for event in ratings(log, receipt)],
         "judged": _judgement(log, receipt),
-        "outcomes": [_outcome(one) for one in outcomes(log, receipt)],
+        "outcomes": [_outcome(event) for event in outcomes(log, receipt)],
     }
 
 
@@ -76,17 +76,17 @@ def ratings(log: EventLog, receipt: Event) -> list[Event]:
     """Return what was said of a recall, and within a day of what it brought, the oldest first."""
     body = _body(receipt)
     of_hits = (
-        one
+        event
         for hit in body.hits
-        for one in log.events_for(hit.id)
-        if receipt.at <= one.at <= receipt.at + SOON_US
+        for event in log.events_for(hit.id)
+        if receipt.at <= event.at <= receipt.at + SOON_US
     )
-    told = [
-        one
-        for one in (*log.events_for(receipt.id), *of_hits)
-        if isinstance(one.body, Rated) and may_rate(one)
+    events = [
+        event
+        for event in (*log.events_for(receipt.id), *of_hits)
+        if isinstance(event.body, Rated) and may_rate(event)
     ]
-    return sorted(told, key=lambda one: one.seq)
+    return sorted(events, key=lambda event: event.seq)
 
 
 def outcomes(log: EventLog, receipt: Event) -> Iterator[Event]:
@@ -133,17 +133,17 @@ def _rating(event: Event) -> dict[str, Any]:
 def _judgement(log: EventLog, receipt: Event) -> dict[str, Any] | None:
     """Return the newest judgment that stands."""
     gone = log.undone_ids(log.head())
-    told = [
-        one
-        for one in log.events_for(receipt.id)
-        if isinstance(one.body, Judged) and one.id not in gone
+    events = [
+        event
+        for event in log.events_for(receipt.id)
+        if isinstance(event.body, Judged) and event.id not in gone
     ]
-    if not told:
+    if not events:
         return None
-    body = told[-1].body
+    body = events[-1].body
     assert isinstance(body, Judged)
     return {
-        "at": isoformat(told[-1].at),
+        "at": isoformat(events[-1].at),
         "by": body.by,
         "verdicts": [
             {"id": id_, "verdict": verdict, "evidence": body.evidence.get(id_)}

@@ -33,120 +33,122 @@ _LESSONS = 12  # of a picture
 _STEPS = {1: "day", 7: "week", 28: "four weeks", 364: "year"}
 
 
-def overview_charts(found: Statistics) -> list[Chart]:
+def overview_charts(statistics: Statistics) -> list[Chart]:
     """Return the charts of the overview."""
     return [
-        memories_by_time(found.timeline),
-        events_over_time(found.growth),
-        latency_histogram(found.answered),
-        confidence_histogram(found.answered),
-        by_kind(found.memories),
-        cost_by_day(found.spending),
+        memories_by_time(statistics.timeline),
+        events_over_time(statistics.growth),
+        latency_histogram(statistics.answered),
+        confidence_histogram(statistics.answered),
+        by_kind(statistics.memories),
+        cost_by_day(statistics.spending),
     ]
 
 
-def file_charts(found: Statistics, lessons: Sequence[LessonStats]) -> list[Chart]:
+def file_charts(statistics: Statistics, lessons: Sequence[LessonStats]) -> list[Chart]:
     """Return the charts of `mnemolog stats --plot`."""
     more = (
-        memories_over_time(found.growth),
-        recalls_by_day(found.rate),
-        score_histogram(found.answered),
-        by_state(found.memories),
+        memories_over_time(statistics.growth),
+        recalls_by_day(statistics.rate),
+        score_histogram(statistics.answered),
+        by_state(statistics.memories),
     )
-    return [*overview_charts(found), *more, lesson_impact(lessons)]
+    return [*overview_charts(statistics), *more, lesson_impact(lessons)]
 
 
-def memories_over_time(found: Growth) -> Chart:
-    total = found.totals[-1] if found.totals else 0
-    said = f"{formatting.count(total)} memories recorded since {formatting.day(found.since)}."
+def memories_over_time(growth: Growth) -> Chart:
+    total = growth.totals[-1] if growth.totals else 0
+    text = f"{formatting.count(total)} memories recorded since {formatting.day(growth.since)}."
     return charts.area_chart(
-        "Memories recorded", found.starts if total else (), found.totals, said=said
+        "Memories recorded", growth.starts if total else (), growth.totals, said=text
     )
 
 
-def memories_by_time(found: Timeline) -> Chart:
+def memories_by_time(timeline: Timeline) -> Chart:
     """Draw when the memories happened, which may be long before they were recorded."""
     title = "Memories by when they happened"
-    if not found.counts:
+    if not timeline.counts:
         return empty_chart(title)
-    said = (
-        f"{formatting.count(sum(found.counts))} active memories since "
-        f"{formatting.day(found.since)}."
+    text = (
+        f"{formatting.count(sum(timeline.counts))} active memories since "
+        f"{formatting.day(timeline.since)}."
     )
-    axis = charts.Axis(_STEPS[found.step // DAY], formatting.day_of_year, formatting.day)
-    return charts.bar_chart(title, found.starts, {"memories": found.counts}, axis, said=said)
+    axis = charts.Axis(_STEPS[timeline.step // DAY], formatting.day_of_year, formatting.day)
+    return charts.bar_chart(title, timeline.starts, {"memories": timeline.counts}, axis, said=text)
 
 
-def events_over_time(found: Growth) -> Chart:
+def events_over_time(growth: Growth) -> Chart:
     """Draw what was written in each step of the log's life."""
-    step = _STEPS[found.step // DAY]
-    series = {"memories": found.memories, "recalls": found.recalls, "others": found.others}
+    step = _STEPS[growth.step // DAY]
+    series = {"memories": growth.memories, "recalls": growth.recalls, "others": growth.others}
     axis = charts.Axis(step, formatting.day_of_year, formatting.day)
-    return charts.bar_chart(f"Events by {step}", found.starts, series, axis)
+    return charts.bar_chart(f"Events by {step}", growth.starts, series, axis)
 
 
-def recalls_by_day(found: RecallRate) -> Chart:
-    days = [found.first_day + place * DAY for place in range(len(found.days))]
-    said = (
-        f"{formatting.count(sum(found.days))} in thirty days, "
-        f"{formatting.count(found.last_day)} in the last 24 hours."
+def recalls_by_day(rate: RecallRate) -> Chart:
+    days = [rate.first_day + place * DAY for place in range(len(rate.days))]
+    text = (
+        f"{formatting.count(sum(rate.days))} in thirty days, "
+        f"{formatting.count(rate.last_day)} in the last 24 hours."
     )
-    return charts.bar_chart("Recalls by day", days, {"recalls": found.days}, said=said)
+    return charts.bar_chart("Recalls by day", days, {"recalls": rate.days}, said=text)
 
 
-def latency_histogram(found: RecallOutcomes) -> Chart:
-    p50, p95 = found.took(0.5), found.took(0.95)
+def latency_histogram(outcomes: RecallOutcomes) -> Chart:
+    p50, p95 = outcomes.took(0.5), outcomes.took(0.95)
     if p50 is None or p95 is None:
         return empty_chart("Time of a recall")
     edges = (*map(float, TOOK_MS), float("inf"))
-    said = (
+    text = (
         f"Half within {formatting.milliseconds(p50)}, 95 % within {formatting.milliseconds(p95)}; "
-        f"{_newest_note(found)}."
+        f"{_newest_note(outcomes)}."
     )
     return charts.histogram(
         "Time of a recall, ms",
         edges,
-        counts(found.took_ms, edges),
+        counts(outcomes.took_ms, edges),
         formatting.milliseconds,
         {"p50": p50, "p95": p95},
-        said,
+        text,
     )
 
 
-def confidence_histogram(found: RecallOutcomes) -> Chart:
-    said = f"Of {formatting.count(len(found.confidence))} hits; {_newest_note(found)}."
+def confidence_histogram(outcomes: RecallOutcomes) -> Chart:
+    text = f"Of {formatting.count(len(outcomes.confidence))} hits; {_newest_note(outcomes)}."
     return charts.histogram(
         "Confidence of what came back",
         CONFIDENCE,
-        counts(found.confidence, CONFIDENCE),
+        counts(outcomes.confidence, CONFIDENCE),
         lambda value: f"{value:.2f}".removesuffix("0"),
-        said=said,
+        said=text,
     )
 
 
-def score_histogram(found: RecallOutcomes) -> Chart:
-    edges = score_edges(found.score)
-    said = f"Of {formatting.count(len(found.score))} hits; {_newest_note(found)}."
-    return charts.histogram("Score of what came back", edges, counts(found.score, edges), said=said)
+def score_histogram(outcomes: RecallOutcomes) -> Chart:
+    edges = score_edges(outcomes.score)
+    text = f"Of {formatting.count(len(outcomes.score))} hits; {_newest_note(outcomes)}."
+    return charts.histogram(
+        "Score of what came back", edges, counts(outcomes.score, edges), said=text
+    )
 
 
-def by_kind(found: MemoryCounts) -> Chart:
+def by_kind(memory_counts: MemoryCounts) -> Chart:
     """Draw the active memories of each kind."""
-    of = {kind: states.get("active", 0) for kind, states in found.by_kind.items()}
+    of = {kind: states.get("active", 0) for kind, states in memory_counts.by_kind.items()}
     active = {kind.replace("_", " "): count for kind, count in of.items() if count}
-    said = f"{formatting.count(found.active)} active memories of {len(active)} kinds."
-    return charts.row_chart("Active memories by kind", active, said=said, unit="memories")
+    text = f"{formatting.count(memory_counts.active)} active memories of {len(active)} kinds."
+    return charts.row_chart("Active memories by kind", active, said=text, unit="memories")
 
 
-def by_state(found: MemoryCounts) -> Chart:
-    of = {state: found.of_state(state) for state in SHOWN_STATES}
+def by_state(memory_counts: MemoryCounts) -> Chart:
+    of = {state: memory_counts.of_state(state) for state in SHOWN_STATES}
     return charts.row_chart("Memories by state", _nonzero_counts(of), unit="memories")
 
 
 def cost_by_day(found: Spending) -> Chart:
     days = [found.first_day + place * DAY for place in range(len(found.days))]
     month = found.month
-    said = (
+    text = (
         f"{formatting.dollars(month.cost_usd)} in thirty days for "
         f"{formatting.count(month.calls)} calls and {formatting.count(month.tokens)} tokens."
     )
@@ -155,16 +157,16 @@ def cost_by_day(found: Spending) -> Chart:
         days,
         {"dollars": found.days},
         written=formatting.dollars,
-        said=said,
+        said=text,
     )
 
 
 def lesson_impact(lessons: Sequence[LessonStats]) -> Chart:
     """Draw how much oftener turns came out well where a lesson was followed, in points."""
-    known = [(one, one.impact) for one in lessons]
+    known = [(stats, stats.impact) for stats in lessons]
     values = {
-        f"{place}. {clean_text(one.memory.content)}": 100 * worth.value
-        for place, (one, worth) in enumerate(known, 1)
+        f"{place}. {clean_text(stats.memory.content)}": 100 * worth.value
+        for place, (stats, worth) in enumerate(known, 1)
         if worth is not None
     }
     first = dict(list(values.items())[:_LESSONS])
@@ -178,8 +180,8 @@ def lesson_impact(lessons: Sequence[LessonStats]) -> Chart:
     )
 
 
-def _newest_note(found: RecallOutcomes) -> str:
-    return f"of the newest {formatting.count(found.looked_at)} recalls"
+def _newest_note(outcomes: RecallOutcomes) -> str:
+    return f"of the newest {formatting.count(outcomes.looked_at)} recalls"
 
 
 def _nonzero_counts(of: Mapping[str, int]) -> dict[str, float]:

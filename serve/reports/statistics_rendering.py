@@ -24,20 +24,20 @@ CONFIDENCE = tuple(place / 20 for place in range(21))
 SCORES = 20  # steps up to the greatest
 
 
-def statistics_payload(found: Statistics) -> dict[str, Any]:
+def statistics_payload(statistics: Statistics) -> dict[str, Any]:
     """Return the figures as they are sent."""
-    rate, builds = found.rate, found.builds
+    rate, builds = statistics.rate, statistics.builds
     return {
-        "tenant": found.tenant,
-        "at": isoformat(found.at),
-        "events": found.events,
+        "tenant": statistics.tenant,
+        "at": isoformat(statistics.at),
+        "events": statistics.events,
         "memories": {
-            "total": found.memories.total,
-            "active": found.memories.active,
-            "by_kind": found.memories.by_kind,
+            "total": statistics.memories.total,
+            "active": statistics.memories.active,
+            "by_kind": statistics.memories.by_kind,
         },
-        "disk": msgspec.to_builtins(found.disk) | {"total": found.disk.total},
-        "growth": _growth(found.growth),
+        "disk": msgspec.to_builtins(statistics.disk) | {"total": statistics.disk.total},
+        "growth": _growth(statistics.growth),
         "recalls": {
             "a_minute": rate.a_minute,
             "last_hour": rate.last_hour,
@@ -45,25 +45,26 @@ def statistics_payload(found: Statistics) -> dict[str, Any]:
             "minutes": {"since": isoformat(rate.first_minute), "counts": rate.minutes},
             "days": {"since": isoformat(rate.first_day)[:10], "counts": rate.days},
         }
-        | _outcomes(found.answered),
-        "ratings": msgspec.to_builtins(found.ratings),
+        | _outcomes(statistics.answered),
+        "ratings": msgspec.to_builtins(statistics.ratings),
         "builds": {
             "tail": builds.tail,
             "changes": builds.changes,
             "kept": [_build_fields(one) for one in builds.kept],
             "refused": builds.refusal.reasons if builds.refusal else [],
             "notices": builds.notices,
-            "failed": [f"{one.what}: {one.said}" for one in builds.failures],
+            "failed": [f"{failure.what}: {failure.said}" for failure in builds.failures],
         },
         "spending": {
-            "today": _cost_fields(found.spending.today),
-            f"last_{SPENDING_DAYS}_days": _cost_fields(found.spending.month),
+            "today": _cost_fields(statistics.spending.today),
+            f"last_{SPENDING_DAYS}_days": _cost_fields(statistics.spending.month),
             "by_purpose": {
-                purpose: _cost_fields(spent) for purpose, spent in found.spending.by_purpose.items()
+                purpose: _cost_fields(spent)
+                for purpose, spent in statistics.spending.by_purpose.items()
             },
         },
-        "usefulness": _usefulness(found.usefulness),
-        "waiting": sum(one.count for one in found.waiting),
+        "usefulness": _usefulness(statistics.usefulness),
+        "waiting": sum(one.count for one in statistics.waiting),
     }
 
 
@@ -83,30 +84,30 @@ def counts(values: Values, edges: Sequence[float]) -> list[int]:
     return found
 
 
-def _outcomes(said: RecallOutcomes) -> dict[str, Any]:
-    scores = score_edges(said.score)
+def _outcomes(outcomes: RecallOutcomes) -> dict[str, Any]:
+    scores = score_edges(outcomes.score)
     return {
-        "looked_at": said.looked_at,
-        "since": isoformat(said.since) if said.since is not None else None,
-        "silent": said.silent,
-        "silence": said.silence,
+        "looked_at": outcomes.looked_at,
+        "since": isoformat(outcomes.since) if outcomes.since is not None else None,
+        "silent": outcomes.silent,
+        "silence": outcomes.silence,
         "took_ms": {
-            **{f"p{round(100 * share)}": said.took(share) for share in (0.5, 0.95, 0.99)},
+            **{f"p{round(100 * share)}": outcomes.took(share) for share in (0.5, 0.95, 0.99)},
             "edges": TOOK_MS,
-            "counts": counts(said.took_ms, (*TOOK_MS, float("inf"))),
+            "counts": counts(outcomes.took_ms, (*TOOK_MS, float("inf"))),
         },
-        "confidence": {"edges": CONFIDENCE, "counts": counts(said.confidence, CONFIDENCE)},
-        "score": {"edges": scores, "counts": counts(said.score, scores)},
+        "confidence": {"edges": CONFIDENCE, "counts": counts(outcomes.confidence, CONFIDENCE)},
+        "score": {"edges": scores, "counts": counts(outcomes.score, scores)},
     }
 
 
-def _growth(found: Growth) -> dict[str, Any]:
+def _growth(growth: Growth) -> dict[str, Any]:
     return {
-        "since": isoformat(found.since)[:10],
-        "step_days": found.step // 86_400_000_000,
-        "memories": found.memories,
-        "recalls": found.recalls,
-        "others": found.others,
+        "since": isoformat(growth.since)[:10],
+        "step_days": growth.step // 86_400_000_000,
+        "memories": growth.memories,
+        "recalls": growth.recalls,
+        "others": growth.others,
     }
 
 
@@ -123,18 +124,18 @@ def _build_fields(one: Published) -> dict[str, Any]:
     }
 
 
-def _usefulness(found: Usefulness) -> dict[str, Any]:
-    return {name: _period(one) for name, one in found.periods.items()} | {
+def _usefulness(usefulness: Usefulness) -> dict[str, Any]:
+    return {name: _period(period) for name, period in usefulness.periods.items()} | {
         "kept_today": [
             {
-                "id": one.id,
-                "at": isoformat(one.created_at),
-                "project": one.project,
-                "session": one.session,
-                "text": one.content,
-                "take_back": take_back(one.id),
+                "id": memory.id,
+                "at": isoformat(memory.created_at),
+                "project": memory.project,
+                "session": memory.session,
+                "text": memory.content,
+                "take_back": take_back(memory.id),
             }
-            for one in found.kept_today
+            for memory in usefulness.kept_today
         ]
     }
 
@@ -144,38 +145,38 @@ def take_back(id_: str) -> str:
     return f"mnemolog forget {short_id(id_)}"
 
 
-def _period(one: Period) -> dict[str, Any]:
+def _period(period: Period) -> dict[str, Any]:
     return {
-        "since": isoformat(one.since),
+        "since": isoformat(period.since),
         "prompts": {
-            "seen": one.prompts,
-            "told": one.told,
-            "silent": one.silent,
-            "near": one.near,
+            "seen": period.prompts,
+            "told": period.told,
+            "silent": period.silent,
+            "near": period.near,
         },
-        "briefs": one.briefs,
-        "blocks": one.blocks,
+        "briefs": period.briefs,
+        "blocks": period.blocks,
         "notes": {
-            "given": one.notes,
-            "before_a_tool": one.warnings,
-            "followed": one.followed,
-            "ignored": one.ignored,
-            "not_applicable": one.not_applicable,
-            "contradicted": one.contradicted,
+            "given": period.notes,
+            "before_a_tool": period.warnings,
+            "followed": period.followed,
+            "ignored": period.ignored,
+            "not_applicable": period.not_applicable,
+            "contradicted": period.contradicted,
         },
         "tokens": {
-            "given": one.tokens,
-            "characters": one.characters,
+            "given": period.tokens,
+            "characters": period.characters,
             "characters_a_token": CHARACTERS,
-            "blocks": one.measured,
+            "blocks": period.measured,
         },
-        "ratings": {"helped": one.helped, "harmed": one.harmed},
+        "ratings": {"helped": period.helped, "harmed": period.harmed},
         "statements": {
-            "kept": one.kept,
-            "accepted": one.accepted,
-            "taken_back": one.taken_back,
+            "kept": period.kept,
+            "accepted": period.accepted,
+            "taken_back": period.taken_back,
         },
-        "episodes": one.episodes,
+        "episodes": period.episodes,
     }
 
 

@@ -85,7 +85,7 @@ def growth(log: EventLog, now: int) -> Growth:
 
 def _step(days: int) -> int:
     """Return the shortest step, in days, that gives MOST_STEPS of them or fewer."""
-    return next((one for one in GROWTH_STEPS if -(-days // one) <= MOST_STEPS), GROWTH_STEPS[-1])
+    return next((step for step in GROWTH_STEPS if -(-days // step) <= MOST_STEPS), GROWTH_STEPS[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,19 +350,19 @@ class LiveCounters:
 
 def live_counters(log: EventLog, view: View, now: int) -> LiveCounters:
     """Return what moves; it costs a few milliseconds."""
-    asked, said, head = recall_rate(log, now), recall_outcomes(log, LIVE_RECALLS), log.head()
+    rate, outcomes, head = recall_rate(log, now), recall_outcomes(log, LIVE_RECALLS), log.head()
     return LiveCounters(
         at=now,
         events=head,
         memories=memory_counts(view, now).active,
         tail=tail_length(head, view),
-        a_minute=asked.a_minute,
-        last_hour=asked.last_hour,
-        last_day=asked.last_day,
-        minutes=asked.minutes,
-        silence=said.silence,
-        p50_ms=said.took(0.5),
-        p95_ms=said.took(0.95),
+        a_minute=rate.a_minute,
+        last_hour=rate.last_hour,
+        last_day=rate.last_day,
+        minutes=rate.minutes,
+        silence=outcomes.silence,
+        p50_ms=outcomes.took(0.5),
+        p95_ms=outcomes.took(0.95),
     )
 
 

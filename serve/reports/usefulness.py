@@ -171,18 +171,18 @@ def usefulness(log: EventLog, view: View, now: int) -> Usefulness:
 def _blocks(found: _Found) -> list[Block]:
     notes: dict[tuple[Place, Moment], set[str]] = {}
     sizes: dict[tuple[Place, Moment], int] = {}
-    for one in (*found["recalled"], *found["surfaced"], *found["session"]):
+    for receipt in (*found["recalled"], *found["surfaced"], *found["session"]):
         place: Place = "prompt"
         ids: tuple[str, ...] = ()
         size: int | None = None
-        body = one.body
+        body = receipt.body
         if isinstance(body, Recalled) and _is_injected(body):
             ids, size = tuple(hit.id for hit in body.hits), body.characters
         elif isinstance(body, Surfaced):
-            place, ids, size = body.place, (one.subject,), body.characters
+            place, ids, size = body.place, (receipt.subject,), body.characters
         elif isinstance(body, SessionTold):
             place, size = "session", body.characters
-        key = (place, (one.session, one.at))
+        key = (place, (receipt.session, receipt.at))
         if ids or size:
             notes.setdefault(key, set()).update(ids)
         if size:
@@ -199,36 +199,43 @@ def _is_injected(body: Recalled) -> bool:
 
 
 def _period(view: View, found: _Found, every: Iterable[Block], since: int, now: int) -> Period:
-    said = {kind: [one for one in some if one.at >= since] for kind, some in found.items()}
-    blocks = [one for one in every if one.at >= since]
-    prompts = {
-        (one.session, one.at)
-        for one in said["prompted"]
-        if isinstance(one.body, Prompted) and not one.body.imported
+    said = {
+        kind: [receipt for receipt in receipts if receipt.at >= since]
+        for kind, receipts in found.items()
     }
-    verdicts = [one.body.verdict for one in said["followed"] if isinstance(one.body, Followed)]
-    ratings = [one.body.verdict for one in said["rated"] if isinstance(one.body, Rated)]
-    sizes = [one.characters for one in blocks if one.characters]
+    blocks = [block for block in every if block.at >= since]
+    prompts = {
+        (receipt.session, receipt.at)
+        for receipt in said["prompted"]
+        if isinstance(receipt.body, Prompted) and not receipt.body.imported
+    }
+    verdicts = [
+        receipt.body.verdict for receipt in said["followed"] if isinstance(receipt.body, Followed)
+    ]
+    ratings = [receipt.body.verdict for receipt in said["rated"] if isinstance(receipt.body, Rated)]
+    sizes = [block.characters for block in blocks if block.characters]
     return Period(
         since=since,
         prompts=len(prompts),
-        told=len(prompts & {(one.session, one.at) for one in blocks if one.place == "prompt"}),
-        near=sum(
-            isinstance(one.body, Recalled) and "near" in one.body.dropped
-            for one in said["recalled"]
+        told=len(
+            prompts & {(block.session, block.at) for block in blocks if block.place == "prompt"}
         ),
-        briefs=sum(one.place == "session" for one in blocks),
-        warnings=sum(len(one.notes) for one in blocks if one.place == "tool"),
+        near=sum(
+            isinstance(receipt.body, Recalled) and "near" in receipt.body.dropped
+            for receipt in said["recalled"]
+        ),
+        briefs=sum(block.place == "session" for block in blocks),
+        warnings=sum(len(block.notes) for block in blocks if block.place == "tool"),
         blocks=len(blocks),
-        notes=sum(len(one.notes) for one in blocks),
+        notes=sum(len(block.notes) for block in blocks),
         measured=len(sizes),
         characters=sum(sizes),
         followed=verdicts.count("followed"),
         ignored=verdicts.count("ignored"),
         not_applicable=verdicts.count("not_applicable"),
         contradicted=_contradictions(said["superseded"], blocks),
-        helped=sum(one > 0 for one in ratings),
-        harmed=sum(one < 0 for one in ratings),
+        helped=sum(rating > 0 for rating in ratings),
+        harmed=sum(rating < 0 for rating in ratings),
         kept=_count(view, STATEMENT, since, now),
         accepted=len(_supersessions(said["superseded"], MADE_A_RULE)),
         taken_back=_withdrawals(view, (*said["forgotten"], *said["restored"])),
@@ -236,25 +243,29 @@ def _period(view: View, found: _Found, every: Iterable[Block], since: int, now: 
     )
 
 
-def _supersessions(said: Iterable[_Told], reason: str) -> dict[str, int]:
+def _supersessions(receipts: Iterable[_Told], reason: str) -> dict[str, int]:
     """Return what gave way for a reason, and when last, by id."""
     return {
-        one.subject: one.at
-        for one in said
-        if isinstance(one.body, Superseded) and one.body.reason == reason
+        receipt.subject: receipt.at
+        for receipt in receipts
+        if isinstance(receipt.body, Superseded) and receipt.body.reason == reason
     }
 
 
-def _contradictions(said: Iterable[_Told], blocks: Iterable[Block]) -> int:
-    ended = _supersessions(said, SAID_OTHERWISE)
-    given = {id_ for one in blocks for id_ in one.notes if one.at <= ended.get(id_, -1)}
+def _contradictions(receipts: Iterable[_Told], blocks: Iterable[Block]) -> int:
+    ended = _supersessions(receipts, SAID_OTHERWISE)
+    given = {id_ for block in blocks for id_ in block.notes if block.at <= ended.get(id_, -1)}
     return len(given)
 
 
-def _withdrawals(view: View, said: Iterable[_Told]) -> int:
+def _withdrawals(view: View, receipts: Iterable[_Told]) -> int:
     """Return how many statements were forgotten, and not restored since."""
-    ordered = sorted(said, key=lambda one: one.at)
-    last = {one.subject: one.body for one in ordered if isinstance(one.body, Forgotten | Restored)}
+    ordered = sorted(receipts, key=lambda receipt: receipt.at)
+    last = {
+        receipt.subject: receipt.body
+        for receipt in ordered
+        if isinstance(receipt.body, Forgotten | Restored)
+    }
     return len(
         _statements(view, [id_ for id_, body in last.items() if isinstance(body, Forgotten)])
     )

@@ -40,32 +40,32 @@ class Remedies:
 
 def explain_memory(
     reader: Reader,
-    asked: RecallRequest,
+    request: RecallRequest,
     choices: Choices,
     now: int,
     id_: str,
     remedies: Remedies,
 ) -> str:
-    """Return why a memory came back, or at which stage it was lost; `asked` has `explain` set."""
+    """Return why a memory came back, or at which stage it was lost; `request` has `explain` set."""
     with reader.view() as view:
         memory = view.tail.find(id_)
     assert memory is not None  # the log named it, and the view holds all the log holds
     if memory.state == FORGOTTEN:
         return "not returned: it was forgotten; `mnemolog restore` undoes that"
-    as_of = moment_of(reader, asked.as_of)
-    if lost := list(_explain_filter(memory, asked, now, as_of, remedies)):
+    as_of = moment_of(reader, request.as_of)
+    if lost := list(_explain_filter(memory, request, now, as_of, remedies)):
         return f"not returned: {'; '.join(lost)}"
-    payload, _ = answer(reader, asked, choices, now)
+    payload, _ = answer(reader, request, choices, now)
     for rank, one in enumerate(payload["hits"], 1):
         if one["id"] == id_:
             return f"returned as number {rank}: {hit_reason(one['why'])}"
-    wide = msgspec.structs.replace(asked, top_k=_MOST_HITS, min_confidence=0.0, min_score=0.0)
+    wide = msgspec.structs.replace(request, top_k=_MOST_HITS, min_confidence=0.0, min_score=0.0)
     every, _ = answer(reader, wide, choices, now)
-    return "not returned: " + _explain_loss(memory, asked, payload, every, remedies)
+    return "not returned: " + _explain_loss(memory, request, payload, every, remedies)
 
 
 def _explain_filter(
-    memory: Memory, asked: RecallRequest, now: int, as_of: int | None, remedies: Remedies
+    memory: Memory, request: RecallRequest, now: int, as_of: int | None, remedies: Remedies
 ) -> Iterator[str]:
     """Yield what the filter has against a memory."""
     ended = memory.state != ACTIVE
@@ -74,33 +74,33 @@ def _explain_filter(
         if memory.created_at > as_of:
             yield f"it dates from {isoformat(memory.created_at)}, after {remedies.as_of}"
     is_archived = memory.state == ARCHIVED
-    if asked.active_only and ended and not (asked.cold and is_archived):
+    if request.active_only and ended and not (request.cold and is_archived):
         by = f" by {memory.superseded_by}" if memory.superseded_by else ""
         since = f" since {isoformat(memory.ended_at)}" if memory.ended_at is not None else ""
         remedy = remedies.archived if is_archived else remedies.ended
         yield f"it is {memory.state}{by}{since}; {remedy}"
     at = now if as_of is None else as_of
     is_over = memory.expires_at is not None and memory.expires_at <= at
-    if asked.active_only and is_over and not asked.cold:
+    if request.active_only and is_over and not request.cold:
         yield f"it expired {isoformat(memory.expires_at or 0)}; {remedies.expired}"
-    if not holds_in(memory.project, asked.project):
-        here = asked.project or "no project"
+    if not holds_in(memory.project, request.project):
+        here = request.project or "no project"
         yield f"it belongs to {memory.project}, not to {here}; {remedies.project}"
     for name, field in FILTERS.items():
-        wanted, value = getattr(asked, name), getattr(memory, field)
+        wanted, value = getattr(request, name), getattr(memory, field)
         if wanted and field != "tags" and value not in wanted:
             yield f"it is a {value}, and the query is for {', '.join(wanted)}"
-    if missing := [tag for tag in asked.tags if tag not in memory.tags]:
+    if missing := [tag for tag in request.tags if tag not in memory.tags]:
         yield f"it has no tag {', '.join(missing)}"
-    if asked.since is not None and memory.created_at < micros(asked.since):
+    if request.since is not None and memory.created_at < micros(request.since):
         yield f"it dates from {isoformat(memory.created_at)}, before {remedies.since}"
-    if asked.until is not None and memory.created_at >= micros(asked.until):
+    if request.until is not None and memory.created_at >= micros(request.until):
         yield f"it dates from {isoformat(memory.created_at)}, not before {remedies.until}"
 
 
 def _explain_loss(
     memory: Memory,
-    asked: RecallRequest,
+    request: RecallRequest,
     as_asked: Mapping[str, Any],
     every: Mapping[str, Any],
     remedies: Remedies,
@@ -114,8 +114,8 @@ def _explain_loss(
         if one["confidence"] < bar:
             sure = f"its confidence {one['confidence']:.2f}"
             return f"{sure} is below the threshold {bar:.2f}, {remedies.confidence}: {evidence}"
-        if one["score"] < asked.min_score:
-            floor = f"the floor {asked.min_score:.4f}, {remedies.score}"
+        if one["score"] < request.min_score:
+            floor = f"the floor {request.min_score:.4f}, {remedies.score}"
             return f"its score {one['score']:.4f} is below {floor}: {evidence}"
         return f"it ranked {rank}, and {most} were requested, {remedies.rank}: {evidence}"
     for one in every["hits"]:

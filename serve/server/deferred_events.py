@@ -81,7 +81,7 @@ class DeferredEvents:
             try:
                 self._log.append(events)
             except (InvalidInput, NotFound):  # one of them: the others are not to wait for it
-                events = [one for one in events if self._takes(one)]
+                events = [event for event in events if self._takes(event)]
             del self.waiting[: len(events)]
             self._tell(events)
         if self._is_held_up or self._lost:
@@ -110,7 +110,7 @@ class RecallCounts:
 
     def count(self, receipts: Iterable[Event]) -> None:
         """Count those of some events that are receipts of recalls. One thread counts at a time."""
-        for body in (one.body for one in receipts):
+        for body in (event.body for event in receipts):
             if isinstance(body, Recalled):
                 seconds = body.took_us / 1e6
                 self.silent += not body.hits

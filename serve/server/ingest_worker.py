@@ -98,8 +98,8 @@ class IngestWorker:
         if self._thread.is_alive():
             self._thread.join(timeout=10)
         with self._lock:
-            for one in self._queues.values():
-                one.close()
+            for queue in self._queues.values():
+                queue.close()
 
     def queue(self, tenant: Tenant) -> Queue:
         with self._lock:
@@ -120,8 +120,8 @@ class IngestWorker:
         try:
             with self._working:
                 with self._lock:
-                    if (found := self._queues.pop(name, None)) is not None:
-                        found.close()
+                    if (queue := self._queues.pop(name, None)) is not None:
+                        queue.close()
                 yield
         finally:
             self._leaving.discard(name)
@@ -141,7 +141,9 @@ class IngestWorker:
 
     def _with_queues(self) -> Iterator[Tenant]:
         try:
-            yield from [one for one in tenants.list_tenants(self._home) if one.ingest.exists()]
+            yield from [
+                tenant for tenant in tenants.list_tenants(self._home) if tenant.ingest.exists()
+            ]
         except OSError:
             log.exception("the tenants of %s cannot be listed", self._home)
 
@@ -169,21 +171,21 @@ class IngestWorker:
             self._record_failure(tenant, lease, f"{type(error).__name__}: {error}")
             return False
 
-    def _follow_step(self, one: "OpenTenant") -> bool:
+    def _follow_step(self, tenant: "OpenTenant") -> bool:
         """Take over in recall what a step wrote, so that no question waits for more than one."""
         # what a reader cannot do is told by whoever asks it; it holds up no write
         with suppress(MnemologError, OSError):
-            one.reader.keep_up()
-        return not (self._closing.is_set() or one.tenant.name in self._leaving)
+            tenant.reader.keep_up()
+        return not (self._closing.is_set() or tenant.tenant.name in self._leaving)
 
-    def _record_failure(self, tenant: Tenant, lease: Lease | None, said: str) -> None:
+    def _record_failure(self, tenant: Tenant, lease: Lease | None, text: str) -> None:
         now = self._clock()
         # what fails here is cured by the lease's end
         with suppress(MnemologError):
             if lease is not None:
-                self.queue(tenant).fail(lease, said, now, self._chance())
+                self.queue(tenant).fail(lease, text, now, self._chance())
         with suppress(OSError):
-            failures.keep(tenant.root, INGEST, now, said)
+            failures.keep(tenant.root, INGEST, now, text)
 
     def _look_after(self, *, is_free: bool) -> None:
         """Tidy up now and then; where there is nothing to record, have facts read."""

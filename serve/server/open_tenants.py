@@ -352,8 +352,8 @@ class OpenTenants:
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
-        for one in self._open.values():
-            one.close()
+        for tenant in self._open.values():
+            tenant.close()
 
     def _run(self) -> None:
         code()  # before the first receipt asks for it, and while the files are those that run
@@ -397,106 +397,106 @@ class OpenTenants:
             finally:
                 self.unpin(name)
 
-    def _keep_up(self, one: OpenTenant) -> None:
+    def _keep_up(self, tenant: OpenTenant) -> None:
         try:
             with suppress(LogError):  # it was said; what can be read is read all the same
-                one.notes.write()
-            self._serve_kept(one)
-            one.reader.poll()
+                tenant.notes.write()
+            self._serve_kept(tenant)
+            tenant.reader.poll()
             for _ in range(_STEPS):  # while nobody waits for an answer
-                if self.requests.is_any or not one.reader.grow():
+                if self.requests.is_any or not tenant.reader.grow():
                     break
-            if one.log.is_open:  # else it was said, and each tick tries again
-                self._build_if_due(one)
+            if tenant.log.is_open:  # else it was said, and each tick tries again
+                self._build_if_due(tenant)
         except (LogError, OSError):
             # upkeep must never end the server; the next tick tries again
-            log.exception("upkeep of tenant %s failed", one.tenant.name)
+            log.exception("upkeep of tenant %s failed", tenant.tenant.name)
 
-    def _serve_kept(self, one: OpenTenant) -> None:
+    def _serve_kept(self, tenant: OpenTenant) -> None:
         """Where the settings turned to another embedder, serve at once what is kept of it."""
-        name, named = one.tenant.name, self.settings.choices.embedder
-        if self._looked_for.setdefault(name, named) == named or not one.log.is_open:
+        name, named = tenant.tenant.name, self.settings.choices.embedder
+        if self._looked_for.setdefault(name, named) == named or not tenant.log.is_open:
             return
         from store.maintenance import embedder_switch  # few servers ever do: it costs their start
 
         try:
             wanted = self._embedders.chosen()
-            embedder_switch.serve_again(one.tenant, one.log, wanted, time.time_ns() // 1000)
+            embedder_switch.serve_again(tenant.tenant, tenant.log, wanted, time.time_ns() // 1000)
         except BuildBusy:
             return  # the next tick tries again
         except ConfigError as error:
             log.error("%s", error)  # what it said before serves on
         self._looked_for[name] = named
 
-    def _warm_up(self, one: OpenTenant) -> None:
+    def _warm_up(self, tenant: OpenTenant) -> None:
         """Ask what nobody asked: a first recall reads and loads what the next ones find there."""
-        asked = RecallRequest(query=_FIRST, touch=False)
+        request = RecallRequest(query=_FIRST, touch=False)
         try:
-            answer(one.reader, asked, self.settings.choices, time.time_ns() // 1000)
+            answer(tenant.reader, request, self.settings.choices, time.time_ns() // 1000)
         except MnemologError:
-            log.exception("tenant %s could not be warmed up", one.tenant.name)
+            log.exception("tenant %s could not be warmed up", tenant.tenant.name)
 
-    def build_now(self, one: OpenTenant) -> bool:
+    def build_now(self, tenant: OpenTenant) -> bool:
         """Begin a build of a tenant, unless one of ours runs; return whether it was begun."""
-        if self._build is None or _is_running(self._building.get(one.tenant.name)):
+        if self._build is None or _is_running(self._building.get(tenant.tenant.name)):
             return False
-        self._building[one.tenant.name] = self._build(one.tenant)
+        self._building[tenant.tenant.name] = self._build(tenant.tenant)
         return True
 
-    def learn_now(self, one: OpenTenant, job: str) -> bool:
+    def learn_now(self, tenant: OpenTenant, job: str) -> bool:
         """Begin a job of a tenant, or all of them, `learn`, unless one runs; return whether."""
-        if _is_running(self._learning.get(one.tenant.name)):
+        if _is_running(self._learning.get(tenant.tenant.name)):
             return False
-        self._learning[one.tenant.name] = _spawn_job(self.settings, one.tenant, job)
+        self._learning[tenant.tenant.name] = _spawn_job(self.settings, tenant.tenant, job)
         return True
 
-    def _build_if_due(self, one: OpenTenant) -> None:
+    def _build_if_due(self, tenant: OpenTenant) -> None:
         """Begin a build that is due once nobody asks; wait no longer than PATIENCE_S for that."""
-        name, wanted = one.tenant.name, self.settings.choices.build_after
+        name, wanted = tenant.tenant.name, self.settings.choices.build_after
         if _is_running(self._building.get(name)):
             return
         if self._build is None or not wanted:
             return
         if self.ingest.is_reading_facts:  # which builds first, if need be
             return
-        waiting, now = _backlog(one), time.time_ns() // 1000
+        waiting, now = _backlog(tenant), time.time_ns() // 1000
         days = self.settings.choices.episodes_days
         is_due = build_state.is_build_due(
-            waiting, build_state.last_build_start(one.tenant), now, wanted
+            waiting, build_state.last_build_start(tenant.tenant), now, wanted
         )
-        if not is_due and not (days and _has_expired_episodes(one, days, now)):
+        if not is_due and not (days and _has_expired_episodes(tenant, days, now)):
             self._due_since.pop(name, None)
             return
         due_s = self._clock() - self._due_since.setdefault(name, self._clock())
         if self._clock() - self._asked_at >= IDLE_S or due_s >= PATIENCE_S:
             del self._due_since[name]
-            build_state.record_build_start(one.tenant, waiting, now)
-            self.build_now(one)
+            build_state.record_build_start(tenant.tenant, waiting, now)
+            self.build_now(tenant)
             log.info("building tenant %s: %d changes wait", name, waiting.changes)
 
 
 def _mark(settings: Settings) -> object:
     """Return what changes with the user's settings file; costs microseconds."""
     try:
-        found = os.stat(settings.user_file)
+        status = os.stat(settings.user_file)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return status.st_mtime_ns, status.st_ino, status.st_size
 
 
-def _has_expired_episodes(one: OpenTenant, days: int, now: int) -> bool:
+def _has_expired_episodes(tenant: OpenTenant, days: int, now: int) -> bool:
     """Return whether episodes wait to be erased."""
     from store.maintenance import (
         retention,  # few have episodes erased, and it costs a server's start
     )
 
-    return retention.is_due(one.tenant, one.log, days, now)
+    return retention.is_due(tenant.tenant, tenant.log, days, now)
 
 
-def _backlog(one: OpenTenant) -> Backlog:
-    with one.reader.view() as view:
+def _backlog(tenant: OpenTenant) -> Backlog:
+    with tenant.reader.view() as view:
         built, tail = view.snapshots.watermark, view.tail
-    first = next(one.log.read(built, built + 1), None)
+    first = next(tenant.log.read(built, built + 1), None)
     return Backlog(built, tail.watermark, tail.changes, first.at if first else 0, tail.bytes)
 
 

@@ -57,8 +57,8 @@ def start_server(settings: Settings) -> tuple[Server, bool]:
 
     Raise ConfigError with what it said where it does not come up.
     """
-    if (found := live_server(settings)) is not None:
-        return found, False
+    if (server := live_server(settings)) is not None:
+        return server, False
     make_folder(settings.home)
     with open(settings.server_log, "ab", opener=_private) as output:
         said_before = output.tell()
@@ -66,15 +66,15 @@ def start_server(settings: Settings) -> tuple[Server, bool]:
     _wait_until(
         lambda: live_server(settings) or (process.poll() is not None and not is_held(settings))
     )
-    if (found := live_server(settings)) is None:
+    if (server := live_server(settings)) is None:
         raise ConfigError(
             f"the server did not start: {_last_line(settings.server_log, said_before)}"
         )
-    if found.pid != process.pid:
+    if server.pid != process.pid:
         # one that another call started meanwhile is as good; ours must not come up after its end
         process.terminate()
         process.wait()
-    return found, found.pid == process.pid
+    return server, server.pid == process.pid
 
 
 def stop_server(settings: Settings) -> Server | None:

@@ -47,7 +47,7 @@ class Replication:
             outcomes = [one for _, one in self._replica.sync(time.time_ns() // 1_000)]
         except (MnemologError, OSError) as error:
             outcomes = [error]
-        failed = [one for one in outcomes if isinstance(one, Exception)]
+        failed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         for one in failed:
             log.warning("the replica is behind: %s", one)
         return RETRY_S if failed else max(EVERY_S, _SHARE * (time.monotonic() - began))

@@ -113,8 +113,8 @@ def _check_program(asked: Request, caller_of: CallerOf, wait_of: WaitOf) -> Resp
         )
     g.caller = caller
     if (wait_s := wait_of(caller)) > 0:
-        said = f"this token may ask {caller.per_minute:,} times a minute: wait a little"
-        return problem("too_many_requests", said, retry_after_s=math.ceil(wait_s))
+        text = f"this token may ask {caller.per_minute:,} times a minute: wait a little"
+        return problem("too_many_requests", text, retry_after_s=math.ceil(wait_s))
     is_there = asked.routing_exception is None  # else 404 or 405, whatever the body is
     if is_there and asked.method in _WITH_BODY and asked.mimetype != "application/json":
         return problem("not_json", "send `Content-Type: application/json`")

@@ -32,12 +32,14 @@ def find_tenant(settings: Settings, caller: Caller, name: str) -> Tenant:
 def list_tenants(settings: Settings, caller: Caller, now: int) -> list[ShownTenant]:
     """Return the tenants a caller may know of, by name."""
     every = tenants.list_tenants(settings.home)
-    known = (one for one in every if caller.is_owner or one.name == caller.tenant)
-    return [summarize_tenant(settings, one, now) for one in known]
+    known = (tenant for tenant in every if caller.is_owner or tenant.name == caller.tenant)
+    return [summarize_tenant(settings, tenant, now) for tenant in known]
 
 
 def summarize_tenant(settings: Settings, tenant: Tenant, now: int) -> ShownTenant:
-    active = [one for one in tokens.every(settings.home, tenant.name) if one.state(now) == "active"]
+    active = [
+        token for token in tokens.every(settings.home, tenant.name) if token.state(now) == "active"
+    ]
     return ShownTenant(
         tenant=tenant.name,
         is_default=tenant.name == settings.choices.tenant,
@@ -48,7 +50,9 @@ def summarize_tenant(settings: Settings, tenant: Tenant, now: int) -> ShownTenan
 
 def list_tokens(settings: Settings, tenant: Tenant, now: int) -> list[ShownToken]:
     """Return the tokens of a tenant, the newest first."""
-    return [summarize_token(one, now) for one in reversed(tokens.every(settings.home, tenant.name))]
+    return [
+        summarize_token(token, now) for token in reversed(tokens.every(settings.home, tenant.name))
+    ]
 
 
 def make_token(

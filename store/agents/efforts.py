@@ -236,7 +236,7 @@ def _of(form: Words) -> Effort | None:
     if name == "yarn" and first == "workspace":
         words = words[2:]
     # a path among the words is what a task is about, and no task; Bazel's are //app:test
-    tasks = [one for one in words[: _NAMED - 1] if "/" not in one or one.startswith("//")]
+    tasks = [word for word in words[: _NAMED - 1] if "/" not in word or word.startswith("//")]
     for task in tasks:
         if (known := _ALONE.get(task) or _WHOLE.get(task)) is not None:
             return known

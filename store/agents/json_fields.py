@@ -17,7 +17,7 @@ _ESCAPE = re.compile(rb"(%b%b)|(%b|%b)|\\." % (_HIGH, _LOW, _HIGH, _LOW), re.DOT
 
 def join_surrogates(raw: bytes) -> bytes:
     """Return JSON in which each half of an emoji is U+FFFD: hosts cut texts between the two."""
-    return _ESCAPE.sub(lambda found: rb"\ufffd" if found[2] else found[0], raw)
+    return _ESCAPE.sub(lambda match: rb"\ufffd" if match[2] else match[0], raw)
 
 
 def text(payload: Mapping[str, Any], *names: str, most: int = 4_096) -> str:

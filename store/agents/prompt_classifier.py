@@ -62,7 +62,7 @@ def sentences(text: str) -> list[Sentence]:
     """Return the sentences of a prompt but for those in code blocks, in order, MOST_SENTENCES."""
     found: list[tuple[int, int]] = []
     start = 0
-    fences = [(one.start(), one.end()) for one in _FENCE.finditer(text)]
+    fences = [(match.start(), match.end()) for match in _FENCE.finditer(text)]
     for begin, end in [*fences, (len(text), len(text))]:
         at = start
         for stop in _END.finditer(text, start, begin):
@@ -74,11 +74,11 @@ def sentences(text: str) -> list[Sentence]:
     return [Sentence(*span, place, len(said)) for place, span in enumerate(said)]
 
 
-def sentence_features(text: str, one: Sentence, before: str = "") -> Features:
+def sentence_features(text: str, sentence: Sentence, before: str = "") -> Features:
     """Return the features of a sentence of a prompt; `before` is what the agent said before."""
-    said = text[one.start : one.end]
-    groups = [*_of_text(said), (_shape(text, said, one, before), _SHAPE)]
-    if one.of > 1:
+    words = text[sentence.start : sentence.end]
+    groups = [*_of_text(words), (_shape(text, words, sentence, before), _SHAPE)]
+    if sentence.of > 1:
         around = _normalize(text[: 4 * MOST_CHARACTERS])
         groups.append((_words(_TOKEN.findall(around), 4, 1), _AROUND))
     return _join_groups([*groups, *_of_before(before)])
@@ -92,8 +92,8 @@ def prompt_features(text: str, before: str = "") -> Features:
     )
 
 
-def _of_text(said: str) -> Iterator[tuple[Ids, float]]:
-    plain = _normalize(_QUOTED.sub(" \u25a3 ", said))
+def _of_text(text: str) -> Iterator[tuple[Ids, float]]:
+    plain = _normalize(_QUOTED.sub(" \u25a3 ", text))
     words = _TOKEN.findall(plain)
     yield _characters(plain), _CHARACTERS
     yield _words(words, 1, 2), _WORDS
@@ -104,8 +104,8 @@ def _of_text(said: str) -> Iterator[tuple[Ids, float]]:
 
 def _of_before(before: str) -> Iterator[tuple[Ids, float]]:
     if before:
-        said = _normalize(before)[-_LONGEST_BEFORE:]
-        yield _words(_TOKEN.findall(said), 5, 1), _BEFORE
+        text = _normalize(before)[-_LONGEST_BEFORE:]
+        yield _words(_TOKEN.findall(text), 5, 1), _BEFORE
 
 
 def _normalize(text: str) -> str:
@@ -115,20 +115,20 @@ def _normalize(text: str) -> str:
     return " ".join(_DIGIT.sub("0", folded).split())[:MOST_CHARACTERS]
 
 
-def _shape(text: str, said: str, one: Sentence, before: str) -> Ids:
+def _shape(text: str, words: str, sentence: Sentence, before: str) -> Ids:
     """Return what a sentence looks like: a question, its length, its place, what is around."""
-    quotes = text.count('"', 0, one.start) + text.count("\u201c", 0, one.start)
-    symbols = sum(not (letter.isalnum() or letter.isspace()) for letter in said)
-    place = "only" if one.of == 1 else "first" if one.place == 0 else "middle"
-    start = said.lstrip()[:1]
+    quotes = text.count('"', 0, sentence.start) + text.count("\u201c", 0, sentence.start)
+    symbols = sum(not (letter.isalnum() or letter.isspace()) for letter in words)
+    place = "only" if sentence.of == 1 else "first" if sentence.place == 0 else "middle"
+    start = words.lstrip()[:1]
     found = [
-        "asks" if said.rstrip().endswith(("?", "\uff1f")) else "tells",
-        "last" if place == "middle" and one.place == one.of - 1 else place,
-        f"length {min(6, max(len(said), 4).bit_length() - 3)}",
-        f"of {min(one.of, 5)}",
+        "asks" if words.rstrip().endswith(("?", "\uff1f")) else "tells",
+        "last" if place == "middle" and sentence.place == sentence.of - 1 else place,
+        f"length {min(6, max(len(words), 4).bit_length() - 3)}",
+        f"of {min(sentence.of, 5)}",
         "answers" if before.rstrip().endswith("?") else "follows" if before else "begins",
-        f"symbols {min(5, 20 * symbols // max(1, len(said)))}",
-        *(["within quotes"] if (quotes - text.count("\u201d", 0, one.start)) % 2 else []),
+        f"symbols {min(5, 20 * symbols // max(1, len(words)))}",
+        *(["within quotes"] if (quotes - text.count("\u201d", 0, sentence.start)) % 2 else []),
         *(["code"] if "```" in text else []),
         *([f"starts {start}"] if start in "><\"'|#-*+([{@$" and start else []),
         *(["text asks"] if text.rstrip().endswith("?") else []),
@@ -160,7 +160,7 @@ def _words(words: list[str], salt: int, longest: int) -> Ids:
 
 
 def _hash(texts: Iterable[str], salt: int) -> Ids:
-    found = [zlib.crc32(one.encode("utf-8", "surrogatepass"), salt) for one in texts]
+    found = [zlib.crc32(text.encode("utf-8", "surrogatepass"), salt) for text in texts]
     mixed = np.array(found, np.uint32) * np.uint32(0x9E3779B1)
     return mixed >> np.uint32(32 - BITS)
 
@@ -252,13 +252,15 @@ def read(prompt: str, before: str = "") -> tuple[Said, ...]:
     """Return the sentences of a prompt in order; none of a pasted document."""
     if len(prompt) > MAX_PROMPT:
         return ()
-    found = []
-    for one in sentences(prompt):
-        shares = _shares(_model().odds(sentence_features(prompt, one, before))[len(WANTS) + 1 :])
+    statements = []
+    for sentence in sentences(prompt):
+        shares = _shares(
+            _model().odds(sentence_features(prompt, sentence, before))[len(WANTS) + 1 :]
+        )
         kind = LASTS[int(shares[1:].argmax())]
-        text = prompt[one.start : one.end].strip()
-        found.append(Said(text, one.start, one.end, 1.0 - float(shares[0]), kind))
-    return tuple(found)
+        text = prompt[sentence.start : sentence.end].strip()
+        statements.append(Said(text, sentence.start, sentence.end, 1.0 - float(shares[0]), kind))
+    return tuple(statements)
 
 
 def _shares(odds: Values) -> Values:

@@ -86,27 +86,31 @@ def find_statements(prompt: str, before: str = "") -> tuple[PromptStatement, ...
     if authorship.author != "typed":
         return ()
     typed = mask(prompt, authorship)
-    found = tuple(_whole(typed, run) for run in islice(_runs(prompt, read(typed, before)), MOST))
+    statements = tuple(
+        _whole(typed, run) for run in islice(_runs(prompt, read(typed, before)), MOST)
+    )
     asked = " ".join(before.split())
     if not asked.endswith(("?", "\uff1f")):
-        return found
+        return statements
     if len(asked) > ASKED:
         asked = asked[-ASKED:].partition(" ")[2]
     return tuple(
-        PromptStatement(f"Asked \u201c{asked}\u201d: {one.text}", one.kind)
-        if len(one.text.split()) <= SHORT
-        else one
-        for one in found
+        PromptStatement(
+            f"Asked \u201c{asked}\u201d: {prompt_statement.text}", prompt_statement.kind
+        )
+        if len(prompt_statement.text.split()) <= SHORT
+        else prompt_statement
+        for prompt_statement in statements
     )
 
 
-def _runs(prompt: str, said: Sequence[Said]) -> Iterator[list[Said]]:
+def _runs(prompt: str, statements: Sequence[Said]) -> Iterator[list[Said]]:
     """Yield the runs of sentences of which one surely lasts and the others are likely to.
 
     A paste between two sentences ends a run.
     """
     run: list[Said] = []
-    for one in said:
+    for one in statements:
         if run and prompt[run[-1].end : one.start].strip(" \t\r\n\"')]"):
             yield from _if_sure(run)
             run = []
@@ -139,27 +143,31 @@ def statement_events(
     """
     if prompted.author not in (None, "typed"):
         return []
-    found = find_statements(prompt, before)
+    statements = find_statements(prompt, before)
     taken_back = _TAKES_BACK.fullmatch(prompt[:_LOOKED_AT])
-    if not found and taken_back is None:
+    if not statements and taken_back is None:
         return []
     others = list(there())
     if taken_back is not None:
         return list(_forget_statement(prompted, others, taken_back["topic"]))
-    return [event for one in found for event in _new_statement_events(prompted, one, others)]
+    return [
+        event
+        for prompt_statement in statements
+        for event in _new_statement_events(prompted, prompt_statement, others)
+    ]
 
 
 def _new_statement_events(
-    prompted: Event, one: PromptStatement, there: Sequence[Memory]
+    prompted: Event, prompt_statement: PromptStatement, there: Sequence[Memory]
 ) -> Iterator[Event]:
-    said = statement(one.text)
+    said = statement(prompt_statement.text)
     if any(statement(old.content).says == said.says for old in there):
         return
     draft = Draft(
-        id=derived_id(prompted.at, "statement", prompted.id, one.text),
-        content=one.text,
+        id=derived_id(prompted.at, "statement", prompted.id, prompt_statement.text),
+        content=prompt_statement.text,
         kind="statement",
-        insight_type=one.kind,
+        insight_type=prompt_statement.kind,
         source=FROM_PROMPT,
         source_ids=(prompted.id,),
         project=prompted.project,
@@ -172,7 +180,7 @@ def _new_statement_events(
         return
     yield event
     for other in there:
-        if other.state != ACTIVE or not contradicts(other.content, one.text):
+        if other.state != ACTIVE or not contradicts(other.content, prompt_statement.text):
             continue
         older, newer = (event.id, other.id) if other.created_at > event.at else (other.id, event.id)
         body = Superseded(by=newer, reason=SAID_OTHERWISE)
@@ -198,23 +206,25 @@ def contradicts(older: str, newer: str) -> bool:
     return len(a & b) >= max(2, _SHARED * len(a | b))
 
 
-def _words(said: str) -> set[str]:
-    words = {word.strip(".,;:!?\"'()") for word in said.casefold().split()}
-    return {one for one in words if one in _NEGATIONS} | set(tokenizer.terms(said))
+def _words(text: str) -> set[str]:
+    words = {word.strip(".,;:!?\"'()") for word in text.casefold().split()}
+    return {word for word in words if word in _NEGATIONS} | set(tokenizer.terms(text))
 
 
 def _forget_statement(
     prompted: Event, there: Iterable[Memory], topic: str | None
 ) -> Iterator[Event]:
     """Yield what forgets the statement that is meant: the newest of this session, or of a topic."""
-    said = [one for one in there if one.state == ACTIVE and one.created_at <= prompted.at]
+    memories = [
+        memory for memory in there if memory.state == ACTIVE and memory.created_at <= prompted.at
+    ]
     if topic:
         wanted = set(tokenizer.terms(topic))
-        meant = [one for one in said if wanted & set(tokenizer.terms(one.content))]
+        meant = [memory for memory in memories if wanted & set(tokenizer.terms(memory.content))]
     else:
-        meant = [one for one in said if one.session == prompted.session]
+        meant = [memory for memory in memories if memory.session == prompted.session]
     if meant:
-        last = max(meant, key=lambda one: (one.created_at, one.seq))
+        last = max(meant, key=lambda memory: (memory.created_at, memory.seq))
         yield _change(Forgotten(reason="the user took it back"), last.id, prompted, prompted.at)
 
 

@@ -115,8 +115,8 @@ def tool_use(
 def has_passed(came: object) -> bool | None:
     """Return whether a tool's result tells success or failure; None where it tells neither."""
     if isinstance(came, str):
-        found = _EXIT.match(came) or _LAST_EXIT.search(came[-200:])
-        return found[1] == "0" if found else None
+        match = _EXIT.match(came) or _LAST_EXIT.search(came[-200:])
+        return match[1] == "0" if match else None
     if not isinstance(came, dict):
         return None
     for given in (came, mapping(came, "metadata")):  # OpenCode's
@@ -140,9 +140,9 @@ def _success_flag(came: Mapping[str, Any]) -> bool | None:
 
 def _ours(name: str, server: str) -> str:
     """Return the name that a tool of ours has with us; nothing where it is another's."""
-    found = _OURS.fullmatch(name)
-    if found:
-        return found[1].lower()
+    match = _OURS.fullmatch(name)
+    if match:
+        return match[1].lower()
     is_ours = server == SERVER or (server.startswith("plugin:") and server.endswith(f":{SERVER}"))
     return name.lower() if is_ours else ""
 
@@ -318,7 +318,7 @@ def is_settings(path: str) -> bool:
 
 def defined_names(source: str, most: int = MAX_NAMES) -> tuple[str, ...]:
     """The first names that a file defines (functions, classes, tables), in their order."""
-    names = dict.fromkeys(found[1] for found in _DEFINITION.finditer(source))
+    names = dict.fromkeys(match[1] for match in _DEFINITION.finditer(source))
     return tuple(islice(names, most))
 
 

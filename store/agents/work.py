@@ -34,19 +34,21 @@ class Work:
     @property
     def failures(self) -> list[tuple[Effort, Acted]]:
         """Return the efforts whose last command failed."""
-        return [(name, one.last) for name, one in self.runs.items() if one.last.passed is False]
+        return [(name, runs.last) for name, runs in self.runs.items() if runs.last.passed is False]
 
 
 def work(events: Sequence[Event], cwd: str | None = None) -> Work:
     """Return what some events tell, in the order of the log; paths under `cwd` are relative."""
-    prompts = [one.body for one in events if isinstance(one.body, Prompted)]
-    acts = [one.body for one in events if isinstance(one.body, Acted)]
+    prompts = [event.body for event in events if isinstance(event.body, Prompted)]
+    acts = [event.body for event in events if isinstance(event.body, Acted)]
     edited = Counter(_relative(path, cwd) for act in acts for path in _edited_files(act))
     return Work(
-        sessions=len({one.session for one in events if one.session is not None}),
-        asked=tuple(one.prompt for one in prompts if one.intent not in ("small_talk", "command")),
+        sessions=len({event.session for event in events if event.session is not None}),
+        asked=tuple(
+            prompt.prompt for prompt in prompts if prompt.intent not in ("small_talk", "command")
+        ),
         is_answered=_is_answered(events),
-        recorded=tuple(one.id for one in events if isinstance(one.body, Recorded)),
+        recorded=tuple(event.id for event in events if isinstance(event.body, Recorded)),
         edited=tuple(sorted(edited.items(), key=lambda pair: (-pair[1], pair[0]))),
         runs=_runs(acts),
     )

@@ -203,7 +203,7 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     statements = read(inputs, previous)
     of_memories = inputs.tables["memories"]
     links = [*_copies(of_memories, statements), *_updates(of_memories, statements)]
-    links.sort(key=lambda one: (one.document, one.kind, one.of))
+    links.sort(key=lambda link: (link.document, link.kind, link.of))
     columns = zip(*map(msgspec.structs.astuple, links), strict=True) if links else [()] * 6
     arrays = [pa.array(one, field.type) for one, field in zip(columns, DUPLICATES, strict=True)]
     return {"duplicates": pa.table(arrays, schema=DUPLICATES), "statements": statements}
@@ -217,13 +217,13 @@ def _copies(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     ):
         by_text: dict[str, int] = {}
         first = group[0]
-        for one in group:
-            of = by_text.setdefault(as_written(one.memory), one.row)
-            if of != one.row:
-                yield Link(one.row, of, "exact")
-            elif one is not first:
-                likeness = _likeness(statement_text(first.memory), statement_text(one.memory))
-                yield Link(one.row, first.row, "near", likeness)
+        for receipt in group:
+            of = by_text.setdefault(as_written(receipt.memory), receipt.row)
+            if of != receipt.row:
+                yield Link(receipt.row, of, "exact")
+            elif receipt is not first:
+                likeness = _likeness(statement_text(first.memory), statement_text(receipt.memory))
+                yield Link(receipt.row, first.row, "near", likeness)
 
 
 def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
@@ -236,7 +236,7 @@ def _updates(of_memories: Tables, statements: pa.Table) -> Iterator[Link]:
     rows = _insight_mask(frames, active & (column_view(statements, "frame") != 0))
     for frame in _few_valued(rows, frames, says):
         for group in _group_by_scope(_load_rows(of_memories, statements, frame)):
-            ordered = sorted(group, key=lambda one: (one.memory.created_at, one.row))
+            ordered = sorted(group, key=lambda receipt: (receipt.memory.created_at, receipt.row))
             for older, newer in pairwise(ordered):
                 if (link := _update(older, newer)) is not None:
                     yield link
@@ -271,21 +271,21 @@ def _few_valued(
     if not len(rows):
         return
     cuts = np.flatnonzero(np.diff(frames[rows])) + 1
-    for some in np.split(rows, cuts):
-        if 2 <= len(np.unique(says[some])) <= MOST_VALUES:
-            yield np.sort(some)
+    for part in np.split(rows, cuts):
+        if 2 <= len(np.unique(says[part])) <= MOST_VALUES:
+            yield np.sort(part)
 
 
 def _load_rows(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_Told]:
     """Return the memories of some rows, in order."""
     ascending = np.sort(rows)
-    found = read_memories(take_rows(of_memories["memories"], ascending))
+    memories = read_memories(take_rows(of_memories["memories"], ascending))
     numbers = take_rows(statements, ascending).to_pydict()
     return [
         _Told(row, memory, says, bool(relative))
         for row, memory, says, relative in zip(
             ascending.tolist(),
-            found,
+            memories,
             numbers["says"],
             numbers["is_relative"],
             strict=True,
@@ -293,19 +293,19 @@ def _load_rows(of_memories: Tables, statements: pa.Table, rows: Rows) -> list[_T
     ]
 
 
-def _group_by_statement(told: Iterable[_Told]) -> Iterator[list[_Told]]:
+def _group_by_statement(receipts: Iterable[_Told]) -> Iterator[list[_Told]]:
     """Yield those that say the same within one scope, two or more, in the order of their rows."""
     groups: dict[tuple[object, ...], list[_Told]] = {}
-    for one in told:
-        groups.setdefault((one.says, *one.scope), []).append(one)
+    for receipt in receipts:
+        groups.setdefault((receipt.says, *receipt.scope), []).append(receipt)
     yield from (group for group in groups.values() if len(group) > 1)
 
 
-def _group_by_scope(told: Sequence[_Told]) -> Iterator[list[_Told]]:
+def _group_by_scope(receipts: Sequence[_Told]) -> Iterator[list[_Told]]:
     groups: dict[tuple[object, ...], list[_Told]] = {}
-    for one in told:
+    for receipt in receipts:
         # "now" dates a correction, and does not part it from what it corrects
-        groups.setdefault(scope(one.memory, is_relative=False), []).append(one)
+        groups.setdefault(scope(receipt.memory, is_relative=False), []).append(receipt)
     yield from groups.values()
 
 

@@ -140,7 +140,7 @@ def _read(data: pa.Buffer) -> pa.Buffer:
             rows.append(row)
             found.append((GUESS, guess.name, guess.alias))
     columns = zip(*found, strict=True) if found else ((), (), ())
-    arrays = [pa.array(rows, pa.int32()), *(pa.array(one, pa.string()) for one in columns)]
+    arrays = [pa.array(rows, pa.int32()), *(pa.array(column, pa.string()) for column in columns)]
     return pack_table(pa.table(arrays, schema=FOUND))
 
 

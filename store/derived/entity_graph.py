@@ -242,18 +242,18 @@ def _name_entities(entities: pa.Table, found: pa.Table) -> list[_Named]:
     named: dict[tuple[str, str], _Named] = {}
     columns = (found.column(name).to_pylist() for name in ("document", "kind", "name", "alias"))
     for document, kind, name, alias in zip(*columns, strict=True):
-        one = named.get((kind, name))
-        if one is None:
+        entity = named.get((kind, name))
+        if entity is None:
             key = (kind, name)
             place = bisect_left(
                 range(len(names)), key, key=lambda row: (kinds[row].as_py(), names[row].as_py())
             )
             is_new = place == len(names) or key != (kinds[place].as_py(), names[place].as_py())
-            one = named[key] = _Named(kind, name, place, is_new)
+            entity = named[key] = _Named(kind, name, place, is_new)
             if not is_new:
-                one.written.update(entities.column("aliases")[place].as_py())
-        one.documents.append(document)
-        one.written.add(alias)
+                entity.written.update(entities.column("aliases")[place].as_py())
+        entity.documents.append(document)
+        entity.written.add(alias)
     return [named[key] for key in sorted(named)]
 
 
@@ -271,9 +271,9 @@ def _entities(old: pa.Table, named: Sequence[_Named]) -> pa.Table:
     schema = pa.schema([SCHEMAS["entities"].field(name) for name in columns])
     table = pa.concat_tables([old.select(columns), pa.table(rows, schema=schema)])
     order = np.arange(old.num_rows)
-    for number, one in enumerate(named):
-        if not one.is_new:
-            order[one.place] = old.num_rows + number
+    for number, entity in enumerate(named):
+        if not entity.is_new:
+            order[entity.place] = old.num_rows + number
     added = [number for number, one in enumerate(named) if one.is_new]
     places = [named[number].place for number in added]
     order = np.insert(order, places, old.num_rows + np.array(added, np.int64))
@@ -312,17 +312,19 @@ def _more_aliases(
 ) -> tuple[pa.Table, pa.Table]:
     """Return the aliases, and how many entities share each short one."""
     short = [
-        (alias, one)
-        for one in named
-        if one.is_new
-        for alias in dict.fromkeys(short_names(one.kind, one.name.casefold()))
+        (alias, entity)
+        for entity in named
+        if entity.is_new
+        for alias in dict.fromkeys(short_names(entity.kind, entity.name.casefold()))
     ]
     shared, counts = _count_alias_owners(before["shared"], Counter(alias for alias, _ in short))
     old = before["aliases"]
     texts, owners = column_array(old, "alias"), moved[_numbers(old, "entity")]
-    wanted = {(alias, one.number) for one in named for alias in one.certain}
-    wanted |= {(alias, one.number) for alias, one in short if counts[alias][1] <= MAX_SHARED_ALIAS}
-    certain = {one.number: one.certain for one in named}
+    wanted = {(alias, entity.number) for entity in named for alias in entity.certain}
+    wanted |= {
+        (alias, entity.number) for alias, entity in short if counts[alias][1] <= MAX_SHARED_ALIAS
+    }
+    certain = {entity.number: entity.certain for entity in named}
     dropped = [
         row
         for alias, (was, now) in counts.items()

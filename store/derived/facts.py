@@ -90,7 +90,7 @@ def entity_name(written: str) -> str:
 
 def facts_of(memories: Sequence[Memory]) -> list[Fact]:
     """Return the facts that memories bear; each one's `document` is its place among them."""
-    rows = ({name: getattr(one, name) for name in _FIELDS} for one in memories)
+    rows = ({name: getattr(memory, name) for name in _FIELDS} for memory in memories)
     return close_intervals(_bear(enumerate(rows)))
 
 
@@ -106,21 +106,21 @@ def close_intervals(facts: Iterable[Fact]) -> list[Fact]:
     found = sorted(facts, key=_order)
     newer: dict[tuple[str | None, str, str, bool], int] = {}  # by whether a tool's are closed too
     for place in reversed(range(len(found))):
-        one = found[place]
-        if not one.is_singleton:
+        fact = found[place]
+        if not fact.is_singleton:
             continue
-        is_tools = one.trust not in MAY_RULE
-        about = one.project, one.entity, one.relation
-        ends = min(one.valid_to, max(one.valid_from, newer.get((*about, is_tools), NEVER)))
-        found[place] = replace(one, valid_to=ends)
-        if one.valid_from < one.valid_to:  # what never held closes nothing
+        is_tools = fact.trust not in MAY_RULE
+        about = fact.project, fact.entity, fact.relation
+        ends = min(fact.valid_to, max(fact.valid_from, newer.get((*about, is_tools), NEVER)))
+        found[place] = replace(fact, valid_to=ends)
+        if fact.valid_from < fact.valid_to:  # what never held closes nothing
             for is_closed in (True,) if is_tools else (True, False):
-                newer[*about, is_closed] = one.valid_from
+                newer[*about, is_closed] = fact.valid_from
     return found
 
 
-def _order(one: Fact) -> tuple[str, str, int, int]:
-    return one.entity, one.relation, one.valid_from, one.seq
+def _order(fact: Fact) -> tuple[str, str, int, int]:
+    return fact.entity, fact.relation, fact.valid_from, fact.seq
 
 
 def build(inputs: Inputs, previous: Previous | None) -> Made:
@@ -128,11 +128,11 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     memories = inputs.tables["memories"]
     documents = _documents(memories)
     rows = fields_of(memories, documents, _FIELDS).to_pylist() if len(documents) else []
-    found = close_intervals(_bear(zip(documents.tolist(), rows, strict=True)))
+    facts = close_intervals(_bear(zip(documents.tolist(), rows, strict=True)))
     columns: dict[str, list[Any]] = defaultdict(list)
-    for one in found:
+    for fact in facts:
         for name in FACTS.names:
-            columns[name].append(getattr(one, name))
+            columns[name].append(getattr(fact, name))
     return {"facts": pa.table({name: columns[name] for name in FACTS.names}, schema=FACTS)}
 
 

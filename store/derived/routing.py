@@ -76,7 +76,7 @@ def complete_policy(policy: Policy) -> dict[str, Actions]:
     """
     return {
         one: {
-            level: said if (said := policy.get(one, {}).get(level)) in actions else usual[level]
+            level: text if (text := policy.get(one, {}).get(level)) in actions else usual[level]
             for level, actions in LEVELS.items()
         }
         for one, usual in DEFAULTS.items()
@@ -272,9 +272,9 @@ class Fold:
         route = body.route
         assert route is not None
         actions = {
-            level: said
+            level: text
             for level, known in LEVELS.items()
-            if (said := route.actions.get(level)) in known
+            if (text := route.actions.get(level)) in known
         }
         if route.state not in STATES or not actions or not 0.0 < route.propensity <= 1.0:
             return False  # of another version
@@ -306,16 +306,20 @@ class Fold:
     def _that_brought(self, memory: str) -> Recall | None:
         """Return the newest recall that brought a memory."""
         recent = (self.recalls[id_] for id_ in reversed(self.recent))
-        return next((one for one in recent if memory in one.hits), None)
+        return next((recall for recall in recent if memory in recall.hits), None)
 
     def tables(self) -> Tables:
         """Return all of it as tables; what is held of actions by state, level and action."""
-        held = {key: Held(one.recalls, one.rated, one.q) for key, one in self.settled.items()}
+        held = {
+            key: Held(entry.recalls, entry.rated, entry.q) for key, entry in self.settled.items()
+        }
         _learn(held, self.recalls.values())
         return {
             "routes": _table(held),
             "policies": pa.Table.from_pylist(self.policies, POLICIES),
-            "recalls": pa.Table.from_pylist([one.row for one in self.recalls.values()], RECALLS),
+            "recalls": pa.Table.from_pylist(
+                [recall.row for recall in self.recalls.values()], RECALLS
+            ),
             "settled": _table(self.settled),
         }
 
@@ -371,13 +375,13 @@ def informative_rewards(
     Only those in which something might have been tried are comparable with one another.
     """
     found = [
-        (reward, 1.0 / one.propensity)
-        for one in recalls
-        if one.state == state
-        and one.propensity < 1.0
-        and one.tells_of(level)
-        and one.actions[level] == action
-        and (reward := one.reward) is not None
+        (reward, 1.0 / recall.propensity)
+        for recall in recalls
+        if recall.state == state
+        and recall.propensity < 1.0
+        and recall.tells_of(level)
+        and recall.actions[level] == action
+        and (reward := recall.reward) is not None
     ]
     both = np.array(found, np.float64).reshape(-1, 2)
     return both[:, 0], both[:, 1]
@@ -402,7 +406,9 @@ class Routes:
         `adopted` are events since the build, the oldest first; those `undone` count no more.
         """
         rows = [*self.tables["policies"].to_pylist()]
-        rows += [_adoption_row(one, one.body) for one in adopted if isinstance(one.body, Adopted)]
+        rows += [
+            _adoption_row(event, event.body) for event in adopted if isinstance(event.body, Adopted)
+        ]
         found: Policy = {}
         for row in rows:
             if (at is None or row["at"] <= at) and row["id"] not in undone:

@@ -152,9 +152,9 @@ def _sum_counts(
     for run in runs:
         made = []
         sizes = (starts[run + 1] - starts[run]).astype(np.int64)
-        for some in np.split(run, np.flatnonzero(np.diff((np.cumsum(sizes) - 1) // _MEMBERS)) + 1):
-            rows = np.concatenate([members[starts[one] : starts[one + 1]] for one in some])
-            into[rows] = np.repeat(some, starts[some + 1] - starts[some])
+        for part in np.split(run, np.flatnonzero(np.diff((np.cumsum(sizes) - 1) // _MEMBERS)) + 1):
+            rows = np.concatenate([members[starts[one] : starts[one + 1]] for one in part])
+            into[rows] = np.repeat(part, starts[part + 1] - starts[part])
             near = [place for place, ends in enumerate(covered) if (into[slice(*ends)] >= 0).any()]
             made.append(gather_lists((segments.lists_of(postings, place) for place in near), into))
             into[rows] = -1

@@ -141,9 +141,9 @@ class Claims:
     _alike: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     _resting: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, one: Said, known: Sequence[Link] | None = None) -> None:
+    def add(self, statement: Said, known: Sequence[Link] | None = None) -> None:
         """Add the next claim and find what it changes; or take over the links that are `known`."""
-        place = self._append(one)
+        place = self._append(statement)
         for link in self._find(place) if known is None else known:
             self.links.append(link)
             if link.relation == _REPEATS and link.probability >= _SAME:
@@ -173,17 +173,17 @@ class Claims:
                 and (is_again or self.is_repeated_since(link.older, link.newer))
             )
 
-    def _append(self, one: Said) -> int:
+    def _append(self, statement: Said) -> int:
         place = len(self.said)
-        before = self._sessions[one.session] if one.session else ()
+        before = self._sessions[statement.session] if statement.session else ()
         turn = 0
         if before:
             last = before[-1]
-            turn = self.turns[last] + (self.said[last].at != one.at)
-        self.said.append(one)
+            turn = self.turns[last] + (self.said[last].at != statement.at)
+        self.said.append(statement)
         self.turns.append(turn)
         self._root.append(place)
-        first = self._texts.setdefault(_plain(one.text), place)
+        first = self._texts.setdefault(_plain(statement.text), place)
         if first != place:
             self._root[place] = self._root[first]
         self._alike[self._root[place]].append(place)
@@ -197,22 +197,22 @@ class Claims:
             self._alike[self._root[place]].append(place)
 
     def _file(self, place: int) -> None:
-        one = self.said[place]
-        for term in one.terms:
+        statement = self.said[place]
+        for term in statement.terms:
             self._holders[term].append(place)
-        if not one.session:
+        if not statement.session:
             return
-        if _CONCLUSION.match(one.text):
-            for base in self._sessions[one.session][-_NEAR:]:
+        if _CONCLUSION.match(statement.text):
+            for base in self._sessions[statement.session][-_NEAR:]:
                 if self.turns[place] - self.turns[base] in range(1, _BASIS + 1):
                     self._resting[self._root[base]].append(place)
-        self._sessions[one.session].append(place)
+        self._sessions[statement.session].append(place)
 
     def _find(self, place: int) -> Iterator[Link]:
-        one = self.said[place]
-        claim = parse(one.text)
+        statement = self.said[place]
+        claim = parse(statement.text)
         candidates = self._candidates(place, claim)
-        if not one.is_own:
+        if not statement.is_own:
             for older in candidates:
                 if has_same_body(parse(self.said[older].text), claim):
                     yield Link(older, place, _REPEATS, 1.0)
@@ -292,15 +292,15 @@ class Claims:
         """Return the claims that one may change, in order: those nearest in words, and the last of
         its session where it is short.
         """
-        one = self.said[place]
+        statement = self.said[place]
         weights, shared = defaultdict[int, float](float), Counter[int]()
-        for term in one.terms:
+        for term in statement.terms:
             holders = self._holders.get(term, ())
             weight = rarity_of(len(holders), place)
             for older in holders[-_HOLDERS:]:
                 weights[older] += weight
                 shared[older] += 1
-        fewest = _SHARED * len(one.terms)
+        fewest = _SHARED * len(statement.terms)
         best = sorted(
             (
                 older
@@ -311,23 +311,23 @@ class Claims:
             key=lambda older: (-weights[older], -older),
         )[:_CANDIDATES]
         found = set(best)
-        if one.session and (len(claim.terms) <= _SHORT or announces(claim)):
-            found.update(self._sessions.get(one.session, ())[-_NEAR:])
-        plain = _plain(one.text)
+        if statement.session and (len(claim.terms) <= _SHORT or announces(claim)):
+            found.update(self._sessions.get(statement.session, ())[-_NEAR:])
+        plain = _plain(statement.text)
         return sorted(
             older
             for older in found
-            if (other := self.said[older]).id != one.id
-            and not (other.at == one.at and other.session == one.session)
+            if (other := self.said[older]).id != statement.id
+            and not (other.at == statement.at and other.session == statement.session)
             and _plain(other.text) != plain
         )
 
     def _around(self, older: int, place: int, claim: Claim) -> Around:
-        one, other = self.said[place], self.said[older]
-        if not one.session or one.session != other.session:
+        statement, other = self.said[place], self.said[older]
+        if not statement.session or statement.session != other.session:
             return Around(is_note=other.is_note)
         kinds = {kind for kind, *_ in claim.values}
-        between = (n for n in self._sessions[one.session][-2 * _NEAR :] if older < n < place)
+        between = (n for n in self._sessions[statement.session][-2 * _NEAR :] if older < n < place)
         nearer = sum(
             any(kind in kinds for kind, *_ in parse(self.said[n].text).values)
             for n in between
@@ -409,19 +409,19 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     for project, some in groupby(
         _all_claims(inputs.tables["memories"], old), lambda one: one.project
     ):
-        said, start = list(some), len(rows)
+        statements, start = list(some), len(rows)
         before, known = old.project(project)
         same = next(
-            (n for n, (a, b) in enumerate(zip(said, before, strict=False)) if a != b),
-            min(len(said), len(before)),
+            (n for n, (a, b) in enumerate(zip(statements, before, strict=False)) if a != b),
+            min(len(statements), len(before)),
         )
         claims = Claims()
-        for place, one in enumerate(said):
-            claims.add(one, known.get(place, ()) if place < same else None)
-        rows += said
+        for place, statement in enumerate(statements):
+            claims.add(statement, known.get(place, ()) if place < same else None)
+        rows += statements
         links += (
-            one._replace(older=one.older + start, newer=one.newer + start)
-            for one in claims.marked_links()
+            link._replace(older=link.older + start, newer=link.newer + start)
+            for link in claims.marked_links()
         )
     return {
         "claims": _table(rows, CLAIMS),
@@ -459,10 +459,10 @@ class _Known:
     def of(cls, previous: Previous | None) -> "_Known":
         if previous is None:
             return cls({}, {})
-        said, links = read_claims(previous.tables), read_links(previous.tables)
+        statements, links = read_claims(previous.tables), read_links(previous.tables)
         by_memory: defaultdict[tuple[str, int], list[Said]] = defaultdict(list)
-        for one in said:
-            by_memory[one.id, one.mark].append(one)
+        for statement in statements:
+            by_memory[statement.id, statement.mark].append(statement)
         newer: defaultdict[int, list[Link]] = defaultdict(list)
         for link in links:
             newer[link.newer].append(link)
@@ -476,7 +476,7 @@ class _Known:
                 for row in rows
                 if row in newer
             }
-            projects[project] = said[rows.start : rows.stop], own
+            projects[project] = statements[rows.start : rows.stop], own
         return cls(dict(by_memory), projects)
 
     def project(self, name: str) -> tuple[list[Said], dict[int, list[Link]]]:
@@ -527,15 +527,15 @@ def _all_claims(memories: Tables, old: _Known) -> list[Said]:
         if _bears(row["kind"], row["state"], row["trust"], row["job"], row["author"])
     ]
     rows.sort(key=lambda row: (row["project"] or "", row["created_at"], row["seq"]))
-    found: list[Said] = []
+    statements: list[Said] = []
     for row in rows:
         about = row["id"], row["kind"], row["content"], row["project"], row["session"]
         known = old.by_memory.get((row["id"], text_mark(row["content"])))
         if known is not None and known[0].at == row["created_at"]:
-            found += known
+            statements += known
         else:
-            found += claims_of(*about, row["created_at"])
-    return found
+            statements += claims_of(*about, row["created_at"])
+    return statements
 
 
 STATE_PROJECTION = Projection(

@@ -93,8 +93,8 @@ def _count_alike(texts: Sequence[str], scopes: Sequence[Scope]) -> tuple[list[in
     lengths = [sum(rarity[term] ** 2 for term in some) for some in terms]
     rarest = [sorted(some, key=lambda term: (held[term], term))[:RAREST] for some in terms]
     words = [text.casefold().split() for text in texts]
-    forms = [frozenset(some) for some in words]
-    pairs = [[*map(" ".join, pairwise(some))] for some in words]
+    forms = [frozenset(word) for word in words]
+    pairs = [[*map(" ".join, pairwise(word))] for word in words]
 
     def is_same(a: int, b: int) -> bool:
         shared = sum(rarity[term] ** 2 for term in terms[a] & terms[b])

@@ -142,7 +142,9 @@ class _Safetensors:
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         prefix = "bert." if any(name.startswith("bert.") for name in tensors) else ""
-        self._tensors = {name.removeprefix(prefix): (name, one) for name, one in tensors.items()}
+        self._tensors = {
+            name.removeprefix(prefix): (name, tensor) for name, tensor in tensors.items()
+        }
 
     def tensor(self, graph: Graph, name: str) -> str:
         if name not in self._tensors:

@@ -26,17 +26,17 @@ class InstalledModel:
 def installed_models(home: Path) -> list[InstalledModel]:
     """Return every model found, those of the home first, each by name."""
     own = home / "models"
-    named = [(str(one), one) for one in (sorted(own.iterdir()) if own.is_dir() else [])]
+    named = [(str(path), path) for path in (sorted(own.iterdir()) if own.is_dir() else [])]
     named += sorted(_packages())
     made = (_model_in(name, folder) for name, folder in named if folder.is_dir())
-    return [one for one in made if one is not None]
+    return [model for model in made if model is not None]
 
 
 def _packages() -> Iterator[tuple[str, Path]]:
     """Yield the top-level packages that are installed; the working directory is none."""
     for place in {Path(place) for place in sys.path if place}:
         if place.name in ("site-packages", "dist-packages") and place.is_dir():
-            yield from ((one.name, one) for one in place.iterdir() if one.name.isidentifier())
+            yield from ((path.name, path) for path in place.iterdir() if path.name.isidentifier())
 
 
 def _model_in(name: str, folder: Path) -> InstalledModel | None:

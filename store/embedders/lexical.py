@@ -125,7 +125,7 @@ def _sums(texts: Sequence[str], vocabulary: _Vocabulary) -> Matrix:
     numbers_of = vocabulary.__getitem__
     chunks = [text.split() for text in texts]
     vocabulary.take_in(chain.from_iterable(chunks))
-    found = [[*chain.from_iterable(map(numbers_of, one))] for one in chunks]
+    found = [[*chain.from_iterable(map(numbers_of, chunk))] for chunk in chunks]
     if len(found) == 1:  # a query
         counted = Counter(found[0])
         terms = np.array([*counted], np.int64)

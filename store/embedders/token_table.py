@@ -62,7 +62,7 @@ class TableEmbedder:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         cut = [text[:_MAX_CHARACTERS] for text in texts]
         for row, found in enumerate(self._tokenizer.encode_batch(cut, add_special_tokens=False)):
-            tokens = np.array([one for one in found.ids if one != self._unknown], np.int64)
+            tokens = np.array([id_ for id_ in found.ids if id_ != self._unknown], np.int64)
             if len(tokens):
                 vectors[row] = self._mean(tokens)
         return vectors

@@ -364,10 +364,10 @@ def setting(choices: Choices, key: str) -> Any:
     Raise ConfigError for a setting there is not.
     """
     value: Any = msgspec.to_builtins(choices)
-    for one in key.split("."):
-        if not isinstance(value, dict) or one not in value:
+    for part in key.split("."):
+        if not isinstance(value, dict) or part not in value:
             raise ConfigError(f"unknown setting {key}:{did_you_mean(key, _names())}")
-        value = value[one]
+        value = value[part]
     return value
 
 
@@ -546,7 +546,7 @@ def _may_be(path: Path) -> bool:
 def _record_kinds(users: Sequence[str], *projects: Mapping[str, Any]) -> list[str]:
     """Return the kinds that the user wants recorded and no project's file takes away."""
     said = [set(values["record"]) for values in projects if "record" in values]
-    return [one for one in RECORD_KINDS if one in users and all(one in some for some in said)]
+    return [kind for kind in RECORD_KINDS if kind in users and all(kind in some for some in said)]
 
 
 def _convert(values: Mapping[str, Any]) -> Choices:
@@ -572,13 +572,13 @@ _KINDS_OF_VALUE = {
 }
 
 
-def _fault(where: str, values: Mapping[str, Any], said: str) -> str:
+def _fault(where: str, values: Mapping[str, Any], text: str) -> str:
     """Return what msgspec said of settings in the words of who wrote them: a variable's name, or a
     file's and the setting in it, then its value and what to write instead.
     """
-    said, _, path = said.rstrip("`").partition(" - at `$")
+    text, _, path = text.rstrip("`").partition(" - at `$")
     place = path.removeprefix(".")
-    if unknown := re.fullmatch(r"Object contains unknown field `(.*?)`?", said):
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*?)`?", text):
         table: Any = getattr(Choices(), place, None) if place else Choices()
         hint = did_you_mean(unknown[1], getattr(table, "__struct_fields__", ()))
         return f"{where}: unknown setting `{'.'.join(filter(None, (place, unknown[1])))}`.{hint}"
@@ -587,8 +587,8 @@ def _fault(where: str, values: Mapping[str, Any], said: str) -> str:
         value = value.get(key, value) if isinstance(value, Mapping) else value
     cure = re.sub(
         r"^Expected `(\w+)(?:[^\w`][^`]*)?`(, got .*)?",
-        lambda found: f"use {_KINDS_OF_VALUE.get(found[1], found[1])}",
-        said,
+        lambda match: f"use {_KINDS_OF_VALUE.get(match[1], match[1])}",
+        text,
     )
     type_ = Choices.__annotations__.get(place)
     known = [
@@ -649,8 +649,8 @@ def _put(document: Any, keys: Sequence[str], value: Any) -> None:
 def kept_value(home: Path, key: str) -> Any:
     """Return what the user's config.toml sets a setting to; None where it does not."""
     value: Any = _user_file(home / "config.toml")
-    for one in key.split("."):
-        value = value.get(one) if isinstance(value, dict) else None
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
     return value
 
 

@@ -32,7 +32,7 @@ class Failure(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(Failure)
 
 
-def keep(root: Path, what: str, at: int, said: str, run: str = "") -> None:
+def keep(root: Path, what: str, at: int, text: str, run: str = "") -> None:
     """Keep that something failed, below a tenant's folder or the home; secrets are left out.
 
     `what` is a name that may be a file's. The same run is counted once.
@@ -40,8 +40,8 @@ def keep(root: Path, what: str, at: int, said: str, run: str = "") -> None:
     path = _path(root, what)
     before = _read(path)
     times = 1 if before is None else before.times + (not run or before.run != run)
-    said = redact.redact(" ".join(said.split()))[:_LONGEST]
-    replace_file(path, msgspec.json.encode(Failure(what, at, said, run, times)))
+    text = redact.redact(" ".join(text.split()))[:_LONGEST]
+    replace_file(path, msgspec.json.encode(Failure(what, at, text, run, times)))
 
 
 def forget(root: Path, what: str) -> None:
@@ -52,8 +52,8 @@ def forget(root: Path, what: str) -> None:
 def every(root: Path) -> Iterator[Failure]:
     """Yield what failed and did not go right since, by name."""
     for path in sorted((root / "failures").glob("*.json")):
-        if (found := _read(path)) is not None:
-            yield found
+        if (failure := _read(path)) is not None:
+            yield failure
 
 
 def _path(root: Path, what: str) -> Path:

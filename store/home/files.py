@@ -84,10 +84,10 @@ FileStamp = tuple[int, ...]
 def file_stamp(path: Path) -> FileStamp | None:
     """Return what changes with a file, None where there is none; costs microseconds."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
+    return status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def sweep(folder: Path, *, older_than_s: float = _HOUR_S) -> None:
     A caller that keeps all others from writing there need leave none for being young.
     """
     found = folder.iterdir() if folder.is_dir() else ()
-    remove_files(one for one in found if has_passing_name(one) and is_old(one, older_than_s))
+    remove_files(path for path in found if has_passing_name(path) and is_old(path, older_than_s))
 
 
 def has_passing_name(path: Path) -> bool:
@@ -282,9 +282,9 @@ def _remove_abandoned(folder: Path) -> None:
 
     # anything may lie in a folder that everybody writes to: what is another's is left
     with suppress(OSError, filelock.Timeout):
-        found = folder.lstat()
-        is_ours = not hasattr(os, "getuid") or found.st_uid == os.getuid()
-        if not (S_ISDIR(found.st_mode) and is_ours and is_old(folder, _YOUNG_S)):
+        status = folder.lstat()
+        is_ours = not hasattr(os, "getuid") or status.st_uid == os.getuid()
+        if not (S_ISDIR(status.st_mode) and is_ours and is_old(folder, _YOUNG_S)):
             return
         with filelock.FileLock(folder / _OWNED, timeout=0, mode=0o600):
             pass

@@ -122,7 +122,7 @@ class Keys:
         with self._lock:
             self._sweep(now)
             # all are compared, so that the time it takes tells nothing
-            found = [one for one in self._ends if hmac.compare_digest(one, sent)]
+            found = [end for end in self._ends if hmac.compare_digest(end, sent)]
             for one in found:
                 del self._ends[one]
         return bool(found)
@@ -213,8 +213,8 @@ class Signer:
     def value(self, now: int) -> str:
         """Return the cookie of a new session; `now` is microseconds UTC. Raise LogError."""
         self._ended.mend(now // 1_000_000)
-        said = f"{now // 1_000_000 + SESSION_LIVES_S}.{secrets.token_urlsafe(16)}"
-        return f"{said}.{self._sign(f'session.{said}')}"
+        text = f"{now // 1_000_000 + SESSION_LIVES_S}.{secrets.token_urlsafe(16)}"
+        return f"{text}.{self._sign(f'session.{text}')}"
 
     def session(self, cookie: str | None, now: int) -> Session | None:
         """Return the session a cookie stands for; None where it is not ours or has ended."""
@@ -244,8 +244,8 @@ def signer(token: str, settings: Settings) -> Signer:
     return Signer(f"mnemolog_{name}", partial(_digest, key), ended)
 
 
-def _digest(key: bytes, said: str) -> str:
-    digest = hmac.digest(key, said.encode("utf-8", "replace"), hashlib.sha256)
+def _digest(key: bytes, text: str) -> str:
+    digest = hmac.digest(key, text.encode("utf-8", "replace"), hashlib.sha256)
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
@@ -287,21 +287,23 @@ class Connections:
         """Hang up on the strangers that are too many, who are not being answered, oldest first."""
         if len(self._channels) <= STRANGERS:
             return
-        strangers = [one for one in list(self._channels.values()) if one not in self._known]
-        idle = [one for one in strangers if not one.requests]
+        strangers = [
+            channel for channel in list(self._channels.values()) if channel not in self._known
+        ]
+        idle = [stranger for stranger in strangers if not stranger.requests]
         for one in idle[: max(0, len(strangers) - STRANGERS)]:
             one.handle_close()
 
     def look(self) -> None:
         """Hang up on who takes too long to send a request, or to begin with the first."""
         now, still = self._clock(), {}
-        for one in list(self._channels.values()):
-            awaited = one.request
-            if awaited is None and one not in self._known and not one.requests:
-                awaited = one
+        for channel in list(self._channels.values()):
+            awaited = channel.request
+            if awaited is None and channel not in self._known and not channel.requests:
+                awaited = channel
             if awaited is not None:
                 since = still[awaited] = self._since.get(awaited, now)
-                patience_s = FIRST_S if awaited is one else REQUEST_S
-                one.will_close = one.will_close or now - since >= patience_s
+                patience_s = FIRST_S if awaited is channel else REQUEST_S
+                channel.will_close = channel.will_close or now - since >= patience_s
         self._since = still
         self._known.intersection_update(self._channels.values())

@@ -57,7 +57,7 @@ PROGRAMS = (
 def program_of(model: str) -> ModelProgram | None:
     """Return the program that a model of `[llm]` names; None for a provider's model."""
     name = model.partition("/")[0]
-    return next((one for one in PROGRAMS if one.name == name), None)
+    return next((program for program in PROGRAMS if program.name == name), None)
 
 
 def _version(path: str) -> str | None:
@@ -72,5 +72,5 @@ def _version(path: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _PROGRAM_VERSION.search(done.stdout.decode(errors="replace"))
-    return found[0] if found and done.returncode == 0 else None
+    match = _PROGRAM_VERSION.search(done.stdout.decode(errors="replace"))
+    return match[0] if match and done.returncode == 0 else None

@@ -132,8 +132,8 @@ class Pauses:
     def _read(self) -> tuple[Pause, ...]:
         mark: object = None
         try:
-            found = os.stat(file_of(self._home))
-            mark = (found.st_mtime_ns, found.st_ino, found.st_size)
+            status = os.stat(file_of(self._home))
+            mark = (status.st_mtime_ns, status.st_ino, status.st_size)
         except FileNotFoundError:
             pass
         except OSError:  # taken from our sight: what it said holds

@@ -90,17 +90,17 @@ class ProjectContexts:
             self._well(folder)
         return ProjectContext(choices.project or _project(folder) or "", choices)
 
-    def _faulty(self, folder: Path | None, said: str) -> ProjectContext:
+    def _faulty(self, folder: Path | None, text: str) -> ProjectContext:
         """Return a place of which nothing is recorded, and keep for `doctor` why."""
-        log.warning("%.300s", said)
-        self._keep(folder, said)
+        log.warning("%.300s", text)
+        self._keep(folder, text)
         choices = msgspec.structs.replace(self._settings.choices, record=())
-        return ProjectContext(choices.project or _project(folder) or "", choices, said)
+        return ProjectContext(choices.project or _project(folder) or "", choices, text)
 
-    def _keep(self, folder: Path | None, said: str) -> None:
+    def _keep(self, folder: Path | None, text: str) -> None:
         """Keep for `doctor` what is wrong with a place's settings."""
         try:
-            failures.keep(self._settings.home, _failure(folder), time.time_ns() // 1000, said)
+            failures.keep(self._settings.home, _failure(folder), time.time_ns() // 1000, text)
         except OSError:
             log.warning("that cannot be kept for `mnemolog doctor`")
 
@@ -136,16 +136,16 @@ def _failure(folder: Path | None) -> str:
 
 def _mark(path: Path) -> object:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError) as error:
         return type(error).__name__
-    return path, found.st_mtime_ns, found.st_size, found.st_ino
+    return path, status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def current_pauses(home: Path, now: int) -> tuple[list[Pause], str]:
     """Return what is paused at a moment, and why that cannot be told, "" where it can."""
     try:
-        return [one for one in pauses.read(home) if one.holds(now)], ""
+        return [pause for pause in pauses.read(home) if pause.holds(now)], ""
     except ConfigError as error:
         return [], str(error)
 
@@ -161,13 +161,13 @@ def recording_status(settings: Settings, fault: str, cwd: Path, now: int) -> dic
     off = fault or unread
     if not off and not kinds:
         off = f"`record` is false in {settings.origin.get('record', 'the settings')}"
-    if not off and (one := Pauses(settings.home).of("", project, str(cwd), now)):
-        off = pause_text(one)
+    if not off and (pause := Pauses(settings.home).of("", project, str(cwd), now)):
+        off = pause_text(pause)
     if not off and is_off():
         off = "MNEMOLOG_OFF is set here"
     return {
         "kinds": [] if off else list(kinds),
-        "left_out": [one for one in RECORD_KINDS if off or one not in kinds],
+        "left_out": [kind for kind in RECORD_KINDS if off or kind not in kinds],
         "off": off or None,
         "paused": [pauses.pause_fields(one) for one in found],
     }

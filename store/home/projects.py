@@ -144,8 +144,8 @@ def project_of(directory: Path) -> str | None:
     worktrees share it, else the repository's folder name and a digest of its path. Only files
     under `.git` are read; git itself is not run.
     """
-    found = repository_of(directory)
-    return found.project if found is not None else None
+    repository = repository_of(directory)
+    return repository.project if repository is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,12 +294,12 @@ def may_take_name(home: Path, directory: Path, project: str) -> bool:
 
     It may where one of its remotes bears it, or the user agreed.
     """
-    found = repository_of(directory)
-    if found is None:
+    repository = repository_of(directory)
+    if repository is None:
         return False
-    if project in (found.project, *found.remotes):
+    if project in (repository.project, *repository.remotes):
         return True
-    return _consent(found, project) in _read_consents(consents_file(home))
+    return _consent(repository, project) in _read_consents(consents_file(home))
 
 
 def allow_name(home: Path, directory: Path, project: str) -> None:
@@ -319,8 +319,10 @@ def trusts_notes(home: Path, directory: Path) -> bool:
     """Return whether the user trusts what a repository shares, once it was reviewed; raise
     ConfigError.
     """
-    found = repository_of(directory)
-    return found is not None and _consent(found, _NOTES) in _read_consents(consents_file(home))
+    repository = repository_of(directory)
+    return repository is not None and _consent(repository, _NOTES) in _read_consents(
+        consents_file(home)
+    )
 
 
 def trust_notes(home: Path, directory: Path, *, is_trusted: bool) -> None:
@@ -329,12 +331,14 @@ def trust_notes(home: Path, directory: Path, *, is_trusted: bool) -> None:
 
 
 def _change_consent(home: Path, directory: Path, project: str, *, is_allowed: bool) -> None:
-    found = repository_of(directory)
-    if found is None:
+    repository = repository_of(directory)
+    if repository is None:
         raise ConfigError(f"{directory} is not in a git repository: there is nothing to agree to")
-    meant = _consent(found, project)
+    meant = _consent(repository, project)
     with file_lock(consents_file(home)):
-        others = tuple(one for one in _read_consents(consents_file(home)) if one != meant)
+        others = tuple(
+            consent for consent in _read_consents(consents_file(home)) if consent != meant
+        )
         kept = (*others, meant) if is_allowed else others
         replace_file(consents_file(home), msgspec.json.encode(kept))
 

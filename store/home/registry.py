@@ -80,11 +80,11 @@ def live_server(settings: Settings) -> Server | None:
 def dagster_ui(settings: Settings) -> DagsterUi | None:
     """Return where Dagster's pages of this home are served, if they are."""
     try:
-        found = _ui_decoder.decode(settings.dagster_file.read_bytes())
+        ui = _ui_decoder.decode(settings.dagster_file.read_bytes())
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError):
         return None
     # the owner's token is sent there: a port that another program took since is not it
-    return found if _is_locked(settings.dagster_lock) else None
+    return ui if _is_locked(settings.dagster_lock) else None
 
 
 @contextmanager

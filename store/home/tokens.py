@@ -75,7 +75,7 @@ _decoder = msgspec.json.Decoder(_File)
 
 def every(home: Path, tenant: str | None = None) -> tuple[Token, ...]:
     """Return the tokens of a tenant, or of all, in the order of their making; raise ConfigError."""
-    return tuple(one for one in _read(_path(home)) if tenant in (None, one.tenant))
+    return tuple(token for token in _read(_path(home)) if tenant in (None, token.tenant))
 
 
 def make(
@@ -94,7 +94,7 @@ def make(
         id=id_,
         name=redact(wanted.name),  # whoever pastes the wrong line
         tenant=tenant,
-        scopes=tuple(one for one in SCOPES if one in wanted.scopes),
+        scopes=tuple(scope for scope in SCOPES if scope in wanted.scopes),
         created_at=now,
         per_minute=wanted.per_minute or PER_MINUTE,
         sha256=_hash(text),
@@ -121,9 +121,11 @@ def revoke(home: Path, id_: str, now: int, tenant: str | None = None) -> Token:
 
 def revoke_all(home: Path, tenant: str, now: int) -> int:
     """End every token of a tenant; return how many there were."""
-    ended = [one for one in every(home, tenant) if one.state(now) == "active"]
+    ended = [token for token in every(home, tenant) if token.state(now) == "active"]
     if ended:
-        _change(home, now, lambda tokens: [_end(one, now, one.tenant == tenant) for one in tokens])
+        _change(
+            home, now, lambda tokens: [_end(token, now, token.tenant == tenant) for token in tokens]
+        )
     return len(ended)
 
 
@@ -147,7 +149,7 @@ def stamp(home: Path) -> FileStamp | None:
 
 
 def _find(tokens: Iterable[Token], id_: str) -> Token | None:
-    return next((one for one in tokens if one.id == id_), None)
+    return next((token for token in tokens if token.id == id_), None)
 
 
 def _path(home: Path) -> Path:
@@ -184,10 +186,10 @@ def _end(token: Token, now: int, is_meant: bool) -> Token:
 def descendants(id_: str, tokens: Iterable[Token]) -> tuple[Token, ...]:
     """Return the tokens that a token made, and those that these made, in the order given."""
     makers, found = {id_}, []
-    for one in tokens:  # a token is listed behind its maker
-        if one.made_by in makers:
-            makers.add(one.id)
-            found.append(one)
+    for token in tokens:  # a token is listed behind its maker
+        if token.made_by in makers:
+            makers.add(token.id)
+            found.append(token)
     return tuple(found)
 
 
@@ -198,12 +200,12 @@ def _revoke_with_makers(tokens: Iterable[Token]) -> tuple[Token, ...]:
     """
     revoked_at: dict[str, int | None] = {}
     found = []
-    for one in tokens:
-        if one.revoked_at is None and one.made_by is not None:
-            ends = revoked_at.get(one.made_by, one.created_at)
-            one = msgspec.structs.replace(one, revoked_at=ends)
-        revoked_at[one.id] = one.revoked_at
-        found.append(one)
+    for token in tokens:
+        if token.revoked_at is None and token.made_by is not None:
+            ends = revoked_at.get(token.made_by, token.created_at)
+            token = msgspec.structs.replace(token, revoked_at=ends)
+        revoked_at[token.id] = token.revoked_at
+        found.append(token)
     return tuple(found)
 
 
@@ -232,7 +234,7 @@ def _change(
     """Replace the file; return what it holds now."""
     with file_lock(_path(home)):
         tokens = _revoke_with_makers(change(_read(_path(home))))
-        kept = tuple(one for one in tokens if _is_listed(one, now))
+        kept = tuple(token for token in tokens if _is_listed(token, now))
         try:
             replace_file(_path(home), msgspec.json.encode(_File(kept)))
         except OSError as error:

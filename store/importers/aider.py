@@ -99,8 +99,8 @@ def _chats(path: Path, modified: int) -> Mapping[str, tuple[Turn, ...]]:
             found.setdefault(chat, [])
         elif not chat:
             continue
-        elif asked := _TYPED.fullmatch(line):
-            typed.append(asked[1] or "")
+        elif match := _TYPED.fullmatch(line):
+            typed.append(match[1] or "")
             continue
         if typed:
             begin()

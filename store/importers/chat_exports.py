@@ -67,13 +67,13 @@ def claude_ai_turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
 
 
 def _find(source: Path, mark: bytes, on_skip: Skip) -> list[Transcript]:
-    found: dict[str, Transcript] = {}
+    transcripts: dict[str, Transcript] = {}
     for path in _exports(source):
         there: dict[str, Transcript] = {}
         try:
             for id_, _ in _conversations(path, mark, on_skip):
                 there.setdefault(id_, Transcript(path, id_))
-                if len(found) + len(there) > _MOST_CONVERSATIONS:
+                if len(transcripts) + len(there) > _MOST_CONVERSATIONS:
                     raise SourceError(
                         f"{path} makes it over {_MOST_CONVERSATIONS:,} conversations: import fewer "
                         "at once"
@@ -83,8 +83,8 @@ def _find(source: Path, mark: bytes, on_skip: Skip) -> list[Transcript]:
                 raise
             on_skip(str(error))
             continue
-        found = there | found
-    return list(found.values())
+        transcripts = there | transcripts
+    return list(transcripts.values())
 
 
 def _exports(source: Path) -> list[Path]:
@@ -93,11 +93,11 @@ def _exports(source: Path) -> list[Path]:
         return [source] if _is_export(source) else []
     inner = sorted([*source.glob("conversations*.json"), *source.glob("*/conversations*.json")])
     archives = sorted(one for one in source.glob("*.zip") if one.is_file())
-    found = []
+    paths = []
     for path in (*inner, *archives):
         with suppress(SourceError, OSError):  # downloads hold many a zip that is no export
-            found += [path] if _is_export(path) else []
-    return found
+            paths += [path] if _is_export(path) else []
+    return paths
 
 
 def _is_export(path: Path) -> bool:
@@ -106,7 +106,7 @@ def _is_export(path: Path) -> bool:
     if not zipfile.is_zipfile(path):
         return False
     with CappedZip(path) as archive:
-        return any(_FILES.search(one.filename) for one in archive.members())
+        return any(_FILES.search(member.filename) for member in archive.members())
 
 
 def _conversations(path: Path, mark: bytes, on_skip: Skip) -> Iterator[tuple[str, bytes]]:
@@ -172,13 +172,13 @@ def _turns(
     except UNREADABLE as error:
         raise SourceError(str(error)) from error
     open_turn: OpenTurn | None = None
-    for who, said, id_, at in messages(conversation):
+    for who, words, id_, at in messages(conversation):
         if who == "assistant" and open_turn is not None:
-            open_turn.say(said, id_, at)
+            open_turn.say(words, id_, at)
         elif who == "user":
             if open_turn is not None:
                 yield open_turn.close()
-            request = Said(said.strip()[:_LONG], id_ or said[:200], at)
+            request = Said(words.strip()[:_LONG], id_ or words[:200], at)
             open_turn = OpenTurn(transcript.session, None, None, request)
     if open_turn is not None:
         yield open_turn.close()
@@ -200,12 +200,12 @@ def _shown_branch(conversation: Mapping[str, Any]) -> Iterator[Message]:
         if is_hidden or content.get("content_type") not in ("text", "multimodal_text"):
             continue
         parts = content.get("parts")
-        texts = [one for one in parts if isinstance(one, str)] if isinstance(parts, list) else []
-        if said := "\n\n".join(texts)[:_LONG].strip():
+        texts = [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+        if words := "\n\n".join(texts)[:_LONG].strip():
             seconds = message.get("create_time")
             moment = parse_instant(seconds * 1_000 if isinstance(seconds, (int, float)) else 0)
             who = text(mapping(message, "author"), "role")
-            yield who, said, text(message, "id"), moment
+            yield who, words, text(message, "id"), moment
 
 
 def _listed(conversation: Mapping[str, Any]) -> Iterator[Message]:
@@ -220,12 +220,12 @@ def _listed(conversation: Mapping[str, Any]) -> Iterator[Message]:
             for one in (blocks if isinstance(blocks, list) else [])
             if isinstance(one, dict) and one.get("type") == "text"
         ]
-        said = "\n\n".join(filter(None, texts)) or text(message, "text", most=_LONG)
-        if said.strip():
+        words = "\n\n".join(filter(None, texts)) or text(message, "text", most=_LONG)
+        if words.strip():
             who = {"human": "user"}.get(text(message, "sender"), text(message, "sender"))
             yield (
                 who,
-                said[:_LONG].strip(),
+                words[:_LONG].strip(),
                 text(message, "uuid"),
                 parse_instant(message.get("created_at")),
             )

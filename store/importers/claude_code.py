@@ -111,8 +111,10 @@ def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
             if open_turn is not None:
                 yield open_turn.close()
             session = (line.session_id or path.stem)[:200]
-            said = Said(request, line.uuid or request, _at(line))
-            open_turn = OpenTurn(session, line.cwd, line.git_branch, said, _is_unattended(line))
+            statement = Said(request, line.uuid or request, _at(line))
+            open_turn = OpenTurn(
+                session, line.cwd, line.git_branch, statement, _is_unattended(line)
+            )
     if open_turn is not None:
         yield open_turn.close()
 

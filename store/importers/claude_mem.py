@@ -61,7 +61,7 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
             context=row["subtitle"],
             result="\n".join(facts) if any(told) else None,
             tags=json_value(row["concepts"], []),
-            metadata={"files": [str(one) for one in files][:50], "type": row["type"]},
+            metadata={"files": [str(file) for file in files][:50], "type": row["type"]},
         )
     for row in table_rows(path, NAME, "session_summaries", _SUMMED_UP):
         told = [row["completed"], row["learned"], row["notes"]]

@@ -81,13 +81,13 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
 
 def _user_files(home: Path) -> Iterator[Path]:
     files = (home / "CLAUDE.md", *sorted(home.glob("rules/**/*.md")))
-    return (one for one in files if is_source_file(one, home))
+    return (path for path in files if is_source_file(path, home))
 
 
 def _project_files(root: Path) -> Iterator[Path]:
     names = ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md")
     files = (*(root / name for name in names), *sorted(root.glob(".claude/rules/**/*.md")))
-    return (one for one in files if is_source_file(one, root))
+    return (path for path in files if is_source_file(path, root))
 
 
 def _instructions(files: list[Path], top: Path, on_skip: Skip) -> Iterator[Exported]:
@@ -126,7 +126,7 @@ def _notes(folder: Path, on_skip: Skip) -> Iterator[Exported]:
             yield own
             continue
         if file.name == "MEMORY.md":
-            text = "\n".join(one for one in text.splitlines() if not _POINTER.match(one)).strip()
+            text = "\n".join(line for line in text.splitlines() if not _POINTER.match(line)).strip()
             text = text if len(re.sub(r"(?m)^#.*$", "", text).split()) > 3 else ""
         about = fields["metadata"] if isinstance(fields.get("metadata"), dict) else fields
         place = printable_name(file.relative_to(folder).as_posix())
@@ -152,8 +152,8 @@ def _project_folder(folder: Path) -> str:
     for session in sorted(folder.glob("*.jsonl"))[:5]:
         try:
             for line in islice(read_lines(session, 64_000), _LOOKED_AT):
-                if found := _CWD.search(line):
-                    return str(read_json(session, BytesIO(b'"' + found[1] + b'"')))
+                if match := _CWD.search(line):
+                    return str(read_json(session, BytesIO(b'"' + match[1] + b'"')))
         except (OSError, SourceError):
             continue
     return _folder_of_slug(folder.name) or folder.name.strip("-")
@@ -164,7 +164,7 @@ def _folder_of_slug(slug: str) -> str | None:
     at = Path("/")
     while slug.strip("-"):
         try:
-            names = [one.name for one in at.iterdir() if one.is_dir()]
+            names = [path.name for path in at.iterdir() if path.is_dir()]
         except OSError:
             return None
         flat = {f"-{re.sub(r'[^A-Za-z0-9]', '-', name)}": name for name in names}
@@ -203,7 +203,7 @@ def _load_export(source: Path) -> tuple[Any, dict[str, str]]:
         beside = source.with_name("projects.json")
         return read_json(source), _names(read_json(beside) if beside.is_file() else [])
     with CappedZip(source) as archive:
-        inside = {Path(one.filename).name: one for one in archive.members()}
+        inside = {Path(member.filename).name: member for member in archive.members()}
         if "memories.json" not in inside:
             raise SourceError(
                 f"{source} holds no memories.json: `mnemolog import claude-ai` reads its "
@@ -219,7 +219,7 @@ def _load_export(source: Path) -> tuple[Any, dict[str, str]]:
 
 def _names(projects: Any) -> dict[str, str]:
     rows = projects if isinstance(projects, list) else []
-    return {str(one.get("uuid")): words(one, "name") for one in rows if isinstance(one, dict)}
+    return {str(row.get("uuid")): words(row, "name") for row in rows if isinstance(row, dict)}
 
 
 STORE = MemoryStore(

@@ -69,12 +69,12 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     """Return the rollouts of a folder, or of both folders of ~/.codex."""
     homes = (source, source / ".codex")
     tops = [home / name for home in homes for name in FOLDERS if (home / name).is_dir()]
-    found: list[Transcript] = []
+    transcripts: list[Transcript] = []
     for top in tops or [source]:
         for folder, _, names in os.walk(top):
             paths = (Path(folder, name) for name in names if _NAME.fullmatch(name))
-            found += (Transcript(path) for path in paths if is_source_file(path, top))
-    return found
+            transcripts += (Transcript(path) for path in paths if is_source_file(path, top))
+    return transcripts
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -141,8 +141,8 @@ class _Rollout:
     written: dict[str, str] = field(default_factory=dict)  # those, by the calls that wrote to them
 
     def __post_init__(self) -> None:
-        found = _THREAD.search(self.path.name)
-        self.thread = found[0] if found else self.path.name.partition(".")[0]
+        match = _THREAD.search(self.path.name)
+        self.thread = match[0] if match else self.path.name.partition(".")[0]
 
     def begin(self, meta: Mapping[str, Any]) -> None:
         """Take what the first line says of the session; the next such were copied by a fork."""
@@ -170,9 +170,9 @@ class _Rollout:
             request = _request(item)
             if request and not self._is_copied(at):
                 yield from self.end()
-                said = Said(request, f"{self.thread}:{number}", at)
+                statement = Said(request, f"{self.thread}:{number}", at)
                 self.open_turn = OpenTurn(
-                    *(self.thread, self.cwd, self.branch, said), self.is_unattended
+                    *(self.thread, self.cwd, self.branch, statement), self.is_unattended
                 )
                 self.open_id = self.turn
             return
@@ -265,10 +265,10 @@ def _request(item: Mapping[str, Any]) -> str:
     told = kinds if isinstance(kinds, list) and len(kinds) == len(pieces) else [None] * len(pieces)
     texts: list[str] = []
     for piece, kind in zip(pieces[:1_000], told, strict=False):
-        said = text(piece, "text", most=_LONG) if isinstance(piece, dict) else ""
+        words = text(piece, "text", most=_LONG) if isinstance(piece, dict) else ""
         is_user = str(kind).startswith("user.") if kind not in (None, "", "unknown") else True
-        if said and is_user and not _is_machine(said):
-            texts.append(human_text(said[:64_000]))
+        if words and is_user and not _is_machine(words):
+            texts.append(human_text(words[:64_000]))
     return "\n\n".join(one for one in texts if one)
 
 
@@ -282,7 +282,7 @@ def _is_machine(piece: str) -> bool:
 
 def _difference(changes: Mapping[str, Any]) -> str:
     """Return the changes of some files."""
-    told = (one for one in changes.values() if isinstance(one, dict))
+    told = (change for change in changes.values() if isinstance(change, dict))
     return "\n".join(text(one, "unified_diff", "content") for one in told)
 
 
@@ -295,8 +295,8 @@ def _patch(told: str) -> dict[str, Any]:
 
 def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool's input: JSON in a text, or a plain text of its own."""
-    if said := text(item, "input", most=_LONG):
-        return {"input": said}
+    if words := text(item, "input", most=_LONG):
+        return {"input": words}
     try:
         return decode_json(text(item, "arguments", most=8 * _LONG).encode(), _fields)
     except UNREADABLE:

@@ -73,7 +73,7 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
 def _files(root: Path) -> Iterator[Path]:
     at = root if root.name == "rules" else root / ".cursor" / "rules"
     files = (*sorted(at.glob("**/*.mdc")), *sorted(at.glob("**/*.md")), root / ".cursorrules")
-    return (one for one in files if is_source_file(one, root))
+    return (path for path in files if is_source_file(path, root))
 
 
 STORE = MemoryStore(

@@ -62,13 +62,13 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     """Return the chats of a folder, of a project's or of ~/.gemini; none of sub-agents."""
     homes = (source / "tmp", source / ".gemini" / "tmp")
     top = next((home for home in homes if home.is_dir()), source)
-    found: list[Transcript] = []
+    transcripts: list[Transcript] = []
     for folder, folders, names in os.walk(top):
         if Path(folder).name == "chats":
             folders.clear()  # those of sub-agents
         paths = (Path(folder, name) for name in names if _NAME.fullmatch(name))
-        found += (Transcript(path) for path in paths if is_source_file(path, top))
-    return found
+        transcripts += (Transcript(path) for path in paths if is_source_file(path, top))
+    return transcripts
 
 
 def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
@@ -137,8 +137,8 @@ class _Chat:
             self.seen.add(id_)
             if request := _request(message):
                 yield from self.end()
-                said = Said(request, id_, at)
-                self.open_turn = OpenTurn(self.session, self.cwd, None, said)
+                statement = Said(request, id_, at)
+                self.open_turn = OpenTurn(self.session, self.cwd, None, statement)
         elif kind == "gemini" and self.open_turn is not None:
             self._answer(self.open_turn, message, id_, at)
 

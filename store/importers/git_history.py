@@ -127,8 +127,8 @@ class History:
         self._releases = _releases(graph, tags)
         self.notes = _notes(graph, self._releases)
         self._pulls = {
-            place: Pull(one.number, one.title, one.branch, counts[place])
-            for place, one in graph.pulls.items()
+            place: Pull(pull.number, pull.title, pull.branch, counts[place])
+            for place, pull in graph.pulls.items()
         }
         self._reverted: dict[int, int] = {}
         for new, old in sorted(graph.reverts.items()):
@@ -193,8 +193,8 @@ def _read(source: Path, *, has_tags: bool) -> _Graph:
 def _reverted_by_name(subject: str, body: str, known: Mapping[str, int]) -> int | None:
     """Return the commit that is taken back, known by its subject or its pull request."""
     read = parse_message(subject)
-    named = [found[1] for found in (_REVERTED_TITLE.match(subject),) if found]
-    named += [found[1] for found in (_REVERTED_PULL.search(f"{read.topic}\n{body}"),) if found]
+    named = [match[1] for match in (_REVERTED_TITLE.match(subject),) if match]
+    named += [match[1] for match in (_REVERTED_PULL.search(f"{read.topic}\n{body}"),) if match]
     if read.type == "revert":
         named += [read.topic, _REQUEST_NUMBER.sub("", read.topic).rstrip()]
     return next((known[one] for one in named if one in known), None)
@@ -203,12 +203,12 @@ def _reverted_by_name(subject: str, body: str, known: Mapping[str, int]) -> int 
 def _pull(subject: str, body: str) -> Pull | None:
     """Return the pull request that a merge is of, if one."""
     title = one_line(split_merge(subject, body)[0], MAX_SUBJECT)
-    if found := _PULL.search(subject):
-        number = found["github"] or found["bitbucket"] or f"#{found['azure']}"
-        return Pull(number, title, found["branch"] or "")
-    if found := _GITLAB.search(body):
+    if match := _PULL.search(subject):
+        number = match["github"] or match["bitbucket"] or f"#{match['azure']}"
+        return Pull(number, title, match["branch"] or "")
+    if match := _GITLAB.search(body):
         branch = _GITLAB_BRANCH.match(subject)
-        return Pull(found[1], title, branch[1] if branch else "")
+        return Pull(match[1], title, branch[1] if branch else "")
     return None
 
 
@@ -295,9 +295,11 @@ def _releases(graph: _Graph, tags: Sequence[tuple[str, str]]) -> dict[int, Relea
 
 def _notes(graph: _Graph, releases: Mapping[int, Release]) -> list[ReleaseNotes]:
     """Return the notes of each release, in order of time."""
-    changes = Counter(one for place, one in releases.items() if len(graph.parents[place]) < 2)
-    order = sorted(changes, key=lambda one: one.at)
+    changes = Counter(
+        release for place, release in releases.items() if len(graph.parents[place]) < 2
+    )
+    order = sorted(changes, key=lambda release: release.at)
     return [
-        ReleaseNotes(one, order[at - 1] if at else None, changes[one])
-        for at, one in enumerate(order)
+        ReleaseNotes(release, order[at - 1] if at else None, changes[release])
+        for at, release in enumerate(order)
     ]

@@ -110,11 +110,11 @@ def parse_message(raw: str, *, is_merge: bool = False) -> Message:
         subject, body = split_merge(subject, body.strip())
     subject = excerpt(" ".join(subject.split()), MAX_SUBJECT)
     why = excerpt(_why(body), MAX_WHY)
-    found = _CONVENTIONAL.match(subject)
-    if found is None or found[1].lower() not in _TYPES:
+    match = _CONVENTIONAL.match(subject)
+    if match is None or match[1].lower() not in _TYPES:
         return Message(subject, subject, why, is_breaking="BREAKING" in why)
-    is_breaking = bool(found[3]) or "BREAKING" in why
-    return Message(subject, found[4], why, found[1].lower(), found[2], is_breaking)
+    is_breaking = bool(match[3]) or "BREAKING" in why
+    return Message(subject, match[4], why, match[1].lower(), match[2], is_breaking)
 
 
 def is_automatic(author: str) -> bool:

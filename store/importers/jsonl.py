@@ -120,7 +120,7 @@ def import_lines(
         if line.state in _STANDING and draft.key and newest[draft.project, draft.key] != draft.id:
             again = [_event(draft, Restored(), now)]
         events = list(_line_events(log, draft, line, now))
-        if _is_of_this_file(log, draft, {one.id for one in (*events, *again)}):
+        if _is_of_this_file(log, draft, {event.id for event in (*events, *again)}):
             told += events
             restored += again
     import_drafts(log, told, now)
@@ -147,13 +147,15 @@ def survey(log: EventLog | None, source: Path, now: int, *, project: str | None)
 def _line_events(log: EventLog, draft: Draft, line: Exported, now: int) -> Iterator[Event]:
     """Yield what a line says of its memory beside the draft; others must be there to be named."""
     by = line.superseded_by
-    known = log.present_ids([*(one.target for one in line.links), *([by] if by else [])])
+    known = log.present_ids(
+        [*(exported_link.target for exported_link in line.links), *([by] if by else [])]
+    )
     for rating in line.ratings:
         body = Rated(verdict=rating.verdict, reason=rating.reason)
         yield _event(draft, body, micros(rating.at), rating.trust, str(rating.at))
-    for one in line.links:
-        if one.target in known:
-            yield _event(draft, Linked(target=one.target, relation=one.relation), now)
+    for link in line.links:
+        if link.target in known:
+            yield _event(draft, Linked(target=link.target, relation=link.relation), now)
     if line.state not in _STANDING:
         ended = micros(line.ended_at) if line.ended_at else now
         yield _event(draft, Superseded(by=by) if by and by in known else Archived(), ended)
@@ -174,7 +176,7 @@ def _is_of_this_file(log: EventLog, draft: Draft, ids: set[str]) -> bool:
     if not events or not isinstance(events[0].body, Recorded):
         return False
     is_same = events[0].body.content == check_text(draft.content)
-    return is_same and all(one.id in ids for one in events[1:])
+    return is_same and all(event.id in ids for event in events[1:])
 
 
 def drafts(source: Path, *, project: str | None, alone: bool = False) -> Iterator[Draft]:
@@ -240,9 +242,9 @@ def _decode(raw: bytes) -> Exported:
 def _lines(source: Path) -> Iterator[bytes]:
     """Yield the lines, cut where they are too long, without the mark some editors begin with."""
     try:
-        found = read_lines(source, MAX_LINE)
-        yield next(found, b"").removeprefix(b"\xef\xbb\xbf")
-        yield from found
+        lines = read_lines(source, MAX_LINE)
+        yield next(lines, b"").removeprefix(b"\xef\xbb\xbf")
+        yield from lines
     except OSError as error:
         cure = "name a .jsonl file that exists and may be read"
         raise SourceError(f"{source} cannot be read ({error.strerror}): {cure}") from error

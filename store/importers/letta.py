@@ -52,7 +52,7 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
     blocks = _rows(said.get("blocks")) or _rows(said.get("core_memory"))
     if not blocks and not any("messages" in agent for agent in agents):
         raise SourceError(f"{path} is no agent file of Letta's: it has no agents and no blocks")
-    names = ", ".join(str(one["name"]) for one in agents if one.get("name"))
+    names = ", ".join(str(agent["name"]) for agent in agents if agent.get("name"))
     for block in blocks:
         yield from _block(block, names or path.stem, str(path.stem), on_skip)
     messages = sum(len(_rows(agent.get("messages"))) for agent in agents)

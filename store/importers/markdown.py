@@ -81,16 +81,16 @@ class Section:
 
 def split_front_matter(text: str) -> tuple[Front, str]:
     """Return what the front matter says and the text after it."""
-    found = _FRONT.match(text)
-    if found is None:
+    match = _FRONT.match(text)
+    if match is None:
         return Front(), text
-    tags = _FRONT_TAGS.search(found[1])
+    tags = _FRONT_TAGS.search(match[1])
     words = re.split(r"[,\n\[\]]", tags[1]) if tags else []
     names = (re.sub(r"^[\s\-#'\"]+|[\s'\"]+$", "", word)[:100] for word in words)
-    date = _FRONT_DATE.search(found[1])
+    date = _FRONT_DATE.search(match[1])
     return (
         Front(tuple(dict.fromkeys(filter(None, names))), _day(date[1]) if date else None),
-        text[found.end() :],
+        text[match.end() :],
     )
 
 
@@ -106,15 +106,15 @@ def _day(written: str) -> datetime | None:
 def heading_date(path: Sequence[str]) -> datetime | None:
     """Return the day that the innermost heading with one names."""
     for title in reversed(path):
-        if found := _HEADING_DATE.search(title):
-            return _day(found[1] or found[2] or found[3])
+        if match := _HEADING_DATE.search(title):
+            return _day(match[1] or match[2] or match[3])
     return None
 
 
 def line_date(text: str) -> datetime | None:
     """Return the day of the first "Date:" line."""
-    found = _DATE_LINE.search(text)
-    return _day(found[1]) if found else None
+    match = _DATE_LINE.search(text)
+    return _day(match[1]) if match else None
 
 
 def split_sections(text: str) -> Iterator[Section]:

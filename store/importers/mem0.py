@@ -110,7 +110,9 @@ def _backup(path: Path, on_skip: Skip) -> Iterator[Exported]:
     """Yield the memories of an OpenMemory backup: memories.jsonl.gz, the one with names in it."""
     with CappedZip(path) as archive:
         members = archive.members()
-        lines = next((one for one in members if one.filename.endswith("memories.jsonl.gz")), None)
+        lines = next(
+            (member for member in members if member.filename.endswith("memories.jsonl.gz")), None
+        )
         if lines is None:
             raise SourceError(f"{path} holds no memories.jsonl.gz: it is no backup of OpenMemory's")
         for number, raw in enumerate(split_lines(archive.open(lines), MAX_LINE), 1):

@@ -291,19 +291,19 @@ def read_note(path: Path, on_skip: Skip) -> tuple[dict[str, Any], str]:
 
 def split_note(text: str) -> tuple[dict[str, Any], str]:
     """Return the front matter of a note and the text after it; one that is no YAML stays text."""
-    found = _FRONT.match(text)
-    if found is None or len(found[1]) > _MOST_FRONT:
+    match = _FRONT.match(text)
+    if match is None or len(match[1]) > _MOST_FRONT:
         return {}, text.strip()
     try:
         # aliases in one another would fill the memory
-        if any(isinstance(one, yaml.AliasEvent) for one in yaml.parse(found[1], yaml.SafeLoader)):
+        if any(isinstance(one, yaml.AliasEvent) for one in yaml.parse(match[1], yaml.SafeLoader)):
             return {}, text.strip()
-        fields = yaml.safe_load(found[1])
+        fields = yaml.safe_load(match[1])
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}, text.strip()
     if not isinstance(fields, dict):
         return {}, text.strip()
-    return {str(name): value for name, value in fields.items()}, text[found.end() :].strip()
+    return {str(name): value for name, value in fields.items()}, text[match.end() :].strip()
 
 
 def own_line(file: Path, fields: dict[str, Any], text: str) -> Exported | None:

@@ -70,24 +70,24 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
     inner = ("", "opencode", ".local/share/opencode")
     homes = [source / name for name in inner if (source / name).is_dir()]
     databases = (one for home in homes for one in sorted(home.glob("opencode*.db")))
-    found: list[Transcript] = []
+    transcripts: list[Transcript] = []
     broken: list[SourceError] = []
     for path in (one for one in databases if is_source_file(one, source)):
         try:
-            found += _database_sessions(path)
+            transcripts += _database_sessions(path)
         except SourceError as error:
             broken.append(error)
-    known = {one.session for one in found}
+    known = {transcript.session for transcript in transcripts}
     for home in homes:
         for top in (home, home / "storage"):
             files = sorted(top.glob("session/*/ses_*.json"))
             ours = (path for path in files if is_source_file(path, top) and path.stem not in known)
-            found += (Transcript(path) for path in ours)
-    if broken and not found:
+            transcripts += (Transcript(path) for path in ours)
+    if broken and not transcripts:
         raise broken[0]
-    for one in broken:
-        on_skip(str(one))
-    return found
+    for source_error in broken:
+        on_skip(str(source_error))
+    return transcripts
 
 
 def turns(transcript: Transcript, on_skip: Skip) -> Iterator[Turn]:
@@ -195,8 +195,8 @@ def _turns(store: _Files | _Rows) -> Iterator[Turn]:
         elif text(message, "role") == "user" and (request := _request(parts)):
             if open_turn is not None:
                 yield open_turn.close()
-            said = Said(request, id_, parse_instant(_creation_ms(message)))
-            open_turn = OpenTurn(session, cwd, None, said)
+            statement = Said(request, id_, parse_instant(_creation_ms(message)))
+            open_turn = OpenTurn(session, cwd, None, statement)
     if open_turn is not None:
         yield open_turn.close()
 

@@ -78,7 +78,7 @@ _NOT_KEPT = frozenset({"goal_update", "image"})  # the goal has its newest state
 def find(folder: Folder, here: Path) -> list[Path]:
     """Return the workspaces of PMB's home."""
     home = folder("PMB_HOME", ".pmb") / "workspaces"
-    return sorted(one.parent for one in home.glob(f"*/{FILE}"))
+    return sorted(path.parent for path in home.glob(f"*/{FILE}"))
 
 
 def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
@@ -92,7 +92,7 @@ def read(source: Path, on_skip: Skip) -> Iterator[Exported]:
 
 def _workspaces(folder: Path) -> list[Path]:
     at = (folder / FILE, *folder.glob(f"*/{FILE}"), *folder.glob(f"workspaces/*/{FILE}"))
-    return sorted(one for one in at if one.is_file())
+    return sorted(path for path in at if path.is_file())
 
 
 def _workspace(path: Path, on_skip: Skip) -> Iterator[Exported]:
@@ -102,8 +102,8 @@ def _workspace(path: Path, on_skip: Skip) -> Iterator[Exported]:
     for row in table_rows(path, NAME, "event_edges", edges):
         kind = _RELATIONS.get(str(row["edge_type"]).replace("_", "-"))
         if kind is not None:
-            one = ExportedLink(target=memory_id(NAME, str(row["target_ulid"])), relation=kind)
-            links.setdefault(str(row["source_ulid"]), []).append(one)
+            link = ExportedLink(target=memory_id(NAME, str(row["target_ulid"])), relation=kind)
+            links.setdefault(str(row["source_ulid"]), []).append(link)
     for row in table_rows(path, NAME, "events", _EVENTS):
         if row["event_type"] not in _NOT_KEPT:
             yield _line(row, project, tuple(dict.fromkeys(links.get(str(row["ulid"]), ()))))

@@ -162,11 +162,11 @@ def _by_session(exports: Sequence[_Export]) -> Iterator[list[_Export]]:
             yield sorted(group, key=lambda one: (one.is_exact, one.name))
 
 
-def _is_same(one: _Export, other: _Export) -> bool:
+def _is_same(export: _Export, other: _Export) -> bool:
     """Return whether two exports that begin alike are of one session."""
-    if one.began // _MINUTE == other.began // _MINUTE:
+    if export.began // _MINUTE == other.began // _MINUTE:
         return True
-    pairs = zip(map(_trace, one.turns), map(_trace, other.turns), strict=False)
+    pairs = zip(map(_trace, export.turns), map(_trace, other.turns), strict=False)
     return all(left == right for left, right in pairs)
 
 
@@ -287,8 +287,8 @@ class _Reading:
         self.at = max(at, self.at + _SECOND)
         key = _key(request)
         self.asked[key] += 1
-        said = Said(request, f"{key}:{self.asked[key]}", self.at)
-        self.turn, self.steps = OpenTurn("", self.cwd, None, said), 0
+        statement = Said(request, f"{key}:{self.asked[key]}", self.at)
+        self.turn, self.steps = OpenTurn("", self.cwd, None, statement), 0
 
     def _close(self) -> None:
         self._say()

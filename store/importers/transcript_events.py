@@ -110,10 +110,10 @@ class Sessions:
     def summary(self) -> str:
         """What was read so far, for people."""
         live = f" ({self.live} already recorded by hooks)" if self.live else ""
-        said = f", {plural(self.statements, 'statement')}" if self.statements else ""
+        text = f", {plural(self.statements, 'statement')}" if self.statements else ""
         off = f", {self.off} paused or not to be recorded" if self.off else ""
         turns = f"{plural(self.turns, 'turn')} in {plural(self.sessions, 'session')}"
-        return turns + live + off + said
+        return turns + live + off + text
 
     def events(
         self, transcripts: Sequence[Transcript], turns: Turns, on_skip: Skip
@@ -185,23 +185,23 @@ class Sessions:
 
     def _lasting_events(self, prompt: str, before: str, prompted: Event) -> tuple[Event, ...]:
         """Return the events that keep what a prompt says that lasts, unless the log has it."""
-        found = statement_events(
+        events = statement_events(
             frame.strip(prompt).strip(), before, prompted, lambda: self._there(prompted)
         )
-        if found and self._log is not None and self._log.present_ids([prompted.id]):
+        if events and self._log is not None and self._log.present_ids([prompted.id]):
             return ()  # read in another session, which this one was copied from
-        for event in found:
+        for event in events:
             self._statements.apply(event)
             self.statements += isinstance(event.body, Recorded)
-        return tuple(found)
+        return tuple(events)
 
     def _there(self, prompted: Event) -> list[Memory]:
         """Return the statements of a prompt's project, or of none, that it did not outlive."""
         return [
-            one
-            for one in self._statements.rows.values()
-            if holds_in(one.project, prompted.project or "")
-            and (one.state == ACTIVE or (one.ended_at or 0) > prompted.at)
+            memory
+            for memory in self._statements.rows.values()
+            if holds_in(memory.project, prompted.project or "")
+            and (memory.state == ACTIVE or (memory.ended_at or 0) > prompted.at)
         ]
 
     @property
@@ -222,8 +222,9 @@ class Sessions:
             return True
         session, project = event.session or "", event.project or ""
         return any(
-            (one.holds(event.at) or one.holds(self._now)) and covers(one, session, project, cwd)
-            for one in self._pauses
+            (pause.holds(event.at) or pause.holds(self._now))
+            and covers(pause, session, project, cwd)
+            for pause in self._pauses
         )
 
     def _was_heard(self, prompt: Event) -> bool:
@@ -306,12 +307,12 @@ def _count_new(waiting: dict[str, Share], log: EventLog | None) -> None:
     waiting.clear()
 
 
-def _is_same(told: Event, prompt: Event) -> bool:
-    body, asked = told.body, prompt.body
+def _is_same(event: Event, prompt: Event) -> bool:
+    body, asked = event.body, prompt.body
     assert isinstance(body, Prompted) and isinstance(asked, Prompted)
-    if told.agent != prompt.agent or abs(told.at - prompt.at) > HEARD_WITHIN:
+    if event.agent != prompt.agent or abs(event.at - prompt.at) > HEARD_WITHIN:
         return False
-    return told.session == prompt.session or body.prompt == asked.prompt
+    return event.session == prompt.session or body.prompt == asked.prompt
 
 
 def turn_events(
@@ -343,11 +344,11 @@ def turn_events(
         kept = action_event(step.tool, tuple(files))
         if kept is not None:
             yield event(_with_names(kept, step.names), step.id, at, "action")
-    said = turn.closing
+    statement = turn.closing
     yield event(
-        SessionTold(stage="stopped", said=said.text if said else None),
-        said.id if said else first.id,
-        said.at or at if said else at,
+        SessionTold(stage="stopped", said=statement.text if statement else None),
+        statement.id if statement else first.id,
+        statement.at or at if statement else at,
         "stop",
     )
 

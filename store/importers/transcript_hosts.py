@@ -165,30 +165,30 @@ def _transcripts(host: TranscriptHost, source: Path, on_skip: Skip) -> list[Tran
     is_home = any(next(source.glob(one), None) for one in host.inner)
     if (source / ".git").exists() and not is_home:  # its tests may hold sessions, nobody's own
         raise _repository(host, source)
-    found = host.find(source, on_skip)
+    transcripts = host.find(source, on_skip)
     if source.is_file():
-        found = found or [Transcript(source)]
+        transcripts = transcripts or [Transcript(source)]
     dated: list[tuple[bytes, str, Transcript]] = []
     others: list[TranscriptHost] = []
     skipped: list[str] = []
     unreadable: list[str] = []
-    for one in found:
-        if one.session:  # in a database, which is known
-            dated.append((b"", f"{len(dated):09}", one))
+    for transcript in transcripts:
+        if transcript.session:  # in a database, which is known
+            dated.append((b"", f"{len(dated):09}", transcript))
             continue
         try:
-            known, began = _detect_host(one.path)
+            known, began = _detect_host(transcript.path)
         except OSError as error:
-            unreadable.append(_unreadable(one.path, error))
+            unreadable.append(_unreadable(transcript.path, error))
             continue
         if known is host:
-            dated.append((began, str(one.path), one))
+            dated.append((began, str(transcript.path), transcript))
         elif known is None:
-            skipped.append(f"{one.path} was left out: it is no session of {host.title}")
+            skipped.append(f"{transcript.path} was left out: it is no session of {host.title}")
         else:
             others.append(known)
             skipped.append(
-                f"{one.path} is a session of {known.title}: `mnemolog import {known.agent}`"
+                f"{transcript.path} is a session of {known.title}: `mnemolog import {known.agent}`"
             )
     if not dated and not others and unreadable:
         raise SourceError(unreadable[0])
@@ -264,16 +264,18 @@ def _is_export(source: Path) -> bool:
 
 def _of_others(host: TranscriptHost, source: Path) -> list[TranscriptHost]:
     """Return the other hosts whose transcripts lie at a place."""
-    found: list[TranscriptHost] = []
+    hosts: list[TranscriptHost] = []
     for other in TRANSCRIPT_HOSTS.values():
         if other is not host and source.is_dir():
             try:
                 paths = other.find(source, _hush)
             except SourceError:
                 continue
-            if any(one.session or _is_of(other, one.path) for one in paths[:3]):
-                found.append(other)
-    return found
+            if any(
+                transcript.session or _is_of(other, transcript.path) for transcript in paths[:3]
+            ):
+                hosts.append(other)
+    return hosts
 
 
 def _is_of(host: TranscriptHost, path: Path) -> bool:

@@ -99,7 +99,7 @@ class OpenTurn:
 
     def say(self, words: str, id_: str, at: int) -> None:
         """Add words of the agent's."""
-        if words.strip() and sum(len(one.text) for one in self._said) < MAX_SAID:
+        if words.strip() and sum(len(statement.text) for statement in self._said) < MAX_SAID:
             self._said.append(Said(words.strip()[: MAX_SAID * 2], id_, at))
 
     def call(self, id_: str, name: str, given: object, at: int, line: str = "") -> None:
@@ -146,7 +146,9 @@ class OpenTurn:
     def close(self) -> Turn:
         """Return the turn as it is now."""
         steps = tuple(_step(call) for call in self._calls if call.has_ended)
-        words = frame.strip("\n\n".join(said.text for said in self._said)).strip()[:MAX_SAID]
+        words = frame.strip("\n\n".join(statement.text for statement in self._said)).strip()[
+            :MAX_SAID
+        ]
         last = Said(words, self._said[-1].id, self._said[-1].at) if words else None
         whose = (self.session, self.cwd, self.branch, self.request)
         return Turn(*whose, steps, last, self.is_unattended)

@@ -190,7 +190,7 @@ def lookup(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> l
 
 def lists_of(segments: Sequence[SegmentView], hashes: npt.NDArray[np.uint64]) -> list[Listed]:
     """Return the lists of terms as they lie in each segment, one segment after the other."""
-    return [one.postings(span) for one in segments for _, span, _ in one.find(hashes)]
+    return [view.postings(span) for view in segments for _, span, _ in view.find(hashes)]
 
 
 def _merge_spans(segments: Sequence[SegmentView], spans: Sequence[Span]) -> tuple[Narrow, ...]:
@@ -327,12 +327,16 @@ class _Expanded:
     terms: dict[str, KnownTerm | None] = field(default_factory=dict)
     documents: int = 0
 
-    def keep(self, term: str, found: KnownTerm | None) -> None:
-        more = 0 if found is None or found.similar is None else len(found.similar.documents)
+    def keep(self, term: str, known_term: KnownTerm | None) -> None:
+        more = (
+            0
+            if known_term is None or known_term.similar is None
+            else len(known_term.similar.documents)
+        )
         if len(self.terms) >= _EXPANDED_KEPT or self.documents + more > _SIMILAR_KEPT:
             self.terms.clear()
             self.documents = 0
-        self.terms[term] = found
+        self.terms[term] = known_term
         self.documents += more
 
 
@@ -517,7 +521,7 @@ class PostingsIndex:
         """Return where among rows, ascending, those of each segment begin, and where all end."""
         if len(self.segments) == 1:
             return [0, len(docs)]
-        starts = np.array([*(one.first for one in self.segments), self.rows], np.uint32)
+        starts = np.array([*(view.first for view in self.segments), self.rows], np.uint32)
         ends: list[int] = docs.searchsorted(starts).tolist()
         return ends
 
@@ -546,25 +550,25 @@ class PostingsIndex:
         try:
             return self._terms[term]
         except KeyError:
-            found = self._lookup_all([term])
-        self._keep(found)
-        return found[term]
+            terms = self._lookup_all([term])
+        self._keep(terms)
+        return terms[term]
 
-    def _keep(self, found: dict[str, KnownTerm | None]) -> None:
-        if len(self._terms) + len(found) > _TERMS_KEPT:
+    def _keep(self, terms: dict[str, KnownTerm | None]) -> None:
+        if len(self._terms) + len(terms) > _TERMS_KEPT:
             self._terms.clear()
-        self._terms.update(found)
+        self._terms.update(terms)
 
     def _lookup_all(self, terms: Sequence[str]) -> dict[str, KnownTerm | None]:
         """Look up different terms; None for those that no memory holds."""
         hashes = np.array([*map(_hash, terms)], np.uint64)
         places, has = among(self.hashes, hashes)
         lists = lookup(self.segments, hashes)
-        found: dict[str, KnownTerm | None] = dict.fromkeys(terms)
+        known_terms: dict[str, KnownTerm | None] = dict.fromkeys(terms)
         for number in has.nonzero()[0].tolist():
             idf, frequency = self.idfs[places[number]], self.frequencies[places[number]]
-            found[terms[number]] = KnownTerm(float(idf), int(frequency), lists[number])
-        return found
+            known_terms[terms[number]] = KnownTerm(float(idf), int(frequency), lists[number])
+        return known_terms
 
     def _expand(self, term: str) -> KnownTerm | None:
         """Return what is known of a term and of those that are similar to it."""
@@ -585,12 +589,12 @@ class PostingsIndex:
         self, term: str, trigrams: npt.NDArray[np.uint64], *, is_held: bool
     ) -> list[_SimilarTerm]:
         """Return the words that are most similar to a term, the most similar first."""
-        found = [one.similar_terms(trigrams, is_held=is_held) for one in self.segments]
+        found = [view.similar_terms(trigrams, is_held=is_held) for view in self.segments]
         if not any(len(places) for places, _ in found):
             return []
         segments = np.repeat(np.arange(len(found)), [len(places) for places, _ in found])
         hashes = np.concatenate(
-            [one.hashes[places] for one, (places, _) in zip(self.segments, found, strict=True)]
+            [view.hashes[places] for view, (places, _) in zip(self.segments, found, strict=True)]
         )
         places, shares = map(np.concatenate, zip(*found, strict=True))
         order = np.lexsort((hashes, -shares))[: (similar_terms.MOST + 1) * len(found)]
@@ -609,21 +613,23 @@ class PostingsIndex:
 
         A term weighs no more than the one that was asked for, as rare as it may be.
         """
-        at = self.hashes.searchsorted(np.array([one.hash for one in likest], np.uint64))
+        at = self.hashes.searchsorted(
+            np.array([similar_term.hash for similar_term in likest], np.uint64)
+        )
         most = max(_LEAST_RARE, _COMMON * self.size)
         lists: list[Listed] = []
         factors, shares, memories = list[float](), list[float](), 0
-        for one, held, idf in zip(
+        for term, held, idf in zip(
             likest, self.frequencies[at].tolist(), self.idfs[at].tolist(), strict=True
         ):
             if not 0 < held <= most:  # 0: only insights hold it
                 continue
             rarity = 1.0 if exact is None or exact.idf <= 0 else max(0.0, idf) / exact.idf
             memories += held
-            for segment, place in one.places:
+            for segment, place in term.places:
                 lists.append(self.segments[segment].postings_at(place))
-                factors.append(one.share * min(1.0, rarity))
-                shares.append(one.share)
+                factors.append(term.share * min(1.0, rarity))
+                shares.append(term.share)
         if not lists:
             return None
         sizes = [len(documents) for documents, _ in lists]

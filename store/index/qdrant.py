@@ -173,10 +173,10 @@ class QdrantSearch:
 
 
 def _nearest(client: Any, collection: str, query: Floats, count: int) -> Docs:
-    found = client.query_points(
+    points = client.query_points(
         collection, query=query.tolist(), limit=count, with_payload=False, with_vectors=False
     )
-    return np.array([point.id for point in found.points], np.int64)
+    return np.array([point.id for point in points.points], np.int64)
 
 
 def _settle(answer: "Future[Any]", work: Callable[..., Any], *given: Any) -> None:

@@ -294,10 +294,12 @@ def _frequencies(
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Return all terms by hash, and in how many documents that count each is."""
     hashes, place = np.unique(
-        np.concatenate([np.empty(0, np.uint64), *(one.hashes for one in segments)]),
+        np.concatenate([np.empty(0, np.uint64), *(segment.hashes for segment in segments)]),
         return_inverse=True,
     )
-    counts = np.concatenate([np.empty(0, np.int64), *(_counts(one, repeated) for one in segments)])
+    counts = np.concatenate(
+        [np.empty(0, np.int64), *(_counts(segment, repeated) for segment in segments)]
+    )
     frequencies = np.zeros(len(hashes), np.int64)
     np.add.at(frequencies, place, counts)
     return hashes, frequencies

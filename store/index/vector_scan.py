@@ -148,7 +148,7 @@ def _directions(width: int) -> Floats:
     count = CODE_BITS // size
     data = np.frombuffer(shake_128(b"directions").digest(-(-count * width // 8)), np.uint8)
     signs = 1.0 - 2.0 * np.unpackbits(data)[: count * width].reshape(count, width)
-    return np.hstack([one[:, None] * hadamard for one in signs]).astype(np.float32)
+    return np.hstack([sign[:, None] * hadamard for sign in signs]).astype(np.float32)
 
 
 def vector_matrix(column: pa.FixedSizeListArray) -> npt.NDArray[Any]:
@@ -190,7 +190,7 @@ class PartRows:
         columns = [codes.column("vector"), codes.column("scale"), rows.column("half")]
         if signed is not None and len(signed):
             columns += signed.columns
-        for vector, scale, half, *words in zip(*(one.chunks for one in columns), strict=True):
+        for vector, scale, half, *words in zip(*(column.chunks for column in columns), strict=True):
             if len(vector):
                 found = tuple(word.to_numpy() for word in words)
                 yield cls(vector_matrix(vector), scale.to_numpy(), vector_matrix(half), found)
@@ -333,12 +333,12 @@ class Scan:
 
     def _nearest_codes(self, mask: Mask | None, count: int) -> Docs:
         """Return about `count` documents or more whose signs differ least, ascending."""
-        asked = query_code(self.query)
+        code = query_code(self.query)
         differ = np.empty(len(self.rows), np.uint16)
 
         def compare(one: tuple[PartRows, int]) -> None:
             part, start = one
-            count_differences(asked, part.bits, differ[start : start + len(part)])
+            count_differences(code, part.bits, differ[start : start + len(part)])
 
         parallel_scan(compare, list(zip(self.rows.parts, self.rows.starts, strict=False)))
         if mask is not None:

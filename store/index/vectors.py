@@ -70,10 +70,10 @@ def vectors_projection(embedder: Embedder) -> Projection:
                 for name, some in parts.items():
                     some.append(previous.tables.parts[name][number])
                 continue
-            one = _make_part(plan, number, known, fresh, parts["rows"], schemas)
-            missing.append(plan.wanted[one.missing])
+            part = _make_part(plan, number, known, fresh, parts["rows"], schemas)
+            missing.append(plan.wanted[part.missing])
             for name, some in parts.items():
-                some.append(inputs.keep(name, one.tables[name]))
+                some.append(inputs.keep(name, part.tables[name]))
         parts["signs"] = _code_parts(parts["rows"], previous, inputs.keep, schemas["signs"])
         owed = text_hashes.hash_column(np.concatenate(missing))
         calibration = _calibration(embedder, previous, is_down=bool(len(owed)))
@@ -189,9 +189,9 @@ def _fresh(
     new = np.flatnonzero(plan.first == np.arange(len(plan.first)))
     size = batch_size(embedder)
     batches = [
-        some[start : start + size]
-        for some in np.split(new, np.searchsorted(new, np.arange(PART, len(plan.first), PART)))
-        for start in range(0, len(some), size)
+        part[start : start + size]
+        for part in np.split(new, np.searchsorted(new, np.arange(PART, len(plan.first), PART)))
+        for start in range(0, len(part), size)
     ]
     hashes = [plan.wanted[documents] for documents in batches]
     texts = (_slice(table, documents) for documents in batches)
@@ -268,14 +268,14 @@ def _code_parts(
         return []
     before = previous.tables.parts if previous else {"rows": (), "signs": ()}
     kept = {one.digest: other for one, other in zip(before["rows"], before["signs"], strict=False)}
-    found = []
+    parts = []
     for part in rows:
         if (one := kept.get(part.digest)) is None:
             halves = part.table.column("half").chunk(0)
             words = vector_scan.binary_codes(vector_matrix(halves))
             one = keep("signs", pa.table([*map(pa.array, words)], schema=schema))
-        found.append(one)
-    return found
+        parts.append(one)
+    return parts
 
 
 def _calibration(

@@ -124,17 +124,17 @@ class Queue:
             return None
         with self._file.transaction() as connection:
             connection.execute(_WORN_OUT, (now, MOST_ATTEMPTS))
-            found = read_rows(
+            rows = read_rows(
                 connection,
                 "UPDATE jobs SET state = 'running', attempts = attempts + 1, owner = ?2, "
                 f"lease_until = ?3 WHERE number = ({_DUE}) RETURNING body, {COLUMNS}",
                 *(now, owner, now + LEASE_US),
             )
-        if not found:
+        if not rows:
             return None
-        body, *row = found[0]
+        body, *row = rows[0]
         job = job_from_row(row)
-        left = tuple(one for one in batch_events(body, job.at) if one[0] >= job.done)
+        left = tuple(event for event in batch_events(body, job.at) if event[0] >= job.done)
         return Lease(job, owner, left)
 
     def advance(self, lease: Lease, done: int, refused: Sequence[Refused], now: int) -> bool:
@@ -158,7 +158,7 @@ class Queue:
             is_ours = self._update_leased(connection, lease, to, now)
             return is_ours and self._refuse(connection, lease, refused)
 
-    def fail(self, lease: Lease, said: str, now: int, chance: float) -> bool:
+    def fail(self, lease: Lease, text: str, now: int, chance: float) -> bool:
         """Let a job wait for its next attempt, or be dead after the last; `chance` in [0, 1).
 
         Return whether it was still ours.
@@ -172,7 +172,7 @@ class Queue:
                 "lease_until = NULL",
                 "dead" if is_last else "queued",
                 now + retry_us(lease.job.attempts, chance),
-                redact.redact(" ".join(said.split()))[:_LONGEST],
+                redact.redact(" ".join(text.split()))[:_LONGEST],
                 now if is_last else None,
             )
 
@@ -206,14 +206,14 @@ class Queue:
     def requeue(self, id_: str, now: int) -> Job:
         """Try a dead job again, from its first attempt; raise NotFound, or Conflict for another."""
         with self._file.transaction() as connection:
-            found = read_rows(
+            rows = read_rows(
                 connection,
                 "UPDATE jobs SET state = 'queued', attempts = 0, next_at = ?, ended_at = NULL "
                 f"WHERE id = ? AND state = 'dead' RETURNING {COLUMNS}",
                 *(now, id_),
             )
-        if found:
-            return job_from_row(found[0])
+        if rows:
+            return job_from_row(rows[0])
         raise Conflict(f"job {id_} is {self.get(id_).state}: only a dead one is tried again")
 
     def erase(

@@ -525,11 +525,11 @@ def _find_erased_source(log: EventLog, recorded: Event) -> str | None:
         body = waiting.pop().body
         if isinstance(body, Recorded) and body.made is not None:
             for id_ in body.source_ids:
-                found = log.events_for(id_)[:1] if id_ not in seen else []
-                if found and is_erased(found[0].body):
+                events = log.events_for(id_)[:1] if id_ not in seen else []
+                if events and is_erased(events[0].body):
                     return id_
                 seen.add(id_)
-                waiting += found
+                waiting += events
     return None
 
 

@@ -160,7 +160,7 @@ def changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
         )
         for row, whole in zip(rows, log.whole(rows), strict=True)
     )
-    return [one for one in made if one.left != one.said]
+    return [change for change in made if change.left != change.said]
 
 
 def sessions_like(log: EventLog, prefix: str) -> list[str]:
@@ -193,7 +193,7 @@ def event_changes(log: EventLog, ids: Sequence[str]) -> list[Change]:
         Change(row, whole[BODY], encode(strip_texts(decode(row[3], whole[BODY]))))
         for row, whole in zip(rows, log.whole(rows), strict=True)
     )
-    return [one for one in made if one.left != one.said]
+    return [change for change in made if change.left != change.said]
 
 
 def _turn(log: EventLog, id_: str) -> list[Row]:
@@ -214,10 +214,14 @@ def _turn(log: EventLog, id_: str) -> list[Row]:
 
 def rewrite(log: EventLog, changed: Sequence[Change], events: Sequence[Event] = ()) -> None:
     """Have rows say what is left, those that were put away too; the caller holds the log alone."""
-    away = {one.row[0] for one in changed if one.row[BODY] == PUT_AWAY}
-    old = [one for one in log.segments() if any(one.first <= seq <= one.last for seq in away)]
-    new = [written for one in old if (written := _without(log, one, away))]
-    bodies = [(one.row, one.left) for one in changed]
+    away = {change.row[0] for change in changed if change.row[BODY] == PUT_AWAY}
+    old = [
+        segment
+        for segment in log.segments()
+        if any(segment.first <= seq <= segment.last for seq in away)
+    ]
+    new = [written for segment in old if (written := _without(log, segment, away))]
+    bodies = [(change.row, change.left) for change in changed]
     log.rewrite(bodies, events, adding=new, dropping=old)
     segments.sweep(segments.folder_of(log.path), log.segments())
 
@@ -305,7 +309,7 @@ def strip_texts(body: Body) -> Body:
 
 def _plan(plan: Planned, ids: Ids) -> Planned:
     """Return a plan that tells nothing of some memories: what it did with them stays."""
-    steps = tuple(_step(one, ids) for one in plan.steps)
+    steps = tuple(_step(step, ids) for step in plan.steps)
     return plan if steps == plan.steps else replace(plan, steps=steps, notes=())
 
 
@@ -322,7 +326,7 @@ def _step(step: Step, ids: Ids) -> Step:
 
 def _strip_evidence(body: Judged, ids: Ids) -> Judged:
     return replace(
-        body, evidence={id_: said for id_, said in body.evidence.items() if id_ not in ids}
+        body, evidence={id_: text for id_, text in body.evidence.items() if id_ not in ids}
     )
 
 

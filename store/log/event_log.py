@@ -212,9 +212,9 @@ class EventLog:
         if not rows:
             return frozenset()
         told = [
-            (one.clock or one.at, one.seq, one.subject, one.body.events)
-            for one in self._events(rows)
-            if isinstance(one.body, Undone)
+            (event.clock or event.at, event.seq, event.subject, event.body.events)
+            for event in self._events(rows)
+            if isinstance(event.body, Undone)
         ]
         applied = self.sql(f"SELECT coalesce(clock, at), seq, subject {where} 'applied'", (until,))
         both = [*told, *((*row, ()) for row in applied)]

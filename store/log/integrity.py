@@ -93,9 +93,9 @@ def make_head(log: EventLog) -> None:
 
 def _untrue(log: EventLog, stated: Sequence[tuple[int, int]]) -> list[str]:
     """Return which events are not as they were written, those that were put away among them."""
-    found, wrong = readable_events(log, 0)
+    events, wrong = readable_events(log, 0)
     away, wrong_away = _check_archived(log)
-    numbers = sorted([*(event.seq for event in found), *away])
+    numbers = sorted([*(event.seq for event in events), *away])
     return wrong or wrong_away or _holes(numbers, stated)
 
 
@@ -128,14 +128,14 @@ def readable_events(log: EventLog, after: int) -> tuple[list[Event], list[str]]:
 
     Of a log that shows its past also what was erased since, at the end.
     """
-    found: list[Event] = []
+    events: list[Event] = []
     wrong: dict[str, None] = {}
     for row in _readable_rows(log, after, wrong):
         try:
-            found.append(decode_row(row))
+            events.append(decode_row(row))
         except LogCorrupt as error:
             wrong[str(error)] = None
-    return found + log.later_erasures(), list(wrong)
+    return events + log.later_erasures(), list(wrong)
 
 
 def _readable_rows(log: EventLog, after: int, wrong: dict[str, None]) -> Iterator[Row]:
@@ -184,8 +184,8 @@ def _holes(numbers: Iterable[int], stated: Sequence[tuple[int, int]]) -> list[st
 
 def _segment_problems(log: EventLog) -> Iterator[str]:
     found, folder = log.segments(), segments.folder_of(log.path)
-    for one in found:
-        if problem := segments.problem(folder, one):
+    for segment in found:
+        if problem := segments.problem(folder, segment):
             yield problem
     named = sum(one.events for one in found)
     away = log.sql("SELECT count(*) FROM events WHERE body = ?", (PUT_AWAY,))[0][0]

@@ -65,8 +65,8 @@ class OtherLog(msgspec.Struct, frozen=True):
 
 def numbers(gaps: Sequence[tuple[int, int]]) -> str:
     """Return "event 3" or "events 3, 5 to 8" for the first and last number of each gap."""
-    said = ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in gaps)
-    return f"event {said}" if said.isdigit() else f"events {said}"
+    text = ", ".join(f"{first}" if first == last else f"{first} to {last}" for first, last in gaps)
+    return f"event {text}" if text.isdigit() else f"events {text}"
 
 
 def path_of(log: Path) -> Path:

@@ -254,7 +254,7 @@ def newest_sessions(log: EventLog, until: int, limit: int, most: int = 4_000) ->
     of: dict[str, list[Row]] = {session: [] for session in chosen}
     for row in rows:
         of[row[0]].append(row)
-    asked = _bodies(log, chosen, "prompted", "min(seq)")
+    bodies = _bodies(log, chosen, "prompted", "min(seq)")
     answered = _bodies(log, chosen, "session", "max(seq)", '"said":"')
     failed: dict[str, int] = dict(
         log.sql(
@@ -267,7 +267,7 @@ def newest_sessions(log: EventLog, until: int, limit: int, most: int = 4_000) ->
     return [
         SessionLine(
             session,
-            redact.redact(body.prompt) if isinstance(body := asked.get(session), Prompted) else "",
+            redact.redact(body.prompt) if isinstance(body := bodies.get(session), Prompted) else "",
             redact.redact((body.said or "")[:_ANSWER])
             if isinstance(body := answered.get(session), SessionTold)
             else "",
@@ -434,7 +434,9 @@ def memories_of_kind(log: EventLog, kind: str) -> list[Event]:
     """Return the events that recorded memories of a kind, in order, as they are stored."""
     rows = log.select_rows("kind = 'recorded' AND body LIKE ?", (f'%"kind":"{kind}"%',))
     events = (decode_row(row) for row in rows)
-    return [one for one in events if isinstance(one.body, Recorded) and one.body.kind == kind]
+    return [
+        event for event in events if isinstance(event.body, Recorded) and event.body.kind == kind
+    ]
 
 
 def newest_with_text(log: EventLog, text: str) -> int | None:
@@ -532,4 +534,4 @@ def newest_events(log: EventLog, kinds: Sequence[str], prefix: str, most: int) -
             (kind, prefix, prefix + "\U0010ffff", most),
         )
     ]
-    return sorted(map(decode_row, rows), key=lambda one: -one.seq)[:most]
+    return sorted(map(decode_row, rows), key=lambda event: -event.seq)[:most]

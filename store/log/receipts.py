@@ -88,10 +88,10 @@ def _events(rows: Iterable[Row]) -> tuple[Event, ...]:
 
 def find(log: EventLog, id_: str) -> Event:
     """Return one receipt; raise NotFound."""
-    told = log.events_for(id_)
-    if not told or not isinstance(told[0].body, Recalled):
+    events = log.events_for(id_)
+    if not events or not isinstance(events[0].body, Recalled):
         raise NotFound(f"no recall {id_!r}")
-    return told[0]
+    return events[0]
 
 
 def _keys(log: EventLog, wanted: Wanted, after: Place, count: int) -> Sequence[Place]:
@@ -149,7 +149,7 @@ def _text_conditions(wanted: Wanted) -> list[tuple[list[str], bool]]:
     """Return the texts of which a body must hold one, or must not: bodies are JSON of one form."""
     said: list[tuple[list[str], bool]] = []
     if wanted.memories:
-        ids = (msgspec.json.encode(one).decode() for one in wanted.memories)
+        ids = (msgspec.json.encode(memory).decode() for memory in wanted.memories)
         said.append(([f'"id":{id_},"score"' for id_ in ids], True))
     if wanted.silent is not None:
         said.append((['"hits":[]'], wanted.silent))
@@ -170,16 +170,16 @@ def pending(log: EventLog, since: int, until: int) -> list[Event]:
     One is answered by a rating of its own or, within a day, of what it brought, and by a judgment;
     a judgment that was undone counts as said: a person did not want it.
     """
-    told = log.events_between(("recalled",), since, until)
+    events = log.events_between(("recalled",), since, until)
     judged = {event.subject for event in log.job_events(("judged",))}
     rated = log.events_between(("rated",), since, until + SOON_US)
     return [
-        one
-        for one in told
-        if isinstance(one.body, Recalled)
-        and one.body.hits
-        and one.id not in judged
-        and not _is_rated(one, one.body, rated)
+        event
+        for event in events
+        if isinstance(event.body, Recalled)
+        and event.body.hits
+        and event.id not in judged
+        and not _is_rated(event, event.body, rated)
     ]
 
 
@@ -191,8 +191,8 @@ def may_rate(event: Event) -> bool:
 def _is_rated(recall: Event, body: Recalled, ratings: Sequence[Event]) -> bool:
     brought = {hit.id for hit in body.hits}
     return any(
-        one.subject == recall.id
-        or (one.subject in brought and recall.at <= one.at <= recall.at + SOON_US)
-        for one in ratings
-        if isinstance(one.body, Rated) and may_rate(one)
+        event.subject == recall.id
+        or (event.subject in brought and recall.at <= event.at <= recall.at + SOON_US)
+        for event in ratings
+        if isinstance(event.body, Rated) and may_rate(event)
     )

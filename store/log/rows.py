@@ -219,13 +219,20 @@ def rewrite_rows(
         ).fetchall()
         if not changed:
             raise LogBusy(f"event {row[0]} was rewritten by another process: try again")
-    for one in dropping:
-        connection.execute("DELETE FROM segments WHERE name = ?", (one.name,))
-    for one in adding:
+    for segment in dropping:
+        connection.execute("DELETE FROM segments WHERE name = ?", (segment.name,))
+    for segment in adding:
         connection.execute(
             "INSERT INTO segments (name, first, last, events, bytes, sha256) "
             "VALUES (?, ?, ?, ?, ?, ?)",
-            (one.name, one.first, one.last, one.events, one.bytes, one.sha256),
+            (
+                segment.name,
+                segment.first,
+                segment.last,
+                segment.events,
+                segment.bytes,
+                segment.sha256,
+            ),
         )
 
 

@@ -172,8 +172,8 @@ def _fill(new: Path, found: Salvaged, at: int) -> None:
             origins = {row[-3] for row in found.rows if row[-3] is not None}
             needs |= {vocabulary.MERGED: 1} if len(origins) > 1 else {}
             log_file.note_vocabulary(connection, new, needs)
-            for one in found.segments:
-                values = msgspec.structs.astuple(one)
+            for segment in found.segments:
+                values = msgspec.structs.astuple(segment)
                 connection.execute("INSERT INTO segments VALUES (?, ?, ?, ?, ?, ?)", values)
             if found.gaps:
                 _, row = encode_row(log_head.gap_event(found.gaps, at, found.ids))
@@ -229,11 +229,11 @@ def _segments(log: Path) -> tuple[tuple[Segment, ...], dict[int, Row]]:
     folder = segments.folder_of(log)
     found: list[Segment] = []
     rows: dict[int, Row] = {}
-    for one in segments.list_segments(folder):
+    for segment in segments.list_segments(folder):
         with suppress(LogCorrupt):
-            there = {row[0]: row for row in segments.read(folder, one)}
+            there = {row[0]: row for row in segments.read(folder, segment)}
             if rows.keys().isdisjoint(there):  # else an erasure left it, and it is not swept yet
-                found.append(msgspec.structs.replace(one, events=len(there)))
+                found.append(msgspec.structs.replace(segment, events=len(there)))
                 rows |= there
     return tuple(found), rows
 
@@ -287,7 +287,7 @@ def is_open(log: Path) -> bool:
 def _stamps(log: Path) -> tuple[object, ...]:
     """Return values that change when somebody writes to a log."""
     found = [path.stat() if path.exists() else None for path in (log, _ahead(log))]
-    return tuple(one and (one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
+    return tuple(status and (status.st_ino, status.st_size, status.st_mtime_ns) for status in found)
 
 
 # Pages: rows read off the pages of a SQLite file or its write-ahead file, without SQLite.
@@ -328,7 +328,7 @@ def rows_of_wal(data: bytes, beneath: bytes) -> Iterator[Row]:
     if data[16:24] in rounds:
         current = data[16:24]
     frames.sort(key=lambda frame: frame[8:16] == current)  # a stable sort
-    numbered = [(int.from_bytes(one[:4], "big"), one[_FRAME_HEADER:]) for one in frames]
+    numbered = [(int.from_bytes(frame[:4], "big"), frame[_FRAME_HEADER:]) for frame in frames]
     newest = dict(numbered)
 
     def fetch(wanted: int) -> bytes:

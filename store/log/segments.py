@@ -71,14 +71,14 @@ def list_segments(folder: Path) -> list[Segment]:
 
     `events` is left at 0.
     """
-    found = []
+    segments = []
     for path in sorted(folder.glob("*.parquet"), key=lambda one: -one.stat().st_mtime_ns):
         first, last, _ = (*path.stem.split("-"), "", "", "")[:3]
         mark = hash_of(path)
         if first.isdigit() and last.isdigit() and path.name == _name(int(first), int(last), mark):
             size = path.stat().st_size
-            found.append(Segment(path.name, int(first), int(last), 0, size, mark))
-    return found
+            segments.append(Segment(path.name, int(first), int(last), 0, size, mark))
+    return segments
 
 
 def problem(folder: Path, segment: Segment) -> str | None:
@@ -98,8 +98,8 @@ def problem(folder: Path, segment: Segment) -> str | None:
 def sweep(folder: Path, named: Sequence[Segment]) -> None:
     """Delete the files that the log does not list: an interrupted run left them."""
     wanted = {segment.name for segment in named}
-    found = list(folder.glob("*")) if folder.is_dir() else []
-    remove_files(path for path in found if path.name not in wanted)
+    paths = list(folder.glob("*")) if folder.is_dir() else []
+    remove_files(path for path in paths if path.name not in wanted)
 
 
 class Bodies:
@@ -147,7 +147,7 @@ class Bodies:
             file = _open(self._folder, segment)
             groups = range(file.metadata.num_row_groups)
             numbers = (file.metadata.row_group(group).column(0).statistics for group in groups)
-            self._files = {segment.name: (file, [(one.min, one.max) for one in numbers])}
+            self._files = {segment.name: (file, [(number.min, number.max) for number in numbers])}
         return self._files[segment.name]
 
     def _group(self, segment: Segment, file: "ParquetFile", group: int) -> dict[int, str]:

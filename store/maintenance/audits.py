@@ -48,19 +48,19 @@ _FEW = 20  # memories whose numbers alone may be wrong, or one in a hundred
 def run_audits(projection: str, audited: AuditInput) -> list[CheckResult]:
     """Run the audits of one projection; a failing one hides no other."""
     results = []
-    for one in AUDITS:
-        if one.projection == projection:
-            found = one.run(audited)
+    for audit in AUDITS:
+        if audit.projection == projection:
+            result = audit.run(audited)
             results.append(
                 CheckResult(
-                    one.name,
-                    found.passed,
-                    found.sentence,
+                    audit.name,
+                    result.passed,
+                    result.sentence,
                     projection,
-                    alone=tuple(found.rows) if found.isolates else (),
-                    cure="" if found.passed or found.warns else one.cure,
-                    warns=found.warns,
-                    memories=tuple(found.rows[:NAMED]),
+                    alone=tuple(result.rows) if result.isolates else (),
+                    cure="" if result.passed or result.warns else audit.cure,
+                    warns=result.warns,
+                    memories=tuple(result.rows[:NAMED]),
                 )
             )
     return results
@@ -88,16 +88,16 @@ def bm25_parity(audited: AuditInput) -> AuditResult:
     for term in dict.fromkeys(chain.from_iterable(queries)):
         listed = index.posting_list(term)[0]
         if np.count_nonzero(~repeated[listed]) != index.frequency(term):
-            said = f"{term!r} is not in {index.frequency(term)} memories"
-            return AuditResult(False, said, audited.ids(listed))
+            text = f"{term!r} is not in {index.frequency(term)} memories"
+            return AuditResult(False, text, audited.ids(listed))
     reference = BM25Okapi(documents, k1=bm25.K1, b=bm25.B, epsilon=bm25.EPSILON)
     # the sample's own statistics are not the corpus's: those are put in, from the counts
     idf, _ = bm25.okapi_idf(np.asarray(index.frequencies, np.int64), index.size)
     places = {term: index.find(term) for term in reference.idf}
     if lost := {term for term, place in places.items() if place is None}:
-        holding = [not lost.isdisjoint(one) for one in documents]
-        said = f"{len(lost)} terms are not in the index, one is {min(lost)!r}"
-        return AuditResult(False, said, audited.ids(sample[holding]))
+        holding = [not lost.isdisjoint(document) for document in documents]
+        text = f"{len(lost)} terms are not in the index, one is {min(lost)!r}"
+        return AuditResult(False, text, audited.ids(sample[holding]))
     reference.idf = {term: float(idf[place]) for term, place in places.items() if place is not None}
     reference.avgdl = index.average_length
     reference.doc_freqs = [
@@ -117,8 +117,8 @@ def bm25_parity(audited: AuditInput) -> AuditResult:
         size = reference.get_scores(query)
         is_off |= ~(gap <= 2 * (len(query) + 4) * _ROUNDING * size)
         worst = max(worst, float((gap / np.maximum(size, 1.0)).max()))
-    said = f"{len(sample)} documents, largest difference {worst:.1e} of the score"
-    return _of_few(audited, sample[is_off], said)
+    text = f"{len(sample)} documents, largest difference {worst:.1e} of the score"
+    return _of_few(audited, sample[is_off], text)
 
 
 def _runs(terms: Sequence[str]) -> list[Sequence[str]]:
@@ -135,11 +135,11 @@ def vectors_are_unit(audited: AuditInput) -> AuditResult:
         return AuditResult(
             False, f"{plural(count, 'vector')} for {plural(audited.count, 'memory')}"
         )
-    wrong, empty, said = _not_unit(audited)
+    wrong, empty, text = _not_unit(audited)
     most = max(_FEW, audited.count // 20)
     if len(empty) > most and len(empty := _with_words(audited, empty)) > most:
-        return AuditResult(False, f"{said}, {len(empty)} all zero", audited.ids(empty))
-    return _of_few(audited, wrong, said)
+        return AuditResult(False, f"{text}, {len(empty)} all zero", audited.ids(empty))
+    return _of_few(audited, wrong, text)
 
 
 @audit_of("entities", cure=ANEW)
@@ -149,9 +149,9 @@ def mentions_in_range(audited: AuditInput) -> AuditResult:
     least, highest = pc.min_max(documents).as_py().values()
     ok = highest is None or 0 <= least <= highest < audited.count
     entities = plural(len(audited.tables["entities"]), "entity")
-    said = f"{plural(len(documents), 'mention')} of {entities}"
+    text = f"{plural(len(documents), 'mention')} of {entities}"
     return AuditResult(
-        ok, said if ok else f"{said}, of rows {least} to {highest} of {audited.count}"
+        ok, text if ok else f"{text}, of rows {least} to {highest} of {audited.count}"
     )
 
 
@@ -161,20 +161,20 @@ def links_hold(audited: AuditInput) -> AuditResult:
     links = Duplicates.open(audited.tables).links
     ends = {end for one in links for end in (one.document, one.of)}
     if not all(0 <= end < audited.count for end in ends):
-        said = f"links point outside the {audited.count} memories"
+        text = f"links point outside the {audited.count} memories"
         astray = [one for one in links if not 0 <= one.of < audited.count]
-        return AuditResult(False, said, audited.ids(one.document for one in astray))
+        return AuditResult(False, text, audited.ids(one.document for one in astray))
     sample = links[:: max(1, len(links) // _SAMPLE)][:_SAMPLE]
     rows = sorted({end for one in sample for end in (one.document, one.of)})
     table = fields_of(audited.of_memories, np.array(rows, np.int64), (*TEXTS, "state"))
     columns = (column.to_pylist() for column in table.columns)
     told = dict(zip(rows, zip(*columns, strict=True), strict=True))
-    for one in sample:
-        older, newer = told[one.of], told[one.document]
+    for link in sample:
+        older, newer = told[link.of], told[link.document]
         texts = ["\n".join(filter(None, fields)) for *fields, _ in (older, newer)]
-        if FORGOTTEN in (older[-1], newer[-1]) or not one.holds(*texts):
-            ids = audited.ids([one.document, one.of])
-            return AuditResult(False, f"one of {len(links)} links is no {one.kind}", ids)
+        if FORGOTTEN in (older[-1], newer[-1]) or not link.holds(*texts):
+            ids = audited.ids([link.document, link.of])
+            return AuditResult(False, f"one of {len(links)} links is no {link.kind}", ids)
     return AuditResult(True, f"{len(links)} links, {len(sample)} of them read again")
 
 
@@ -190,11 +190,11 @@ def lessons_match_log(audited: AuditInput) -> AuditResult:
         for names in (("surfaced",), _VERDICTS)
     )
     drafts = len(audited.tables["drafts"])
-    said = f"{shown} times shown, {judged} verdicts, {drafts} open drafts"
+    text = f"{shown} times shown, {judged} verdicts, {drafts} open drafts"
     if (shown, judged) == (told["surfaced"], told["followed"]) and drafts <= told["proposed"]:
-        return AuditResult(True, said)
-    said += f"; the log has {told['surfaced']}, {told['followed']} and {told['proposed']}"
-    return AuditResult(False, said, _lessons_counted_wrong(audited))
+        return AuditResult(True, text)
+    text += f"; the log has {told['surfaced']}, {told['followed']} and {told['proposed']}"
+    return AuditResult(False, text, _lessons_counted_wrong(audited))
 
 
 _VERDICTS = ("followed", "ignored", "not_applicable")
@@ -215,12 +215,12 @@ def _lessons_counted_wrong(audited: AuditInput) -> list[str]:
     return wrong
 
 
-def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], said: str) -> AuditResult:
+def _of_few(audited: AuditInput, rows: npt.NDArray[np.signedinteger], text: str) -> AuditResult:
     """Return a failure of the rows whose numbers are wrong: of few they are isolated, of many the
     build itself is wrong.
     """
     ids = audited.ids(rows)
-    return AuditResult(not ids, said, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
+    return AuditResult(not ids, text, ids, isolates=len(ids) <= max(_FEW, audited.count // 100))
 
 
 def _with_words(audited: AuditInput, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

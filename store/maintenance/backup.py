@@ -152,12 +152,12 @@ def _copy_segments(tenant: Tenant, staged: Tenant) -> None:
     folder, to = segments.folder_of(tenant.log), segments.folder_of(staged.log)
     with EventLog(staged.log) as log:
         found = log.segments()
-    for one in found:
+    for segment in found:
         make_folder(to)
         try:
-            shutil.copyfile(folder / one.name, to / one.name)
+            shutil.copyfile(folder / segment.name, to / segment.name)
         except FileNotFoundError as error:
-            raise LogCorrupt(f"{folder / one.name} is missing: restore a backup") from error
+            raise LogCorrupt(f"{folder / segment.name} is missing: restore a backup") from error
 
 
 def _unpack_and_prove(path: Path, folder: Path) -> Listing:
@@ -191,8 +191,8 @@ def _check_segments(staged: Tenant, log: EventLog) -> None:
     if strange := there ^ named.keys():
         what = "missing" if strange - there else "not named in the log"
         raise LogCorrupt(f"below cold/log {', '.join(sorted(strange)):.200} is {what}")
-    for one in named.values():
-        if problem := segments.problem(folder, one):
+    for segment in named.values():
+        if problem := segments.problem(folder, segment):
             raise LogCorrupt(problem)
 
 
@@ -280,8 +280,8 @@ def _erase_again(staged: Tenant, tenant: Tenant, now: int) -> int | None:
         wiped = erase.wipe(staged, log, erase.EraseRequest(tuple(ids)), now) if ids else None
     Queue(staged.ingest).erase(gone)
     if wiped is not None:
-        found = scan(staged.root, staged.root, wiped.marks)
-        if not found.found and not found.unread:  # else `doctor` will name what to erase again
+        report = scan(staged.root, staged.root, wiped.marks)
+        if not report.found and not report.unread:  # else `doctor` will name what to erase again
             erase.drop_start(staged, ids)
     return len(ids)
 
@@ -424,7 +424,7 @@ def _check_schema(connection: apsw.Connection, name: str, package: str) -> None:
         wanted = set(_schema_names(ours)) - {"segments", "vocabulary"}
     finally:
         ours.close()
-    if strange := [one for one in _statements(connection) if one not in known]:
+    if strange := [statement for statement in _statements(connection) if statement not in known]:
         raise LogForeign(f"{name} holds what mnemolog never made: {strange[0]:.80}")
     if missing := wanted - set(_schema_names(connection)):
         raise LogForeign(f"{name} has no {', '.join(sorted(missing))}")

@@ -256,7 +256,7 @@ def _broken_constraint(build: Build, projection: Projection, tables: Built) -> s
 
 
 def _is_broken(results: Sequence[CheckResult]) -> bool:
-    return any(one.name == CONSTRAINTS and one.stops for one in results)
+    return any(result.name == CONSTRAINTS and result.stops for result in results)
 
 
 def _tables_being_served(build: Build, served: Manifest, ref: SnapshotRef) -> Built | None:
@@ -305,10 +305,10 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
     """
     refs = candidates.load_refs(build.tenant, build.names)
     complete = [] if _is_broken(checks) else [_completeness(build, refs), _shrinkage(build, refs)]
-    results = (*checks, *(one for one in complete if not one.passed))
+    results = (*checks, *(result for result in complete if not result.passed))
     if failed := [result for result in results if result.stops]:
         manifests.refuse(build.tenant, Refusal(now, build.watermark, tuple(results)))
-        reasons = "; ".join(f"{one.name}: {one.reason}" for one in failed)
+        reasons = "; ".join(f"{result.name}: {result.reason}" for result in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
     served = current_manifest(build.tenant)
     manifest = manifests.publish(build.tenant, candidate_manifest(build, checks, now))
@@ -358,7 +358,7 @@ def rebuild(
             )
             if _quarantine_failing(build, on_progress, now):
                 continue
-            if any(one.stops for one in load_checks(build)):
+            if any(result.stops for result in load_checks(build)):
                 break
             on_progress("checks")
             save_checks(build, results := on_whole(build))
@@ -406,8 +406,8 @@ def _take_out(
 ) -> list[Held]:
     """Quarantine what failed checks name, and say so; return it."""
     taken = take_out(build, results, now)
-    for one in taken:
-        on_progress(f"quarantined {one.id}: {one.check}: {one.reason}")
+    for entry in taken:
+        on_progress(f"quarantined {entry.id}: {entry.check}: {entry.reason}")
     return taken
 
 
@@ -497,10 +497,10 @@ def newest_published(tenant: Tenant, projection: Projection) -> Published | None
     kept of this one, as of the embedder that served before.
     """
     served = current_manifest(tenant)
-    for one in chain((served,), manifests.list_manifests(tenant)) if served else ():
-        ref = one.projections.get(projection.name) if one else None
-        if one and ref and ref.version == projection.version:
-            return Published(one, ref)
+    for manifest in chain((served,), manifests.list_manifests(tenant)) if served else ():
+        ref = manifest.projections.get(projection.name) if manifest else None
+        if manifest and ref and ref.version == projection.version:
+            return Published(manifest, ref)
     return None
 
 

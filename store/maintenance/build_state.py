@@ -128,9 +128,9 @@ class StepJournal:
 
 def sweep_journals(folder: Path, *, older_than_s: float = 0.0) -> None:
     """Remove the journals of a folder that nobody added to for so long."""
-    for one in folder.glob("*"):
-        if time.time() - one.stat().st_mtime >= older_than_s:
-            shutil.rmtree(one, ignore_errors=True)
+    for path in folder.glob("*"):
+        if time.time() - path.stat().st_mtime >= older_than_s:
+            shutil.rmtree(path, ignore_errors=True)
     with suppress(OSError):  # some are kept, or there are none
         folder.rmdir()
 

@@ -83,7 +83,7 @@ def damage(tenant: Tenant, manifest: Manifest) -> list[str]:
 
     Every file is hashed: a flipped bit shows in no other way. What is in it is looked at too.
     """
-    known = {one.name: one for one in _manifest_projections(manifest)}
+    known = {projection.name: projection for projection in _manifest_projections(manifest)}
     found = []
     for name, ref in manifest.projections.items():
         try:
@@ -240,10 +240,10 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
 
 def _failures(root: Path) -> Iterator[Finding]:
     """Say what went wrong where nobody looked on, and did not go right since."""
-    for one in failures.every(root):
-        often = "" if one.times == 1 else f" {one.times} times, last"
-        what = f"{one.what} failed{often} at {isoformat(one.at)}: {one.said}"
-        seen = f"`mnemolog ui` has its run {one.run}; " if one.run else ""
+    for failure in failures.every(root):
+        often = "" if failure.times == 1 else f" {failure.times} times, last"
+        what = f"{failure.what} failed{often} at {isoformat(failure.at)}: {failure.said}"
+        seen = f"`mnemolog ui` has its run {failure.run}; " if failure.run else ""
         yield Finding("warn", what, f"{seen}it goes from here when the same goes right")
 
 
@@ -253,8 +253,8 @@ def _check_erasure(tenant: Tenant) -> Iterator[Finding]:
 
     if not erase.has_start(tenant):
         return
-    found = erase.load_starts(tenant)
-    ids = " ".join(found.ids) if found else "ID..."
+    start = erase.load_starts(tenant)
+    ids = " ".join(start.ids) if start else "ID..."
     yield Finding(
         "error",
         "an erasing was begun and did not end: what it was to destroy may be there still",
@@ -405,9 +405,9 @@ def _check_quarantine(log: EventLog) -> Iterator[Finding]:
         held = quarantine.entries(log)
     except LogError:  # said by `_log`
         return
-    for one in held[:_SHOWN]:
-        what = f"builds leave memory {one.id} out since {isoformat(one.at)}: {one.check}"
-        yield Finding("warn", f"{what}: {one.reason}", quarantine.CURE)
+    for entry in held[:_SHOWN]:
+        what = f"builds leave memory {entry.id} out since {isoformat(entry.at)}: {entry.check}"
+        yield Finding("warn", f"{what}: {entry.reason}", quarantine.CURE)
     if len(held) > _SHOWN:
         what = f"builds leave {len(held) - _SHOWN} more memories out"
         yield Finding("warn", what, "`mnemolog quarantine` lists them")
@@ -418,12 +418,12 @@ def _check_mirrors(settings: Settings, tenant: Tenant) -> Iterator[Finding]:
     from store.maintenance import mirrors  # with what writes them, which the server never needs
 
     behind = {one.asset for one in mirrors.mirrors_behind(tenant, settings.choices)}
-    for one in mirrors.chosen_mirrors(settings.choices):
-        if one.asset in behind:
-            what = f"{one} is behind: it does not hold what the last build published"
+    for mirror in mirrors.chosen_mirrors(settings.choices):
+        if mirror.asset in behind:
+            what = f"{mirror} is behind: it does not hold what the last build published"
             yield Finding("warn", what, "see that its server answers, then run `mnemolog build`")
         else:
-            yield Finding("ok", f"{one} holds what is published")
+            yield Finding("ok", f"{mirror} holds what is published")
 
 
 def _refusal(tenant: Tenant) -> Finding:

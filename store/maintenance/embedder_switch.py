@@ -30,7 +30,7 @@ from store.snapshots.projection import Projection, build_checked
 def lend_vectors(owner: Tenant, borrower: Tenant, embedder: Embedder) -> None:
     """Let the builds of a tenant find the vectors that another has, as if one had made them."""
     vectors = vectors_projection(embedder)
-    journal, waiting = (journal_of(one, embedder, vectors) for one in (borrower, owner))
+    journal, waiting = (journal_of(tenant, embedder, vectors) for tenant in (borrower, owner))
     with without_syncs(), suppress(OSError):  # a build of the owner's took it up: made anew
         for table in (*_published_vectors(owner, vectors), *waiting.read()):
             journal.add(table)
@@ -58,20 +58,22 @@ def serve_again(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> 
     the one that serves, where no such manifest is kept, and where something was erased since. Raise
     BuildBusy.
     """
-    versions = {one.name: one.version for one in catalog.all_projections(embedder)}
+    versions = {
+        projection.name: projection.version for projection in catalog.all_projections(embedder)
+    }
     with lock(tenant):
         served = current_manifest(tenant)
         if served is None or served.embedder == embedder.model:
             return None
-        for one in manifests.list_manifests(tenant):
-            if {name: ref.version for name, ref in one.projections.items()} != versions:
+        for manifest in manifests.list_manifests(tenant):
+            if {name: ref.version for name, ref in manifest.projections.items()} != versions:
                 continue
-            if log_queries.erased_ids(log, log.head(), one.watermark):
+            if log_queries.erased_ids(log, log.head(), manifest.watermark):
                 return None
             with suppress(SnapshotDamaged):
-                for ref in one.projections.values():
+                for ref in manifest.projections.values():
                     snapshot.glance(tenant.snapshots, ref)
-                return manifests.publish(tenant, msgspec.structs.replace(one, at=now))
+                return manifests.publish(tenant, msgspec.structs.replace(manifest, at=now))
         return None
 
 

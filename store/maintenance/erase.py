@@ -74,13 +74,13 @@ def find_cuts(log: EventLog, looker: Looker, *, receipts: bool) -> list[Change]:
     """Return the rows to cut the erased words out of: what jobs made, and with `receipts` prompts,
     commands, questions and what else is no memory's own.
     """
-    found = []
+    changes = []
     for row, whole in _rows(log):
         if _can_be_cut(row[3]) and (receipts or row[3] in MADE):
             left = _cut_row(row[3], whole[BODY], looker)
             if left != whole[BODY]:
-                found.append(Change(row, whole[BODY], left))
-    return found
+                changes.append(Change(row, whole[BODY], left))
+    return changes
 
 
 def find_quotes(log: EventLog, looker: Looker) -> Quotes:
@@ -96,7 +96,7 @@ def find_quotes(log: EventLog, looker: Looker) -> Quotes:
             quotes.append(Quote(row[1], kind, isoformat(row[2]), about, can_be_cut))
         runs |= found
         words |= looker.words(whole[BODY])
-        words |= {one for name in names for one in looker.words(name)}
+        words |= {word for name in names for word in looker.words(name)}
         runs |= here
         named |= here
     return Quotes(tuple(quotes), frozenset(runs), frozenset(words), frozenset(named))
@@ -241,30 +241,30 @@ def lock_out_jobs(tenant: Tenant) -> Iterator[None]:
         raise BuildBusy(f"a job of {tenant.name} is running: erase when it is done") from None
 
 
-def ids_to_erase(log: EventLog, asked: EraseRequest) -> list[str]:
+def ids_to_erase(log: EventLog, request: EraseRequest) -> list[str]:
     """Return the memories to erase: those that were named, and those that say an asked text."""
-    if not asked.texts:
-        return list(asked.ids)
-    saying = memories_saying(log, Looker(marks_.of_erase_request(asked.texts, b"")))
-    return list(dict.fromkeys((*asked.ids, *saying)))
+    if not request.texts:
+        return list(request.ids)
+    saying = memories_saying(log, Looker(marks_.of_erase_request(request.texts, b"")))
+    return list(dict.fromkeys((*request.ids, *saying)))
 
 
-def reach(log: EventLog, asked: EraseRequest) -> Reach:
+def reach(log: EventLog, request: EraseRequest) -> Reach:
     """Return what an erasing would do."""
-    ids = ids_to_erase(log, asked)
+    ids = ids_to_erase(log, request)
     gone = erasing.changes(log, ids)
     salt = os.urandom(16)
-    found = _without_own_words(marks_.of(_texts_removed_by(gone), salt)) | marks_.of_erase_request(
-        asked.texts, salt
+    marks = _without_own_words(marks_.of(_texts_removed_by(gone), salt)) | marks_.of_erase_request(
+        request.texts, salt
     )
-    rows = {one.row[0] for one in gone}
-    cut = [one for one in _cuts(log, asked, found, rows) if one.row[0] not in rows]
-    kinds = Counter(one.row[3] for one in cut)
+    rows = {change.row[0] for change in gone}
+    cut = [change for change in _cuts(log, request, marks, rows) if change.row[0] not in rows]
+    kinds = Counter(change.row[3] for change in cut)
     made = erasing.derivatives(log, ids)
     return Reach(tuple(ids), len(gone), made, dict(sorted(kinds.items())))
 
 
-def wipe(tenant: Tenant, log: EventLog, asked: EraseRequest, now: int) -> EraseResult:
+def wipe(tenant: Tenant, log: EventLog, request: EraseRequest, now: int) -> EraseResult:
     """Take what memories and events said out of the log, asked texts wherever they are said, and
     all that out of what waits to be recorded.
 
@@ -273,18 +273,18 @@ def wipe(tenant: Tenant, log: EventLog, asked: EraseRequest, now: int) -> EraseR
     """
     # a build that read a row before this, and is checked after it, would be refused
     with build.lock(tenant, wait_s=_WAIT_S):
-        looked_for, asked = _save_start(tenant, log, asked)
-        done = erasing.erase(log, asked.ids, now)
-        cut = _cut(log, asked, looked_for, now)
+        looked_for, request = _save_start(tenant, log, request)
+        done = erasing.erase(log, request.ids, now)
+        cut = _cut(log, request, looked_for, now)
     looker = Looker(looked_for)
-    Queue(tenant.ingest).erase(asked.ids, looker.holds)
-    said = find_quotes(log, looker)
+    Queue(tenant.ingest).erase(request.ids, looker.holds)
+    quotes = find_quotes(log, looker)
     # only now: what somebody else says too tells nothing, but what was asked for is looked for
     # unless it is a name
-    everybodys = said.runs - (
-        marks_.of_erase_request(asked.texts, looked_for.salt).runs - said.named
+    everybodys = quotes.runs - (
+        marks_.of_erase_request(request.texts, looked_for.salt).runs - quotes.named
     )
-    return EraseResult(done, looked_for.without(everybodys, said.words), cut, said.quotes)
+    return EraseResult(done, looked_for.without(everybodys, quotes.words), cut, quotes.quotes)
 
 
 def drop_derived_files(tenant: Tenant) -> None:
@@ -313,8 +313,8 @@ def scan_home(home: Path, tenant: Tenant, wiped: EraseResult) -> tuple[list[str]
     """Drop records that quote; return which, and what a scan of the home finds after."""
     dropped = erase_scan.drop_records(home, tenant.root, Looker(wiped.marks))
     sync_folders(home)  # no file that was deleted comes back with a power cut
-    found = scan(home, tenant.root, wiped.marks)
-    return dropped, found
+    report = scan(home, tenant.root, wiped.marks)
+    return dropped, report
 
 
 def is_within(path: str, tenant: Tenant) -> bool:
@@ -329,8 +329,8 @@ def drop_start(tenant: Tenant, ids: Collection[str]) -> None:
     """Forget what was looked for, as nothing of it is left; but of others than `ids`, whose erasing
     was begun before and is not done.
     """
-    found = load_starts(tenant)
-    if found is None or set(found.ids) <= set(ids):
+    start = load_starts(tenant)
+    if start is None or set(start.ids) <= set(ids):
         remove_files([tenant.erasure_file])
 
 
@@ -352,52 +352,52 @@ def file_names(tenant: Tenant) -> set[str]:
     return {path.relative_to(tenant.root).as_posix() for path in walk_files(tenant.root)}
 
 
-def _save_start(tenant: Tenant, log: EventLog, asked: EraseRequest) -> tuple[Marks, EraseRequest]:
+def _save_start(tenant: Tenant, log: EventLog, request: EraseRequest) -> tuple[Marks, EraseRequest]:
     """Return what is to be looked for, kept on the disk, with what an earlier try kept; and what is
     to be erased, with the memories that an earlier try found by their texts.
     """
     before = load_starts(tenant) or EraseStart((), Marks(os.urandom(16)))
-    found = before.ids if asked.texts else ()
-    asked = msgspec.structs.replace(
-        asked, ids=tuple(dict.fromkeys((*ids_to_erase(log, asked), *found)))
+    found = before.ids if request.texts else ()
+    request = msgspec.structs.replace(
+        request, ids=tuple(dict.fromkeys((*ids_to_erase(log, request), *found)))
     )
-    gone = [*erasing.changes(log, asked.ids), *erasing.event_changes(log, asked.events)]
+    gone = [*erasing.changes(log, request.ids), *erasing.event_changes(log, request.events)]
     salt = before.marks.salt
     marks = (
         before.marks
         | _without_own_words(marks_.of(_texts_removed_by(gone), salt))
-        | marks_.of_erase_request(asked.texts, salt)
+        | marks_.of_erase_request(request.texts, salt)
     )
-    both = EraseStart(tuple(dict.fromkeys((*before.ids, *asked.ids))), marks)
+    both = EraseStart(tuple(dict.fromkeys((*before.ids, *request.ids))), marks)
     replace_file(tenant.erasure_file, msgspec.json.encode(both))
-    return marks, asked
+    return marks, request
 
 
 def _texts_removed_by(changes: Iterable[Change]) -> list[str]:
-    return [text for one in changes for text in _removed_texts(one.said, one.left)]
+    return [text for change in changes for text in _removed_texts(change.said, change.left)]
 
 
-def _removed_texts(said: str, left: str) -> Iterator[str]:
+def _removed_texts(words: str, left: str) -> Iterator[str]:
     """Yield the texts that a body loses."""
     stays = set(marks_.leaves(msgspec.json.decode(left)))
-    for text in marks_.leaves(msgspec.json.decode(said)):
+    for text in marks_.leaves(msgspec.json.decode(words)):
         if text not in stays:
             yield text
 
 
-def _without_own_words(found: Marks) -> Marks:
+def _without_own_words(marks: Marks) -> Marks:
     """Return marks without the words that mnemolog's own files are written in."""
-    looker = Looker(found)
+    looker = Looker(marks)
     ours = set[bytes]()
     for folder in ("store", "serve", "pipelines"):
         for path in (Path(__file__).parents[2] / folder).rglob("*.py"):
             ours |= looker.words(path.read_text(encoding="utf-8"))
-    return found.without(words=ours)
+    return marks.without(words=ours)
 
 
-def _cut(log: EventLog, asked: EraseRequest, looked_for: Marks, now: int) -> int:
+def _cut(log: EventLog, request: EraseRequest, looked_for: Marks, now: int) -> int:
     with compaction.alone(log.path):
-        changed = _cuts(log, asked, looked_for, ())
+        changed = _cuts(log, request, looked_for, ())
         if changed:  # the event is about itself: no build takes over what was made of these rows
             erasing.rewrite(log, changed, [erasing.cut_event(len(changed), now)])
             erasing.purge_old_bytes(log)
@@ -405,16 +405,16 @@ def _cut(log: EventLog, asked: EraseRequest, looked_for: Marks, now: int) -> int
 
 
 def _cuts(
-    log: EventLog, asked: EraseRequest, looked_for: Marks, without: Container[int]
+    log: EventLog, request: EraseRequest, looked_for: Marks, without: Container[int]
 ) -> list[Change]:
     """Return the rows that quote, and what they are to say instead, each once."""
-    always = marks_.of_erase_request(asked.texts, looked_for.salt)
-    if asked.also_quotes:
+    always = marks_.of_erase_request(request.texts, looked_for.salt)
+    if request.also_quotes:
         words = distinctive_words(log, Looker(looked_for), without)
         always |= marks_.alone(words, looked_for.salt)
-    found = [
+    changes = [
         *find_cuts(log, Looker(always), receipts=True),
-        *find_cuts(log, Looker(looked_for | always), receipts=asked.also_quotes),
-        *erasing.event_changes(log, asked.events),
+        *find_cuts(log, Looker(looked_for | always), receipts=request.also_quotes),
+        *erasing.event_changes(log, request.events),
     ]
-    return list({one.row[0]: one for one in found}.values())  # a later one says less
+    return list({change.row[0]: change for change in changes}.values())  # a later one says less

@@ -63,13 +63,13 @@ def list_copies(tenant: Tenant) -> list[Copy]:
         lines = _path(tenant).read_bytes().splitlines()
     except FileNotFoundError:
         return []
-    found = []
+    copies = []
     for line in lines:
         try:
-            found.append(_decoder.decode(line))
+            copies.append(_decoder.decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             continue
-    return found
+    return copies
 
 
 def damaged_copies(tenant: Tenant) -> list[Copy]:
@@ -134,8 +134,8 @@ def make_receipt(
     they were.
     """
     dropped, scanned = erase.scan_home(home, tenant, wiped)
-    suspect = [*(one.path for one in scanned.found), *scanned.unread]
-    found = Receipt(
+    suspect = [*(hit.path for hit in scanned.found), *scanned.unread]
+    receipt = Receipt(
         id=new_id(now),
         at=isoformat(now),
         by=by,
@@ -154,11 +154,11 @@ def make_receipt(
         quotes=wiped.quotes,
         copies=(*list_copies(tenant), *damaged_copies(tenant)),
     )
-    found = msgspec.structs.replace(found, digest=receipt_digest(found))
-    replace_file(receipts_folder(tenant) / f"{found.id}.json", msgspec.json.encode(found))
-    if found.is_clean:  # only now: who was ended before has to look for the same again
+    receipt = msgspec.structs.replace(receipt, digest=receipt_digest(receipt))
+    replace_file(receipts_folder(tenant) / f"{receipt.id}.json", msgspec.json.encode(receipt))
+    if receipt.is_clean:  # only now: who was ended before has to look for the same again
         erase.drop_start(tenant, wiped.erasure.ids)
-    return found
+    return receipt
 
 
 def receipts_folder(tenant: Tenant) -> Path:

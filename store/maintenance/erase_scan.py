@@ -67,10 +67,10 @@ def texts_in_file(path: Path) -> Iterator[str] | None:
 def _texts(data: "bytes | mmap") -> Iterator[str]:
     for pattern, encoding in ((_UTF8, "utf-8"), (_UTF16, "")):
         before, tail = -1, ""
-        for found in pattern.finditer(data):
-            text = found[0].decode(encoding, "replace") if encoding else _wide(found[0])
-            yield tail + text if found.start() == before else text
-            before, tail = found.end(), text[-_OVERLAP:]
+        for match in pattern.finditer(data):
+            text = match[0].decode(encoding, "replace") if encoding else _wide(match[0])
+            yield tail + text if match.start() == before else text
+            before, tail = match.end(), text[-_OVERLAP:]
 
 
 def _wide(data: bytes) -> str:
@@ -237,7 +237,7 @@ def scan(home: Path, tenant: Path, marks: Marks) -> ScanReport:
     """
     looker = Looker(marks)
     count = size = decoded = 0
-    found: list[FileHit] = []
+    hits: list[FileHit] = []
     unread: list[str] = []
     for path in walk_files(home):
         name = path.relative_to(home).as_posix()
@@ -252,8 +252,8 @@ def scan(home: Path, tenant: Path, marks: Marks) -> ScanReport:
         count, size = count + 1, size + length
         decoded += how.is_decoded
         if how.plainly or how.within:
-            found.append(FileHit(name, how.plainly))
-    return ScanReport(count, size, decoded, len(marks), tuple(found), tuple(unread))
+            hits.append(FileHit(name, how.plainly))
+    return ScanReport(count, size, decoded, len(marks), tuple(hits), tuple(unread))
 
 
 class _How(msgspec.Struct, frozen=True):
@@ -344,13 +344,13 @@ def _runs(folder: Path, looker: Looker) -> Iterator[Path]:
     databases = [_find_rows(path, looker) for path in sorted(folder.rglob("*.db"))]
     going = set[str]().union(*(one.runs for one in databases))
     going -= _at_work(folder, going)
-    for one in databases:
-        if one.path.stem in going:  # a run's own file
-            remove_files([one.path, *one.path.parent.glob(f"{one.path.name}-*")])
-            yield one.path
-        elif one.rows or going:
-            if _clear_rows(one, going):
-                yield one.path
+    for database in databases:
+        if database.path.stem in going:  # a run's own file
+            remove_files([database.path, *database.path.parent.glob(f"{database.path.name}-*")])
+            yield database.path
+        elif database.rows or going:
+            if _clear_rows(database, going):
+                yield database.path
     for run in going:
         shutil.rmtree(folder / "storage" / run, ignore_errors=True)
     for path in walk_files(folder):
@@ -362,18 +362,18 @@ def _runs(folder: Path, looker: Looker) -> Iterator[Path]:
 
 def _find_rows(path: Path, looker: Looker) -> _Database:
     """Return which rows and runs of a file quote."""
-    found = _Database(path)
+    database = _Database(path)
     with _connect(path) as connection:
         for (name,) in connection.execute(_TABLES).fetchall():
             table = str(name)
             names = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
-            found.columns[table] = names
+            database.columns[table] = names
             for number, *row in connection.execute(f'SELECT rowid, * FROM "{table}"'):
                 if any(looker.holds(text) for one in row for text in texts_in_value(one)):
-                    found.rows.setdefault(table, []).append(number)
+                    database.rows.setdefault(table, []).append(number)
                     if "run_id" in names and (run := row[names.index("run_id")]):
-                        found.runs.add(run)
-    return found
+                        database.runs.add(run)
+    return database
 
 
 def _at_work(folder: Path, runs: set[str]) -> set[str]:
@@ -386,14 +386,14 @@ def _at_work(folder: Path, runs: set[str]) -> set[str]:
     return {run for run, status in known if run in runs and status not in _ENDED}
 
 
-def _clear_rows(one: _Database, runs: set[str]) -> bool:
+def _clear_rows(database: _Database, runs: set[str]) -> bool:
     """Delete the rows that quote and all rows of some runs; return whether there were any."""
     changed = 0
-    with _connect(one.path) as connection:
+    with _connect(database.path) as connection:
         assert connection.pragma("secure_delete", True), "SQLite overwrites what it deletes"
         with log_file.immediate(connection):
-            for table, names in one.columns.items():
-                for number in one.rows.get(table, ()):
+            for table, names in database.columns.items():
+                for number in database.rows.get(table, ()):
                     connection.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (number,))
                     changed += connection.changes()
                 if "run_id" in names:

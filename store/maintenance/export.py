@@ -45,8 +45,8 @@ def export_lines(
     fold, ratings = _fold_log(log)
     links: dict[str, dict[ExportedLink, None]] = defaultdict(dict)
     for edge in fold.edges:
-        one = msgspec.convert({"target": edge.target, "relation": edge.relation}, ExportedLink)
-        links[edge.source][one] = None
+        link = msgspec.convert({"target": edge.target, "relation": edge.relation}, ExportedLink)
+        links[edge.source][link] = None
     held = _quarantine_states(log)
     for memory in _memories_to_export(fold, held, now, all_states=all_states, project=project):
         beside: dict[str, Any] = {
@@ -67,7 +67,7 @@ def memories(
     wanted = _memories_to_export(
         _fold_log(log)[0], held, now, all_states=all_states, project=project
     )
-    return [one for one in wanted if one.id in held or one.state != FORGOTTEN]
+    return [memory for memory in wanted if memory.id in held or memory.state != FORGOTTEN]
 
 
 def _fold_log(log: EventLog) -> tuple[Fold, dict[str, list[ExportedRating]]]:
@@ -101,7 +101,7 @@ def _memories_to_export(
 
 def _quarantine_states(log: EventLog) -> dict[str, str]:
     """Return the states that memories in quarantine had before, by their ids."""
-    return {one.id: one.was for one in quarantine.entries(log)}
+    return {entry.id: entry.was for entry in quarantine.entries(log)}
 
 
 def _is_expired(memory: Memory, now: int) -> bool:
@@ -151,7 +151,7 @@ _RELATIONS = {"cause": "causes", "support": "supports", "conflict": "contradicts
 
 def export_notes(lines: Iterable[Exported], form: NoteForm) -> dict[str, bytes]:
     """Return the files of a folder of notes, by their paths in it; forgotten memories are none."""
-    kept = [one for one in lines if one.state != FORGOTTEN]
+    kept = [line for line in lines if line.state != FORGOTTEN]
     titles = {one.id or "": _title(one) for one in kept}
     files = {_note_path(one, form): _note(one, form, titles) for one in kept}
     if form == "claude-memory":
@@ -189,7 +189,7 @@ def _note(line: Exported, form: NoteForm, titles: Mapping[str, str]) -> bytes:
     else:
         fields |= {"title": _title(line), "type": line.kind, "tags": list(line.tags)}
         fields["created"] = created
-    linked = [(one.relation, titles[one.target]) for one in line.links if one.target in titles]
+    linked = [(link.relation, titles[link.target]) for link in line.links if link.target in titles]
     text = "".join(one for one in content if one in "\n\t" or category(one)[0] != "C")
     if linked and form != "claude-memory":
         told = (f"- {_RELATIONS.get(how, how)} [[{title}]]" for how, title in linked)

@@ -346,15 +346,15 @@ class _Server:
         """Delete nodes, given by uid and label, and the relationships they are in."""
         for label in LABELS:
             uids = [uid for uid, of in nodes if of == label]
-            for some in _batches(uids, _BATCH):
-                self._run(f"MATCH (n:{label}) WHERE n.uid IN $uids DETACH DELETE n", uids=some)
+            for batch in _batches(uids, _BATCH):
+                self._run(f"MATCH (n:{label}) WHERE n.uid IN $uids DETACH DELETE n", uids=batch)
 
     def write(self, nodes: Sequence[Node]) -> None:
         """Write nodes and the relationships that begin at them, instead of what is there.
 
         Digests come last: a node without one is written again.
         """
-        by_label = {label: [one for one in nodes if one.label == label] for label in LABELS}
+        by_label = {label: [node for node in nodes if node.label == label] for label in LABELS}
         for label, some in by_label.items():
             for batch in _batches(some, _BATCH):
                 rows = [{"uid": one.uid, "properties": one.properties} for one in batch]
@@ -365,9 +365,9 @@ class _Server:
                 )
         for kind, (label, other) in _KINDS.items():
             edges = [
-                {"uid": one.uid, "to": to, "weight": weight}
-                for one in by_label[label]
-                for of, to, weight in one.edges
+                {"uid": node.uid, "to": to, "weight": weight}
+                for node in by_label[label]
+                for of, to, weight in node.edges
                 if of == kind
             ]
             weighed = "SET r.weight = row.weight" if kind == "SEEN_WITH" else ""
@@ -414,8 +414,8 @@ class _Server:
             raise _failure(self._chosen, f"no answer within {_CALL_S:g} s") from None
 
 
-def _failure(chosen: Neo4j, said: str) -> MirrorError:
-    what = said.partition("\n")[0] or "it hung up"
+def _failure(chosen: Neo4j, text: str) -> MirrorError:
+    what = text.partition("\n")[0] or "it hung up"
     return MirrorError(f"Neo4j at {chosen.url}: {what}; once it answers, run `mnemolog build`")
 
 

@@ -60,7 +60,7 @@ def _replace(tenant: Tenant, log: EventLog, rows: MemoryRows, watermark: int, no
     gone = log_queries.erased_ids(
         log, log.head(), watermark
     )  # what was built before still tells of it
-    found = [_row_of(log, one, now) for one in _cold(rows, now) if one.id not in gone]
+    found = [_row_of(log, memory, now) for memory in _cold(rows, now) if memory.id not in gone]
     temporary = temporary_name(folder / "new")
     try:
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -129,7 +129,9 @@ def _reason(log: EventLog, memory: Memory) -> str | None:
 
 
 def _schema() -> pa.Schema:
-    types = {"why": pa.string()} | {one.name: _column_type(one) for one in FIELDS if one.archived}
+    types = {"why": pa.string()} | {
+        field.name: _column_type(field) for field in FIELDS if field.archived
+    }
     names = dict.fromkeys((*_ORDER, *types))
     return pa.schema([(name, types[name]) for name in names])
 

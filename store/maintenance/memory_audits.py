@@ -172,20 +172,20 @@ def rows_match_log(audited: AuditInput) -> AuditResult:
     for ids, contents in _contents_since(audited, after, revised):
         there = audited.memories.slice(row, len(ids))
         if there.column("id").to_pylist() != ids:
-            said = f"the rows from {row} on differ from the log"
-            return AuditResult(False, said, ids[:1])
+            text = f"the rows from {row} on differ from the log"
+            return AuditResult(False, text, ids[:1])
         others += _mismatches(there, pa.array(contents, pa.string()))
         row += len(ids)
     if row != audited.count:
-        said = f"{audited.count} rows for {row} recorded memories"
-        return AuditResult(False, said, audited.ids(range(row, audited.count)))
+        text = f"{audited.count} rows for {row} recorded memories"
+        return AuditResult(False, text, audited.ids(range(row, audited.count)))
     if base is not None:
         for start, part in audited.fresh("memories"):
             served = base.slice(start, part.rows)
             there = part.table.slice(0, len(served))
             if not there.column("id").equals(served.column("id")):
-                said = f"the rows from {start} on are not the memories that are served"
-                return AuditResult(False, said, audited.ids([start]))
+                text = f"the rows from {start} on are not the memories that are served"
+                return AuditResult(False, text, audited.ids([start]))
             others += _mismatches(there, served.column("content"))
     memories = MemoryParts.open(audited.tables)
     wrong = [id_ for id_ in others if id_ not in revised]
@@ -249,17 +249,17 @@ def fields_match_log(audited: AuditInput) -> AuditResult:
             events = merging.events_about(audited.log, [memory.id], audited.watermark)
         else:
             events = [
-                one
-                for one in audited.log.events_for(memory.id)
-                if one.seq <= audited.watermark and one.id not in undone
+                event
+                for event in audited.log.events_for(memory.id)
+                if event.seq <= audited.watermark and event.id not in undone
             ]
         if found := _differing(memory, events):
             wrong[memory.id] = found
         elif (STATES[state], projects[project + 1]) != (memory.state, memory.project):
             wrong[memory.id] = "column of states or projects"
     if wrong:
-        said = f"{plural(len(wrong), 'memory')} of {len(rows)} with another "
-        return AuditResult(False, said + ", ".join(sorted({*wrong.values()})), [*wrong])
+        text = f"{plural(len(wrong), 'memory')} of {len(rows)} with another "
+        return AuditResult(False, text + ", ".join(sorted({*wrong.values()})), [*wrong])
     return AuditResult(True, f"{len(rows)} memories are what the log says of them")
 
 
@@ -276,8 +276,8 @@ def _differing(memory: Memory, events: Sequence[Event]) -> str:
     if memory.project != recorded.project:
         return "project"
     hidden = away = False
-    for one in events:
-        match one.body:
+    for event in events:
+        match event.body:
             case Forgotten() | Quarantined() | Erased():
                 hidden = away = True
             case Superseded() | Archived() | Staled():
@@ -349,8 +349,8 @@ def did_not_shrink(audited: AuditInput) -> AuditResult:
     the words that an erasing cut out of its prompt.
     """
     if audited.unread:
-        said = f"{audited.count} rows, compared with nothing: {audited.unread}"
-        return AuditResult(False, said, warns=True)
+        text = f"{audited.count} rows, compared with nothing: {audited.unread}"
+        return AuditResult(False, text, warns=True)
     if audited.published is None:
         return AuditResult(True, f"first build, {audited.count} rows")
     if gaps := _lost_ranges(audited):
@@ -358,8 +358,8 @@ def did_not_shrink(audited: AuditInput) -> AuditResult:
     undone = audited.log.undone_ids(audited.watermark, audited.published_watermark)
     before = len(audited.published["columns"])
     if audited.count + len(undone) < before:
-        said = f"{audited.count} rows, {before} are served now"
-        return AuditResult(False, said, _no_longer_active(audited, undone))
+        text = f"{audited.count} rows, {before} are served now"
+        return AuditResult(False, text, _no_longer_active(audited, undone))
     active, served = _active(audited.tables), _active(audited.published)
     excused, cut = len(undone), 0
     for id_, subject, body in audited.log.bodies(
@@ -510,9 +510,9 @@ def _mismatches(table: pa.Table, contents: pa.Array | pa.ChunkedArray) -> list[s
     return [id_ for id_, content, said in zip(*columns, strict=True) if not _is_of(content, said)]
 
 
-def _is_of(content: object, said: str) -> bool:
+def _is_of(content: object, text: str) -> bool:
     """Return whether a row's content is a text of the log, or what redaction leaves of it."""
-    return content in (said, redact.redact(said))
+    return content in (text, redact.redact(text))
 
 
 def new_texts(audited: AuditInput) -> Iterator[tuple[pa.Array, pa.Array]]:

@@ -68,7 +68,7 @@ def every_mirror(choices: Choices) -> tuple[Mirror, ...]:
 
 def chosen_mirrors(choices: Choices) -> tuple[Mirror, ...]:
     """Return the mirrors that the settings name a server for."""
-    return tuple(one for one in every_mirror(choices) if one.url)
+    return tuple(mirror for mirror in every_mirror(choices) if mirror.url)
 
 
 def sync_mirror(mirror: Mirror, tenant: Tenant) -> int:
@@ -92,6 +92,6 @@ def mirrors_behind(tenant: Tenant, choices: Choices) -> Iterator[Mirror]:
     No server is asked: what was last written is noted in the tenant's folder.
     """
     with suppress(SnapshotError):
-        for one in chosen_mirrors(choices):
-            if not one.is_in_step(tenant):
-                yield one
+        for mirror in chosen_mirrors(choices):
+            if not mirror.is_in_step(tenant):
+                yield mirror

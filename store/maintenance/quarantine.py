@@ -41,10 +41,10 @@ def alone(results: Iterable[CheckResult]) -> dict[str, CheckResult]:
 
     None where a check failed for another reason: the build is refused all the same.
     """
-    failed = [one for one in results if one.stops]
-    if not all(one.alone for one in failed):
+    failed = [result for result in results if result.stops]
+    if not all(result.alone for result in failed):
         return {}
-    return {id_: one for one in reversed(failed) for id_ in one.alone}
+    return {id_: result for result in reversed(failed) for id_ in result.alone}
 
 
 def isolate(
@@ -55,10 +55,10 @@ def isolate(
     Raise LogError where the log cannot be written.
     """
     found = [
-        Held(id_, now, one.name, one.detail, memories.value(_row(memories, id_), "state"))
-        for id_, one in sorted(failed.items())
+        Held(id_, now, result.name, result.detail, memories.value(_row(memories, id_), "state"))
+        for id_, result in sorted(failed.items())
     ]
-    log.append([_event(log, one) for one in found])
+    log.append([_event(log, entry) for entry in found])
     return found
 
 
@@ -70,7 +70,7 @@ def entries(log: EventLog) -> list[Held]:
         if isinstance(newest.body, Quarantined):
             body = newest.body
             found.append(Held(id_, newest.at, body.check, body.reason, body.was))
-    return sorted(found, key=lambda one: (one.at, one.id))
+    return sorted(found, key=lambda entry: (entry.at, entry.id))
 
 
 def releases(log: EventLog, until: int) -> frozenset[str]:
@@ -118,9 +118,9 @@ def _row(memories: MemoryParts, id_: str) -> int:
     return row
 
 
-def _event(log: EventLog, one: Held) -> Event:
-    body = Quarantined(check=one.check, reason=one.reason, was=one.was)
-    return Event(new_id(one.at), one.at, body, one.id, log.events_for(one.id)[0].project)
+def _event(log: EventLog, entry: Held) -> Event:
+    body = Quarantined(check=entry.check, reason=entry.reason, was=entry.was)
+    return Event(new_id(entry.at), entry.at, body, entry.id, log.events_for(entry.id)[0].project)
 
 
 def _ever(log: EventLog) -> frozenset[str]:

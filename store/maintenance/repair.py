@@ -160,7 +160,7 @@ def _salvage(settings: Settings, of: Tenant, now: int, problem: str) -> Iterator
 
 def _read(of: Tenant) -> Salvaged:
     return salvage.salvage(
-        of.log, max((one.watermark for one in manifests.list_manifests(of)), default=0)
+        of.log, max((manifest.watermark for manifest in manifests.list_manifests(of)), default=0)
     )
 
 

@@ -74,10 +74,10 @@ def erase_old(tenant: Tenant, log: EventLog, before: int, now: int) -> int:
         for rows in log_queries.session_row_batches(log, KINDS, _last_bound(tenant), before, _MOST):
             changes = list(_changes(log, rows))
             ids = [row for row in rows if row[3] == "prompted"]
-            told = _erasure_events(log, ids, now)
-            if changes or told:
-                erasing.rewrite(log, changes, told)
-            count, changed = count + len(told), changed + len(changes)
+            events = _erasure_events(log, ids, now)
+            if changes or events:
+                erasing.rewrite(log, changes, events)
+            count, changed = count + len(events), changed + len(changes)
         if changed:
             erasing.purge_old_bytes(log)
             shutil.rmtree(tenant.root / "lance", ignore_errors=True)

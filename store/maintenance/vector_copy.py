@@ -99,9 +99,9 @@ def _client(chosen: Qdrant) -> Iterator[Any]:
     try:
         yield client
     except qdrant.failures() as error:
-        said = str(error).partition("\n")[0] or type(error).__name__
+        text = str(error).partition("\n")[0] or type(error).__name__
         raise VectorStoreError(
-            f"Qdrant at {chosen.url}: {said}; start it, then run `mnemolog build`"
+            f"Qdrant at {chosen.url}: {text}; start it, then run `mnemolog build`"
         ) from error
     finally:
         client.close()
@@ -114,7 +114,7 @@ def _copy_of(tenant: Tenant, chosen: Qdrant, ref: SnapshotRef) -> Copy:
 
 
 def _collections(client: Any, tenant: Tenant) -> list[str]:
-    found = (one.name for one in client.get_collections().collections)
+    found = (collection.name for collection in client.get_collections().collections)
     return [name for name in found if name.startswith(qdrant.collection_prefix(tenant))]
 
 

@@ -61,7 +61,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        return not self.problems and all(one.ok for one in self.projections)
+        return not self.problems and all(verdict.ok for verdict in self.projections)
 
 
 def verify(
@@ -166,10 +166,12 @@ def _compare(ref: SnapshotRef, live: Built, rebuilt: Built) -> Verdict:
     if digest(rebuilt) == digest(live) == ref.digest and _are_as_named(live):
         rows = ", ".join(f"{count} {of}" for of, count in rebuilt.rows.items())
         return Verdict(name, True, f"{rows}, as the log gives them")
-    found = first_difference(live, rebuilt)
-    if found is None:
+    difference = first_difference(live, rebuilt)
+    if difference is None:
         return Verdict(name, False, "the rows are equal, the manifest names another digest")
-    return Verdict(name, False, f"{found.table} differs first at row {found.row}", found)
+    return Verdict(
+        name, False, f"{difference.table} differs first at row {difference.row}", difference
+    )
 
 
 def _are_as_named(tables: Built) -> bool:
@@ -181,9 +183,9 @@ def _are_as_named(tables: Built) -> bool:
 def first_difference(live: Tables, rebuilt: Tables) -> Difference | None:
     """Return where two builds of one projection part, by table and then by row; None if nowhere."""
     for name, table in rebuilt.items():
-        found = _in_table(name, live[name], table)
-        if found is not None:
-            return found
+        difference = _in_table(name, live[name], table)
+        if difference is not None:
+            return difference
     return None
 
 

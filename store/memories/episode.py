@@ -104,10 +104,10 @@ def extend_episode(episode: Memory, event: Event) -> Memory:
             return episode
 
 
-def close_episode(episode: Memory, said: str | None = None) -> Memory:
+def close_episode(episode: Memory, text: str | None = None) -> Memory:
     """Return an episode whose turn is over, with the agent's last words where they are known."""
-    if said:
-        episode = _with_hash(replace(episode, result=excerpt(said, MAX_SAID)))
+    if text:
+        episode = _with_hash(replace(episode, result=excerpt(text, MAX_SAID)))
     if episode.state != OPEN:
         return episode
     is_idle = facts_of(episode).idle and not episode.action

@@ -128,8 +128,8 @@ class Fold:
             self._file(memory)
 
     def find(self, id_: str) -> Memory | None:
-        found = self.rows.get(id_)
-        return self._beneath.find(id_) if found is None and self._beneath else found
+        memory = self.rows.get(id_)
+        return self._beneath.find(id_) if memory is None and self._beneath else memory
 
     def holder(self, project: str | None, key: str) -> str | None:
         found = self._holders.get((project, key))
@@ -212,20 +212,20 @@ class Fold:
         The ids are to hold whatever their states rest on (`dependents`). What no event tells of is
         forgotten. Links that were drawn up to the seq `since` lie beneath.
         """
-        told = Fold()
+        fold = Fold()
         for event in events:
-            told.apply(event)
+            fold.apply(event)
         among, changed = set(ids), []
         for id_ in ids:
             before = self.find(id_)
             assert before is not None
-            after = told.rows.get(id_) or replace(before, state=FORGOTTEN)
+            after = fold.rows.get(id_) or replace(before, state=FORGOTTEN)
             if after != before:
                 self.rows[id_] = after
                 changed.append(id_)
-        self._holders |= told._holders
-        kept = [one for one in self.edges if one.source not in among]
-        drawn = [one for one in told.edges if one.source in among and one.seq > since]
+        self._holders |= fold._holders
+        kept = [edge for edge in self.edges if edge.source not in among]
+        drawn = [edge for edge in fold.edges if edge.source in among and edge.seq > since]
         self.edges = sorted([*kept, *drawn], key=attrgetter("seq"))
         return changed
 
@@ -318,9 +318,9 @@ class Fold:
             others = [there]  # the earlier ones gave way to it, and so to what comes after it
         else:
             ids = self.values(memory.project, memory.key)
-            found = (self.find(id_) for id_ in ids if id_ != memory.id)
+            memories = (self.find(id_) for id_ in ids if id_ != memory.id)
             # an erased one is a value of no key any more
-            others = [one for one in found if one is not None and one.key == memory.key]
+            others = [one for one in memories if one is not None and one.key == memory.key]
         changed = {
             one.id: after for one in others if (after := _supersede_value(one, memory, at)) != one
         }
@@ -328,12 +328,14 @@ class Fold:
         return memory.id, *changed
 
 
-def _supersede_value(one: Memory, newer: Memory, at: int) -> Memory:
+def _supersede_value(memory: Memory, newer: Memory, at: int) -> Memory:
     """Return a value of a key as it is once a newer one holds: it is over when that begins."""
-    ends = max(one.created_at, newer.created_at)
-    if one.state == ACTIVE:
-        return replace(one, state=SUPERSEDED, superseded_by=newer.id, ended_at=ends, updated_at=at)
-    return replace(one, ended_at=ends if one.ended_at is None else min(one.ended_at, ends))
+    ends = max(memory.created_at, newer.created_at)
+    if memory.state == ACTIVE:
+        return replace(
+            memory, state=SUPERSEDED, superseded_by=newer.id, ended_at=ends, updated_at=at
+        )
+    return replace(memory, ended_at=ends if memory.ended_at is None else min(memory.ended_at, ends))
 
 
 # Effects: what one event makes of the row of its subject, whatever else there is.
@@ -409,7 +411,7 @@ _AUTHORS: tuple[str | None, ...] = ("typed", None, *AUTHORS[1:])
 
 # what is left of an erased memory is told by its place, its ids and its time alone, so that it is
 # the same whether its events were folded before they were blanked or after
-_BLANK: dict[str, Any] = {one.name: one.blank for one in FIELDS if one.blank is not KEPT}
+_BLANK: dict[str, Any] = {field.name: field.blank for field in FIELDS if field.blank is not KEPT}
 
 
 def with_tier(before: Memory, after: Memory) -> Memory:

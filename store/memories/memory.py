@@ -170,7 +170,9 @@ FIELDS = (
     Field("seq", blank=KEPT),
     Field("text_hash", blank=ERASED),
 )
-FILTERS = {one.filter: one.name for one in FIELDS if one.filter}  # fields by the filters' names
+FILTERS = {
+    field.filter: field.name for field in FIELDS if field.filter
+}  # fields by the filters' names
 
 
 class Edge(msgspec.Struct, frozen=True, gc=False):

@@ -259,10 +259,10 @@ class MemoryRows:
 _FIXED = {name: {value: code for code, value in enumerate(of)} for name, of in CODES.items()}
 
 
-def _is_text(said: str) -> bool:
+def _is_text(text: str) -> bool:
     """Return whether a text can be in a table: what a shell sends may be no UTF-8, and cannot."""
     try:
-        said.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True

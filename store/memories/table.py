@@ -53,7 +53,7 @@ def _column_type(field: Field) -> pa.DataType:
 
 
 COLUMN_NAMES = Memory.__struct_fields__
-_COLUMN_TYPES = {one.name: _column_type(one) for one in FIELDS}
+_COLUMN_TYPES = {field.name: _column_type(field) for field in FIELDS}
 MEMORIES = pa.schema([(name, _COLUMN_TYPES[name]) for name in COLUMN_NAMES])
 # what the codes of `columns` stand for; those of its projects are the rows of `projects`
 CODES: Mapping[str, tuple[str, ...]] = {
@@ -194,7 +194,7 @@ def insight_mask(table: pa.Table) -> npt.NDArray[np.bool_]:
 
 def read_memories(table: pa.Table) -> Iterator[Memory]:
     """Yield the rows of a memories table, or of a slice of it, in order."""
-    lists = {one.name for one in MEMORIES if pa.types.is_list(one.type)}
+    lists = {memory.name for memory in MEMORIES if pa.types.is_list(memory.type)}
     for batch in table.select(COLUMN_NAMES).to_batches(max_chunksize=10_000):
         columns = [
             [tuple(value) for value in column.to_pylist()] if name in lists else column.to_pylist()

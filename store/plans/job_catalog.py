@@ -93,7 +93,7 @@ def set_switches(tenant: Tenant, names: Iterable[str], *, on: bool) -> Switches:
 
 def jobs_on(home: Path) -> frozenset[str]:
     """Return the jobs that run by themselves for some tenant of a home."""
-    return frozenset().union(*(load_switches(one).on for one in list_tenants(home)))
+    return frozenset().union(*(load_switches(tenant).on for tenant in list_tenants(home)))
 
 
 def start_time(name: str) -> str:
@@ -130,15 +130,15 @@ def cost_since(log: EventLog, since: int) -> ModelCost:
 def cost_today(home: Path, now: int) -> ModelCost:
     """Return what all tenants of a home spent since midnight UTC: a day's limits are the home's."""
     calls: list[Called] = []
-    for one in list_tenants(home):
-        with EventLog(one.log) as log:
+    for tenant in list_tenants(home):
+        with EventLog(tenant.log) as log:
             calls += _calls(log, now - now % DAY)
     return sum_calls(calls)
 
 
 def _calls(log: EventLog, since: int) -> list[Called]:
     events = log.job_events(("called",))
-    return [one.body for one in events if one.at >= since and isinstance(one.body, Called)]
+    return [event.body for event in events if event.at >= since and isinstance(event.body, Called)]
 
 
 def sum_calls(calls: Iterable[Called]) -> ModelCost:
@@ -146,8 +146,8 @@ def sum_calls(calls: Iterable[Called]) -> ModelCost:
     calls = list(calls)
     return ModelCost(
         calls=len(calls),
-        failed=sum(one.error is not None for one in calls),
-        tokens=sum(one.prompt_tokens + one.answer_tokens for one in calls),
-        cost_usd=sum((one.cost_usd for one in calls), 0.0),
-        models=tuple(sorted({one.model for one in calls})),
+        failed=sum(call.error is not None for call in calls),
+        tokens=sum(call.prompt_tokens + call.answer_tokens for call in calls),
+        cost_usd=sum((call.cost_usd for call in calls), 0.0),
+        models=tuple(sorted({call.model for call in calls})),
     )

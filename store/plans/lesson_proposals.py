@@ -60,13 +60,13 @@ def every(log: EventLog) -> list[LessonDraft]:
     return [read(events) for events in told.values() if is_draft(events[0])]
 
 
-def read(told: Sequence[Event]) -> LessonDraft:
+def read(events: Sequence[Event]) -> LessonDraft:
     """Return the draft that some events, in the order of the log, tell of."""
-    for event in told:
+    for event in events:
         if isinstance(event.body, Accepted):
-            return LessonDraft(told[0], "accepted", event.body.memory)
-    is_rejected = any(isinstance(event.body, Rejected) for event in told)
-    return LessonDraft(told[0], "rejected" if is_rejected else "pending")
+            return LessonDraft(events[0], "accepted", event.body.memory)
+    is_rejected = any(isinstance(event.body, Rejected) for event in events)
+    return LessonDraft(events[0], "rejected" if is_rejected else "pending")
 
 
 def accept(log: EventLog, id_: str, now: int, author: Author | None = None) -> Event:
@@ -110,7 +110,7 @@ def _accept_memory(
     author: Author | None,
 ) -> Event:
     assert isinstance(stated.body, Recorded)
-    if any(isinstance(one.body, Forgotten) for one in since[-1:]):
+    if any(isinstance(event.body, Forgotten) for event in since[-1:]):
         raise Conflict(f"{stated.id} was taken back: `mnemolog restore {stated.id}` first")
     draft = Draft(
         id=memory_id,
@@ -153,9 +153,9 @@ def rule_id(first: Event) -> str:
     return derived_id(first.at, "accepted", first.id)
 
 
-def rule_kind(said: str | None) -> RecordedKind:
+def rule_kind(text: str | None) -> RecordedKind:
     """Return the kind of memory that a statement is once it is accepted, by what it says."""
-    return _KINDS.get(said or "", "lesson")
+    return _KINDS.get(text or "", "lesson")
 
 
 def accepted_kind(said: Recorded) -> RecordedKind:
@@ -182,10 +182,10 @@ def may_become_rule(event: Event) -> bool:
     return event.trust == "agent" and _lesson_kind(event.body) in RULE_KINDS
 
 
-def is_held_advice(told: Sequence[Event]) -> bool:
+def is_held_advice(events: Sequence[Event]) -> bool:
     """Return whether a memory of some events is advice that is held back from agents."""
-    is_memory = bool(told) and isinstance(told[0].body, Recorded)
-    return is_memory and hazard(wording(told[0], told[1:])) is not None
+    is_memory = bool(events) and isinstance(events[0].body, Recorded)
+    return is_memory and hazard(wording(events[0], events[1:])) is not None
 
 
 def _lesson_kind(said: Recorded) -> str | None:

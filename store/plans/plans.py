@@ -68,7 +68,7 @@ class Plan:
     @property
     def failed(self) -> tuple[PlanCheck, ...]:
         """The checks that failed: it is applied by force alone."""
-        return tuple(one for one in self.body.checks if not one.passed)
+        return tuple(check for check in self.body.checks if not check.passed)
 
     @property
     def done(self) -> tuple[Step, ...]:
@@ -87,12 +87,12 @@ def propose(log: EventLog, planned: Planned, now: int, project: str | None = Non
         planned = msgspec.structs.replace(
             planned, steps=planned.steps[:fitting], left=planned.left + over
         )
-    if any(one.event not in _ALLOWED for one in planned.steps):
+    if any(step.event not in _ALLOWED for step in planned.steps):
         raise InvalidInput(f"a plan may contain {', '.join(sorted(_ALLOWED))} only")
     digest = sha256(msgspec.json.encode((planned.watermark, planned.steps))).hexdigest()
     id_ = derived_id(0, "plan", planned.job, project or "", digest)[_HASH:]
-    if (found := _find(log, id_) or _open_plan(log, planned, project)) is not None:
-        return found
+    if (plan := _find(log, id_) or _open_plan(log, planned, project)) is not None:
+        return plan
     event = log.append([Event(id_, now, planned, id_, project)])[0].event
     assert isinstance(event.body, Planned)  # as it was redacted
     return Plan(event.id, event.at, event.body, "waiting", project)
@@ -141,8 +141,8 @@ def find(log: EventLog, prefix: str) -> Plan:
     """Return the one plan whose id begins so; raise NotFound, or InvalidInput where several do."""
     wanted = prefix.upper()
     ids = log.ids_with_prefix(wanted, kinds=("planned",)) if wanted else []
-    if len(ids) == 1 and (found := _find(log, ids[0])) is not None:
-        return found
+    if len(ids) == 1 and (plan := _find(log, ids[0])) is not None:
+        return plan
     if ids:
         raise InvalidInput(f"{prefix!r} could be {', '.join(ids)}: give more letters of the id")
     raise NotFound(f"no plan {prefix!r}: `mnemolog plans` lists them")
@@ -222,7 +222,7 @@ def apply(
         events=tuple(event.id for event in events),
         steps=None if wanted == plan.open else wanted,
         accepted=accepted,
-        forced=tuple(one.name for one in plan.failed),
+        forced=tuple(check.name for check in plan.failed),
     )
     # an id that follows from the plan: of two who answer it at once one is told of a conflict
     so_far = (str(len(plan.applied)),) if plan.applied else ()
@@ -239,7 +239,7 @@ def apply(
 
 def refuse(plan: Plan) -> NoReturn:
     """Raise PlanRefused, naming the checks of a plan that failed."""
-    reasons = "; ".join(f"{one.name}: {one.detail}" for one in plan.failed)
+    reasons = "; ".join(f"{check.name}: {check.detail}" for check in plan.failed)
     raise PlanRefused(
         f"plan {plan.id} fails its checks: {reasons}. `mnemolog plans show {plan.id}` shows what "
         f"would change; `mnemolog plans apply {plan.id} --force` applies it all the same"
@@ -276,7 +276,7 @@ def _cut(planned: Planned, places: Iterable[int]) -> Planned:
 
 def events_of(planned: Planned, now: int) -> list[Event]:
     """Return the events that a plan would write if it were applied at a moment."""
-    return [_event(one, now) for one in planned.steps]
+    return [_event(step, now) for step in planned.steps]
 
 
 def undo(log: EventLog, id_: str, now: int) -> Plan:
@@ -390,13 +390,13 @@ def _open_plan(log: EventLog, planned: Planned, project: str | None) -> Plan | N
 
 def _acts(planned: Planned) -> list[bytes]:
     """Return what the steps of a plan write, whatever the figures behind them."""
-    steps = ((one.event, one.subject, one.body) for one in planned.steps)
-    return [msgspec.json.encode(one) for one in steps]
+    steps = ((step.event, step.subject, step.body) for step in planned.steps)
+    return [msgspec.json.encode(step) for step in steps]
 
 
 def _find(log: EventLog, id_: str) -> Plan | None:
-    told = _plan_events(log, id_)
-    return _mark_stale(log, [_plan(told)])[0] if told else None
+    events = _plan_events(log, id_)
+    return _mark_stale(log, [_plan(events)])[0] if events else None
 
 
 def _plan_events(log: EventLog, id_: str) -> list[Event]:
@@ -405,27 +405,29 @@ def _plan_events(log: EventLog, id_: str) -> list[Event]:
     return [event for event in log.events_for(id_) if isinstance(event.body, kinds)]
 
 
-def _mark_stale(log: EventLog, found: Sequence[Plan]) -> list[Plan]:
+def _mark_stale(log: EventLog, plans: Sequence[Plan]) -> list[Plan]:
     """Return plans, those that wait and rest on what has changed as stale ones."""
-    said = changes_since(log, [one.body for one in found if one.state == "waiting"])
+    changes = changes_since(log, [plan.body for plan in plans if plan.state == "waiting"])
 
-    def mark(one: Plan) -> Plan:
-        if one.state != "waiting":
-            return one
-        rest = _cut(one.body, one.open)
-        because = said.reasons(rest, set(one.events)) + setting_changes.stale_settings(log, rest)
-        return replace(one, state="stale", because=because) if because else one
+    def mark(plan: Plan) -> Plan:
+        if plan.state != "waiting":
+            return plan
+        rest = _cut(plan.body, plan.open)
+        because = changes.reasons(rest, set(plan.events)) + setting_changes.stale_settings(
+            log, rest
+        )
+        return replace(plan, state="stale", because=because) if because else plan
 
-    return list(map(mark, found))
+    return list(map(mark, plans))
 
 
-def _plan(told: Sequence[Event]) -> Plan:
+def _plan(events: Sequence[Event]) -> Plan:
     """Return the plan that some events, in the order of the log, tell of; never as a stale one."""
-    first = told[0]
+    first = events[0]
     body = first.body
     assert isinstance(body, Planned)
     plan = Plan(first.id, first.at, body, "waiting", first.project)
-    for event in told[1:]:
+    for event in events[1:]:
         if isinstance(event.body, Applied):
             plan = replace(
                 plan,

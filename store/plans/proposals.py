@@ -129,25 +129,27 @@ class Proposal:
 
 def every(log: EventLog, state: State | None = None, sort: Sort | None = None) -> list[Proposal]:
     """Return the proposals, of a state and sort or of all, the newest first."""
-    found = [one for kind in _EVERY if sort in (None, kind) for one in _EVERY[kind](log)]
-    found.sort(key=lambda one: (-one.at, one.id))
-    return [one for one in found if state in (None, one.state)]
+    proposals = [
+        proposal for kind in _EVERY if sort in (None, kind) for proposal in _EVERY[kind](log)
+    ]
+    proposals.sort(key=lambda proposal: (-proposal.at, proposal.id))
+    return [proposal for proposal in proposals if state in (None, proposal.state)]
 
 
 def find(log: EventLog, id_: str) -> Proposal:
     """Return the proposal of an id; raise NotFound."""
-    told = log.events_for(id_)
-    body = told[0].body if told else None
+    events = log.events_for(id_)
+    body = events[0].body if events else None
     if isinstance(body, Planned):
         return _of_plan(plans.find(log, id_))
     if isinstance(body, Proposed):
         if body.what == "lesson":
-            draft = lesson_proposals.read(told)
+            draft = lesson_proposals.read(events)
             return _of_draft(draft, _ids_forgotten(log, [draft.memory] if draft.memory else []))
         return _of_recommendation(recommendations.find(log, id_))
-    is_lesson = bool(told) and lesson_proposals.may_become_rule(told[0])
-    if is_lesson or lesson_proposals.is_held_advice(told):
-        return _of_statement(log, told)
+    is_lesson = bool(events) and lesson_proposals.may_become_rule(events[0])
+    if is_lesson or lesson_proposals.is_held_advice(events):
+        return _of_statement(log, events)
     raise NotFound(f"no proposal {id_!r}")
 
 
@@ -167,16 +169,16 @@ def accept(
     changed, PlanRefused if a check failed and nobody says `force`, Conflict where steps are chosen
     that cannot be.
     """
-    found = find(log, id_)
-    _check_choice(found, chosen)
-    match found.sort:
+    proposal = find(log, id_)
+    _check_choice(proposal, chosen)
+    match proposal.sort:
         case "plan":
             plans.apply(log, id_, now, chosen=chosen, accepted=True, force=force)
         case "recommendation":
             recommendations.accept(log, id_, now)
         case "lesson":
-            if found.state in ("rejected", "undone"):
-                raise Conflict(f"draft {id_} was {found.state}: record the memory yourself")
+            if proposal.state in ("rejected", "undone"):
+                raise Conflict(f"draft {id_} was {proposal.state}: record the memory yourself")
             lesson_proposals.accept(log, id_, now, author)
     return find(log, id_)
 
@@ -192,9 +194,9 @@ def reject(
     return it. Repeating it changes nothing. Raise NotFound, Conflict if it was accepted, and
     Conflict where steps are chosen that cannot be.
     """
-    found = find(log, id_)
-    _check_choice(found, chosen)
-    match found.sort:
+    proposal = find(log, id_)
+    _check_choice(proposal, chosen)
+    match proposal.sort:
         case "plan":
             plans.reject(log, id_, now, reason, chosen=chosen)
         case "recommendation":
@@ -204,9 +206,9 @@ def reject(
     return find(log, id_)
 
 
-def _check_choice(found: Proposal, chosen: Collection[int] | None) -> None:
-    if chosen is not None and found.sort != "plan":
-        raise Conflict(f"a {found.sort} is answered as a whole: leave the steps out")
+def _check_choice(proposal: Proposal, chosen: Collection[int] | None) -> None:
+    if chosen is not None and proposal.sort != "plan":
+        raise Conflict(f"a {proposal.sort} is answered as a whole: leave the steps out")
 
 
 def undo(log: EventLog, id_: str, now: int) -> Proposal:
@@ -216,18 +218,18 @@ def undo(log: EventLog, id_: str, now: int) -> Proposal:
     Raise NotFound, Conflict if nothing of it was accepted, PlanStale if what it made or changed has
     changed since.
     """
-    found = find(log, id_)
-    if found.state not in ("accepted", "applied", "undone") and not found.applied:
+    proposal = find(log, id_)
+    if proposal.state not in ("accepted", "applied", "undone") and not proposal.applied:
         raise Conflict(f"proposal {id_} was not accepted: there is nothing to undo")
-    if found.plan is not None:
-        plans.undo(log, found.plan, now)
-    elif found.memory is not None and found.state == "accepted":
-        commands.forget(log, found.memory, now, "its proposal was taken back")
+    if proposal.plan is not None:
+        plans.undo(log, proposal.plan, now)
+    elif proposal.memory is not None and proposal.state == "accepted":
+        commands.forget(log, proposal.memory, now, "its proposal was taken back")
     return find(log, id_)
 
 
 def _plans(log: EventLog) -> Iterator[Proposal]:
-    return (_of_plan(one) for one in plans.every(log) if one.body.job != "recommend")
+    return (_of_plan(plan) for plan in plans.every(log) if plan.body.job != "recommend")
 
 
 def _recommendations(log: EventLog) -> Iterator[Proposal]:
@@ -236,8 +238,8 @@ def _recommendations(log: EventLog) -> Iterator[Proposal]:
 
 def _drafts(log: EventLog) -> Iterator[Proposal]:
     drafts = lesson_proposals.every(log)
-    gone = _ids_forgotten(log, [one.memory for one in drafts if one.memory is not None])
-    return (_of_draft(one, gone) for one in drafts)
+    gone = _ids_forgotten(log, [draft.memory for draft in drafts if draft.memory is not None])
+    return (_of_draft(draft, gone) for draft in drafts)
 
 
 _EVERY: Mapping[Sort, Callable[[EventLog], Iterator[Proposal]]] = {
@@ -272,21 +274,21 @@ def _of_plan(plan: Plan) -> Proposal:
     )
 
 
-def _of_recommendation(one: Recommendation) -> Proposal:
-    found = filter(None, map(_words, map(_change_of, one.change.steps)))
+def _of_recommendation(recommendation: Recommendation) -> Proposal:
+    found = filter(None, map(_words, map(_change_of, recommendation.change.steps)))
     text = next(found, "a memory that was erased")
     return Proposal(
-        id=one.id,
+        id=recommendation.id,
         sort="recommendation",
         job="recommend",
-        state=_STATES[one.state],
-        at=one.at,
-        project=one.project,
-        title=one_line(f"{_TITLES[one.what]}: {text}", _LONGEST),
-        because=(one.because,) if one.because else (),
-        made=one.change.steps,
-        stale_because=one.changed,
-        plan=one.plan,
+        state=_STATES[recommendation.state],
+        at=recommendation.at,
+        project=recommendation.project,
+        title=one_line(f"{_TITLES[recommendation.what]}: {text}", _LONGEST),
+        because=(recommendation.because,) if recommendation.because else (),
+        made=recommendation.change.steps,
+        stale_because=recommendation.changed,
+        plan=recommendation.plan,
     )
 
 
@@ -316,17 +318,17 @@ def _of_draft(draft: LessonDraft, forgotten: Set[str]) -> Proposal:
     )
 
 
-def _of_statement(log: EventLog, told: Sequence[Event]) -> Proposal:
-    first, memory = told[0], lesson_proposals.rule_id(told[0])
+def _of_statement(log: EventLog, events: Sequence[Event]) -> Proposal:
+    first, memory = events[0], lesson_proposals.rule_id(events[0])
     assert isinstance(first.body, Recorded)
-    text = lesson_proposals.wording(first, told[1:])
+    text = lesson_proposals.wording(first, events[1:])
     said = {"content": text, "kind": lesson_proposals.accepted_kind(first.body)}
     is_accepted = bool(log.present_ids([memory]))
     return Proposal(
         id=first.id,
         sort="lesson",
         job=None,
-        state=_state_of_statement(log, told, memory if is_accepted else None),
+        state=_state_of_statement(log, events, memory if is_accepted else None),
         at=first.at,
         project=first.project,
         title=one_line(text, _LONGEST),
@@ -343,10 +345,10 @@ def _of_statement(log: EventLog, told: Sequence[Event]) -> Proposal:
     )
 
 
-def _state_of_statement(log: EventLog, told: Sequence[Event], memory: str | None) -> State:
+def _state_of_statement(log: EventLog, events: Sequence[Event], memory: str | None) -> State:
     if memory is not None:
         return "undone" if _ids_forgotten(log, [memory]) else "accepted"
-    match told[-1].body:
+    match events[-1].body:
         case Forgotten() | Erased():
             return "rejected"
         case Superseded():
@@ -357,7 +359,7 @@ def _state_of_statement(log: EventLog, told: Sequence[Event], memory: str | None
 def _ids_forgotten(log: EventLog, ids: Sequence[str]) -> set[str]:
     """Return those of some memories that were forgotten or erased, and not restored since."""
     changes = log_queries.changes_of(log, ids, ("forgotten", "erased", "restored"))
-    last = {one.subject: one.kind for one in changes}
+    last = {line.subject: line.kind for line in changes}
     return {id_ for id_, kind in last.items() if kind != "restored"}
 
 
@@ -408,7 +410,7 @@ def _fields(step: Step, names: Iterable[str]) -> tuple[Change, ...]:
 
 def _title(body: Planned) -> str:
     if body.job == "settings":
-        set_ = (f"{one.body['name']} = {one.body['value']}" for one in body.steps)
+        set_ = (f"{step.body['name']} = {step.body['value']}" for step in body.steps)
         return one_line(f"settings: {', '.join(set_)}", _LONGEST)
     if body.job == plans.BULK:
         return one_line(body.notes[0], _LONGEST)
@@ -423,19 +425,22 @@ def _step_counts(steps: Sequence[Step]) -> str:
 
 def _words(found: Changed) -> str | None:
     """Return the words that a step is about: those that go, else those that come."""
-    told = (found.text, *(value for one in found.changes for value in (one.before, one.after)))
+    told = (
+        found.text,
+        *(value for change in found.changes for value in (change.before, change.after)),
+    )
     return next((one for one in told if isinstance(one, str)), None)
 
 
-def steps(one: Proposal, start: int = 0, most: int | None = None) -> tuple[Changed, ...]:
+def steps(proposal: Proposal, start: int = 0, most: int | None = None) -> tuple[Changed, ...]:
     """Return what a yes does, memory by memory, from a step on; up to `most` of them, or all."""
-    end = len(one.made) if most is None else min(start + most, len(one.made))
-    return tuple(_change_of(one.made[at], _answer(one, at)) for at in range(start, end))
+    end = len(proposal.made) if most is None else min(start + most, len(proposal.made))
+    return tuple(_change_of(proposal.made[at], _answer(proposal, at)) for at in range(start, end))
 
 
-def _answer(one: Proposal, at: int) -> State:
-    if at in one.rejected and one.state != "undone":
+def _answer(proposal: Proposal, at: int) -> State:
+    if at in proposal.rejected and proposal.state != "undone":
         return "rejected"
-    if at in one.applied and one.state in ("waiting", "stale"):
+    if at in proposal.applied and proposal.state in ("waiting", "stale"):
         return "accepted"
-    return one.state
+    return proposal.state

@@ -61,10 +61,13 @@ def proposal(
 
     It is the same for the same change of memories that did not change since.
     """
-    parts = (f"{one.id} {one.updated_at}" for one in sorted(memories, key=lambda one: one.id))
+    parts = (
+        f"{memory.id} {memory.updated_at}"
+        for memory in sorted(memories, key=lambda memory: memory.id)
+    )
     id_ = derived_id(0, "recommend", what, *parts)[_HASH:]
     draft: dict[str, Any] = msgspec.to_builtins(change)
-    ids = tuple(one.id for one in memories)
+    ids = tuple(memory.id for memory in memories)
     body = Proposed(what=what, draft=draft, because=because, source_ids=ids)
     return Event(id_, now, body, id_, memories[0].project)
 
@@ -72,7 +75,9 @@ def proposal(
 def rejections(known: Iterable[Recommendation]) -> set[About]:
     """Return what a person said no to, or took back: it is never proposed again."""
     return {
-        _about(one.what, one.source_ids) for one in known if one.state in ("rejected", "undone")
+        _about(recommendation.what, recommendation.source_ids)
+        for recommendation in known
+        if recommendation.state in ("rejected", "undone")
     }
 
 
@@ -90,20 +95,26 @@ def every(log: EventLog) -> list[Recommendation]:
         told.setdefault(event.subject, []).append(event)
     undone = log_queries.subjects_by_kind(log, ("undone",))["undone"]
     read = (_read(events, undone) for events in told.values())
-    found = _mark_outdated(log, [one for one in read if one])
-    return sorted(found, key=lambda one: (-one.at, one.id))
+    recommendations = _mark_outdated(
+        log, [recommendation for recommendation in read if recommendation]
+    )
+    return sorted(
+        recommendations, key=lambda recommendation: (-recommendation.at, recommendation.id)
+    )
 
 
 def find(log: EventLog, prefix: str) -> Recommendation:
     """Return the one whose id begins so; raise NotFound, or InvalidInput where several do."""
-    told = log.events_for(prefix.upper()) if prefix else []
-    if told and (one := _read(told, log_queries.subjects_by_kind(log, ("undone",))["undone"])):
-        return _mark_outdated(log, [one])[0]
-    found = [one for one in every(log) if prefix and one.id.startswith(prefix.upper())]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        ids = ", ".join(one.id for one in found)
+    events = log.events_for(prefix.upper()) if prefix else []
+    if events and (
+        recommendation := _read(events, log_queries.subjects_by_kind(log, ("undone",))["undone"])
+    ):
+        return _mark_outdated(log, [recommendation])[0]
+    recommendations = [one for one in every(log) if prefix and one.id.startswith(prefix.upper())]
+    if len(recommendations) == 1:
+        return recommendations[0]
+    if recommendations:
+        ids = ", ".join(one.id for one in recommendations)
         raise InvalidInput(f"{prefix!r} could be {ids}: give more letters of the id")
     raise NotFound(f"no recommendation {prefix!r}: `mnemolog recommendations` lists them")
 
@@ -114,70 +125,107 @@ def accept(log: EventLog, prefix: str, now: int) -> Plan:
     Raise NotFound, Conflict for one that was rejected, undone or erased, and PlanStale where a
     memory changed since.
     """
-    found = find(log, prefix)
-    if found.state == "rejected":
-        raise Conflict(f"{found.id} was rejected: nothing is done")
-    if not found.change.steps:
-        raise Conflict(f"the memory that {found.id} is about was erased: nothing is done")
-    plan = plans.propose(log, plan_of(found), now, found.project)
+    recommendation = find(log, prefix)
+    if recommendation.state == "rejected":
+        raise Conflict(f"{recommendation.id} was rejected: nothing is done")
+    if not recommendation.change.steps:
+        raise Conflict(f"the memory that {recommendation.id} is about was erased: nothing is done")
+    plan = plans.propose(log, plan_of(recommendation), now, recommendation.project)
     done = plans.apply(log, plan.id, now, accepted=True)
-    if found.plan is None:
-        log.append([Event(new_id(now), now, Accepted(plan=plan.id), found.id, found.project)])
+    if recommendation.plan is None:
+        log.append(
+            [
+                Event(
+                    new_id(now),
+                    now,
+                    Accepted(plan=plan.id),
+                    recommendation.id,
+                    recommendation.project,
+                )
+            ]
+        )
     return done
 
 
 def reject(log: EventLog, prefix: str, now: int, reason: str | None = None) -> Recommendation:
     """Say no; raise NotFound, Conflict for one that was accepted."""
-    found = find(log, prefix)
-    if found.plan is not None:
-        raise Conflict(f"{found.id} was accepted: `mnemolog plans undo {found.plan}`")
-    if found.state != "rejected":
-        log.append([Event(new_id(now), now, Rejected(reason=reason), found.id, found.project)])
-    return find(log, found.id)
+    recommendation = find(log, prefix)
+    if recommendation.plan is not None:
+        raise Conflict(
+            f"{recommendation.id} was accepted: `mnemolog plans undo {recommendation.plan}`"
+        )
+    if recommendation.state != "rejected":
+        log.append(
+            [
+                Event(
+                    new_id(now),
+                    now,
+                    Rejected(reason=reason),
+                    recommendation.id,
+                    recommendation.project,
+                )
+            ]
+        )
+    return find(log, recommendation.id)
 
 
-def plan_of(one: Recommendation) -> Planned:
+def plan_of(recommendation: Recommendation) -> Planned:
     """Return the plan of what is recommended."""
     return Planned(
         job="recommend",
-        watermark=one.change.watermark,
-        steps=one.change.steps,
-        looked_at=len(one.source_ids),
-        notes=(f"recommended: {one.because}",),
+        watermark=recommendation.change.watermark,
+        steps=recommendation.change.steps,
+        looked_at=len(recommendation.source_ids),
+        notes=(f"recommended: {recommendation.because}",),
     )
 
 
-def _mark_outdated(log: EventLog, found: Sequence[Recommendation]) -> list[Recommendation]:
+def _mark_outdated(
+    log: EventLog, recommendations: Sequence[Recommendation]
+) -> list[Recommendation]:
     """Return recommendations, those that wait and rest on what has changed as outdated ones."""
-    said = changes_since(log, [plan_of(one) for one in found if one.state == "pending"])
+    changes = changes_since(
+        log,
+        [
+            plan_of(recommendation)
+            for recommendation in recommendations
+            if recommendation.state == "pending"
+        ],
+    )
 
-    def mark(one: Recommendation) -> Recommendation:
-        changed = said.reasons(plan_of(one)) if one.state == "pending" else ()
-        is_gone = one.state == "pending" and not one.change.steps
-        return replace(one, state="outdated", changed=changed) if changed or is_gone else one
+    def mark(recommendation: Recommendation) -> Recommendation:
+        changed = (
+            changes.reasons(plan_of(recommendation)) if recommendation.state == "pending" else ()
+        )
+        is_gone = recommendation.state == "pending" and not recommendation.change.steps
+        return (
+            replace(recommendation, state="outdated", changed=changed)
+            if changed or is_gone
+            else recommendation
+        )
 
-    return list(map(mark, found))
+    return list(map(mark, recommendations))
 
 
-def _read(told: Sequence[Event], undone: Set[str]) -> Recommendation | None:
+def _read(events: Sequence[Event], undone: Set[str]) -> Recommendation | None:
     """Return the recommendation that some events, in the order of the log, tell of; `undone` are
     the plans that were taken back. It is never outdated here.
     """
-    first, body = told[0], told[0].body
+    first, body = events[0], events[0].body
     if not isinstance(body, Proposed) or body.what == "lesson":
         return None
     change = msgspec.convert(body.draft, Change)
     because = body.because or ""
-    found = Recommendation(
+    recommendation = Recommendation(
         first.id, first.at, first.project, body.what, change, because, body.source_ids, "pending"
     )
-    for event in told[1:]:
+    for event in events[1:]:
         if isinstance(event.body, Rejected):
-            return replace(found, state="rejected")
+            return replace(recommendation, state="rejected")
         if isinstance(event.body, Accepted) and event.body.plan is not None:
             state: State = "undone" if event.body.plan in undone else "accepted"
-            return replace(found, state=state, plan=event.body.plan)
-    return found
+            return replace(recommendation, state=state, plan=event.body.plan)
+    return recommendation
 
 
 def _about(what: What, ids: Sequence[str]) -> About:

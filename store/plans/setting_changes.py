@@ -28,18 +28,18 @@ def configure_steps(settings: Settings, changes: Mapping[str, str]) -> tuple[Ste
     one that the environment or a project's file sets: config.toml could not change it.
     """
     after = config.change_choices(settings.choices, changes)
-    found = []
+    steps = []
     for name in changes:
         table = name.partition(".")[0]
         _check_planned(name, str(settings.user_file))
         if (origin := settings.origin.get(table, "")) not in ("", str(settings.user_file)):
             where = f"MNEMOLOG_{table.upper()}" if origin == "environment" else origin
             raise ConfigError(f"{where} sets {table}, over what a plan could set: take it out")
-        before, value = (config.setting(one, name) for one in (settings.choices, after))
+        before, value = (config.setting(choices, name) for choices in (settings.choices, after))
         if before != value:
             kept = config.kept_value(settings.home, name)
-            found.append(_step(name, before, value, kept))
-    return tuple(found)
+            steps.append(_step(name, before, value, kept))
+    return tuple(steps)
 
 
 def version_step(before: str, after: str) -> Step:
@@ -58,14 +58,16 @@ def planned_version(planned: Planned) -> tuple[str, str] | None:
     """Return the version before and the one that a plan accepts; None where it is a plan of
     something else.
     """
-    found = ((one.before["value"], one.body["value"]) for one in planned.steps if _is_version(one))
+    found = (
+        (step.before["value"], step.body["value"]) for step in planned.steps if _is_version(step)
+    )
     return next(found, None)
 
 
 def needs_build(steps: Iterable[Step]) -> bool:
     """Return whether what some steps set is true only once it is built."""
     built = "embedder", VERSION
-    return any(one.event == "configured" and one.body["name"] in built for one in steps)
+    return any(step.event == "configured" and step.body["name"] in built for step in steps)
 
 
 def _is_version(step: Step) -> bool:
@@ -113,18 +115,18 @@ def steps_back(kept: Mapping[str, Any], before: Mapping[str, Any]) -> list[Step]
     """Return the steps that set again what config.toml said before; what it did not say, to the
     default.
     """
-    found = []
+    steps = []
     for name in sorted({*kept, *before}):
         usual = config.setting(Choices(), name)
         now, then = kept.get(name, usual), before.get(name, usual)
         if now != then:
-            found.append(_step(name, now, then, kept.get(name)))
-    return found
+            steps.append(_step(name, now, then, kept.get(name)))
+    return steps
 
 
 def changed_choices(choices: Choices, steps: Iterable[Step]) -> Choices:
     """Return settings with what some steps set."""
-    said = {str(one.body["name"]): str(one.body["value"]) for one in _of(steps)}
+    said = {str(step.body["name"]): str(step.body["value"]) for step in _of(steps)}
     return config.change_choices(choices, said)
 
 
@@ -134,7 +136,7 @@ def start_trial(log: EventLog, planned: Planned, plan: str, until: datetime) -> 
     Raise InvalidInput for a plan that changes more than how memories are ranked, Conflict where
     another is tried, and ConfigError where config.toml cannot be written.
     """
-    names = [str(one.body["name"]) for one in _of(planned.steps)]
+    names = [str(step.body["name"]) for step in _of(planned.steps)]
     if len(names) < len(planned.steps) or "embedder" in names or not names:
         raise InvalidInput(
             f"plan {plan} cannot be tried: only one of "
@@ -142,7 +144,7 @@ def start_trial(log: EventLog, planned: Planned, plan: str, until: datetime) -> 
         )
     if (other := config.kept_value(_home(log), "trial.plan")) not in (None, plan):
         raise Conflict(f"plan {other} is being tried: `mnemolog plans trial {other} --stop` first")
-    said = [f"{one.body['name']}={one.body['value']}" for one in _of(planned.steps)]
+    said = [f"{step.body['name']}={step.body['value']}" for step in _of(planned.steps)]
     config.keep(_home(log), {"trial.plan": plan, "trial.until": until, "trial.set": said})
 
 
@@ -165,20 +167,20 @@ def end_trial(log: EventLog, plan: str) -> bool:
 def stale_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> tuple[str, ...]:
     """Return which settings of a plan config.toml says otherwise since it was made, or applied."""
     found = []
-    for one in _of(planned.steps):
-        name = one.body["name"]
-        wanted = one.body["value"] if is_undo else one.before["kept"]
+    for step in _of(planned.steps):
+        name = step.body["name"]
+        wanted = step.body["value"] if is_undo else step.before["kept"]
         if (now := config.kept_value(_home(log), name)) != wanted:
-            said = "no longer set" if now is None else f"set to {now}"
-            found.append(f"{name} was {said} in config.toml since")
+            text = "no longer set" if now is None else f"set to {now}"
+            found.append(f"{name} was {text} in config.toml since")
     return tuple(found)
 
 
 def planned_embedder(steps: Iterable[Step], *, is_undo: bool = False) -> str | None:
     """Return what some steps make the embedder, or made it from; None where they change none."""
-    for one in _of(steps):
-        if one.body["name"] == "embedder":
-            return str(one.before["value"] if is_undo else one.body["value"])
+    for step in _of(steps):
+        if step.body["name"] == "embedder":
+            return str(step.before["value"] if is_undo else step.body["value"])
     return None
 
 
@@ -187,8 +189,8 @@ def keep_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> 
 
     Raise ConfigError where the file cannot be written, and for a setting that no plan may change.
     """
-    for one in _of(planned.steps):
-        _check_planned(one.body["name"], "config.toml")
+    for step in _of(planned.steps):
+        _check_planned(step.body["name"], "config.toml")
     if values := {
         str(one.body["name"]): one.before["kept"] if is_undo else one.body["value"]
         for one in _of(planned.steps)
@@ -198,7 +200,7 @@ def keep_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> 
 
 def _of(steps: Iterable[Step]) -> list[Step]:
     """Return the steps that config.toml keeps."""
-    return [one for one in steps if one.event == "configured" and not _is_version(one)]
+    return [step for step in steps if step.event == "configured" and not _is_version(step)]
 
 
 def _home(log: EventLog) -> Path:

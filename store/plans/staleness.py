@@ -45,11 +45,14 @@ class Changes:
 
     def _changes(self, plan: Planned, own: Set[str], is_undo: bool) -> Iterator[str]:
         for id_ in dict.fromkeys(step_memory_ids(plan.steps)):
-            said = self.memories.get(id_, ())
-            begins = max((one.seq for one in said if one.id in own), default=plan.watermark)
-            for one in said:
-                if one.seq > begins and one.id not in own:
-                    yield f"{id_} was {one.kind} since"
+            lines = self.memories.get(id_, ())
+            begins = max(
+                (event_line.seq for event_line in lines if event_line.id in own),
+                default=plan.watermark,
+            )
+            for line in lines:
+                if line.seq > begins and line.id not in own:
+                    yield f"{id_} was {line.kind} since"
                     break
         if not is_undo:
             wanted = _keys(plan, self.held)
@@ -85,34 +88,34 @@ def _of_memories(
     log: EventLog, ids: Sequence[str], after: int, gone: Set[str]
 ) -> dict[str, Sequence[EventLine]]:
     found: dict[str, list[EventLine]] = {}
-    for one in log_queries.other_changes_of(log, ids, sorted(_HARMLESS), after):
-        if one.id not in gone:
-            found.setdefault(one.subject, []).append(one)
+    for line in log_queries.other_changes_of(log, ids, sorted(_HARMLESS), after):
+        if line.id not in gone:
+            found.setdefault(line.subject, []).append(line)
     return dict(found)
 
 
 def _keys_held_by(log: EventLog, ids: Sequence[str]) -> dict[str, Key]:
     """Return the keys of those memories that are a value of one."""
-    return {one.id: (one.project, one.key) for one in log_queries.facts_with_key(log, ids)}
+    return {fact.id: (fact.project, fact.key) for fact in log_queries.facts_with_key(log, ids)}
 
 
 def _of_keys(
     log: EventLog, after: int, wanted: Set[Key], gone: Set[str]
 ) -> list[tuple[int, str, Key]]:
     """Return where a memory became the value of a key, and by which event, in order."""
-    facts = [one for one in log_queries.new_facts_with_key(log, after) if one.id not in gone]
+    facts = [fact for fact in log_queries.new_facts_with_key(log, after) if fact.id not in gone]
     found: list[tuple[int, str, Key | None]]
-    found = [(one.seq, one.id, (one.project, one.key)) for one in facts]
-    restorings = [one for one in log_queries.restorings(log, after) if one.id not in gone]
-    held = _keys_held_by(log, [one.subject for one in restorings])
-    found += [(one.seq, one.id, held.get(one.subject)) for one in restorings]
+    found = [(fact.seq, fact.id, (fact.project, fact.key)) for fact in facts]
+    restorings = [line for line in log_queries.restorings(log, after) if line.id not in gone]
+    held = _keys_held_by(log, [line.subject for line in restorings])
+    found += [(line.seq, line.id, held.get(line.subject)) for line in restorings]
     return sorted((seq, id_, key) for seq, id_, key in found if key is not None and key in wanted)
 
 
 def _keys(plan: Planned, held: Mapping[str, Key]) -> set[Key]:
     """Return the keys that a plan would give a value, and those of the memories it touches."""
-    steps = (one for one in plan.steps if one.event == "recorded")
-    given = {(one.project, key) for one in steps if (key := one.body.get("key"))}
+    steps = (step for step in plan.steps if step.event == "recorded")
+    given = {(step.project, key) for step in steps if (key := step.body.get("key"))}
     return given.union(held[id_] for id_ in step_memory_ids(plan.steps) if id_ in held)
 
 

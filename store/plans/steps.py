@@ -47,7 +47,7 @@ def result_id(job: Maker, content: str, sources: Sequence[str], at: int) -> str:
 
 def least_trust(sources: Sequence[Memory]) -> Trust:
     """Return how far to trust what was made of some memories: as far as the least of them."""
-    least = max((TRUSTS.index(one.trust) for one in sources), default=TRUSTS.index("agent"))
+    least = max((TRUSTS.index(memory.trust) for memory in sources), default=TRUSTS.index("agent"))
     found: Trust = msgspec.convert(TRUSTS[least], Trust)
     return found
 
@@ -113,10 +113,10 @@ def adopt(adopted: Adopted, why: str, before: Mapping[str, Any], **evidence: Any
 
     The subject is the policy itself, so that one a person undid is not proposed again.
     """
-    said = msgspec.json.encode(adopted.policy, order="sorted").decode()
+    text = msgspec.json.encode(adopted.policy, order="sorted").decode()
     return Step(
         event="adopted",
-        subject=derived_id(0, "policy", said)[_HASH:],
+        subject=derived_id(0, "policy", text)[_HASH:],
         body=_fields(adopted),
         why=why,
         before=dict(before),

@@ -226,8 +226,8 @@ def _assignments() -> Iterator[tuple[str, str, str, Callable[[str], bool]]]:
     ]
     for kind, cue, name, is_secret, is_given in names:
         yield kind, cue, rf"{name}{_SUFFIX}(?:{_LINE_END}|{_SIGN}{_VALUE})", is_secret
-        said = _SAID if kind == "password" else _SPACED
-        yield kind, cue, rf"{name}{_SUFFIX}{said}{_VALUE}", is_given
+        text = _SAID if kind == "password" else _SPACED
+        yield kind, cue, rf"{name}{_SUFFIX}{text}{_VALUE}", is_given
     for name in passwords:
         yield "password", name, rf"{name}{_SUFFIX}{_SIGN}{_LETTERS}", is_lettered
 

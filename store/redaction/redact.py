@@ -79,7 +79,7 @@ def join_continuations(text: str) -> Joined | None:
     has_unseen = not text.isascii() and _UNSEEN.search(text)
     if not has_unseen and "=\n" not in text and "\\\n" not in text and "\r\n" not in text:
         return None
-    return _without(text, [found.span() for found in _SOFT.finditer(text)])
+    return _without(text, [match.span() for match in _SOFT.finditer(text)])
 
 
 def join_wraps(text: str) -> Joined | None:
@@ -108,14 +108,14 @@ def long_words(text: str) -> Joined | None:
 
 def fold_wide_forms(text: str) -> str:
     """Return `text` with the wide forms of ASCII characters as those characters, of one length."""
-    return _WIDE_FORM.sub(lambda found: chr(ord(found[0]) - 0xFEE0), text)
+    return _WIDE_FORM.sub(lambda match: chr(ord(match[0]) - 0xFEE0), text)
 
 
 def _wraps(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     while (end := text.find("\n", start)) >= 0:
-        if end - start >= WIDE and (found := _HARD.search(text, end - 2, end + 2)):
-            yield found.span()
+        if end - start >= WIDE and (match := _HARD.search(text, end - 2, end + 2)):
+            yield match.span()
         start = end + 1
 
 
@@ -161,7 +161,7 @@ def _by_root(patterns: Sequence[Pattern]) -> _Groups:
 
 
 def _version() -> str:
-    shapes = [(one.kind, one.cue, one.expression) for one in (*ISSUED, *NAMED)]
+    shapes = [(pattern.kind, pattern.cue, pattern.expression) for pattern in (*ISSUED, *NAMED)]
     return hashlib.sha256(repr((shapes, bare_tokens.VERSION)).encode()).hexdigest()[:8]
 
 
@@ -193,12 +193,12 @@ def find(text: str) -> list[Secret]:
         text = _REDACTED.sub(_blank, text)
     if not text.isascii():
         text = fold_wide_forms(text)
-    found, cued = _scan(text)
+    secrets, cued = _scan(text)
     if (whole := join_continuations(text)) is not None:
-        found = _merge_joined(found, whole, _scan(whole.text)[0])
+        secrets = _merge_joined(secrets, whole, _scan(whole.text)[0])
     if cued and (whole := join_wraps(text)) is not None:
-        found = _merge_joined(found, whole, _find_wrapped(cued, found, whole))
-    return found
+        secrets = _merge_joined(secrets, whole, _find_wrapped(cued, secrets, whole))
+    return secrets
 
 
 def redact(text: str) -> str:
@@ -273,34 +273,34 @@ def _names_a_secret(key: str) -> bool:
 def _scan(text: str) -> tuple[list[Secret], list[Pattern]]:
     """Return the secrets of a text, and the patterns whose credentials may go on over a line."""
     blocks = _patterns_in(_BLOCK_CUES, text)
-    found = _matches(blocks, text, text)
+    secrets = _matches(blocks, text, text)
     words: list[Pattern] = []
     if (long := long_words(text)) is not None:
         words = _patterns_in(_WORD_CUES, long.text)
         for secret in _matches(words, long.text, long.text):
             start, end = long.before(secret.start, secret.end)
-            found.append(Secret(secret.kind, start, end))
+            secrets.append(Secret(secret.kind, start, end))
     if not text.isalnum():  # a name and its value have something between them
         lowered = _lower(text)
-        found += _matches(_patterns_in(_NAMED_CUES, lowered), lowered, text)
-        found += [
+        secrets += _matches(_patterns_in(_NAMED_CUES, lowered), lowered, text)
+        secrets += [
             Secret(kind, start, end)
             for kind, start, end in token_patterns.container_secrets(lowered)
             if token_patterns.is_container_secret(kind, text[start:end])
         ]
         if long is not None:  # the last: any other kind says more
             spans = bare_tokens.find_bare_tokens(text, long.befores)
-            found += [Secret("token", start, end) for start, end in spans]
+            secrets += [Secret("token", start, end) for start, end in spans]
     cued = [pattern for pattern in (*blocks, *words) if len(pattern.cue) > 1]
-    return _without_overlaps(found), cued
+    return _without_overlaps(secrets), cued
 
 
-def _find_wrapped(cued: list[Pattern], found: list[Secret], whole: Joined) -> list[Secret]:
+def _find_wrapped(cued: list[Pattern], secrets: list[Secret], whole: Joined) -> list[Secret]:
     """Return the issued secrets that go on over the end of a line, which may be its own.
 
     One that is found without the next line goes on there only if that looks like a part of it.
     """
-    complete = {secret.start for secret in found}
+    complete = {secret.start for secret in secrets}
     return [
         secret
         for secret in _without_overlaps(_matches(cued, whole.text, whole.text))
@@ -309,7 +309,7 @@ def _find_wrapped(cued: list[Pattern], found: list[Secret], whole: Joined) -> li
     ]
 
 
-def _merge_joined(found: list[Secret], whole: Joined, more: list[Secret]) -> list[Secret]:
+def _merge_joined(secrets: list[Secret], whole: Joined, more: list[Secret]) -> list[Secret]:
     """Return secrets of a text, and those that are only whole in `whole`; those that overlap as
     one.
     """
@@ -319,7 +319,7 @@ def _merge_joined(found: list[Secret], whole: Joined, more: list[Secret]) -> lis
         if end - start > secret.end - secret.start:  # something was taken out within it
             wide.append(Secret(secret.kind, start, end))
     kept: list[Secret] = []
-    for secret in sorted((*wide, *found), key=lambda one: one.start) if wide else found:
+    for secret in sorted((*wide, *secrets), key=lambda one: one.start) if wide else secrets:
         if kept and secret.start < kept[-1].end:
             before = kept.pop()
             secret = replace(before, end=max(before.end, secret.end))
@@ -329,13 +329,13 @@ def _merge_joined(found: list[Secret], whole: Joined, more: list[Secret]) -> lis
 
 def _matches(patterns: Sequence[Pattern], seen: str, text: str) -> list[Secret]:
     """The secrets that `patterns` match in `seen` and accept in `text`, which is as long."""
-    found = []
+    secrets = []
     for pattern in patterns:
         for match in pattern.regex.finditer(seen):
             start, end = match.span(match.lastindex or 0)
             if pattern.is_secret(text[start:end]):
-                found.append(Secret(pattern.kind, start, end))
-    return found
+                secrets.append(Secret(pattern.kind, start, end))
+    return secrets
 
 
 def _patterns_in(groups: _Groups, seen: str) -> list[Pattern]:
@@ -357,10 +357,10 @@ def _lower(text: str) -> str:
     return text.replace("\u0130", "i").lower()  # the one letter that grows
 
 
-def _without_overlaps(found: list[Secret]) -> list[Secret]:
-    """Return `found` by position; of secrets that overlap, those of the earlier pattern stay."""
+def _without_overlaps(secrets: list[Secret]) -> list[Secret]:
+    """Return `secrets` by position; of secrets that overlap, those of the earlier pattern stay."""
     kept: list[Secret] = []
-    for secret in found:
+    for secret in secrets:
         place = bisect(kept, secret.start, key=lambda other: other.start)
         is_free_before = place == 0 or kept[place - 1].end <= secret.start
         is_free_after = place == len(kept) or secret.end <= kept[place].start
@@ -390,10 +390,12 @@ def _any(parts: Iterable[str]) -> str:
     return "|".join(sorted(set(parts)))
 
 
-_HAS_ISSUED = _any((*_STRICTER, *(re.escape(one.cue) for one in ISSUED if len(one.cue) > 1)))
+_HAS_ISSUED = _any(
+    (*_STRICTER, *(re.escape(pattern.cue) for pattern in ISSUED if len(pattern.cue) > 1))
+)
 _HAS_LONG = rf"\S{{{LONG}}}"
 # cues of lower-cased text: RE2 folds case as Unicode does, but the dotted capital I lowers to two
-_HAS_NAMED = _any(re.escape(one.cue) for one in NAMED) + "|cookie|\u0130"
+_HAS_NAMED = _any(re.escape(pattern.cue) for pattern in NAMED) + "|cookie|\u0130"
 
 # what splits a cue, and what writes it in wide letters: all that hold one are read
 _HAS_SPLIT = rf"[{UNSEEN}]|{CONTINUED}|[" + "\uff01-\uff5e]"

@@ -63,8 +63,8 @@ def is_prefixed_token(value: str) -> bool:
     head = _EXTENSION.sub("", value)
     if FILE_ENDING.search(head) or is_blank(head):
         return False
-    if found := UUID.search(head):
-        return not _ACCESS_WORDS.isdisjoint(SEPARATOR.split(head[: found.start()].lower()))
+    if match := UUID.search(head):
+        return not _ACCESS_WORDS.isdisjoint(SEPARATOR.split(head[: match.start()].lower()))
     pieces = SEPARATOR.split(head)
     start = next((at for at, one in enumerate(pieces) if at and not _is_plain(one)), len(pieces))
     prefix, tail = pieces[:start], "-".join(pieces[start:])

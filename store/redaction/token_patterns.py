@@ -294,5 +294,5 @@ def is_container_secret(kind: str, value: str) -> bool:
 
 
 def _documents(text: str) -> Iterator[tuple[int, int]]:
-    starts = [0, *(found.end() for found in _DOCUMENT.finditer(text)), len(text)]
+    starts = [0, *(match.end() for match in _DOCUMENT.finditer(text)), len(text)]
     yield from pairwise(starts)

@@ -126,7 +126,7 @@ def _generation(folder: str, entries: Sequence[Entry]) -> Generation:
     parts = _chain(there)
     others = tuple(part for part in there if part not in set(parts))
     waiting = tuple(entry.name for entry in entries if _WAITING.fullmatch(entry.name))
-    return Generation(folder, parts, others, waiting, any(one.name == ABOUT for one in entries))
+    return Generation(folder, parts, others, waiting, any(entry.name == ABOUT for entry in entries))
 
 
 def _chain(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -99,9 +99,9 @@ class HomeReplica:
             stamps = _stamps(tenant)
             if not anew and stamps == self._stamps.get(tenant.name):
                 continue
-            one = self._tenants.setdefault(tenant.name, TenantReplica(tenant, self.remote))
+            replica = self._tenants.setdefault(tenant.name, TenantReplica(tenant, self.remote))
             try:
-                sent = one.sync(now, anew=anew)
+                sent = replica.sync(now, anew=anew)
             except (MnemologError, OSError) as error:
                 failures.keep(tenant.root, KIND, now, str(error))
                 yield tenant.name, error

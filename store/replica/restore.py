@@ -47,9 +47,14 @@ class Found(msgspec.Struct, frozen=True):
 def list_found(remote: Remote, tenant: str) -> list[Found]:
     """Return the generations of a tenant at a remote, the newest first; raise RemoteError."""
     return [
-        Found(one.id, isoformat(id_moment(one.id)), _machine(remote, one), one.last)
-        for one in reversed(parts.list_generations(remote, parts.tenant_folder(tenant)))
-        if one.parts
+        Found(
+            generation.id,
+            isoformat(id_moment(generation.id)),
+            _machine(remote, generation),
+            generation.last,
+        )
+        for generation in reversed(parts.list_generations(remote, parts.tenant_folder(tenant)))
+        if generation.parts
     ]
 
 

@@ -100,13 +100,15 @@ class LogSender:
             state = None
         there = parts.list_generations(self._remote, self._top)
         if state is not None:
-            there = [one for one in there if one.id == state.generation]
+            there = [generation for generation in there if generation.id == state.generation]
             if state.seq and not there:
                 raise RemoteError(
                     f"{self._remote.url} holds nothing of {self._top.rpartition('/')[2]} any more: "
                     f"mount its disk, or begin anew with `{self._anew}`"
                 )
-        self._at = next((one for one in reversed(there) if self._continues(log, one)), None)
+        self._at = next(
+            (generation for generation in reversed(there) if self._continues(log, generation)), None
+        )
         if self._at is None:
             self._begin(now)
         replaced = self._mend(log, now)

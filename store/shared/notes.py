@@ -212,4 +212,4 @@ def _read(file: Path, path: str) -> SharedNote:
 
 def sound(notes: Sequence[SharedNote]) -> Iterator[SharedNote]:
     """Yield the notes that are memories."""
-    return (one for one in notes if not one.problem)
+    return (note for note in notes if not note.problem)

@@ -68,7 +68,7 @@ class SharedTrees:
             self._record(log, notes, now)
         except (LogError, OSError):
             return ()
-        return tuple(one.scope for one in notes)
+        return tuple(note.scope for note in notes)
 
     def notes(self, cwd: str | None) -> tuple[TreeNote, ...]:
         """Return the notes that the tree of a directory shares, by path."""
@@ -89,15 +89,15 @@ class SharedTrees:
 
     def _record(self, log: EventLog, notes: Sequence[TreeNote], now: int) -> None:
         known = self._recorded.setdefault(log.path, set())
-        new = [one for one in notes if one.id not in known]
+        new = [note for note in notes if note.id not in known]
         if not new:
             return
         with self._recording:
-            there = log.present_ids([one.id for one in new])
-            events = [event for one in new if one.id not in there for event in _events(one, now)]
+            there = log.present_ids([note.id for note in new])
+            events = [event for note in new if note.id not in there for event in _events(note, now)]
             if events:
                 log.append(events)
-            known.update(one.id for one in new)
+            known.update(note.id for note in new)
 
 
 def tree_notes(home: Path, root: Path) -> Iterator[TreeNote]:
@@ -130,7 +130,7 @@ def notes_at(root: Path, ref: str) -> dict[str, str]:
         raise InvalidInput(f"{ref!r} is no branch or commit: name one, such as origin/main")
     with git_fields(root, ["ls-tree", "-r", "-z", "--full-tree", ref, "--", FOLDER]) as fields:
         found = [field.partition("\t") for field in fields if field]
-    return {path: said.split()[2] for said, _, path in found if path.endswith(".md")}
+    return {path: text.split()[2] for text, _, path in found if path.endswith(".md")}
 
 
 def note_at(root: Path, ref: str, path: str) -> bytes:
@@ -149,11 +149,11 @@ def _reviewed(root: Path) -> frozenset[tuple[str, str]]:
     return frozenset()
 
 
-def _events(one: TreeNote, now: int) -> Iterator[Event]:
+def _events(tree_note: TreeNote, now: int) -> Iterator[Event]:
     """Yield the event that records a note; none of one that is worth no memory."""
-    note = one.note
+    note = tree_note.note
     draft = Draft(
-        id=one.id,
+        id=tree_note.id,
         kind=note.kind,  # type: ignore[arg-type]  # `parse_note` takes no other
         content=note.content,
         context=note.context,
@@ -162,8 +162,8 @@ def _events(one: TreeNote, now: int) -> Iterator[Event]:
         tags=note.tags,
         created_at=moment(min(note.created, now)) if note.created else None,
         source=f"shared:{note.path}",
-        project=one.scope,
-        trust="agent" if one.is_reviewed else "tool",
+        project=tree_note.scope,
+        trust="agent" if tree_note.is_reviewed else "tool",
         author="repository",
     )
     try:

@@ -209,10 +209,10 @@ def expire(tenant: Tenant, *, keep: int = KEEP) -> list[str]:
 
 def _of_another_embedder(tenant: Tenant) -> Manifest | None:
     newest = None
-    for one in list_manifests(tenant):
-        newest = newest or one
-        if one.embedder != newest.embedder:
-            return one if newest.at - one.at <= KEEP_OTHER_US else None
+    for manifest in list_manifests(tenant):
+        newest = newest or manifest
+        if manifest.embedder != newest.embedder:
+            return manifest if newest.at - manifest.at <= KEEP_OTHER_US else None
     return None
 
 
@@ -241,9 +241,9 @@ def _load(tenant: Tenant, number: int) -> tuple[Manifest, str]:
     path = _path(tenant, number)
     try:
         data = path.read_bytes()
-        found = _decoder.decode(data)
+        manifest = _decoder.decode(data)
     except (OSError, *_UNREADABLE) as error:
         raise SnapshotDamaged(f"{path}: {error}: run `mnemolog build`") from error
-    if found.number != number:
-        raise SnapshotDamaged(f"{path} is number {found.number}: run `mnemolog build`")
-    return found, sha256(data).hexdigest()
+    if manifest.number != number:
+        raise SnapshotDamaged(f"{path} is number {manifest.number}: run `mnemolog build`")
+    return manifest, sha256(data).hexdigest()

@@ -48,7 +48,7 @@ class SnapshotRef(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> dict[str, int]:
-        return {name: sum(one.rows for one in parts) for name, parts in self.parts.items()}
+        return {name: sum(file.rows for file in parts) for name, parts in self.parts.items()}
 
     @property
     def bytes(self) -> int:
@@ -73,8 +73,8 @@ def write(
     Parts that lie there already are only named.
     """
     lying = {
-        name: [part if part.file else keep(root, projection, name, part.table) for part in some]
-        for name, some in tables.parts.items()
+        name: [part if part.file else keep(root, projection, name, part.table) for part in parts]
+        for name, parts in tables.parts.items()
     }
     ref = SnapshotRef(
         projection=projection.name,
@@ -82,7 +82,7 @@ def write(
         watermark=watermark,
         inputs=inputs,
         digest=digest(tables),
-        parts={name: tuple(_file(part) for part in some) for name, some in lying.items()},
+        parts={name: tuple(_file(part) for part in parts) for name, parts in lying.items()},
         seconds=round(seconds, 3),
     )
     return ref, Built(projection.schemas, lying)
@@ -107,14 +107,14 @@ def keep(root: Path, projection: Projection, name: str, table: pa.Table) -> Part
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(folder)
-    found = path.stat()
+    status = path.stat()
     file = PartFile(
         path=path.relative_to(root).as_posix(),
         rows=part.rows,
         digest=part.digest,
-        bytes=found.st_size,
+        bytes=status.st_size,
         sha256=mark,
-        modified=found.st_mtime_ns,
+        modified=status.st_mtime_ns,
     )
     return Part(partial(_read, path, validate=False), file)
 
@@ -229,10 +229,10 @@ def _problem(root: Path, file: PartFile) -> str | None:
 
 def _problem_at_a_glance(root: Path, file: PartFile) -> str | None:
     try:
-        found = (root / file.path).stat()
+        status = (root / file.path).stat()
     except OSError:
         return _problem(root, file)
-    is_as_written = (found.st_size, found.st_mtime_ns) == (file.bytes, file.modified)
+    is_as_written = (status.st_size, status.st_mtime_ns) == (file.bytes, file.modified)
     return None if is_as_written else _problem(root, file)
 
 

@@ -439,7 +439,9 @@ def _succession_features(older: Claim, newer: Claim) -> list[float]:
     """
     chosen, chooses = choices(older), choices(newer)
     is_other = _names_another(chosen, chooses)
-    values = [[value for kind, value, *_ in one.values if kind in _NAMES] for one in (older, newer)]
+    values = [
+        [value for kind, value, *_ in claim.values if kind in _NAMES] for claim in (older, newer)
+    ]
     looks = max((_likeness(a, b) for a in values[0] for b in values[1] if a != b), default=0.0)
     measured = {(value, unit) for kind, value, _, unit in older.values if unit and kind == NUMBER}
     has_unit = any(

@@ -221,7 +221,10 @@ def claim_spans(text: str) -> list[tuple[int, int]]:
     text = text[:LOOKED_AT]
     spans: list[tuple[int, int]] = []
     at = 0
-    for fence in (*((one.start(), one.end()) for one in _FENCE.finditer(text)), (len(text), -1)):
+    for fence in (
+        *((match.start(), match.end()) for match in _FENCE.finditer(text)),
+        (len(text), -1),
+    ):
         spans += _sentence_spans(text, at, fence[0])
         at = fence[1]
     return spans[:MOST]
@@ -238,13 +241,13 @@ def _sentence_spans(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    said = text[start:end]
-    inner = said.strip()
+    words = text[start:end]
+    inner = words.strip()
     if sum(map(str.isalnum, inner)) < _FEWEST_LETTERS or inner.endswith(("?", "\uff1f", ":")):
         return
     if _ASKS.match(inner) or _LOGGED.search(inner):
         return
-    first = start + said.index(inner[0])
+    first = start + words.index(inner[0])
     yield first, min(first + len(inner), first + LONGEST)
 
 

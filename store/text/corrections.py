@@ -81,9 +81,9 @@ def correction(older: Statement, newer: Statement) -> tuple[str, str] | None:
     return (was, is_now) if _is_said_of_it(timeless(older), place, kind) else None
 
 
-def _is_by_now(one: Statement) -> bool:
+def _is_by_now(statement: Statement) -> bool:
     """Return whether "now" is all that dates a statement: it then says what holds."""
-    return NOW.issuperset(RELATIVE.intersection(one.said))
+    return NOW.issuperset(RELATIVE.intersection(statement.said))
 
 
 def _kind(value: str) -> str | None:

@@ -190,13 +190,13 @@ def _read_interval(
     if not any(word in _TELLING or word[:2] in ("19", "20") or "." in word for word in words):
         return None
     read = " ".join(words)
-    found = _find_times(read, today)
-    if not found:
+    times = _find_times(read, today)
+    if not times:
         return None
-    start, end, (since, until) = found[0]
+    start, end, (since, until) = times[0]
     side = _side(read, start)
-    if len(found) > 1 and _JOINED.match(read[end : found[1][1]]) and found[1][2][1] > since:
-        _, end, (_, until) = found[1]
+    if len(times) > 1 and _JOINED.match(read[end : times[1][1]]) and times[1][2][1] > since:
+        _, end, (_, until) = times[1]
     elif side:
         since, until = _SIDES[side](since, until, today)
     begins, ends = _us(since), _us(until)

@@ -36,7 +36,7 @@ def excerpt(text: str, limit: int) -> str:
     half = limit // 2
     codes = [code.span() for code in _CODE_SPAN.finditer(text[: 2 * limit])]
     paragraph = head.rfind("\n\n", half)
-    ends = [one for one in _ends(head, codes) if one >= _LEAST * limit]
+    ends = [end for end in _ends(head, codes) if end >= _LEAST * limit]
     for cut in (paragraph, ends[-1] if ends else -1, head.rfind(" ", half)):
         if cut >= 0 and (whole := _before_code(head, cut, codes)):
             return whole + MORE
@@ -54,7 +54,7 @@ def whole_sentences(text: str, limit: int) -> str:
 
 def _ends(text: str, codes: Sequence[tuple[int, int]]) -> list[int]:
     """Return where the sentences of a text end, none of them within code."""
-    found = (one.end() for one in _SENTENCE_END.finditer(text))
+    found = (match.end() for match in _SENTENCE_END.finditer(text))
     return [end for end in found if not any(start < end < stop for start, stop in codes)]
 
 
@@ -89,7 +89,7 @@ Score = Callable[[str], float]  # of a sentence or line: how much it tells
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text, and the parts between its semicolons."""
-    return [one for one in _CLAUSE_END.split(text) if one]
+    return [part for part in _CLAUSE_END.split(text) if part]
 
 
 def passage(text: str, limit: int, score: Score) -> str:
@@ -133,7 +133,7 @@ def first_sentence(text: str, limit: int) -> str:
     One that is over so soon that it may be an abbreviation takes the next with it.
     """
     line = " ".join(text.split())
-    end = next((one.start() for one in _STOP.finditer(line, _SOONEST)), len(line))
+    end = next((match.start() for match in _STOP.finditer(line, _SOONEST)), len(line))
     return (
         line
         if len(line) <= min(end, limit)

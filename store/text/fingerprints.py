@@ -183,8 +183,8 @@ def leaves(value: object) -> Iterator[str]:
         yield from chain.from_iterable(map(leaves, value))
 
 
-def _plain(found: re.Match[str]) -> str:
-    return chr(int(found[1], 16)) if found[1] else " "
+def _plain(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else " "
 
 
 def _hash(text: str, salt: bytes) -> bytes:

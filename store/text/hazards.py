@@ -25,7 +25,7 @@ _BEGINS = r"(?:\b(?=\w)|(?=--))"
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile(f"{_BEGINS}(?:{'|'.join(f'(?:{one})' for one in patterns)})")
+    return re.compile(f"{_BEGINS}(?:{'|'.join(f'(?:{pattern})' for pattern in patterns)})")
 
 
 _GAP = r"(?:[\w'./@-]+ ){0,3}"  # words between a verb and its object
@@ -285,7 +285,7 @@ def hazard(text: str) -> Hazard | None:
 
 
 def _hazards(text: str) -> Iterator[Hazard]:
-    possible = {kind for kind, stems in _STEMS.items() if any(one in text for one in stems)}
+    possible = {kind for kind, stems in _STEMS.items() if any(stem in text for stem in stems)}
     for kind, pattern, is_undone in _KINDS:
         for match in pattern.finditer(text) if kind in possible else ():
             if is_undone and _is_negated(text, match):

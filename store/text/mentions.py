@@ -243,7 +243,7 @@ def phrases(text: str) -> Iterator[Found]:
     if _ALL_TRIGGERS.isdisjoint(seen):
         return
     for triggers, rule in _RULES:
-        if all(not some.isdisjoint(seen) for some in triggers):
+        if all(not trigger.isdisjoint(seen) for trigger in triggers):
             yield from rule(text)
 
 

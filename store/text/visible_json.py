@@ -25,6 +25,6 @@ def encode(value: object) -> bytes:
     return _UNSEEN.sub(_escape, msgspec.json.encode(value).decode()).encode()
 
 
-def _escape(found: "re.Match[str]") -> str:
-    units = found[0].encode("utf-16-be")
+def _escape(match: "re.Match[str]") -> str:
+    units = match[0].encode("utf-16-be")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))

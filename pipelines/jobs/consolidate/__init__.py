@@ -50,11 +50,11 @@ _QUOTED = 80  # characters of a memory
 
 def _silence(standing: LiveMemory) -> str:
     """Return what was compared where nothing came of it."""
-    pairs = [one for one in standing.links if {one.document, one.of} <= standing.live_rows]
+    pairs = [link for link in standing.links if {link.document, link.of} <= standing.live_rows]
     compared = f"{plural(len(standing.live_rows), 'memory')} compared"
     if not pairs:
         return f"{compared}: no two say the same, or the same but for a value"
-    nearest = max(pairs, key=lambda one: one.likeness)
+    nearest = max(pairs, key=lambda link: link.likeness)
     return (
         f"{compared}: {plural(len(pairs), 'pair')} alike, of which none may give way to the other; "
         f"the nearest is "
@@ -86,7 +86,7 @@ def correction_steps(standing: LiveMemory, merged: Sequence[Merge]) -> Iterator[
 
     `merged` is what becomes one before: who stands takes the part of those that gave way.
     """
-    stands = {one.id: merge.stands for merge in merged for one in merge.give_way}
+    stands = {memory.id: merge.stands for merge in merged for memory in merge.give_way}
     done: set[str] = set()
     for link in standing.links:
         if link.kind != "update" or not {link.document, link.of} <= standing.live_rows:
@@ -113,28 +113,28 @@ def stale_steps(standing: LiveMemory) -> Iterator[Step]:
     mask = rows.equal("state", (ACTIVE,)) & (rows.expires_at <= context.now)
     if context.project is not None:
         mask &= rows.equal("project", (context.project,)) | rows.lacks("project")
-    for one in rows.take(np.flatnonzero(mask).tolist()):
-        if not one.pinned:
-            yield steps.stale(one, f"its time ran out at {isoformat(one.expires_at or 0)}")
+    for memory in rows.take(np.flatnonzero(mask).tolist()):
+        if not memory.pinned:
+            yield steps.stale(memory, f"its time ran out at {isoformat(memory.expires_at or 0)}")
     for row in _rows_with_hints(standing):
-        one = rows.take([row])[0]
-        if not one.pinned and (hint := _hint(one)):
-            yield steps.stale(one, hint)
-    for one in rows.take(_rows_with(standing, "source_ids")):
+        memory = rows.take([row])[0]
+        if not memory.pinned and (hint := _hint(memory)):
+            yield steps.stale(memory, hint)
+    for memory in rows.take(_rows_with(standing, "source_ids")):
         if (
-            one.job is None
-            and not one.pinned
-            and all(_is_gone(standing, id_) for id_ in one.source_ids)
+            memory.job is None
+            and not memory.pinned
+            and all(_is_gone(standing, id_) for id_ in memory.source_ids)
         ):
-            yield steps.stale(one, "all that it was made of is forgotten")
+            yield steps.stale(memory, "all that it was made of is forgotten")
 
 
 def orphans(standing: LiveMemory) -> tuple[str, ...]:
     """Return notes on memories whose parent or other end was forgotten."""
     rows = standing.context.rows
     parents = sum(
-        one.parent_id is not None and _is_gone(standing, one.parent_id)
-        for one in rows.take(_rows_with(standing, "parent_id"))
+        memory.parent_id is not None and _is_gone(standing, memory.parent_id)
+        for memory in rows.take(_rows_with(standing, "parent_id"))
     )
     ends = {edge.target for some in standing.edges.values() for edge in some}
     ends |= {edge.source for some in standing.edges.values() for edge in some}
@@ -153,13 +153,13 @@ def orphans(standing: LiveMemory) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _hint(one: Memory) -> str | None:
+def _hint(memory: Memory) -> str | None:
     """Return why a memory is over by its own words."""
-    if tags := sorted(_OVER & {tag.casefold() for tag in one.tags}):
+    if tags := sorted(_OVER & {tag.casefold() for tag in memory.tags}):
         return f"its tag says so: {tags[0]}"
-    if _SAYS_SO.match(one.content):
+    if _SAYS_SO.match(memory.content):
         return "its own words say so"
-    return "its text is struck out" if _STRUCK.fullmatch(one.content) else None
+    return "its text is struck out" if _STRUCK.fullmatch(memory.content) else None
 
 
 def _rows_with_hints(standing: LiveMemory) -> Iterator[int]:
@@ -193,5 +193,5 @@ def _mask(column: "pa.ChunkedArray") -> "np.ndarray[tuple[int], np.dtype[np.bool
 
 def _is_gone(standing: LiveMemory, id_: str) -> bool:
     """Return whether a memory was here and is forgotten; one that never was may lie elsewhere."""
-    found = standing.context.rows.find(id_)
-    return found is not None and found.state == FORGOTTEN
+    memory = standing.context.rows.find(id_)
+    return memory is not None and memory.state == FORGOTTEN

@@ -88,7 +88,7 @@ def may_replace(newer: Memory, older: Memory) -> bool:
 
 
 def ids(memories: Sequence[Memory]) -> tuple[str, ...]:
-    return tuple(one.id for one in memories)
+    return tuple(memory.id for memory in memories)
 
 
 def may_correct(newer: Memory, older: Memory) -> bool:
@@ -123,13 +123,13 @@ class Merge(msgspec.Struct, frozen=True):
 def find_merges(standing: LiveMemory) -> list[Merge]:
     """Return the merges that strict evidence allows, in the order of the memories."""
     between = _updates(standing)
-    found = []
+    merges = []
     for group in _groups(standing):
         if not _is_contested([row for row, _ in group], between, standing):
             merge = _merge(standing, [memory for _, memory in group])
             if merge is not None:
-                found.append(merge)
-    return found
+                merges.append(merge)
+    return merges
 
 
 def merge_steps(standing: LiveMemory, merge: Merge) -> Iterator[Step]:
@@ -140,11 +140,11 @@ def merge_steps(standing: LiveMemory, merge: Merge) -> Iterator[Step]:
     if changes != Revised():
         yield steps.revise(stands, changes, "it gains what its duplicates had beside their words")
     yield from edge_steps(standing, stands, merge.give_way)
-    for one in merge.give_way:
-        is_exact = as_written(one) == as_written(stands)
+    for memory in merge.give_way:
+        is_exact = as_written(memory) == as_written(stands)
         why = "the same words" if is_exact else "the same words but for how they are written"
         kind = "exact" if is_exact else "near"
-        yield steps.supersede(one, stands.id, why, kind=kind, by_says=stands.content[:SHOWN])
+        yield steps.supersede(memory, stands.id, why, kind=kind, by_says=stands.content[:SHOWN])
 
 
 def gain(stands: Memory, others: Sequence[Memory]) -> Revised | None:
@@ -152,9 +152,9 @@ def gain(stands: Memory, others: Sequence[Memory]) -> Revised | None:
 
     Of those less trusted it gains nothing: a web page does not say how much a user's word matters.
     """
-    peers = [stands, *(one for one in others if one.trust == stands.trust)]
-    tags = limit_tags(tag for one in peers for tag in one.tags)
-    importance = max(one.importance for one in peers)
+    peers = [stands, *(memory for memory in others if memory.trust == stands.trust)]
+    tags = limit_tags(tag for memory in peers for tag in memory.tags)
+    importance = max(memory.importance for memory in peers)
     metadata = join_metadata(peers)
     if metadata is None:
         return None
@@ -169,8 +169,8 @@ def gain(stands: Memory, others: Sequence[Memory]) -> Revised | None:
 def join_metadata(memories: Iterable[Memory]) -> dict[str, Any] | None:
     """Return all metadata of some memories; None where two say different of one name."""
     found: dict[str, Any] = {}
-    for one in memories:
-        for name, value in msgspec.json.decode(one.metadata).items():
+    for memory in memories:
+        for name, value in msgspec.json.decode(memory.metadata).items():
             if found.setdefault(name, value) != value:
                 return None
     return found
@@ -180,9 +180,9 @@ def edge_steps(standing: LiveMemory, stands: Memory, others: Sequence[Memory]) -
     """Yield a link for each edge of those that give way that the one that stands does not have."""
     gone = {one.id for one in others} | {stands.id}
     had = {(one.source, one.target, one.relation) for one in standing.edges.get(stands.id, ())}
-    for one in others:
-        for edge in standing.edges.get(one.id, ()):
-            moved = _move_edge(edge, one.id, stands.id)
+    for memory in others:
+        for edge in standing.edges.get(memory.id, ()):
+            moved = _move_edge(edge, memory.id, stands.id)
             if {edge.source, edge.target} <= gone or moved in had:
                 continue
             had.add(moved)
@@ -212,11 +212,11 @@ def _groups(standing: LiveMemory) -> Iterator[list[tuple[int, Memory]]]:
     for rows in members.values():
         alike: dict[object, list[tuple[int, Memory]]] = {}
         for row in sorted(standing.live_rows.intersection(rows)):
-            one = standing.memory(row)
-            if not is_left_alone(one):
+            memory = standing.memory(row)
+            if not is_left_alone(memory):
                 # by the words themselves: that two hashes are equal is no evidence
-                key = (one.kind, statement(statement_text(one)).says)
-                alike.setdefault(key, []).append((row, one))
+                key = (memory.kind, statement(statement_text(memory)).says)
+                alike.setdefault(key, []).append((row, memory))
         yield from (group for group in alike.values() if len(group) > 1)
 
 
@@ -243,22 +243,22 @@ def _merge(standing: LiveMemory, group: Sequence[Memory]) -> Merge | None:
     ranked = sorted(group, key=lambda one: _rank(standing, one))
     stands, rest = ranked[0], ranked[1:]
     give_way: list[Memory] = []
-    for one in rest:
+    for memory in rest:
         if (
-            may_replace(stands, one)
-            and not standing.bears(one)
-            and gain(stands, [*give_way, one]) is not None
+            may_replace(stands, memory)
+            and not standing.bears(memory)
+            and gain(stands, [*give_way, memory]) is not None
         ):
-            give_way.append(one)
+            give_way.append(memory)
     return Merge(stands, tuple(give_way)) if give_way else None
 
 
-def _rank(standing: LiveMemory, one: Memory) -> tuple[object, ...]:
+def _rank(standing: LiveMemory, memory: Memory) -> tuple[object, ...]:
     return (
-        TRUSTS.index(one.trust),
-        -(one.expires_at or NEVER),
-        not one.pinned,
-        not standing.bears(one),
-        one.created_at,
-        one.seq,
+        TRUSTS.index(memory.trust),
+        -(memory.expires_at or NEVER),
+        not memory.pinned,
+        not standing.bears(memory),
+        memory.created_at,
+        memory.seq,
     )

@@ -64,7 +64,7 @@ class Judgment(msgspec.Struct, frozen=True):
 
 def model_steps(standing: LiveMemory, model: LanguageModel, taken: Set[str]) -> list[Step]:
     """Return the steps that a model's judgments come to; none touches a memory of `taken`."""
-    found: list[Step] = []
+    steps: list[Step] = []
     done = set(taken)
     asked = 0
     known = _PastAnswers.of(standing)
@@ -83,9 +83,9 @@ def model_steps(standing: LiveMemory, model: LanguageModel, taken: Set[str]) -> 
             break
         made = list(_judgment_steps(standing, older, newer, answer, likeness))
         if made:
-            found += made
+            steps += made
             done |= {older.id, newer.id}
-    return found
+    return steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,12 @@ class _PastAnswers:
 
     @classmethod
     def of(cls, standing: LiveMemory) -> "_PastAnswers":
-        told = [event.body for event in standing.context.log.job_events(("called", "planned"))]
-        calls = (one for one in told if isinstance(one, Called) and one.error is None)
-        plans = (one for one in told if isinstance(one, Planned) and one.job == "consolidate")
+        bodies = [event.body for event in standing.context.log.job_events(("called", "planned"))]
+        calls = (one for one in bodies if isinstance(one, Called) and one.error is None)
+        plans = (one for one in bodies if isinstance(one, Planned) and one.job == "consolidate")
         return cls(
-            frozenset(one.prompt_sha256 for one in calls),
-            frozenset(step.subject for one in plans for step in one.steps),
+            frozenset(call.prompt_sha256 for call in calls),
+            frozenset(step.subject for plan in plans for step in plan.steps),
         )
 
     def are_different(self, data: str, older: Memory, newer: Memory) -> bool:
@@ -116,22 +116,29 @@ class _PastAnswers:
 
 def _open_pairs(standing: LiveMemory, taken: Set[str]) -> Iterator[tuple[Memory, Memory, float]]:
     """Yield near pairs of the living, the older first, that strict evidence leaves undecided."""
-    some = [
-        one
-        for one in standing.context.memories(standing.context.live_rows)
-        if one.kind not in HAPPENED and not is_left_alone(one) and not one.pinned
-        if one.id not in taken and not one.fields
+    memories = [
+        memory
+        for memory in standing.context.memories(standing.context.live_rows)
+        if memory.kind not in HAPPENED and not is_left_alone(memory) and not memory.pinned
+        if memory.id not in taken and not memory.fields
     ]
-    read = [statement(one.content) for one in some]
+    read = [statement(memory.content) for memory in memories]
     # what differs in a mark is no business of a model's, what says the same was seen to
     groups = [
         # whose, of which person and day; not the rest, which is of what says the same
-        (one.kind, one.trust, frozenset(says.marks), *scope(one, is_relative=says.is_relative)[:3])
-        for one, says in zip(some, read, strict=True)
+        (
+            memory.kind,
+            memory.trust,
+            frozenset(says.marks),
+            *scope(memory, is_relative=says.is_relative)[:3],
+        )
+        for memory, says in zip(memories, read, strict=True)
     ]
-    for one, other, likeness in near_pairs([each.content for each in some], groups, _MOST_FOUND):
+    for one, other, likeness in near_pairs(
+        [each.content for each in memories], groups, _MOST_FOUND
+    ):
         if read[one].says != read[other].says:
-            first, second = some[one], some[other]
+            first, second = memories[one], memories[other]
             is_older = (first.created_at, first.seq) < (second.created_at, second.seq)
             yield (first, second, likeness) if is_older else (second, first, likeness)
 
@@ -205,9 +212,9 @@ def _merge_steps(
     yield recorded
     stands = msgspec.structs.replace(older, id=id_, content=text)
     yield from edge_steps(standing, stands, sources)
-    for one in sources:
+    for memory in sources:
         yield plan_steps.supersede(
-            one, id_, "the new one says it too", kind="same", by_says=text[:SHOWN]
+            memory, id_, "the new one says it too", kind="same", by_says=text[:SHOWN]
         )
 
 
@@ -231,7 +238,7 @@ def near_pairs(
     The third is the share of their words that both have, LEAST to 1; at most `most` are returned.
     """
     words = [frozenset(tokenizer.terms(one)) for one in said]
-    signed = np.array([_signature(some) for some in words], np.int64).reshape(-1, _HASHES)
+    signed = np.array([_signature(word) for word in words], np.int64).reshape(-1, _HASHES)
     seen: set[tuple[int, int]] = set()
     found: list[tuple[float, int, int]] = []
     for one, other in _bucket_pairs(signed, groups):
@@ -328,7 +335,7 @@ def reject_reason(successor: str, one: str, other: str) -> str | None:
     return None
 
 
-def _names(said: str) -> frozenset[str]:
+def _names(text: str) -> frozenset[str]:
     """Return the words written with a capital, casefolded, but for those that name nothing."""
-    parts = (part for found in _NAME.findall(said) for part in found.casefold().split("-"))
+    parts = (part for found in _NAME.findall(text) for part in found.casefold().split("-"))
     return frozenset(part for part in parts if part and part not in FUNCTION)

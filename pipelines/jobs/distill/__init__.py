@@ -45,25 +45,28 @@ def propose(context: Context) -> Proposal:
     root = project_files.work_tree(context.root)
     memories = agent_memories(context)
     rules = _rules(context)
-    cures = [cure for one in past for cure in fixes.find_cures(one)]
-    found = [one for one in cures if isinstance(one, Candidate)]
-    found += [given_up for one in past for given_up in fixes.find_abandoned(one)]
-    found += model_lessons.read_sessions(
+    cures = [cure for session in past for cure in fixes.find_cures(session)]
+    candidates = [cure for cure in cures if isinstance(cure, Candidate)]
+    candidates += [given_up for session in past for given_up in fixes.find_abandoned(session)]
+    candidates += model_lessons.read_sessions(
         context, [*imported_sessions(memories, past), *past], rules
     )
     stale = list(_stale(context, root))
     ended = {step.subject for step in stale}
-    steps_ = [*model_lessons.open_steps(context), *lesson_steps(context, found, root)]
-    made = {one.subject: one for one in steps_ if one.subject not in ended}
+    steps_ = [*model_lessons.open_steps(context), *lesson_steps(context, candidates, root)]
+    made = {step.subject: step for step in steps_ if step.subject not in ended}
     notes = [f"{more:,} older sessions were left out"] if more else []
-    dropped = [one for one in cures if isinstance(one, fixes.Dropped)]
+    dropped = [cure for cure in cures if isinstance(cure, fixes.Dropped)]
     silence = _silence(past, len(cures), dropped)
     return Proposal((*stale, *made.values()), len(memories), tuple(notes), silence)
 
 
 def _silence(past: Sequence[PastSession], cures: int, dropped: Sequence[fixes.Dropped]) -> str:
     """Return what was read where nothing came of it, and what came nearest."""
-    turns, failures = sum(len(one.prompts) for one in past), sum(map(fixes.count_failures, past))
+    turns, failures = (
+        sum(len(session.prompts) for session in past),
+        sum(map(fixes.count_failures, past)),
+    )
     text = (
         f"{plural(len(past), 'session')} of {plural(turns, 'turn')} read, in which tests, builds, "
         f"lints and deploys failed {plural(failures, 'time')} and passed after that "
@@ -104,7 +107,7 @@ def _stale(context: Context, root: Path | None) -> Iterator[Step]:
 def _current_lessons(context: Context) -> list[Memory]:
     """Return the active memories that jobs made."""
     rows = np.intersect1d(context.rows.sources.documents, context.live_rows)
-    return [one for one in context.memories(rows) if one.state == ACTIVE]
+    return [memory for memory in context.memories(rows) if memory.state == ACTIVE]
 
 
 # From candidates to memories.
@@ -146,17 +149,19 @@ def lesson_metadata(memory: Memory) -> LessonMetadata:
 def past_lessons(context: Context) -> list[Memory]:
     """Return all memories that this job made, in whatever state, the oldest first."""
     rows = np.unique(context.rows.sources.documents)
-    return [one for one in context.memories(rows.astype(np.int64)) if one.job == NAME]
+    return [memory for memory in context.memories(rows.astype(np.int64)) if memory.job == NAME]
 
 
-def lesson_steps(context: Context, found: Iterable[Candidate], root: Path | None) -> Iterator[Step]:
+def lesson_steps(
+    context: Context, candidates: Iterable[Candidate], root: Path | None
+) -> Iterator[Step]:
     """Yield the steps that make memories of what was found."""
     before: dict[str, Memory] = {}
-    for one in past_lessons(context):
-        if (distilled := lesson_metadata(one).distilled) is not None:
-            before[distilled.key] = one
+    for memory in past_lessons(context):
+        if (distilled := lesson_metadata(memory).distilled) is not None:
+            before[distilled.key] = memory
     together: dict[str, list[Candidate]] = {}
-    for item in found:
+    for item in candidates:
         together.setdefault(item.key, []).append(item)
     for key, items in together.items():
         yield from _steps_for(context, items, before.get(key), root)
@@ -167,11 +172,15 @@ def _steps_for(
 ) -> Iterator[Step]:
     """Yield what has to be done about one lesson; nothing where it stands, or somebody ended it."""
     if before is None:
-        is_new = len({one.session for one in items}) > 1 or not all(one.is_told for one in items)
+        is_new = len({candidate.session for candidate in items}) > 1 or not all(
+            candidate.is_told for candidate in items
+        )
         yield from _record_steps(context, items, (), root) if is_new else ()
         return
     known = lesson_metadata(before).distilled
-    new = [one for one in items if known is None or one.session not in known.sessions]
+    new = [
+        candidate for candidate in items if known is None or candidate.session not in known.sessions
+    ]
     if before.state == ACTIVE and new:
         made = list(_record_steps(context, new, (before,), root))
         yield from made
@@ -191,22 +200,22 @@ def _holds_again(context: Context, lesson: Memory) -> bool:
         if event.kind == "restored":
             break
     sources = [context.rows.find(id_) for id_ in lesson.source_ids]
-    return all(one is None or one.state == ACTIVE for one in sources)  # None: an event
+    return all(memory is None or memory.state == ACTIVE for memory in sources)  # None: an event
 
 
 def _record_steps(
     context: Context, items: Sequence[Candidate], before: Sequence[Memory], root: Path | None
 ) -> Iterator[Step]:
     """Yield the step that records a lesson; none where its words make no memory."""
-    newest = max(items, key=lambda one: one.at)
+    newest = max(items, key=lambda candidate: candidate.at)
     distilled = _provenance(items, before)
     is_rule = distilled.may_rule and len(distilled.sessions) > 1
-    events = tuple(dict.fromkeys(id_ for one in items for id_ in one.events))[:_SOURCES]
+    events = tuple(dict.fromkeys(id_ for candidate in items for id_ in candidate.events))[:_SOURCES]
     # a rule is in our own words of what was run; what memories say of it may be a tool's
-    memories = () if is_rule else (id_ for one in items for id_ in one.memories)
-    earlier = (id_ for one in before for id_ in one.source_ids)
+    memories = () if is_rule else (id_ for candidate in items for id_ in candidate.memories)
+    earlier = (id_ for memory in before for id_ in memory.source_ids)
     sources = tuple(dict.fromkeys([*memories, *events, *earlier]))[:_SOURCES]
-    files = tuple(dict.fromkeys(path for one in items for path in one.files))[:_FILES]
+    files = tuple(dict.fromkeys(path for candidate in items for path in candidate.files))[:_FILES]
     digests = project_files.digests(root, newest.project, files)
     content = _lesson_text(newest, len(distilled.sessions), is_rule=is_rule)
     kind = "lesson" if is_rule else newest.kind
@@ -228,7 +237,7 @@ def _record_steps(
     )
     if draft.id is not None and context.rows.find(draft.id) is not None:
         return  # it was made before and then erased: nothing but its id tells
-    why = "found in session " + ", ".join(dict.fromkeys(one.session for one in items))
+    why = "found in session " + ", ".join(dict.fromkeys(candidate.session for candidate in items))
     try:
         step = steps.record(draft, newest.made or Made(job=NAME), context.now, why)
     except InvalidInput:  # its words make no memory
@@ -238,21 +247,24 @@ def _record_steps(
 
 def _provenance(items: Sequence[Candidate], before: Sequence[Memory]) -> Provenance:
     """Return how a lesson was found, now and before."""
-    known = [old for one in before if (old := lesson_metadata(one).distilled) is not None]
-    sessions = [*(name for old in known for name in old.sessions), *(one.session for one in items)]
+    known = [old for memory in before if (old := lesson_metadata(memory).distilled) is not None]
+    sessions = [
+        *(name for old in known for name in old.sessions),
+        *(candidate.session for candidate in items),
+    ]
     return Provenance(
         key=items[0].key,
         sessions=tuple(dict.fromkeys(sessions))[-_SESSIONS:],
-        until=max(one.until for one in items),
-        may_rule=all(one.rule for one in items) and all(old.may_rule for old in known),
+        until=max(candidate.until for candidate in items),
+        may_rule=all(candidate.rule for candidate in items) and all(old.may_rule for old in known),
     )
 
 
 def _lesson_text(newest: Candidate, sessions: int, *, is_rule: bool) -> str:
-    said = newest.rule if newest.rule and is_rule else newest.content
+    text = newest.rule if newest.rule and is_rule else newest.content
     if sessions == 1:
-        return said
-    return f"{said if said[-1:] in '.!?' else f'{said}.'} Seen in {sessions} sessions."
+        return text
+    return f"{text if text[-1:] in '.!?' else f'{text}.'} Seen in {sessions} sessions."
 
 
 def _importance(kind: RecordedKind, trust: Trust, sessions: int) -> float | None:
@@ -266,6 +278,6 @@ def _trust(context: Context, most: Trust, sources: Sequence[str]) -> Trust:
     """Return how far to trust a lesson: as far as the least of its sources, and no farther."""
     known = (context.rows.find(id_) for id_ in sources)
     # an episode is the turn of an event that is a source; whose words of it these are, is known
-    found = [one for one in known if one is not None and one.kind != EPISODE]
-    least = steps.least_trust(found)
+    memories = [memory for memory in known if memory is not None and memory.kind != EPISODE]
+    least = steps.least_trust(memories)
     return max(most, least, key=TRUSTS.index)

@@ -179,7 +179,7 @@ def _fix_candidate(
     if files and not (error and words):
         return Dropped(command, "the agent's last words do not say what failed and why")
     told = [failed, *(edits if files else ran), passed]
-    memories = [one for one in past.memories if error and error in one.content]
+    memories = [memory for memory in past.memories if error and error in memory.content]
     rule = None
     if not files and _is_own_script(past, commands[0]):
         rule = f"Run `{commands[0]}` before `{command}`: it failed until that was run"
@@ -195,13 +195,13 @@ def _fix_candidate(
         trust="tool",  # it quotes what a tool wrote
         session=past.id,
         at=failed[0].at,
-        memories=tuple(one.id for one in memories),
+        memories=tuple(memory.id for memory in memories),
         events=_event_ids(told, asked),
         files=tuple(files),
         project=failed[0].project,
         context=f"Asked: {wanted}" if (wanted := _request(asked)) else None,
         rule=rule,
-        is_told=any(one.kind == "bugfix" for one in memories),
+        is_told=any(memory.kind == "bugfix" for memory in memories),
     )
 
 
@@ -219,9 +219,11 @@ def _final_words(past: PastSession, passed: Event, about: str, longest: int) -> 
     """Return what the agent said at the end of the turn in which a command passed, if it is about
     something; whole sentences, "" where there are none.
     """
-    after = [one for one in past.events if one.seq > passed.seq]
-    turn = takewhile(lambda one: not isinstance(one.body, Prompted), after)
-    said = [one.body.said for one in turn if isinstance(one.body, SessionTold) and one.body.said]
+    after = [event for event in past.events if event.seq > passed.seq]
+    turn = takewhile(lambda event: not isinstance(event.body, Prompted), after)
+    said = [
+        event.body.said for event in turn if isinstance(event.body, SessionTold) and event.body.said
+    ]
     words = whole_sentences(frame.strip(said[-1]), longest - len(_SAYS)) if said else ""
     names = frozenset(tokenizer.terms(about)) - _EMPTY
     return words if names.intersection(tokenizer.terms(words)) else ""
@@ -263,7 +265,7 @@ def find_abandoned(past: PastSession) -> Iterator[Candidate]:
         if back is None or deed.passed is False:
             continue
         edits, failed = _edits_and_failure(deeds[:place])
-        files = list(dict.fromkeys(path for _, one in edits for path in one.files))
+        files = list(dict.fromkeys(path for _, act in edits for path in act.files))
         gone = [path for path in files if _covers_file(back["what"], path)]
         if failed is None or not gone:
             continue

@@ -73,11 +73,11 @@ def lines(past: PastSession, after: int) -> list[Line]:
 
     What jobs made of it is left out: a model is not to learn from itself.
     """
-    told = [(one.seq, _lines_of_event(one)) for one in past.events if one.seq > after]
+    told = [(event.seq, _lines_of_event(event)) for event in past.events if event.seq > after]
     told += [
-        (one.seq, _lines_of_memory(one))
-        for one in past.memories
-        if one.seq > after and one.job is None
+        (memory.seq, _lines_of_memory(memory))
+        for memory in past.memories
+        if memory.seq > after and memory.job is None
     ]
     told.sort(key=lambda pair: pair[0])
     found = [line for _, some in told for line in some]
@@ -185,7 +185,7 @@ def read_sessions(
         return
     answered = _read_up_to(context)
     closed = [_words(text) for text in _refused_texts(context, rules)]
-    over = [one for one in reversed(sessions) if one.is_over(context.now)]
+    over = [session for session in reversed(sessions) if session.is_over(context.now)]
     asked = 0
     for past in over:
         shown = lines(past, answered.get(_name(past), 0))
@@ -201,9 +201,9 @@ def read_sessions(
         except ModelError:  # which is in the log
             continue
         for learnt in answer.value.lessons:
-            found = _check_lesson(past, learnt, shown, answer.lineage("distill"))
-            if found is not None and not _is_refused(found, closed):
-                yield found
+            candidate = _check_lesson(past, learnt, shown, answer.lineage("distill"))
+            if candidate is not None and not _is_refused(candidate, closed):
+                yield candidate
 
 
 def open_steps(context: Context) -> Iterator[Step]:
@@ -226,7 +226,7 @@ def open_steps(context: Context) -> Iterator[Step]:
 def _holds(context: Context, step: Step) -> bool:
     """Return whether a step was not done yet, and what it rests on still holds."""
     sources = (context.rows.find(id_) for id_ in step.body.get("source_ids", ()))
-    has_fallen = any(one is not None and one.state in FALLEN for one in sources)
+    has_fallen = any(memory is not None and memory.state in FALLEN for memory in sources)
     return not has_fallen and not context.log.present_ids([step.subject])
 
 
@@ -252,16 +252,16 @@ def _read_up_to(context: Context) -> dict[str, int]:
 
 def _refused_texts(context: Context, rules: Iterable[Memory]) -> Iterator[str]:
     """Yield what rules say already or said until somebody ended them, and what drafts say."""
-    yield from (one.content for one in rules)
+    yield from (memory.content for memory in rules)
     for event in context.log.events_between(("proposed",), 0, context.now + 1):
         if isinstance(event.body, Proposed):
             yield str(event.body.draft.get("content", ""))
 
 
-def _is_refused(found: Candidate, closed: Sequence[frozenset[str]]) -> bool:
-    if found.kind not in RULE_KINDS:
+def _is_refused(candidate: Candidate, closed: Sequence[frozenset[str]]) -> bool:
+    if candidate.kind not in RULE_KINDS:
         return False
-    words = _words(found.content)
+    words = _words(candidate.content)
     return any(
         other and len(words & other) >= _SAME * min(len(words), len(other)) for other in closed
     )

@@ -34,8 +34,8 @@ class Note(msgspec.Struct, frozen=True):
 
 def work_tree(directory: Path | None) -> Path | None:
     """Return the resolved work tree that a directory lies in, if it is one of a project."""
-    found = git_root(directory) if directory is not None else None
-    return found.resolve() if found is not None else None
+    path = git_root(directory) if directory is not None else None
+    return path.resolve() if path is not None else None
 
 
 def digest(root: Path, file: str) -> str | None:
@@ -107,13 +107,13 @@ def stale_notes(
 def _note_ids(root: Path, path: str, project: str) -> set[str] | None:
     """Return the ids of what a file of notes says now; None where a link makes it another file."""
     try:
-        found = [
-            one
+        drafts = [
+            draft
             for is_mine in (False, True)
-            for one in markdown.drafts(root / path, project=project, is_mine=is_mine)
+            for draft in markdown.drafts(root / path, project=project, is_mine=is_mine)
         ]
     except SourceError:
         return None
-    if any(one.metadata["path"] != path for one in found):
+    if any(draft.metadata["path"] != path for draft in drafts):
         return None
-    return {one.id for one in found if one.id}
+    return {draft.id for draft in drafts if draft.id}

@@ -31,16 +31,19 @@ class PastSession:
 
     @cached_property
     def actions(self) -> list[tuple[Event, Acted]]:
-        return [(one, one.body) for one in self.events if isinstance(one.body, Acted)]
+        return [(event, event.body) for event in self.events if isinstance(event.body, Acted)]
 
     @cached_property
     def prompts(self) -> list[tuple[Event, Prompted]]:
-        return [(one, one.body) for one in self.events if isinstance(one.body, Prompted)]
+        return [(event, event.body) for event in self.events if isinstance(event.body, Prompted)]
 
     @property
     def until(self) -> int:
         """The seq of the last thing that is known of it."""
-        seqs = [*(one.seq for one in self.events[-1:]), *(one.seq for one in self.memories)]
+        seqs = [
+            *(event.seq for event in self.events[-1:]),
+            *(memory.seq for memory in self.memories),
+        ]
         return max(seqs, default=0)
 
     def prompt_before(self, event: Event) -> tuple[Event, Prompted] | None:
@@ -69,16 +72,16 @@ def recent_sessions(context: Context) -> tuple[list[PastSession], int]:
     newest = every[-MOST:]
     told = {
         id_: [
-            one
-            for one in context.log.session_events(id_)
-            if one.kind in KINDS and context.project in (None, one.project)
+            event
+            for event in context.log.session_events(id_)
+            if event.kind in KINDS and context.project in (None, event.project)
         ]
         for id_ in newest
     }
     memories: dict[str, list[Memory]] = {}
-    for one in memories_where(context, "session", newest):
-        if one.kind != EPISODE:  # it says what the events do
-            memories.setdefault(one.session or "", []).append(one)
+    for memory in memories_where(context, "session", newest):
+        if memory.kind != EPISODE:  # it says what the events do
+            memories.setdefault(memory.session or "", []).append(memory)
     past = [PastSession(id_, told[id_], memories.get(id_, ())) for id_ in newest if told[id_]]
     return past, len(every) - len(newest)
 
@@ -87,11 +90,11 @@ def imported_sessions(
     memories: Sequence[Memory], known: Sequence[PastSession]
 ) -> list[PastSession]:
     """Return the sessions that only memories tell of, the oldest first."""
-    seen = {one.id for one in known}
+    seen = {session.id for session in known}
     found: dict[str, list[Memory]] = {}
-    for one in memories:
-        if one.session is not None and one.session not in seen:
-            found.setdefault(one.session, []).append(one)
+    for memory in memories:
+        if memory.session is not None and memory.session not in seen:
+            found.setdefault(memory.session, []).append(memory)
     return [PastSession(id_, (), of) for id_, of in found.items()][-MOST:]
 
 
@@ -108,8 +111,12 @@ def agent_memories(context: Context) -> list[Memory]:
     has_both = pc.and_(
         pc.is_valid(_column(context, "agent")), pc.is_valid(_column(context, "session"))
     )
-    found = _memories(context, has_both)
-    return [one for one in found if one.kind != EPISODE and context.session in (None, one.session)]
+    memories = _memories(context, has_both)
+    return [
+        memory
+        for memory in memories
+        if memory.kind != EPISODE and context.session in (None, memory.session)
+    ]
 
 
 def _column(context: Context, name: str) -> pa.ChunkedArray:

@@ -49,15 +49,22 @@ def propose(context: Context) -> Proposal:
     looked = last_watermark(context.log, context.project)
     changed = _changes_since(context.log, looked) | _successors(context)
     turns = list(_memories_to_read(context, changed, looked))
-    by_rules = [FactSource(one, fact, Made(job="facts")) for one in turns for fact in facts_in(one)]
-    more, notes = facts_from_model(context, turns, by_rules)
-    found = sorted([*by_rules, *more], key=lambda one: (one.fact.since, one.memory.seq))
-    known = _KnownFacts.of(context)
-    said = {(one.memory.id, one.fact.key, fold_value(one.fact.value)) for one in found}
-    proposed = [
-        step for one in turns if one.id in changed for step in _withdrawal_steps(context, one, said)
+    by_rules = [
+        FactSource(memory, fact, Made(job="facts")) for memory in turns for fact in facts_in(memory)
     ]
-    proposed += [step for one in found for step in _steps(context, known, one)]
+    more, notes = facts_from_model(context, turns, by_rules)
+    sources = sorted([*by_rules, *more], key=lambda source: (source.fact.since, source.memory.seq))
+    known = _KnownFacts.of(context)
+    said = {
+        (source.memory.id, source.fact.key, fold_value(source.fact.value)) for source in sources
+    }
+    proposed = [
+        step
+        for memory in turns
+        if memory.id in changed
+        for step in _withdrawal_steps(context, memory, said)
+    ]
+    proposed += [step for source in sources for step in _steps(context, known, source)]
     silence = (
         f"{plural(len(turns), 'memory')} read that "
         f"{'was' if len(turns) == 1 else 'were'} not read before: none states a new fact in a way "
@@ -96,19 +103,21 @@ def _successors(context: Context) -> set[str]:
     A merged turn may say what the one that left said: it is read once more.
     """
     rows = np.flatnonzero(context.rows.equal("state", (STALE,)))
-    facts = (one for one in context.memories(rows) if one.job == "facts")
+    facts = (memory for memory in context.memories(rows) if memory.job == "facts")
     sources = (context.rows.find(id_) for fact in facts for id_ in fact.source_ids)
-    return {one.superseded_by for one in sources if one is not None and one.superseded_by}
+    return {
+        memory.superseded_by for memory in sources if memory is not None and memory.superseded_by
+    }
 
 
 def last_watermark(log: EventLog, project: str | None) -> int:
     """Return up to which event all was looked at: by the last plan that a person did not leave."""
-    told = log.job_events(("planned", "applied", "undone"))
-    ended = {event.subject for event in told if isinstance(event.body, Applied | Undone)}
+    events = log.job_events(("planned", "applied", "undone"))
+    ended = {event.subject for event in events if isinstance(event.body, Applied | Undone)}
     return max(
         (
             event.body.watermark
-            for event in told
+            for event in events
             if isinstance(event.body, Planned)
             and event.body.job == "facts"
             and event.id in ended
@@ -161,12 +170,16 @@ def _withdrawal_steps(
 ) -> Iterator[Step]:
     """Yield what puts away the facts that a turn stated before it was revised, and does no more."""
     ids = context.rows.made_of(turn.id)
-    made = [one for id_ in ids if (one := context.rows.find(id_)) and one.job == "facts"]
+    made = [memory for id_ in ids if (memory := context.rows.find(id_)) and memory.job == "facts"]
     for fact in facts_of(made):
-        one = made[fact.document]
+        memory = made[fact.document]
         is_said = (turn.id, fact.key, fold_value(fact.value)) in said
-        if one.state == ACTIVE and not is_said and not _is_still_asserted(context.log, one, turn):
-            yield steps.stale(one, "what it was read in says so no more")
+        if (
+            memory.state == ACTIVE
+            and not is_said
+            and not _is_still_asserted(context.log, memory, turn)
+        ):
+            yield steps.stale(memory, "what it was read in says so no more")
 
 
 def _is_still_asserted(log: EventLog, fact: Memory, turn: Memory) -> bool:
@@ -176,21 +189,21 @@ def _is_still_asserted(log: EventLog, fact: Memory, turn: Memory) -> bool:
     return has_model and fact.content in assertions(turn.content)
 
 
-def _steps(context: Context, known: _KnownFacts, one: FactSource) -> Iterator[Step]:
+def _steps(context: Context, known: _KnownFacts, source: FactSource) -> Iterator[Step]:
     """Yield the steps for a fact: none where it is known, or older than what holds."""
-    memory, fact = one.memory, one.fact
+    memory, fact = source.memory, source.fact
     about = memory.project, fact.key
     if fact.is_singleton:
         value, since, job, id_ = known.values.get(about, ("", 0, "facts", ""))
         if id_ and (fold_value(value) == fold_value(fact.value) or fact.since < since):
             return
         if id_ and job is None:
-            yield from _conflict(context, known, one, id_)
+            yield from _conflict(context, known, source, id_)
             return
     elif (*about, fold_value(fact.value)) in known.said:
         return
     try:
-        step = _record_step(context, one)
+        step = _record_step(context, source)
     except InvalidInput:  # a sentence or a name that makes no memory
         return
     if step.subject in known.ids:
@@ -207,19 +220,19 @@ def _steps(context: Context, known: _KnownFacts, one: FactSource) -> Iterator[St
         yield steps.restore(there, "what it was read in holds again")
 
 
-def _conflict(context: Context, known: _KnownFacts, one: FactSource, id_: str) -> Iterator[Step]:
+def _conflict(context: Context, known: _KnownFacts, source: FactSource, id_: str) -> Iterator[Step]:
     """Yield the link from a turn to the value by hand that it contradicts, once."""
-    drawn = {(edge.source, edge.target) for edge in context.rows.edges_of(one.memory.id)}
-    mark = f"{one.memory.id} {id_}"
-    if (one.memory.id, id_) in drawn or mark in known.ids:
+    drawn = {(edge.source, edge.target) for edge in context.rows.edges_of(source.memory.id)}
+    mark = f"{source.memory.id} {id_}"
+    if (source.memory.id, id_) in drawn or mark in known.ids:
         return
     known.ids.add(mark)
-    why = f"it says {one.fact.key} is {one.fact.value}, which was recorded otherwise by hand"
-    yield steps.link(one.memory, id_, "conflict", why, confidence=one.fact.confidence)
+    why = f"it says {source.fact.key} is {source.fact.value}, which was recorded otherwise by hand"
+    yield steps.link(source.memory, id_, "conflict", why, confidence=source.fact.confidence)
 
 
-def _record_step(context: Context, one: FactSource) -> Step:
-    memory, fact = one.memory, one.fact
+def _record_step(context: Context, source: FactSource) -> Step:
+    memory, fact = source.memory, source.fact
     identity = f"{fact.key}={fold_value(fact.value)}"
     told = Told(fact.entity, fact.relation, fact.value, fact.is_singleton)
     draft = Draft(
@@ -237,12 +250,12 @@ def _record_step(context: Context, one: FactSource) -> Step:
         trust=steps.least_trust([memory]),
     )
     why = f"{fact.entity} {fact.relation}: {fact.value}"
-    return steps.record(draft, one.made, context.now, why, confidence=fact.confidence)
+    return steps.record(draft, source.made, context.now, why, confidence=fact.confidence)
 
 
 def _holds(context: Context, ids: Iterable[str]) -> bool:
-    found = [context.rows.find(id_) for id_ in ids]
-    return all(one is not None and one.state == ACTIVE for one in found)
+    memories = [context.rows.find(id_) for id_ in ids]
+    return all(memory is not None and memory.state == ACTIVE for memory in memories)
 
 
 # The model step: facts that no pattern finds, kept only if the turn states them. A fact counts if
@@ -291,12 +304,12 @@ def facts_from_model(
     model = context.model
     if model is None:
         return [], ()
-    there = {(one.memory.id, one.fact.key) for one in known}
-    found: list[FactSource] = []
+    there = {(source.memory.id, source.fact.key) for source in known}
+    sources: list[FactSource] = []
     notes: list[str] = []
     mark = _last_asked(context.log, context.project)
-    new = [one for one in turns if one.seq > mark and any(assertions(one.content))]
-    for batch in _batches(sorted(new, key=lambda one: one.seq)):
+    new = [memory for memory in turns if memory.seq > mark and any(assertions(memory.content))]
+    for batch in _batches(sorted(new, key=lambda memory: memory.seq)):
         try:
             answer = model.ask(
                 _purpose(batch[-1].seq, context.project), INSTRUCTIONS, _data(batch), Statings
@@ -309,12 +322,14 @@ def facts_from_model(
         for read in _grounded_facts(batch, answer.value, answer.lineage("facts")):
             if (about := (read.memory.id, read.fact.key)) not in there:
                 there.add(about)
-                found.append(read)
-    return found, tuple(notes)
+                sources.append(read)
+    return sources, tuple(notes)
 
 
-def _grounded_facts(batch: Sequence[Memory], said: Statings, made: Made) -> Iterator[FactSource]:
-    for one in said.facts:
+def _grounded_facts(
+    batch: Sequence[Memory], statings: Statings, made: Made
+) -> Iterator[FactSource]:
+    for one in statings.facts:
         if not 1 <= one.turn <= len(batch):
             continue
         memory = batch[one.turn - 1]
@@ -339,18 +354,18 @@ def _sentence(memory: Memory, one: Stating) -> str | None:
     """Return the assertion of a memory that a model quotes, if value and entity stand in it."""
     quoted = _fold_sentence(one.sentence)
     for sentence in assertions(memory.content):
-        said = _fold_sentence(sentence)
-        if not (said in quoted or quoted in said) or not _holds_words(one.value, said):
+        text = _fold_sentence(sentence)
+        if not (text in quoted or quoted in text) or not _holds_words(one.value, text):
             continue
         own = _FIRST.get(one.entity.strip().casefold())
-        if own[0].search(sentence) if own else _holds_words(one.entity, said):
+        if own[0].search(sentence) if own else _holds_words(one.entity, text):
             return sentence
     return None
 
 
-def _holds_words(words: str, said: str) -> bool:
+def _holds_words(words: str, text: str) -> bool:
     """Tell whether a sentence contains the words whole."""
-    return re.search(rf"(?<!\w){re.escape(_fold_sentence(words))}(?!\w)", said) is not None
+    return re.search(rf"(?<!\w){re.escape(_fold_sentence(words))}(?!\w)", text) is not None
 
 
 def _fold_sentence(text: str) -> str:
@@ -360,9 +375,9 @@ def _fold_sentence(text: str) -> str:
 def _data(batch: Sequence[Memory]) -> str:
     lines = (
         msgspec.json.encode(
-            {"turn": number, "by": one.created_by or one.trust, "text": one.content}
+            {"turn": number, "by": memory.created_by or memory.trust, "text": memory.content}
         )
-        for number, one in enumerate(batch, start=1)
+        for number, memory in enumerate(batch, start=1)
     )
     return b"\n".join(lines).decode()
 
@@ -370,12 +385,12 @@ def _data(batch: Sequence[Memory]) -> str:
 def _batches(turns: Iterable[Memory]) -> Iterator[list[Memory]]:
     batch: list[Memory] = []
     size = 0
-    for one in turns:
-        if batch and (len(batch) == MOST_TURNS or size + len(one.content) > MOST_CHARACTERS):
+    for memory in turns:
+        if batch and (len(batch) == MOST_TURNS or size + len(memory.content) > MOST_CHARACTERS):
             yield batch
             batch, size = [], 0
-        batch.append(one)
-        size += len(one.content)
+        batch.append(memory)
+        size += len(memory.content)
     if batch:
         yield batch
 

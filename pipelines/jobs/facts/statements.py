@@ -49,15 +49,15 @@ _AFTER_LIST = compile_form(
 )
 
 
-def _versions(said: str) -> list[Statement]:
+def _versions(text: str) -> list[Statement]:
     """Return the versions that "we use Flask 2.3 and Redis 7.0" lists; none of part of a list."""
-    start = _LISTS.match(said)
+    start = _LISTS.match(text)
     at, found = (start.end() if start else 0), list[Statement]()
-    while start and (match := _LISTED.match(said, at)):
+    while start and (match := _LISTED.match(text, at)):
         found.append(Statement(match["entity"], "version", match["value"], True, 0.9))
-        if _AFTER_LIST.match(said, match.end()):
+        if _AFTER_LIST.match(text, match.end()):
             return found
-        between = _NEXT.match(said, match.end())
+        between = _NEXT.match(text, match.end())
         if between is None:
             return []
         at = between.end()
@@ -66,21 +66,21 @@ def _versions(said: str) -> list[Statement]:
 
 def statements(sentence: str) -> Iterator[Statement]:
     """Yield what an asserted sentence states, by the first pattern that fits."""
-    when, said = split_time_prefix(sentence)
-    if listed := _versions(said):
+    when, text = split_time_prefix(sentence)
+    if listed := _versions(text):
         yield from listed
         return
     for rule in RULES:
-        match = rule.pattern.match(said)
+        match = rule.pattern.match(text)
         if match is None:
             continue
-        ends = time_suffix(said[match.end() :])
+        ends = time_suffix(text[match.end() :])
         entity = entity_of(match, rule.entity)
         if ends is None or entity is None or (ends and when):
             continue
         relation = match["slot"].lower() if rule.relation == "slot" else rule.relation
         value = value_of(match["value"])
-        confidence = rule.strength - vagueness(entity, said)
+        confidence = rule.strength - vagueness(entity, text)
         if value is None or confidence < LEAST_CONFIDENCE:
             continue
         yield Statement(
@@ -217,7 +217,7 @@ def bare_assertion(sentence: str) -> str | None:
         return None
     while (led := _LEAD_IN.sub("", bare)) != bare:
         bare = led.strip()
-    if any(len((one[1] or one[2] or "").split()) != 1 for one in _QUOTED.finditer(bare)):
+    if any(len((match[1] or match[2] or "").split()) != 1 for match in _QUOTED.finditer(bare)):
         return None
     bare = _TICKED.sub(r"\1", _QUOTED.sub(r"\1\2", bare))
     if any(sign in bare for sign in '"“”«»`?') or _ASKS.match(bare):
@@ -349,24 +349,24 @@ def facts_in(memory: Memory) -> list[Fact]:
 
     Where it says two values of what has one at a time it says neither: which holds is a guess.
     """
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for sentence in assertions(memory.content):
-        for one in statements(sentence):
-            if (fact := anchor(memory, one, sentence)) is not None and fact not in found:
-                found.append(fact)
-    return [one for one in found if not any(_disagree(one, other) for other in found)]
+        for statement in statements(sentence):
+            if (fact := anchor(memory, statement, sentence)) is not None and fact not in facts:
+                facts.append(fact)
+    return [one for one in facts if not any(_disagree(one, other) for other in facts)]
 
 
-def anchor(memory: Memory, one: Statement, sentence: str) -> Fact | None:
+def anchor(memory: Memory, statement: Statement, sentence: str) -> Fact | None:
     """Return a statement as a fact of whom and since when the memory says; None where it tells
     neither, or a time that had not come.
     """
-    entity = _whom(memory) if one.entity == SPEAKER else one.entity
-    if entity is not None and one.entity == PROJECT:
+    entity = _whom(memory) if statement.entity == SPEAKER else statement.entity
+    if entity is not None and statement.entity == PROJECT:
         entity = "project" if memory.project is not None else _whom(memory)
     since = memory.created_at
-    if one.when:
-        spoken = interval(one.when, memory.created_at)
+    if statement.when:
+        spoken = interval(statement.when, memory.created_at)
         if spoken is None or spoken.since > memory.created_at:
             return None
         since = spoken.since
@@ -374,10 +374,10 @@ def anchor(memory: Memory, one: Statement, sentence: str) -> Fact | None:
         return None
     return Fact(
         entity_name(entity),
-        entity_name(one.relation),
-        one.value,
-        one.is_singleton,
-        one.confidence,
+        entity_name(statement.relation),
+        statement.value,
+        statement.is_singleton,
+        statement.confidence,
         since,
         sentence,
     )
@@ -391,6 +391,6 @@ def _whom(memory: Memory) -> str | None:
     return "user" if memory.trust == "user" else None
 
 
-def _disagree(one: Fact, other: Fact) -> bool:
-    is_same = one.key == other.key and (one.is_singleton or other.is_singleton)
-    return is_same and one.value.casefold() != other.value.casefold()
+def _disagree(fact: Fact, other: Fact) -> bool:
+    is_same = fact.key == other.key and (fact.is_singleton or other.is_singleton)
+    return is_same and fact.value.casefold() != other.value.casefold()

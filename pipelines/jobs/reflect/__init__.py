@@ -65,23 +65,25 @@ class ExistingInsights:
 
     def new(self, findings: Iterable[Finding]) -> Iterator[New]:
         """Yield those findings, given the strongest first, that are not known yet."""
-        for one in findings:
-            if (found := self._judge(one)) is not None:
-                self.chosen.append(one)
-                yield found
+        for finding in findings:
+            if (new := self._judge(finding)) is not None:
+                self.chosen.append(finding)
+                yield new
 
     def _judge(self, finding: Finding) -> New | None:
         mine = finding.ids
         if any(_covers(one.ids, mine) for one in self.chosen if _is_like(one, finding)):
             return None
-        known = [one for one in self.insights if _is_like(one, finding)]
-        old = [one for one in known if one.state in _KEPT]
-        if any(_covers(_ids(one), mine) and not _is_grown(_ids(one), mine) for one in old):
+        known = [memory for memory in self.insights if _is_like(memory, finding)]
+        old = [memory for memory in known if memory.state in _KEPT]
+        if any(_covers(_ids(memory), mine) and not _is_grown(_ids(memory), mine) for memory in old):
             return None
-        same = [one for one in known if _ids(one) == mine]
+        same = [memory for memory in known if _ids(memory) == mine]
         if same:
             return New(finding, restored=same[0])
-        replaced = (one for one in old if one.state == ACTIVE and _is_grown(_ids(one), mine))
+        replaced = (
+            memory for memory in old if memory.state == ACTIVE and _is_grown(_ids(memory), mine)
+        )
         return New(finding, tuple(replaced))
 
 
@@ -197,8 +199,8 @@ def _steps(context: Context, new: New, texts: _Texts) -> Iterator[Step]:
         return
     finding = new.finding
     content, made = texts.of(finding)
-    ids = [one.id for one in finding.sources]
-    at = max(one.created_at for one in finding.sources)
+    ids = [memory.id for memory in finding.sources]
+    at = max(memory.created_at for memory in finding.sources)
     draft = Draft(
         id=steps.result_id("reflect", finding.insight_type, ids, at),
         kind="insight",
@@ -219,6 +221,6 @@ def _steps(context: Context, new: New, texts: _Texts) -> Iterator[Step]:
 
 def _tags(finding: Finding) -> tuple[str, ...]:
     """Return the tags that more than half of the sources bear."""
-    every = [tag for one in finding.sources for tag in dict.fromkeys(one.tags)]
+    every = [tag for memory in finding.sources for tag in dict.fromkeys(memory.tags)]
     most = len(finding.sources) / 2
     return limit_tags(tag for tag in dict.fromkeys(every) if every.count(tag) > most)

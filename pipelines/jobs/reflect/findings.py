@@ -99,7 +99,7 @@ def _cluster(
     others = alike.sum(axis=1) - alike.diagonal()
     order = np.argsort(-others, kind="stable")
     cohesion = float(others.sum() / (len(members) * (len(members) - 1)))
-    days = len({day(one) for one in members})
+    days = len({day(member) for member in members})
     sources = tuple(members[at] for at in order.tolist())
     return Finding(
         insight_type="cluster",
@@ -114,8 +114,8 @@ def _cluster(
 
 
 def _is_of_several(members: list[Memory]) -> bool:
-    sessions = {one.session for one in members if one.session is not None}
-    return len(sessions) > 1 or len({day(one) for one in members}) > 1
+    sessions = {memory.session for memory in members if memory.session is not None}
+    return len(sessions) > 1 or len({day(memory) for memory in members}) > 1
 
 
 # Average linkage: groups whose members are similar on average, each pair counting the same.
@@ -178,7 +178,7 @@ def _collect_groups(parent: Members) -> list[Members]:
         roots = roots[roots]
     order = np.argsort(roots, kind="stable")
     starts = np.flatnonzero(np.diff(roots[order], prepend=-1))
-    found = [some for some in np.split(order, starts[1:]) if len(some) > 1]
+    found = [part for part in np.split(order, starts[1:]) if len(part) > 1]
     return sorted(found, key=lambda some: int(some[0]))
 
 
@@ -202,15 +202,17 @@ def recurring_errors(material: Inputs) -> Iterator[Finding]:
     found = [
         (name, some)
         for name, some in _error_memories(material)
-        if len({day(one) for one in some}) >= DAYS
+        if len({day(memory) for memory in some}) >= DAYS
     ]
-    active = {day(one) for one in material.memories}
+    active = {day(memory) for memory in material.memories}
     after = _after_releases(material, active)
-    for name, some in found:
-        days = sorted({day(one) for one in some})
+    for name, memories in found:
+        days = sorted({day(memory) for memory in memories})
         rhythm = _rhythm(days, sorted(active), after, tried=8 * len(found))
-        sources = tuple(sorted(some, key=lambda one: (one.created_at, one.id))[-MOST_SOURCES:])
-        says = f"comes back on {len(days)} days, {span(some)}"
+        sources = tuple(
+            sorted(memories, key=lambda memory: (memory.created_at, memory.id))[-MOST_SOURCES:]
+        )
+        says = f"comes back on {len(days)} days, {span(memories)}"
         yield Finding(
             insight_type="temporal",
             project=material.project,
@@ -219,7 +221,7 @@ def recurring_errors(material: Inputs) -> Iterator[Finding]:
             says=says + (f"; {rhythm}" if rhythm else ""),
             why=f"{name.kind} {name.name} on {len(days)} days",
             strength=len(days) ** 0.5,
-            evidence={"days": len(days), "memories": len(some)},
+            evidence={"days": len(days), "memories": len(memories)},
         )
 
 
@@ -230,13 +232,15 @@ def _error_memories(material: Inputs) -> Iterator[tuple[Name, list[Memory]]]:
         name = material.names[number]
         if name.kind != "error" or (count >= _AT_LEAST and len(places) > _EVERYWHERE * count):
             continue
-        some = [material.memories[place] for place in places]
-        yield name, list({one.text_hash: one for one in reversed(some)}.values())
+        memories = [material.memories[place] for place in places]
+        yield name, list({memory.text_hash: memory for memory in reversed(memories)}.values())
 
 
 def _after_releases(material: Inputs, active: set[int]) -> set[int]:
     """Return those of the active days that are a release's or just after one."""
-    released = {day(one) for one in material.memories if generated_text.is_release(one.content)}
+    released = {
+        day(memory) for memory in material.memories if generated_text.is_release(memory.content)
+    }
     return {
         one for one in active if any(one - ago in released for ago in range(_AFTER_RELEASE + 1))
     }
@@ -286,7 +290,7 @@ _TELLING = frozenset({"file", "symbol", "package", "command", "url"})
 
 def causal_chains(material: Inputs, edges: Sequence[Edge]) -> Iterator[Finding]:
     """Yield the longest way from each beginning to what came of it in the end."""
-    known = {one.id: one for one in material.memories}
+    known = {memory.id: memory for memory in material.memories}
     after = _followers(material, known, edges)
     led_to = {id_ for some in after.values() for id_ in some}
     usual = generated_text.DocumentFrequencies.of(material.memories)
@@ -313,11 +317,13 @@ def _followers(
     material: Inputs, known: Mapping[str, Memory], edges: Sequence[Edge]
 ) -> dict[str, list[str]]:
     """Return each memory's direct consequences, in order of time."""
-    pairs = [(one.parent_id, one.id) for one in material.memories if one.parent_id in known]
+    pairs = [
+        (memory.parent_id, memory.id) for memory in material.memories if memory.parent_id in known
+    ]
     pairs += [
-        (one.source, one.target) if one.relation == "derived" else (one.target, one.source)
-        for one in edges
-        if one.relation in _RELATIONS and one.source in known and one.target in known
+        (edge.source, edge.target) if edge.relation == "derived" else (edge.target, edge.source)
+        for edge in edges
+        if edge.relation in _RELATIONS and edge.source in known and edge.target in known
     ]
     found: dict[str, list[str]] = {}
     for before, after in sorted(set(pairs), key=lambda two: (known[two[1]].created_at, two)):
@@ -348,10 +354,10 @@ def failures_with_fixes(material: Inputs) -> Iterator[Finding]:
     }
     failures = [
         place
-        for place, one in enumerate(material.memories)
-        if one.kind not in _FIXES
+        for place, memory in enumerate(material.memories)
+        if memory.kind not in _FIXES
         and material.named[place]
-        and generated_text.is_failure(one.content)
+        and generated_text.is_failure(memory.content)
     ]
     for place, fix in enumerate(material.memories):
         if fix.kind not in _FIXES:
@@ -366,7 +372,7 @@ def failures_with_fixes(material: Inputs) -> Iterator[Finding]:
             others = [material.names[one] for one in both if material.names[one].kind in _TELLING]
             if errors or len(others) >= _NAMES:
                 yield _failure_and_fix(
-                    material, failure, fix, [one.name for one in (errors or others)]
+                    material, failure, fix, [name.name for name in (errors or others)]
                 )
                 break
 

@@ -33,7 +33,7 @@ def headline(finding: Finding) -> str:
 def extractive_text(finding: Finding) -> str:
     """Return the text of an insight without a model: its headline, then the telling sentences."""
     wanted = dict.fromkeys(terms(" ".join(finding.topic)), 1.0)
-    quoted = ((one, key_sentence(one, wanted)) for one in finding.sources)
+    quoted = ((memory, key_sentence(memory, wanted)) for memory in finding.sources)
     most = _OF_CHAIN if finding.is_in_order else QUOTED
     chosen = distinct_sentences(quoted, most)
     lines = [f"- {sentence} ({date(memory)})" for memory, sentence in chosen]
@@ -70,8 +70,8 @@ _EDGES = " \t.,;:!?()[]{}\"'`*<>"
 
 
 @lru_cache(maxsize=32_768)
-def terms(said: str) -> frozenset[str]:
-    return frozenset(tokenizer.terms(said[:_READ]))
+def terms(text: str) -> frozenset[str]:
+    return frozenset(tokenizer.terms(text[:_READ]))
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class DocumentFrequencies:
     @classmethod
     def of(cls, memories: Sequence[Memory]) -> "DocumentFrequencies":
         held: Counter[str] = Counter()
-        for one in memories:
-            held.update(terms(one.content))
+        for memory in memories:
+            held.update(terms(memory.content))
         return cls(len(memories), held)
 
     def weight(self, term: str) -> float:
@@ -101,8 +101,8 @@ def topic(memories: Sequence[Memory], usual: DocumentFrequencies, most: int) -> 
     most telling come first; numbers alone are no topic.
     """
     held: Counter[str] = Counter()
-    for one in memories:
-        held.update(terms(one.content))
+    for memory in memories:
+        held.update(terms(memory.content))
     least = max(2, -(-len(memories) // 2))
     found = [
         term
@@ -117,8 +117,8 @@ def topic(memories: Sequence[Memory], usual: DocumentFrequencies, most: int) -> 
 def _spellings(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
     """Return how each of some terms is written most often, the shortest first of equals."""
     forms: dict[str, Counter[str]] = {term: Counter() for term in wanted}
-    for one in memories:
-        for chunk in one.content[:_READ].split():
+    for memory in memories:
+        for chunk in memory.content[:_READ].split():
             word = chunk.strip(_EDGES)
             for term in wanted.intersection(tokenizer.terms(word)):
                 forms[term][word] += 1
@@ -129,9 +129,9 @@ def _spellings(memories: Sequence[Memory], wanted: set[str]) -> dict[str, str]:
     }
 
 
-def sentences(said: str) -> list[str]:
+def sentences(text: str) -> list[str]:
     """Return the sentences of a text that say something alone and are no longer than LONGEST."""
-    found = (" ".join(one.split()).lstrip("-* ") for one in _SENTENCE.split(said[:_READ]))
+    found = (" ".join(part.split()).lstrip("-* ") for part in _SENTENCE.split(text[:_READ]))
     return [one for one in found if _LEAST <= len(one) <= LONGEST and not _TRAILER.match(one)]
 
 
@@ -166,14 +166,14 @@ def distinct_sentences(quoted: Iterable[tuple[Memory, str]], most: int) -> list[
     return kept
 
 
-def is_release(said: str) -> bool:
+def is_release(text: str) -> bool:
     """Return whether a text tells of a release: "Release 2.4.0", "tagged v1.0"."""
-    return _RELEASE.search(said[:LONGEST]) is not None
+    return _RELEASE.search(text[:LONGEST]) is not None
 
 
-def is_failure(said: str) -> bool:
+def is_failure(text: str) -> bool:
     """Return whether a text tells of something that went wrong."""
-    return _FAILURE.search(said[:_READ]) is not None
+    return _FAILURE.search(text[:_READ]) is not None
 
 
 PURPOSE = "reflect"
@@ -209,7 +209,8 @@ def ask_for_text(model: LanguageModel, finding: Finding) -> Answer[Written]:
 def model_input(finding: Finding) -> str:
     """Return a finding as a model is shown it."""
     notes = (
-        f"{date(one)}: {' '.join(_memory_text(one)[:_LONGEST].split())}" for one in finding.sources
+        f"{date(memory)}: {' '.join(_memory_text(memory)[:_LONGEST].split())}"
+        for memory in finding.sources
     )
     return "\n".join([f"Seen: {headline(finding)}", *(f"- {note}" for note in notes)])
 
@@ -219,33 +220,33 @@ def supported_text(finding: Finding, written: Written) -> str | None:
 
     None where they bear out none.
     """
-    said = "\n".join([headline(finding), *map(_memory_text, finding.sources)])
+    text = "\n".join([headline(finding), *map(_memory_text, finding.sources)])
     dates = " ".join(map(date, finding.sources))
     kept = [
         line
-        for line in (" ".join(one.split()) for one in written.sentences[:_MOST])
-        if 0 < len(line) <= _LONGEST_SAID and is_supported(line, f"{said}\n{dates}")
+        for line in (" ".join(sentence.split()) for sentence in written.sentences[:_MOST])
+        if 0 < len(line) <= _LONGEST_SAID and is_supported(line, f"{text}\n{dates}")
     ]
     return "\n".join([headline(finding), *kept]) if kept else None
 
 
-def is_supported(sentence: str, said: str) -> bool:
+def is_supported(sentence: str, text: str) -> bool:
     """Return whether what sources said holds all that a sentence must not invent."""
-    there = " ".join(said.casefold().split())
+    there = " ".join(text.casefold().split())
     if any(not _contains_mark(mark, there) for mark in _marks(sentence)):
         return False
-    if _NOT.search(sentence) and not _NOT.search(said):
+    if _NOT.search(sentence) and not _NOT.search(text):
         return False
-    asked, held = terms(sentence), terms(there) | _all_terms(said)
+    asked, held = terms(sentence), terms(there) | _all_terms(text)
     return bool(asked) and len(asked & held) >= _BORNE * len(asked)
 
 
 def _marks(sentence: str) -> Sequence[str]:
     """Return the numbers, names and identifiers of a sentence, in folded case."""
-    found = [one[0].strip(".:,/-+") for one in _VALUE.finditer(sentence)]
-    found += [one[0] for one in _NAME.finditer(sentence)]
-    found += [one.alias for one in mentions(sentence)]
-    return [one.casefold() for one in dict.fromkeys(found) if one]
+    found = [match[0].strip(".:,/-+") for match in _VALUE.finditer(sentence)]
+    found += [match[0] for match in _NAME.finditer(sentence)]
+    found += [mention.alias for mention in mentions(sentence)]
+    return [fromkey.casefold() for fromkey in dict.fromkeys(found) if fromkey]
 
 
 def _contains_mark(mark: str, there: str) -> bool:
@@ -253,10 +254,10 @@ def _contains_mark(mark: str, there: str) -> bool:
     return re.search(rf"(?<![\w]){re.escape(mark)}(?![\w])", there) is not None
 
 
-def _all_terms(said: str) -> frozenset[str]:
-    return frozenset().union(*map(terms, said.splitlines()))
+def _all_terms(text: str) -> frozenset[str]:
+    return frozenset().union(*map(terms, text.splitlines()))
 
 
 def _memory_text(memory: Memory) -> str:
     parts = (memory.content, memory.context, memory.action, memory.result)
-    return "\n".join(one for one in parts if one)
+    return "\n".join(part for part in parts if part)

@@ -69,7 +69,7 @@ def inputs_by_project(context: Context) -> Iterator[Inputs]:
         some = living[codes == code]
         newest = some[np.argsort(rows.created_at[some], kind="stable")][-MOST:]
         memories = context.memories(newest)
-        kept = [place for place, one in enumerate(memories) if is_source(one)]
+        kept = [place for place, memory in enumerate(memories) if is_source(memory)]
         if kept:
             chosen = newest[kept]
             project = memories[kept[0]].project
@@ -128,7 +128,7 @@ class Finding:
 
     @property
     def ids(self) -> frozenset[str]:
-        return frozenset(one.id for one in self.sources)
+        return frozenset(memory.id for memory in self.sources)
 
 
 def day(memory: Memory) -> int:

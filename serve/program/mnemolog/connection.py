@@ -160,10 +160,10 @@ class Connection:
                 self._idle.append((connection, time.monotonic()))
 
     def _url(self, path: str, query: Mapping[str, Json] | None) -> str:
-        said = urlencode(
+        text = urlencode(
             [pair for name, one in (query or {}).items() for pair in _query_pairs(name, one)]
         )
-        return self._prefix + path + (f"?{said}" if said else "")
+        return self._prefix + path + (f"?{text}" if text else "")
 
     def _take_connection(self) -> http.client.HTTPConnection:
         """Return a connection that waits, or a new one."""
@@ -208,11 +208,16 @@ def _refusal(response: http.client.HTTPResponse) -> Refused:
     """Return the error that a response stands for."""
     data = response.read()
     try:
-        said = _details.decode(data)
+        details = _details.decode(data)
     except (UnicodeDecodeError, msgspec.MsgspecError):  # of a proxy, or of another server
-        said = _Details(title=response.reason)
+        details = _Details(title=response.reason)
     return refusal(response.status)(
-        said.code, response.status, said.title, said.detail, said.instance, _retry_after(response)
+        details.code,
+        response.status,
+        details.title,
+        details.detail,
+        details.instance,
+        _retry_after(response),
     )
 
 

@@ -166,8 +166,8 @@ def _has(held: wire.ListedMemory, fields: Mapping[str, Any]) -> bool:
 
 
 def _with_etag(answer: Answer) -> WholeMemory:
-    found = decode_answer(_WHOLE_MEMORY, answer.body)
-    return structs.replace(found, etag=answer.headers.get("etag", ""))
+    memory = decode_answer(_WHOLE_MEMORY, answer.body)
+    return structs.replace(memory, etag=answer.headers.get("etag", ""))
 
 
 def _memory(id_: str) -> str:
@@ -209,7 +209,7 @@ class Proposals:
 
         `sort` is the old name of `category`.
         """
-        found = self._asking.get(
+        proposals = self._asking.get(
             _PROPOSALS,
             "/v1/proposals",
             state=state,
@@ -218,7 +218,7 @@ class Proposals:
             limit=limit,
             sort=sort,
         )
-        return found.proposals
+        return proposals.proposals
 
     def get(self, id_: str) -> wire.Proposal:
         """Return what a proposal would change, before and after."""

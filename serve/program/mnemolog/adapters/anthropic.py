@@ -55,7 +55,7 @@ class MemoryTool(BetaAbstractMemoryTool):
         held = self._held(path)
         if held is not None:
             return _numbered(command.path, _text(held), command.view_range)
-        files = {_path(one): len(_text(one).encode()) for one in self._below(path)}
+        files = {_path(memory): len(_text(memory).encode()) for memory in self._below(path)}
         if not files and path != _ROOT:
             raise ToolError(_no_path(command.path))
         return _listing(path, files)
@@ -109,11 +109,11 @@ class MemoryTool(BetaAbstractMemoryTool):
         path = _check_path(command.path)
         if path == _ROOT:
             raise ToolError(f"Cannot delete the {_ROOT} directory itself")
-        found = list(self._at_or_below(path))
-        if not found:
+        memories = list(self._at_or_below(path))
+        if not memories:
             raise ToolError(f"The path {command.path} does not exist")
-        for one in found:
-            self._client.memories.forget(one.id)
+        for memory in memories:
+            self._client.memories.forget(memory.id)
         return f"Successfully deleted {command.path}"
 
     def rename(self, command: Any) -> str:
@@ -123,34 +123,36 @@ class MemoryTool(BetaAbstractMemoryTool):
         if new == _ROOT or self._exists(new):
             raise ToolError(f"The destination {command.new_path} already exists")
         self._check_parents(new)
-        found = list(self._at_or_below(old))
-        if not found:
+        memories = list(self._at_or_below(old))
+        if not memories:
             raise ToolError(f"The path {command.old_path} does not exist")
         if f"{new}/".startswith(f"{old}/"):
             raise ToolError(f"Cannot rename {command.old_path} into itself")
-        for one in found:
-            self._write(new + _path(one).removeprefix(old), _text(one))
-        for one in found:
-            self._client.memories.forget(one.id)
+        for memory in memories:
+            self._write(new + _path(memory).removeprefix(old), _text(memory))
+        for memory in memories:
+            self._client.memories.forget(memory.id)
         return f"Successfully renamed {command.old_path} to {command.new_path}"
 
     def clear_all_memory(self) -> str:
         """Forget all files."""
-        for one in list(self._below(_ROOT)):
-            self._client.memories.forget(one.id)
+        for memory in list(self._below(_ROOT)):
+            self._client.memories.forget(memory.id)
         return "All memory cleared"
 
     def _list(self, **filters: Any) -> Iterator[wire.ListedMemory]:
-        for one in self._client.memories.list(project=self._project or "", **filters):
-            if one.project == self._project and _TAG in one.metadata:
-                yield one
+        for memory in self._client.memories.list(project=self._project or "", **filters):
+            if memory.project == self._project and _TAG in memory.metadata:
+                yield memory
 
     def _held(self, path: str) -> wire.ListedMemory | None:
         """Return the memory that is a file now."""
         return next(self._list(key=_key(path)), None)
 
     def _below(self, folder: str) -> Iterator[wire.ListedMemory]:
-        return (one for one in self._list(tag=[_TAG]) if _path(one).startswith(f"{folder}/"))
+        return (
+            memory for memory in self._list(tag=[_TAG]) if _path(memory).startswith(f"{folder}/")
+        )
 
     def _at_or_below(self, path: str) -> Iterator[wire.ListedMemory]:
         if held := self._held(path):
@@ -231,14 +233,14 @@ def _key(path: str) -> str:
     return f"{_TAG}.{sha256(path.encode()).hexdigest()[:40]}"
 
 
-def _path(one: wire.ListedMemory) -> str:
-    path: str = one.metadata[_TAG]["path"]
+def _path(memory: wire.ListedMemory) -> str:
+    path: str = memory.metadata[_TAG]["path"]
     return path
 
 
-def _text(one: wire.ListedMemory) -> str:
-    whole: str = one.text + one.metadata[_TAG]["end"]
-    return whole.removeprefix(f"{_path(one)}\n")
+def _text(memory: wire.ListedMemory) -> str:
+    whole: str = memory.text + memory.metadata[_TAG]["end"]
+    return whole.removeprefix(f"{_path(memory)}\n")
 
 
 def _starts(text: str, part: str) -> Iterator[int]:

@@ -83,7 +83,7 @@ class CrewMemory(Memory):
         return self._held.record(
             [
                 MemoryRecord(
-                    content=one,
+                    content=content,
                     scope=join_scope_paths(root, scope),
                     categories=categories or [],
                     metadata=metadata or {},
@@ -91,8 +91,8 @@ class CrewMemory(Memory):
                     source=source,
                     private=private,
                 )
-                for one in contents
-                if one.strip()
+                for content in contents
+                if content.strip()
             ],
             agent=agent_role,
         )
@@ -158,7 +158,7 @@ class _Storage:
 
     def record(self, records: list[MemoryRecord], agent: str | None) -> list[MemoryRecord]:
         """Record what has no id of ours yet; return the records with their ids."""
-        made = self._client.record_batch([self._draft(one, agent) for one in records])
+        made = self._client.record_batch([self._draft(record, agent) for record in records])
         return [
             one.model_copy(update={"id": done.id}) for one, done in zip(records, made, strict=True)
         ]
@@ -187,12 +187,12 @@ class _Storage:
         if before is not None and before.tzinfo:
             before = before.astimezone(UTC).replace(tzinfo=None)
         gone = [
-            one.id
-            for one in self._records(scope_prefix)
-            if _has_any(one, categories)
-            and (record_ids is None or one.id in record_ids)
-            and (before is None or one.created_at < before)
-            and (metadata_filter or {}).items() <= one.metadata.items()
+            record.id
+            for record in self._records(scope_prefix)
+            if _has_any(record, categories)
+            and (record_ids is None or record.id in record_ids)
+            and (before is None or record.created_at < before)
+            and (metadata_filter or {}).items() <= record.metadata.items()
         ]
         for id_ in gone:
             self._client.memories.forget(id_)
@@ -208,11 +208,11 @@ class _Storage:
 
     def get_record(self, record_id: str) -> MemoryRecord | None:
         try:
-            found = self._client.memories.get(record_id)
+            memory = self._client.memories.get(record_id)
         except NotFound:
             return None
-        is_ours = found.state == "active" and _TAG in found.metadata
-        return _record(found) if is_ours else None
+        is_ours = memory.state == "active" and _TAG in memory.metadata
+        return _record(memory) if is_ours else None
 
     def list_records(
         self, scope_prefix: str | None = None, limit: int = 200, offset: int = 0
@@ -221,7 +221,7 @@ class _Storage:
 
     def get_scope_info(self, scope: str) -> ScopeInfo:
         records = list(self._records(scope))
-        times = [one.created_at for one in records]
+        times = [record.created_at for record in records]
         return ScopeInfo(
             path=normalize_scope_path(scope),
             record_count=len(records),
@@ -233,13 +233,13 @@ class _Storage:
 
     def list_scopes(self, parent: str = "/") -> list[str]:
         above = normalize_scope_path(parent).rstrip("/") + "/"
-        below = (one.scope for one in self._records(parent) if one.scope.startswith(above))
+        below = (record.scope for record in self._records(parent) if record.scope.startswith(above))
         names = {scope.removeprefix(above).split("/", 1)[0] for scope in below}
         return sorted(above + name for name in names if name)
 
     def list_categories(self, scope_prefix: str | None = None) -> dict[str, int]:
         records = self._records(scope_prefix)
-        return dict(Counter(name for one in records for name in one.categories))
+        return dict(Counter(name for record in records for name in record.categories))
 
     def count(self, scope_prefix: str | None = None) -> int:
         return sum(1 for _ in self._records(scope_prefix))
@@ -249,9 +249,9 @@ class _Storage:
 
     def _records(self, scope: str | None) -> Iterator[MemoryRecord]:
         """Yield the records in a scope and below it, newest first."""
-        for one in self._client.memories.list(tag=[_TAG], project=self._project or ""):
-            if one.project == self._project and _TAG in one.metadata:
-                record = _record(one)
+        for memory in self._client.memories.list(tag=[_TAG], project=self._project or ""):
+            if memory.project == self._project and _TAG in memory.metadata:
+                record = _record(memory)
                 if _is_in(record.scope, scope):
                     yield record
 

@@ -103,16 +103,19 @@ class MemoryStore(BaseStore):
 
     def _list(self, **filters: Any) -> Iterator[wire.ListedMemory]:
         """Yield items, the newest first."""
-        for one in self._client.memories.list(project=self._project or "", **filters):
-            if one.project == self._project and _TAG in one.metadata:
-                yield one
+        for memory in self._client.memories.list(project=self._project or "", **filters):
+            if memory.project == self._project and _TAG in memory.metadata:
+                yield memory
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
-        found = self._recall(op) if op.query else self._list(tag=[_tag(op.namespace_prefix)])
-        passing = (one for one in found if _passes(_value(one), op.filter or {}))
-        some = list(islice(passing, op.offset, op.offset + op.limit))
-        self._refresh(some, op.refresh_ttl)
-        return [SearchItem(**_item_fields(one), score=getattr(one, "score", None)) for one in some]
+        memories = self._recall(op) if op.query else self._list(tag=[_tag(op.namespace_prefix)])
+        passing = (memory for memory in memories if _passes(_value(memory), op.filter or {}))
+        shown_memories = list(islice(passing, op.offset, op.offset + op.limit))
+        self._refresh(shown_memories, op.refresh_ttl)
+        return [
+            SearchItem(**_item_fields(memory), score=getattr(memory, "score", None))
+            for memory in shown_memories
+        ]
 
     def _recall(self, op: SearchOp) -> Iterator[wire.ShownMemory]:
         """Yield the items near a query, the nearest first; those of the same text together."""
@@ -124,10 +127,10 @@ class MemoryStore(BaseStore):
         seen: set[str] = set()
         for hit in self._client.recall(op.query or "", **question).hits:
             same = (self._client.memories.get(id_) for id_ in hit.copies)
-            for one in (hit, *same):
-                if one.id not in seen and self._is_searchable(one, op.namespace_prefix):
-                    seen.add(one.id)
-                    yield one
+            for memory in (hit, *same):
+                if memory.id not in seen and self._is_searchable(memory, op.namespace_prefix):
+                    seen.add(memory.id)
+                    yield memory
 
     def _is_searchable(self, one: Any, prefix: Namespace) -> bool:
         is_ours = one.project == self._project and one.state == "active" and _TAG in one.metadata
@@ -136,10 +139,10 @@ class MemoryStore(BaseStore):
     def _list_namespaces(self, op: ListNamespacesOp) -> list[Namespace]:
         conditions = op.match_conditions or ()
         narrow: Namespace = ()
-        for one in conditions:
-            if one.match_type == "prefix" and "*" not in one.path:
-                narrow = tuple(one.path)
-        found = {_namespace(one) for one in self._list(tag=[_tag(narrow)])}
+        for condition in conditions:
+            if condition.match_type == "prefix" and "*" not in condition.path:
+                narrow = tuple(condition.path)
+        found = {_namespace(memory) for memory in self._list(tag=[_tag(narrow)])}
         kept = {
             one[: op.max_depth] for one in found if all(_matches(one, each) for each in conditions)
         }
@@ -147,9 +150,9 @@ class MemoryStore(BaseStore):
 
     def _refresh(self, read: Sequence[wire.ShownMemory], is_asked: bool) -> None:
         """Let items that expire live as long again from now."""
-        for one in read if is_asked else ():
-            if seconds := _details(one).get("ttl_s"):
-                self._client.memories.patch(one.id, ttl_s=seconds)
+        for memory in read if is_asked else ():
+            if seconds := _details(memory).get("ttl_s"):
+                self._client.memories.patch(memory.id, ttl_s=seconds)
 
     def _write(self, puts: Mapping[tuple[Namespace, str], PutOp]) -> None:
         drafts: list[Draft] = []

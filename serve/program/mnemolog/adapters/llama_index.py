@@ -42,9 +42,9 @@ class MemoryBlock(BaseMemoryBlock[str]):
             question["min_confidence"] = self.min_confidence
         hits = (await self.client.recall(query, **question)).hits
         lines = [
-            f"- {one.at:%Y-%m-%d}, {one.kind}: {one.text}"
-            for one in hits
-            if not (one.unsure or one.held)
+            f"- {hit.at:%Y-%m-%d}, {hit.kind}: {hit.text}"
+            for hit in hits
+            if not (hit.unsure or hit.held)
         ]
         return "\n".join([_HEAD, *lines]) if lines else ""
 
@@ -53,15 +53,15 @@ class MemoryBlock(BaseMemoryBlock[str]):
             await self.client.record_batch(drafts)
 
     def _drafts(self, messages: list[ChatMessage]) -> Iterator[Draft]:
-        for one in messages:
-            if one.role == MessageRole.SYSTEM or not (one.content or "").strip():
+        for message in messages:
+            if message.role == MessageRole.SYSTEM or not (message.content or "").strip():
                 continue
             draft: Draft = {
-                "content": f"{one.role.value}: {one.content}"[:_LONGEST_TEXT],
+                "content": f"{message.role.value}: {message.content}"[:_LONGEST_TEXT],
                 "kind": "raw_turn",
-                "trust": _TRUSTS.get(one.role, "agent"),
+                "trust": _TRUSTS.get(message.role, "agent"),
             }
-            if session := one.additional_kwargs.get("session_id"):
+            if session := message.additional_kwargs.get("session_id"):
                 draft["session"] = str(session)
             if self.project is not None:
                 draft["project"] = self.project

@@ -46,8 +46,8 @@ class MemorySession(SessionABC):
             limit = self.session_settings.limit
         found: list[Any] = []
         if limit is None or limit > 0:
-            async for one in self._newest_first():
-                found.append(one.metadata[_TAG])
+            async for memory in self._newest_first():
+                found.append(memory.metadata[_TAG])
                 if len(found) == limit:
                     break
         return found[::-1]
@@ -55,27 +55,27 @@ class MemorySession(SessionABC):
     async def add_items(self, items: list[Any]) -> None:
         """Add items to the end, on disk when this returns; those of one call together."""
         for start in range(0, len(items), _BATCH):
-            drafts = [self._draft(dict(one)) for one in items[start : start + _BATCH]]
+            drafts = [self._draft(dict(item)) for item in items[start : start + _BATCH]]
             await self._client.record_batch(drafts)
 
     async def pop_item(self) -> Any | None:
         """Take off the latest item and return it; None where there is none."""
-        async for one in self._newest_first():
-            await self._client.memories.forget(one.id)
-            return one.metadata[_TAG]
+        async for memory in self._newest_first():
+            await self._client.memories.forget(memory.id)
+            return memory.metadata[_TAG]
         return None
 
     async def clear_session(self) -> None:
         """Forget all items."""
-        for one in [one async for one in self._newest_first()]:
-            await self._client.memories.forget(one.id)
+        for memory in [listed_memory async for listed_memory in self._newest_first()]:
+            await self._client.memories.forget(memory.id)
 
     async def _newest_first(self) -> AsyncIterator[wire.ListedMemory]:
         filters: wire.Filters = {"session": [self.session_id], "tag": [_TAG]}
         filters["project"] = self._project or ""
-        async for one in self._client.memories.list(**filters):
-            if one.project == self._project:
-                yield one
+        async for memory in self._client.memories.list(**filters):
+            if memory.project == self._project:
+                yield memory
 
     def _draft(self, item: dict[str, Any]) -> Draft:
         draft: Draft = {

@@ -46,9 +46,9 @@ class MemoryToolset(FunctionToolset[Any]):
             return _refusal(error)
         shown = ("id", "text", "kind", "trust", "confidence")
         found = [
-            {name: getattr(one, name) for name in shown} | {"at": one.at.isoformat()}
-            for one in hits
-            if not (one.unsure or one.held)
+            {name: getattr(hit, name) for name in shown} | {"at": hit.at.isoformat()}
+            for hit in hits
+            if not (hit.unsure or hit.held)
         ]
         return found or "Nothing is known of this."
 
