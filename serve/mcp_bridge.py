@@ -81,13 +81,13 @@ class Bridge:
             if status != TAKEN:  # as a notification is; who asked waits for an answer
                 self._fail(message, INTERNAL_ERROR, f"the server said nothing: HTTP {status}")
             return
-        found = _object(body)
-        if "jsonrpc" not in found:  # refused before it came to MCP
-            said = _inner(found, "error").get("message") or found.get("detail")
+        payload = _object(body)
+        if "jsonrpc" not in payload:  # refused before it came to MCP
+            said = _inner(payload, "error").get("message") or payload.get("detail")
             self._fail(message, INTERNAL_ERROR, str(said or f"HTTP {status}"))
             return
         if isinstance(message, dict) and message.get("method") == "initialize":
-            self._settle(message, found)
+            self._settle(message, payload)
         self._write(body)
 
     def _settle(self, asked: "dict[str, Any]", answer: "dict[str, Any]") -> None:

@@ -67,11 +67,11 @@ def answer(
         return b""
     left_s = COLD_S - _age_s(home)
     if not is_first and left_s > 0:
-        said = _from_server(home, host, tenant, event, deliver, delivery, left_s)
+        data = _from_server(home, host, tenant, event, deliver, delivery, left_s)
     else:
-        said = _from_disk(home, host, tenant, event, delivery)
+        data = _from_disk(home, host, tenant, event, delivery)
     # a server that came up deleted `server.try`: it answers the next
-    return said if said is not None or os.path.exists(_try_file(home)) else b""
+    return data if data is not None or os.path.exists(_try_file(home)) else b""
 
 
 def _from_server(
@@ -88,11 +88,11 @@ def _from_server(
     """
     deadline = time.monotonic() + patience_s
     breaker = os.path.join(home, "server.breaker")
-    while (said := deliver(home, host, tenant, event, delivery)[0]) is None:
+    while (data := deliver(home, host, tenant, event, delivery)[0]) is None:
         if time.monotonic() > deadline or os.path.exists(breaker):
             return None
         time.sleep(0.02)
-    return said
+    return data
 
 
 def _has_memory(home: str) -> bool:

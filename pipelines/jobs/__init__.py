@@ -145,7 +145,7 @@ class Context:
     def tables(self, projection: str) -> Built:
         """Return the published tables of a projection; rows of memories have its numbers."""
         if projection not in self._tables:
-            known = {one.name: one for one in catalog.all_projections(self.embedder)}
+            known = {other.name: other for other in catalog.all_projections(self.embedder)}
             ref = self.manifest.projections[projection]
             self._tables[projection] = snapshot.read(
                 self.tenant.snapshots, ref, known[projection], check=False, validate=False

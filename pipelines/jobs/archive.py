@@ -140,7 +140,7 @@ def _importance_changes(context: Context) -> Iterator[tuple[int, int]]:
             ids.update(step.subject for step in plan.steps)
     for id_ in sorted(ids):
         row = context.rows.row(id_)
-        others = [one.at for one in context.log.events_for(id_) if one.id not in its]
+        others = [other.at for other in context.log.events_for(id_) if other.id not in its]
         if row is not None and others:
             yield row, max(others)
 

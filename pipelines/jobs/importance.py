@@ -61,8 +61,8 @@ class Signals:
         """The living memories that anything tells of, ascending."""
         told = {int(row) for row in self._usage.documents} | set(self._supports)
         wanted = np.array(sorted(told | self._questions | self._orders), np.int64)
-        found: Rows = wanted[np.isin(wanted, self.context.live_rows)]
-        return found
+        rows: Rows = wanted[np.isin(wanted, self.context.live_rows)]
+        return rows
 
     def of(self, row: int, *, of_words: bool) -> tuple[float, dict[str, Any]]:
         """Return how much a memory gains, negative for a loss, and the figures behind it.
@@ -244,7 +244,7 @@ def propose(context: Context) -> Proposal:
         (change for row in sorted(rows) if (change := _change(context, signals, row, of_model))),
         key=lambda one: (-one.size, one.memory.seq),
     )
-    wanted = [one for one in changes if not own.is_given(context.log, one.memory.id)]
+    wanted = [other for other in changes if not own.is_given(context.log, other.memory.id)]
     notes = [f"{len(wanted) - MOST} more wait for the next run"] if len(wanted) > MOST else []
     looked_at = len(context.live_rows)
     silence = (

@@ -198,7 +198,7 @@ def _judgment(
     }
     by: Judge = "heuristic"
     made: Made | None = None
-    if asks and not any(one.verdict > 0 for one in signs.values()):
+    if asks and not any(other.verdict > 0 for other in signs.values()):
         opinions, made, asks = _opinions(context, body, memories, after)
         signs = {id_: one for id_, one in opinions.items() if one.verdict} | signs
         by = "model" if made is not None else by

@@ -267,12 +267,12 @@ def find_unclear(context: Context) -> Iterator[Candidate]:
     rows = context.live_rows
     wanted = rows[context.rows.equal("kind", KINDS)[rows]]
     memories = [
-        one
-        for one in context.memories(wanted)
-        if one.job is None
-        and one.key is None
-        and one.superseded_by is None
-        and one.source != COMMIT
+        other
+        for other in context.memories(wanted)
+        if other.job is None
+        and other.key is None
+        and other.superseded_by is None
+        and other.source != COMMIT
     ]
     for memory in sorted(memories, key=lambda one: (-len(one.content), one.seq)):
         candidate = _split_list(context, memory) or _shorten(memory)

@@ -137,7 +137,7 @@ def _adoption(served: Policy, good: Sequence[Change], recalls: Sequence[Recall])
     """Return the policy with the changes, and what it is worth over all recalls."""
     by_state = Counter(recall.state for recall in recalls if recall.reward is not None)
     total = by_state.total()
-    gains = [gain(one.worth_served, one.worth, by_state[one.state] / total) for one in good]
+    gains = [gain(other.worth_served, other.worth, by_state[other.state] / total) for other in good]
     whole = total_gain(gains)
     now = _worth_now(recalls)
     policy: dict[str, Actions] = {state: dict(actions) for state, actions in served.items()}

@@ -119,14 +119,14 @@ def _settings(file: Path, model: str) -> dict[str, Any]:
         users = tomlkit.parse(file.read_text(encoding="utf-8")).unwrap() if file.is_file() else {}
     except (OSError, ValueError) as error:
         raise Failed(f"codex: {file} cannot be read ({type(error).__name__}): mend it") from None
-    found = {name: users[name] for name in _KEPT if name in users}
+    settings = {name: users[name] for name in _KEPT if name in users}
     if model:
-        found["model"] = model
+        settings["model"] = model
     servers = users.get("model_providers")
-    chosen = found.get("model_provider")
+    chosen = settings.get("model_provider")
     if isinstance(servers, dict) and chosen in servers:
-        found["model_providers"] = {chosen: servers[chosen]}
-    return found
+        settings["model_providers"] = {chosen: servers[chosen]}
+    return settings
 
 
 def _link_login(users: Path, home: Path, settings: dict[str, Any]) -> None:

@@ -143,7 +143,7 @@ def _projection_asset(projection: Projection) -> dg.AssetsDefinition:
         with retry_or_fail(context.retry_number):
             began = time.perf_counter()
             made = tenant_store.resume()
-            wanted = next(one for one in made.projections if one.name == projection.name)
+            wanted = next(other for other in made.projections if other.name == projection.name)
             ref, tables = build.step(made, wanted, context.log.info)
             results = build.check(made, wanted, tables)
             if failed := [f"{result.name}: {result.reason}" for result in results if result.stops]:

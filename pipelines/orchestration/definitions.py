@@ -247,7 +247,7 @@ def nightly(
     context: dg.ScheduleEvaluationContext, memory_home: dg.ResourceParam[Path]
 ) -> Iterator[dg.RunRequest]:
     there = list(list_tenants(memory_home))
-    context.instance.add_dynamic_partitions(str(TENANTS.name), [one.name for one in there])
+    context.instance.add_dynamic_partitions(str(TENANTS.name), [other.name for other in there])
     for tenant in there:
         key = f"{tenant.name}:{context.scheduled_execution_time:%Y-%m-%d}"
         yield dg.RunRequest(key, partition_key=tenant.name)

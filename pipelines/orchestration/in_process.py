@@ -278,7 +278,7 @@ def learn(
 def _job_result(result: dg.ExecuteInProcessResult, job: str) -> JobResult | None:
     """Return the result of a job's step; None where it never began."""
     step = f"{LEARNING_GROUP}__{job}"
-    events = [one for one in result.all_events if one.step_key == step]
+    events = [other for other in result.all_events if other.step_key == step]
     for event in events:
         if event.is_step_failure and (error := event.step_failure_data.error) is not None:
             return JobResult(job, "failed", warnings=(innermost(error),))

@@ -135,8 +135,8 @@ async def _entrance(
             return await _enter(access, connection, receive)
         case "POST", "/v1/logins" if access.has_token(connection) and _is_json(connection):
             path, ends = access.login_path()
-            said = msgspec.json.encode({"path": path, "expires_at": isoformat(ends)})
-            return Response(said, HTTPStatus.CREATED, media_type="application/json")
+            data = msgspec.json.encode({"path": path, "expires_at": isoformat(ends)})
+            return Response(data, HTTPStatus.CREATED, media_type="application/json")
     return None
 
 

@@ -113,8 +113,8 @@ def memory_reply(tenant: OpenTenant, id_: str, seq: int) -> Reply:
 
     `seq` is that of its newest change as known before, so the tag is never newer than what is sent.
     """
-    found = tenant.reader.answer(lambda view: full_json_by_id(view, tenant.log, id_))
-    sent = msgspec.json.encode(found)
+    payload = tenant.reader.answer(lambda view: full_json_by_id(view, tenant.log, id_))
+    sent = msgspec.json.encode(payload)
     return Reply(msgspec.Raw(sent), headers={"ETag": preconditions.make_etag(seq, sent)})
 
 
@@ -132,8 +132,10 @@ def show_lineage(call: Call[InTenant, Nothing]) -> Reply:
     log = call.tenant.log
     call.tenant.notes.write_if_possible()  # the receipts of the answers just given, too
     id_, _ = commands.resolve_event(log, call.path["id"])
-    found = call.tenant.reader.answer(lambda view: full_lineage(view, log, id_, receipts.LOOKED_AT))
-    return Reply(found)
+    payload = call.tenant.reader.answer(
+        lambda view: full_lineage(view, log, id_, receipts.LOOKED_AT)
+    )
+    return Reply(payload)
 
 
 def show_key_history(call: Call[InProject, Nothing]) -> Reply:

@@ -128,8 +128,8 @@ def document(operations: Sequence[Operation], version: str) -> Json:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(
             operation, shapes, components
         )
-    asked = {one.query.__name__ for one in operations}  # told parameter by parameter
-    found: Json = _ecma(
+    asked = {other.query.__name__ for other in operations}  # told parameter by parameter
+    payload: Json = _ecma(
         {
             "openapi": "3.1.0",
             "info": {
@@ -142,7 +142,7 @@ def document(operations: Sequence[Operation], version: str) -> Json:
             "security": [{"token": []}],
             "tags": [
                 {"name": name, "description": TAGS[name]}
-                for name in dict.fromkeys(one.tag for one in operations)
+                for name in dict.fromkeys(other.tag for other in operations)
             ],
             "paths": paths,
             "components": {
@@ -162,7 +162,7 @@ def document(operations: Sequence[Operation], version: str) -> Json:
             },
         }
     )
-    return found
+    return payload
 
 
 def _types(operations: Iterable[Operation]) -> Iterable[Any]:
@@ -180,7 +180,7 @@ def _scopes(operation: Operation) -> list[str]:
 def _operation(
     operation: Operation, shapes: Mapping[Any, Json], components: Mapping[str, Json]
 ) -> Json:
-    said: Json = {
+    payload: Json = {
         "operationId": operation.id,
         "summary": operation.summary,
         "tags": [operation.tag],
@@ -193,11 +193,11 @@ def _operation(
         "security": [] if operation.scope == "open" else [{"token": _scopes(operation)}],
     }
     if operation.body is not None:
-        said["requestBody"] = {
+        payload["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": shapes[operation.body]}},
         }
-    return said
+    return payload
 
 
 def _path(operation: Operation, shapes: Mapping[Any, Json]) -> list[Json]:
@@ -218,8 +218,8 @@ def _query(operation: Operation, components: Mapping[str, Json]) -> list[Json]:
 
 def _parameter(name: str, where: str, schema: Json, *, required: bool) -> Json:
     """Return a parameter; what is said of its value is said of itself."""
-    told = {"description": schema.pop("description")} if "description" in schema else {}
-    return {"name": name, "in": where, "required": required, **told, "schema": schema}
+    payload = {"description": schema.pop("description")} if "description" in schema else {}
+    return {"name": name, "in": where, "required": required, **payload, "schema": schema}
 
 
 def _without_null(schema: Json) -> Json:
@@ -243,14 +243,14 @@ def _headers(operation: Operation) -> list[Json]:
 
 
 def _answers(operation: Operation, shapes: Mapping[Any, Json]) -> Json:
-    said: Json = {}
+    answers: Json = {}
     replayed = ("Idempotency-Replayed",) if "Idempotency-Key" in operation.headers else ()
     for status, shape in operation.answers.items():
         answer: Json = {"description": status.phrase, **_with((*operation.tells, *replayed))}
         if shape is not None:
             answer["content"] = {operation.sends: {"schema": shapes[shape]}}
-        said[str(int(status))] = answer
-    return said
+        answers[str(int(status))] = answer
+    return answers
 
 
 def _problems(operation: Operation) -> Json:

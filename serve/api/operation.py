@@ -195,11 +195,11 @@ def _as_known(call: Call[Any, Any]) -> Iterator[Call[Any, Any]]:
 def _decode_query(decoder: "msgspec.json.Decoder[Any]", listed: frozenset[str]) -> Any:
     """Return the parameters behind the `?`, checked; raise InvalidInput."""
     sent = _query_values(listed)
-    found = _decode(decoder, msgspec.json.encode(sent))
+    query = _decode(decoder, msgspec.json.encode(sent))
     for name in sent:
-        if getattr(found, name, name) is None:  # msgspec takes the word "null" for one
+        if getattr(query, name, name) is None:  # msgspec takes the word "null" for one
             raise InvalidInput(f"`{name}` cannot be null: omit it")
-    return found
+    return query
 
 
 def _query_values(listed: frozenset[str]) -> dict[str, Any]:

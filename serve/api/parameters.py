@@ -64,8 +64,8 @@ _decoder = msgspec.json.Decoder(tuple[Number | float, Number, str])
 
 def filter_digest(of: str, filters: object) -> str:
     """Return what stands for a list: two of other filters or another order have two of them."""
-    said = msgspec.json.encode((of, filters), order="deterministic")
-    return sha256(said).hexdigest()[:12]
+    data = msgspec.json.encode((of, filters), order="deterministic")
+    return sha256(data).hexdigest()[:12]
 
 
 def list_digest(call: Call[Any, Any]) -> str:
@@ -76,15 +76,15 @@ def list_digest(call: Call[Any, Any]) -> str:
 
 def encode_cursor(position: Position, of: str) -> str:
     """Return the cursor of a position in the list that a digest stands for."""
-    said = msgspec.json.encode((*position, of))
-    return base64.urlsafe_b64encode(said).rstrip(b"=").decode()
+    data = msgspec.json.encode((*position, of))
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def decode_cursor(sent: str, of: str) -> Position:
     """Return the position of a cursor; raise InvalidCursor where it is of no or another list."""
     try:
-        said = base64.b64decode(sent + "=" * (-len(sent) % 4), b"-_", validate=True)
-        value, seq, other = _decoder.decode(said)
+        data = base64.b64decode(sent + "=" * (-len(sent) % 4), b"-_", validate=True)
+        value, seq, other = _decoder.decode(data)
     except (ValueError, msgspec.MsgspecError) as error:
         raise InvalidCursor("invalid cursor: omit it for the first page") from error
     if other != of:

@@ -133,10 +133,10 @@ def replay_header(id_: str | None, appended: Sequence[Appended]) -> dict[str, st
 
 def _digest_request(call: Call[Any, Any]) -> str:
     try:
-        said = msgspec.json.encode((call.path, call.body), order="deterministic")
+        data = msgspec.json.encode((call.path, call.body), order="deterministic")
     except (UnicodeEncodeError, RecursionError) as error:
         raise InvalidInput(f"the body cannot be read as JSON again: {error}") from error
-    return _base32(said, 8)
+    return _base32(data, 8)
 
 
 def _base32(data: bytes, length: int) -> str:

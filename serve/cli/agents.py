@@ -403,7 +403,7 @@ def accept_lessons(env: Environment, /, ids: tuple[str, ...], as_json: bool) -> 
         wanted = _draft_ids(settings, log, ids)
         made = [lesson_proposals.accept(log, id_, environment.now(), "typed") for id_ in wanted]
         if as_json:
-            output.emit({"memories": [{"id": one.id, "seq": one.seq} for one in made]})
+            output.emit({"memories": [{"id": other.id, "seq": other.seq} for other in made]})
             return
         for event in made:
             text = event.body.content if isinstance(event.body, Recorded) else ""
@@ -467,7 +467,7 @@ def _waiting_text(draft: dict[str, Any]) -> str:
     return f"{draft['text']} ({because})" if because else str(draft["text"])
 
 
-def _print_lessons(log: "EventLog", found: dict[str, Any]) -> None:
+def _print_lessons(log: "EventLog", payload: dict[str, Any]) -> None:
     rows = [
         (
             output.short_id(log, lesson["id"]),
@@ -475,16 +475,16 @@ def _print_lessons(log: "EventLog", found: dict[str, Any]) -> None:
             _impact(lesson["impact"]),
             output.one_line(lesson["text"] + (" (at rest)" if lesson["at_rest"] else ""), 200),
         )
-        for lesson in found["lessons"]
+        for lesson in payload["lessons"]
     ]
     if rows:
         columns = ("id", "shown", "followed", "ignored", "n/a", "impact", "lesson")
         output.table(columns, rows)
     else:
         output.say("no lesson has been shown yet")
-    if found["never_shown"]:
-        output.say(f"{found['never_shown']} more were never shown")
-    drafts = found["drafts"]
+    if payload["never_shown"]:
+        output.say(f"{payload['never_shown']} more were never shown")
+    drafts = payload["drafts"]
     if drafts:
         output.say()
         ids = [draft["id"] for draft in drafts]

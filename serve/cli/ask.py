@@ -202,10 +202,10 @@ def _split(settings: Settings, question: str, *, no_model: bool) -> tuple[Sequen
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        said, _ = child.communicate(output.encodable(question).encode())
+        data, _ = child.communicate(output.encodable(question).encode())
         if child.returncode:
             sys.exit(child.returncode)
-        found = msgspec.json.decode(said)
+        found = msgspec.json.decode(data)
         if "parts" in found:
             return found["parts"], found["model"]
         output.note(f"note: no model split the question, so rules do: {found['failed']}")
@@ -475,7 +475,7 @@ def pending(env: Environment, /, days: int, as_json: bool) -> None:
     with environment.open_log(env.settings()) as log:
         events = waiting(log, now - days * DAY_US, now + 1)
         if as_json:
-            output.emit({"recalls": [_recall_fields(one) for one in events]})
+            output.emit({"recalls": [_recall_fields(other) for other in events]})
             return
         for event in events:
             _print_waiting(log, event)

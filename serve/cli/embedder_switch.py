@@ -64,26 +64,28 @@ def switch(
     if as_json and not yes:
         raise InvalidInput("--json cannot ask: add --yes")
     name = absolute_name(settings, name)
-    told = _cost(settings, name)
+    payload = _cost(settings, name)
     if not as_json:
-        _tell(settings, told)
+        _tell(settings, payload)
     if not yes and not _confirm():
         output.say("nothing was changed")
         return
     model_facts.KnownModels(settings.home).forget(name)
-    if no_build or not told["memories"]:
+    if no_build or not payload["memories"]:
         path = config.keep(settings.home, {"embedder": name})
         if settings.origin.get("embedder") == "environment":
             output.note("note: MNEMOLOG_EMBEDDER is set and overrides the file")
         if as_json:
-            output.emit({"set": str(path), "exit_code": 0, "switched": True, **told})
+            output.emit({"set": str(path), "exit_code": 0, "switched": True, **payload})
         else:
             output.say(f"embedder = {name} in {path}")
             output.say("next: `mnemolog build`, until then recall uses the vectors there are")
         return
     done = _switch(context.obj, name, budget, force=force, quiet=as_json)
     if as_json:
-        output.emit({"set": str(settings.user_file) if done.is_set else None, **done.json, **told})
+        output.emit(
+            {"set": str(settings.user_file) if done.is_set else None, **done.json, **payload}
+        )
     else:
         output.say(done.said)
     context.exit(done.code)
@@ -311,14 +313,16 @@ def _texts(settings: Settings, model: "Embedder") -> list[str]:
     return distinct_texts(tables)
 
 
-def _tell(settings: Settings, told: dict[str, Any]) -> None:
-    tried, dollars = told["trial"], told["dollars"]
+def _tell(settings: Settings, payload: dict[str, Any]) -> None:
+    tried, dollars = payload["trial"], payload["dollars"]
     cost = "unknown" if dollars is None else f"${dollars:.4f}" if dollars else "nothing"
-    output.say(f"{settings.choices.embedder} -> {told['name']} ({tried['dimension']} dimensions)")
-    output.say(f"texts to embed  {told['memories']}")
-    output.say(f"time            about {told['seconds']:g} s, estimated from a sample")
+    output.say(
+        f"{settings.choices.embedder} -> {payload['name']} ({tried['dimension']} dimensions)"
+    )
+    output.say(f"texts to embed  {payload['memories']}")
+    output.say(f"time            about {payload['seconds']:g} s, estimated from a sample")
     output.say(f"cost            {cost}")
     if not tried["ok"]:
         output.say("note            it does not distinguish meaning: see `mnemolog embedder test`")
-    if told["sent_away"]:
+    if payload["sent_away"]:
         output.say("note            the texts of your memories are sent to where that model runs")

@@ -259,8 +259,8 @@ def ask_server(
         given = {name: value for name, value in asked.items() if value is not None}
         path, asked = f"{path}?{urlencode(given, doseq=True)}", {}
     try:
-        status, said = request_as_owner(settings, server, method, path, patience_s, asked)
-        return msgspec.json.decode(said) if status == HTTPStatus.OK else None
+        status, data = request_as_owner(settings, server, method, path, patience_s, asked)
+        return msgspec.json.decode(data) if status == HTTPStatus.OK else None
     except (ConfigError, msgspec.DecodeError):  # whatever answers on that port
         return None
 

@@ -420,8 +420,13 @@ def quarantine_command(
 def _print_quarantine(held: "list[Held]", *, as_json: bool) -> None:
     if as_json:
         shown = [
-            {"id": one.id, "since": isoformat(one.at), "check": one.check, "reason": one.reason}
-            for one in held
+            {
+                "id": other.id,
+                "since": isoformat(other.at),
+                "check": other.check,
+                "reason": other.reason,
+            }
+            for other in held
         ]
         output.emit({"quarantined": shown})
         return

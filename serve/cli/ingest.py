@@ -187,15 +187,18 @@ def _work(queue: "Queue", log: EventLog) -> bool:
 
 
 def _tell(queue: "Queue", jobs: "list[Job]", *, as_json: bool) -> None:
-    found = [queue.get(one.id) for one in jobs]
-    done = sum(one.items - one.refused for one in found if one.state == "done")
-    refused, waiting = sum(one.refused for one in found), [one for one in found if not one.is_over]
+    found = [queue.get(other.id) for other in jobs]
+    done = sum(other.items - other.refused for other in found if other.state == "done")
+    refused, waiting = (
+        sum(other.refused for other in found),
+        [other for other in found if not other.is_over],
+    )
     if as_json:
         output.emit(
             {
                 "recorded": done,
                 "refused": refused,
-                "jobs": [job_fields(one) for one in found],
+                "jobs": [job_fields(other) for other in found],
             }
         )
         return

@@ -116,29 +116,29 @@ def routes(context: click.Context, as_json: bool) -> None:
         environment.known(settings, log) as here,
         here.reader.view() as view,
     ):
-        found = routes_payload(view)
+        payload = routes_payload(view)
     if as_json:
-        output.emit(found | {"explore": settings.choices.explore})
+        output.emit(payload | {"explore": settings.choices.explore})
     else:
-        _print_routes(found, settings.choices.explore)
+        _print_routes(payload, settings.choices.explore)
 
 
 routes.add_command(learn.JOB_COMMANDS["learn"])
 
 
-def _print_routes(found: dict[str, Any], explore: float) -> None:
-    levels = list(next(iter(found["policy"].values())))
+def _print_routes(payload: dict[str, Any], explore: float) -> None:
+    levels = list(next(iter(payload["policy"].values())))
     output.table(
         ("at", *levels),
-        [(state, *(of[level] for level in levels)) for state, of in found["policy"].items()],
+        [(state, *(of[level] for level in levels)) for state, of in payload["policy"].items()],
     )
-    if found["routes"]:
+    if payload["routes"]:
         output.say()
         output.table(
             ("at", "level", "action", "", "recalls", "rated", "Q", "gain if served"),
-            [_route_row(route) for route in found["routes"]],
+            [_route_row(route) for route in payload["routes"]],
         )
-    if found["history"]:
+    if payload["history"]:
         output.say()
         output.table(
             ("served since", "recalls", "reward", "before", "gain at least"),
@@ -150,12 +150,12 @@ def _print_routes(found: dict[str, Any], explore: float) -> None:
                     f"{one['served']:+.3f}",
                     f"{one['low']:+.3f}",
                 )
-                for one in found["history"]
+                for one in payload["history"]
             ],
         )
     if not explore:
         output.note("the router is not learning: set `explore = 0.15` in config.toml")
-    elif found["routes"]:
+    elif payload["routes"]:
         output.note("next: `mnemolog routes learn --dry-run`")
 
 

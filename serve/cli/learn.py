@@ -53,29 +53,29 @@ def run_job(
     child = processes.start_job(
         settings, "run", job, "--json", "--tenant", tenant.name, *words, stdout=subprocess.PIPE
     )
-    said, _ = child.communicate()
+    data, _ = child.communicate()
     if child.returncode:
         if as_json:
-            click.echo(said, nl=False)  # the error, as all errors are told to programs
+            click.echo(data, nl=False)  # the error, as all errors are told to programs
         sys.exit(child.returncode)
-    told: dict[str, Any] = msgspec.json.decode(said)
-    print_job_result(env, told, as_json=as_json)
+    payload: dict[str, Any] = msgspec.json.decode(data)
+    print_job_result(env, payload, as_json=as_json)
 
 
-def print_job_result(env: Environment, told: dict[str, Any], *, as_json: bool) -> None:
+def print_job_result(env: Environment, payload: dict[str, Any], *, as_json: bool) -> None:
     """Print what a job told: its plan, from the log, or its estimate."""
     from store.plans import plans
 
-    if "estimate" in told:
+    if "estimate" in payload:
         if as_json:
-            output.emit(told)
+            output.emit(payload)
         else:
-            _print_estimate(told["estimate"])
+            _print_estimate(payload["estimate"])
         return
-    id_ = told.get("plan")
+    id_ = payload.get("plan")
     if id_ is None:
         if as_json:
-            output.emit(told)
+            output.emit(payload)
         else:
             output.say("nothing to do")
         return
@@ -83,11 +83,11 @@ def print_job_result(env: Environment, told: dict[str, Any], *, as_json: bool) -
         print_plan(log, plans.find(log, id_), as_json=as_json)
 
 
-def _print_estimate(told: dict[str, Any]) -> None:
+def _print_estimate(payload: dict[str, Any]) -> None:
     """Print what a run would ask of models at most, and what the budget leaves."""
-    for note in told["notes"]:
+    for note in payload["notes"]:
         output.say(output.clean(note))
-    if not told["calls"]:
+    if not payload["calls"]:
         output.say("a run makes no model calls")
         return
     rows = [
@@ -98,17 +98,17 @@ def _print_estimate(told: dict[str, Any]) -> None:
             f"{one['prompt_tokens'] + one['answer_tokens']:,}",
             _dollars(one["usd_at_most"]),
         )
-        for tier, one in told["tiers"].items()
+        for tier, one in payload["tiers"].items()
     ]
     output.table(("tier", "model", "calls", "tokens at most", "dollars at most"), rows)
     left = ", ".join(
         f"llm.{name} {_dollars(room) if name.startswith('usd') else f'{room:,.0f}'}"
-        for name, room in told["left"].items()
+        for name, room in payload["left"].items()
         if room is not None
     )
     if left:
         output.say(f"left: {left}")
-    if not told["fits"]:
+    if not payload["fits"]:
         output.say("the budget may be spent before the job is done: its results so far are kept")
 
 
@@ -333,10 +333,10 @@ def review(env: Environment, /, as_json: bool) -> None:
     from store.plans import plans as kept
 
     with environment.open_log(env.settings()) as log:
-        plans = [one for one in kept.every(log) if one.body.job == "consolidate"]
-        waiting = [one for one in plans if one.state in ("waiting", "stale")]
+        plans = [other for other in kept.every(log) if other.body.job == "consolidate"]
+        waiting = [other for other in plans if other.state in ("waiting", "stale")]
         if as_json:
-            output.emit({"plans": [plan_fields(one) for one in waiting]})
+            output.emit({"plans": [plan_fields(other) for other in waiting]})
             return
         if not waiting:
             output.say("no plan is waiting: `mnemolog consolidate` makes one")

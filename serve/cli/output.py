@@ -75,10 +75,10 @@ def note(line: str) -> None:
     click.echo(encodable(line), err=True)
 
 
-def memory_text(found: Mapping[str, Any]) -> str:
+def memory_text(payload: Mapping[str, Any]) -> str:
     """Return the text of a memory as JSON has it, and whether it is held back or was forgotten."""
-    held = f"(held back from agents: {found['held']})" if "held" in found else ""
-    return " ".join(filter(None, (clean(found["text"]), held))) or "(forgotten)"
+    held = f"(held back from agents: {payload['held']})" if "held" in payload else ""
+    return " ".join(filter(None, (clean(payload["text"]), held))) or "(forgotten)"
 
 
 def encodable(text: str) -> str:

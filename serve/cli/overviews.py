@@ -60,24 +60,24 @@ def overview(
             output.encodable(" ".join(topic)), conditions, here.choices
         )
         with here.reader.view() as view:
-            found = overviews.overview_payload(overviews.overview(view, question))
+            payload = overviews.overview_payload(overviews.overview(view, question))
         if as_json:
-            output.emit(found)
+            output.emit(payload)
         else:
-            _print_overview(log, found)
+            _print_overview(log, payload)
 
 
-def _print_overview(log: EventLog, found: dict[str, Any]) -> None:
-    for notice in found.get("notices", ()):
+def _print_overview(log: EventLog, payload: dict[str, Any]) -> None:
+    for notice in payload.get("notices", ()):
         output.note(f"note: {notice}")
-    output.say(f"{output.clean(found['topic'])}: {plural(found['found'], 'memory')}")
+    output.say(f"{output.clean(payload['topic'])}: {plural(payload['found'], 'memory')}")
     for group, title in _TITLES.items():
-        if found[group]:
+        if payload[group]:
             output.say(f"\n{title}")
-        for one in found[group]:
+        for one in payload[group]:
             output.say(_item_line(log, one))
-    if found["names"]:
-        named = (f"{output.clean(name['name'])} ({name['memories']})" for name in found["names"])
+    if payload["names"]:
+        named = (f"{output.clean(name['name'])} ({name['memories']})" for name in payload["names"])
         output.say(f"\nNames\n  {', '.join(named)}")
 
 
@@ -189,26 +189,26 @@ def digest(
         end = micros(formatting.parse_time(until, here.now)) if until else here.now
         conditions = Filter(here.now, belongs, since=start, until=end)
         with here.reader.view() as view:
-            found = digests.digest_payload(digests.digest(view, here.log, conditions), here.now)
+            payload = digests.digest_payload(digests.digest(view, here.log, conditions), here.now)
         if as_json:
-            output.emit(found)
+            output.emit(payload)
         else:
-            _print_digest(log, found)
+            _print_digest(log, payload)
 
 
-def _print_digest(log: EventLog, found: dict[str, Any]) -> None:
-    if not found["days"] and not found["open"]:
+def _print_digest(log: EventLog, payload: dict[str, Any]) -> None:
+    if not payload["days"] and not payload["open"]:
         output.say("nothing happened")
-    for day in found["days"]:
+    for day in payload["days"]:
         output.say(day["day"])
         for group, title in _GROUPS.items():
             for one in day.get(group, ()):
                 output.say(_entry_line(log, title, one["id"], one["text"]))
         for line in _work(day):
             output.say(f"  {line}")
-    if found["open"]:
+    if payload["open"]:
         output.say("Open")
-    for goal in found["open"]:
+    for goal in payload["open"]:
         output.say(_entry_line(log, "", goal["id"], _goal(goal)))
 
 
@@ -332,7 +332,9 @@ def goals(
             )
             chains = wanted.milestone_chains(view, conditions)
         if as_json:
-            named = {one.name: [memory_item(memory) for memory in one.milestones] for one in chains}
+            named = {
+                other.name: [memory_item(memory) for memory in other.milestones] for other in chains
+            }
             output.emit({"goals": open_, "chains": named})
             return
         if not open_ and not chains:

@@ -39,11 +39,11 @@ def write_archive(settings: Settings, *words: str) -> dict[str, Any]:
     """Have the files below `cold/` written by a process of its own; return what it says."""
     name = environment.current_tenant(settings).name
     child = processes.start_job(settings, "cold", "--tenant", name, *words, stdout=subprocess.PIPE)
-    said, _ = child.communicate()
+    data, _ = child.communicate()
     if child.returncode:
         sys.exit(child.returncode)
-    told: dict[str, Any] = msgspec.json.decode(said)
-    return told
+    payload: dict[str, Any] = msgspec.json.decode(data)
+    return payload
 
 
 def _run_jobs(settings: Settings, *words: str, quiet: bool = False) -> int:

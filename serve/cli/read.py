@@ -49,9 +49,9 @@ def _read_memory(
     """Return all there is of a memory."""
     if known_at is None and _ID.fullmatch(id_):
         asked = {"for_agents": _for_agents()}
-        told = environment.ask_server(settings, "GET", f"/v1/memories/{id_}", asked)
-        if told is not None:
-            return told
+        payload = environment.ask_server(settings, "GET", f"/v1/memories/{id_}", asked)
+        if payload is not None:
+            return payload
     from serve.reports.memory_detail import full_json_by_id
     from store.log.commands import resolve
 
@@ -66,10 +66,10 @@ def _for_agents() -> str:
     return "false" if environment.presence().is_person else "true"
 
 
-def _print_memory(found: dict[str, Any]) -> None:
-    output.say(output.memory_text(found))
+def _print_memory(payload: dict[str, Any]) -> None:
+    output.say(output.memory_text(payload))
     output.say()
-    for name, value in found.items():
+    for name, value in payload.items():
         if name in ("text", "history", *_LINEAGE) or value in (None, [], {}, ""):
             continue
         if name == "edges":
@@ -78,8 +78,8 @@ def _print_memory(found: dict[str, Any]) -> None:
             value = [f"{one['id']} ({_alike(one)})" for one in value]
         words = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         output.say(f"{name:14}{output.clean(words)}")
-    _print_lineage(found)
-    for event in found.get("history", ()):
+    _print_lineage(payload)
+    for event in payload.get("history", ()):
         detail = {
             name: value for name, value in event.items() if name not in ("seq", "at", "event")
         }
@@ -87,14 +87,14 @@ def _print_memory(found: dict[str, Any]) -> None:
         output.say(f"{event['at']}  {event['event']:10}  {output.one_line(words)}")
 
 
-def _print_lineage(found: dict[str, Any]) -> None:
+def _print_lineage(payload: dict[str, Any]) -> None:
     """Print how a job came to a memory, and what became of its sources."""
-    for reason in found.get("stale_because", ()):
+    for reason in payload.get("stale_because", ()):
         output.say(f"{'stale':14}{output.clean(reason)}")
-    if made := found.get("made"):
+    if made := payload.get("made"):
         output.say(f"{'made':14}{output.clean(_made_words(made))}")
     for name, title in (("sources", "made of"), ("made_of_it", "made of it")):
-        for one in found.get(name, ()):
+        for one in payload.get(name, ()):
             what = one.get("event") or " ".join(filter(None, (one.get("kind"), one["state"])))
             said = one.get("text") or one.get("at") or ""
             output.say(f"{title:14}{one['id']}  {what}  {output.one_line(said)}".rstrip())
@@ -203,8 +203,8 @@ def _listed(
     """Return the memories of a list, newest first; `those` are parameters of `GET /v1/memories`."""
     if as_of is None and known_at is None and those["limit"] <= _MOST_SERVED:
         asked = those | {"for_agents": _for_agents()}
-        if (told := environment.ask_server(settings, "GET", "/v1/memories", asked)) is not None:
-            memories: list[dict[str, Any]] = told["memories"]
+        if (payload := environment.ask_server(settings, "GET", "/v1/memories", asked)) is not None:
+            memories: list[dict[str, Any]] = payload["memories"]
             return memories
     from serve.reader.filters import Filter
     from serve.reader.view import newest
@@ -331,32 +331,32 @@ def lineage(env: Environment, /, id_: str, as_json: bool) -> None:
 
         wanted, _ = resolve_event(log, id_)
         reader = environment.open_reader(settings, log)
-        found = reader.answer(lambda view: full_lineage(view, log, wanted, sys.maxsize))
+        payload = reader.answer(lambda view: full_lineage(view, log, wanted, sys.maxsize))
         if as_json:
-            output.emit(found)
+            output.emit(payload)
         else:
-            _print_whole_lineage(log, found)
+            _print_whole_lineage(log, payload)
 
 
-def _print_whole_lineage(log: EventLog, found: dict[str, Any]) -> None:
-    _print_step(log, "", found)
+def _print_whole_lineage(log: EventLog, payload: dict[str, Any]) -> None:
+    _print_step(log, "", payload)
     for name, title in (("sources", "made of"), ("made_of_it", "made of it")):
-        if found[name]:
+        if payload[name]:
             output.say()
             output.say(title)
-        for one in found[name]:
+        for one in payload[name]:
             _print_step(log, "  ", one)
-    if found["tokens"] or found["cost_usd"]:
+    if payload["tokens"] or payload["cost_usd"]:
         output.say()
-        output.say(f"models took {found['tokens']:,} tokens, ${found['cost_usd']:.4f}")
-    recalls = found["recalls"]
+        output.say(f"models took {payload['tokens']:,} tokens, ${payload['cost_usd']:.4f}")
+    recalls = payload["recalls"]
     output.say()
     output.say(
         f"recalls that returned it: {recalls['returned_it']:,}; "
         f"only what was made of it: {recalls['returned_what_was_made_of_it']:,}"
     )
     for one in recalls["newest"]:
-        through = "" if one["memory"] == found["id"] else output.short_id(log, one["memory"])
+        through = "" if one["memory"] == payload["id"] else output.short_id(log, one["memory"])
         result = f"{one['rank']:2}. {through:10}"
         output.say(f"  {_minute(one['at'])}  {result}  {output.one_line(one['query'])}")
 

@@ -111,10 +111,10 @@ def accept_recommendations(
         wanted = [kept.find(log, id_) for id_ in ids]
         if dry_run:
             _print_recommendations(
-                log, [recommendation_fields(one) for one in wanted], as_json=as_json
+                log, [recommendation_fields(other) for other in wanted], as_json=as_json
             )
             return
-        done = [proposals.accept(log, one.id, environment.now()) for one in wanted]
+        done = [proposals.accept(log, other.id, environment.now()) for other in wanted]
     if as_json:
         output.emit({"accepted": [{"id": proposal.id, "plan": proposal.plan} for proposal in done]})
         return
@@ -157,10 +157,10 @@ def _refresh(env: Environment, project: str | None, *, dry_run: bool) -> list[di
     words += ["--project", project] if project else []
     words += ["--dry-run"] if dry_run else []
     child = processes.start_job(settings, "recommend", *words, stdout=subprocess.PIPE)
-    said, _ = child.communicate()
+    data, _ = child.communicate()
     if child.returncode:
         sys.exit(child.returncode)
-    found: list[dict[str, Any]] = msgspec.json.decode(said)["recommendations"]
+    found: list[dict[str, Any]] = msgspec.json.decode(data)["recommendations"]
     return found
 
 

@@ -254,7 +254,7 @@ def _differences(log: EventLog, before: "Sequence[Hit]", after: "Sequence[Hit]")
     new = {hit.memory.id: rank for rank, hit in enumerate(after, 1)}
     changed = [hit for hit in before if hit.memory.id not in new]
     changed += [hit for hit in after if new[hit.memory.id] != old.get(hit.memory.id)]
-    for hit in [one for one in changed if not one.is_unsure] or changed:
+    for hit in [other for other in changed if not other.is_unsure] or changed:
         id_ = hit.memory.id
         unsure = " (unsure)" if hit.is_unsure else ""
         line = f"{output.short_id(log, id_)}  {output.one_line(hit.memory.text, 50)}{unsure}"
@@ -356,11 +356,11 @@ def show_receipt(env: Environment, /, id_: str, as_json: bool) -> None:
     with environment.open_log(settings) as log:
         receipt = _find(log, id_)
         reader = environment.open_reader(settings, log)
-        found = reader.answer(lambda view: receipt_fields(view, log, receipt))
+        payload = reader.answer(lambda view: receipt_fields(view, log, receipt))
         if as_json:
-            output.emit(found)
+            output.emit(payload)
         else:
-            _print_receipt(log, found)
+            _print_receipt(log, payload)
 
 
 @receipts_command.command(
@@ -455,26 +455,26 @@ def _find(log: EventLog, id_: str) -> "Event":
     return receipts.find(log, resolve_recall(log, id_))
 
 
-def _print_receipt(log: EventLog, found: dict[str, Any]) -> None:
-    output.say(output.clean(found["query"]) or "(erased)")
+def _print_receipt(log: EventLog, payload: dict[str, Any]) -> None:
+    output.say(output.clean(payload["query"]) or "(erased)")
     output.say()
-    for name, value in found.items():
+    for name, value in payload.items():
         if name in ("query", "hits", "ratings", "judged", "outcomes") or value in (None, {}, []):
             continue
         if isinstance(value, dict):
             value = ", ".join(f"{key} {_plain(one)}" for key, one in value.items())
         output.say(f"{name:12}{output.clean(str(value))}")
-    for one in found["hits"]:
+    for one in payload["hits"]:
         words = output.one_line(one["memory"]["text"] if one["memory"] else "", 50)
         id_ = output.short_id(log, one["id"])
         output.say(f"{one['rank']:3}. {id_}  {one['confidence']:.0%}  {words}".rstrip())
-    for one in found["ratings"]:
+    for one in payload["ratings"]:
         output.say(
             f"rated       {one['verdict']:+g}  {output.one_line(one['reason'] or '')}".rstrip()
         )
-    for one in (found["judged"] or {}).get("verdicts", ()):
+    for one in (payload["judged"] or {}).get("verdicts", ()):
         output.say(f"judged      {one['verdict']:+g}  {output.short_id(log, one['id'])}")
-    for one in found["outcomes"]:
+    for one in payload["outcomes"]:
         output.say(f"outcome     {one['effort']} {'passed' if one['passed'] else 'failed'}")
 
 

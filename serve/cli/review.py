@@ -115,7 +115,7 @@ def _waiting(
 
 
 def _print_all(waiting: Sequence[Proposal], found: Sequence[dict[str, Any]]) -> None:
-    ids = [one.id for one in waiting]
+    ids = [other.id for other in waiting]
     total = len(waiting) + len(found)
     for number, proposal in enumerate(waiting, 1):
         _print_proposal(proposal, f"{number} of {total}", _STEPS_SHOWN)

@@ -35,11 +35,11 @@ def jobs(context: click.Context, as_json: bool) -> None:
     settings: Settings = context.obj.settings()
     tenant = environment.current_tenant(settings)
     with EventLog(tenant.log) as log:
-        found = _jobs_listing(settings, tenant, log)
+        payload = _jobs_listing(settings, tenant, log)
     if as_json:
-        output.emit(found)
+        output.emit(payload)
     else:
-        _print_jobs(found)
+        _print_jobs(payload)
 
 
 @jobs.command("on", epilog=output.example("mnemolog jobs on distill reflect"))
@@ -78,13 +78,13 @@ def run_scheduled(context: click.Context, name: str, as_json: bool) -> None:
     tenant = environment.current_tenant(settings)
     words = ("learn", name, "--tenant", tenant.name)
     child = processes.start_job(settings, *words, stdout=subprocess.PIPE)
-    said, _ = child.communicate()
-    if said:
-        told: dict[str, Any] = msgspec.json.decode(said)
+    data, _ = child.communicate()
+    if data:
+        payload: dict[str, Any] = msgspec.json.decode(data)
         if as_json:
-            output.emit(told)
+            output.emit(payload)
         else:
-            _print_runs(told["jobs"])
+            _print_runs(payload["jobs"])
     context.exit(child.returncode)
 
 
@@ -150,9 +150,9 @@ def _last_plan(plan: "Plan") -> dict[str, Any]:
     }
 
 
-def _print_jobs(found: dict[str, Any]) -> None:
+def _print_jobs(payload: dict[str, Any]) -> None:
     rows = []
-    for job in found["jobs"]:
+    for job in payload["jobs"]:
         last, waiting = job["last"], job["waiting"]
         told = ("-", "", "", "")
         if last:
@@ -166,16 +166,16 @@ def _print_jobs(found: dict[str, Any]) -> None:
         state = "on" if job["on"] else "off"
         rows.append((job["job"], state, job["at"], *told, str(len(waiting) or "")))
     output.table(("job", "by itself", "at", "last", "steps", "cost", "plan", "waiting"), rows)
-    _print_spending(found)
-    if found["problem"]:
-        output.note(found["problem"])
+    _print_spending(payload)
+    if payload["problem"]:
+        output.note(payload["problem"])
 
 
-def _print_spending(found: dict[str, Any]) -> None:
-    if found["model"] is None and not found["today"]["calls"]:
+def _print_spending(payload: dict[str, Any]) -> None:
+    if payload["model"] is None and not payload["today"]["calls"]:
         output.say("no model is set")
         return
-    today, limits = found["today"], found["limits"]
+    today, limits = payload["today"], payload["limits"]
     dollars = f" of ${limits['usd_a_day']:.2f}" if limits["usd_a_day"] else ""
     tokens = f" of {limits['tokens_a_day']:,}" if limits["tokens_a_day"] else ""
     calls = f" of {limits['calls_a_day']:,}" if limits["calls_a_day"] else ""

@@ -169,13 +169,13 @@ def _trust(settings: "Settings", root: Path, *, is_trusted: bool, as_json: bool)
 def _review(root: Path, ref: str, *, as_json: bool) -> int:
     """Show what a tree changes against a branch or commit; return the exit code."""
     changes = list(_changes(root, ref))
-    problems = sum(one.new is not None and one.new.problem != "" for one in changes)
+    problems = sum(other.new is not None and other.new.problem != "" for other in changes)
     if as_json:
         told = [
-            {"change": one.what, "path": one.path}
-            | {"was": _fields(one.old) if one.old else None}
-            | {"is": _fields(one.new) if one.new else None}
-            for one in changes
+            {"change": other.what, "path": other.path}
+            | {"was": _fields(other.old) if other.old else None}
+            | {"is": _fields(other.new) if other.new else None}
+            for other in changes
         ]
         output.emit({"against": ref, "changes": told})
         return FAILED if problems else 0

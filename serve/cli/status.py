@@ -41,15 +41,15 @@ def status(env: Environment, /, as_json: bool) -> None:
     settings, fault = env.settings_and_fault()
     tenant = environment.current_tenant(settings)
     with EventLog(tenant.log) as log:
-        found = _status(settings, tenant, log)
-        found["episodes"] = _episodes(settings, tenant, log)
+        payload = _status(settings, tenant, log)
+        payload["episodes"] = _episodes(settings, tenant, log)
         waiting = _waiting(settings, log)
-    found["recording"] = recording_status(settings, fault, Path.cwd(), environment.now())
+    payload["recording"] = recording_status(settings, fault, Path.cwd(), environment.now())
     if as_json:
         counts = None if waiting is None else {one.sort: one.count for one in waiting}
-        output.emit(found | {"waiting": counts})
+        output.emit(payload | {"waiting": counts})
         return
-    _print_status(found)
+    _print_status(payload)
     if waiting is not None:
         output.say(f"waiting   {_waiting_line(waiting) or 'nothing'}")
 
@@ -154,15 +154,16 @@ def _sync(tenant: Tenant, log: EventLog) -> dict[str, Any] | None:
     }
 
 
-def _sync_line(found: dict[str, Any]) -> str:
-    others = f" with {', '.join(found['machines'])}" if found["machines"] else ""
-    if found["is_paused"]:
+def _sync_line(payload: dict[str, Any]) -> str:
+    others = f" with {', '.join(payload['machines'])}" if payload["machines"] else ""
+    if payload["is_paused"]:
         state = "paused: `mnemolog sync resume`"
-    elif found["in_step_s"] is None:
+    elif payload["in_step_s"] is None:
         state = "never in step yet: `mnemolog sync`"
     else:
-        state = f"in step {formatting.ago(found['in_step_s'])}"
-    return f"through {found['place']}{others}, {state}; {plural(found['waiting'], 'event')} to send"
+        state = f"in step {formatting.ago(payload['in_step_s'])}"
+    waiting = plural(payload["waiting"], "event")
+    return f"through {payload['place']}{others}, {state}; {waiting} to send"
 
 
 def _waiting(settings: Settings, log: EventLog) -> "tuple[Waiting, ...] | None":
@@ -208,8 +209,8 @@ def _episodes(settings: Settings, tenant: Tenant, log: EventLog) -> dict[str, An
         storage = episode_storage(tenant, log, rows, manifest, days, environment.now())
     except (LogError, SnapshotError):  # said as damage
         return None
-    told: dict[str, Any] = msgspec.to_builtins(storage)
-    return told | {"days": days or None}
+    payload: dict[str, Any] = msgspec.to_builtins(storage)
+    return payload | {"days": days or None}
 
 
 def _server_status(server: "Server") -> dict[str, Any]:
@@ -232,10 +233,10 @@ def _is_of(model: str, settings: Settings) -> bool:
     return settings.choices.embedder in KnownModels(settings.home).names(model)
 
 
-def _print_status(found: dict[str, Any]) -> None:
-    manifest, server = found["manifest"], found["server"]
-    output.say(f"tenant    {found['tenant']} in {found['home']}")
-    output.say(f"log       {plural(found['events'], 'event')}, {size(found['log_bytes'])}")
+def _print_status(payload: dict[str, Any]) -> None:
+    manifest, server = payload["manifest"], payload["server"]
+    output.say(f"tenant    {payload['tenant']} in {payload['home']}")
+    output.say(f"log       {plural(payload['events'], 'event')}, {size(payload['log_bytes'])}")
     if manifest:
         age = formatting.ago(manifest["age_s"])
         output.say(
@@ -248,41 +249,41 @@ def _print_status(found: dict[str, Any]) -> None:
             output.say(f"          {without}: `mnemolog build` tries again")
     else:
         output.say("manifest  none: run `mnemolog build`")
-    output.say(f"tail      {plural(found['tail'], 'event')} since")
-    if found["episodes"]:
-        for line in _episode_lines(found["episodes"]):
+    output.say(f"tail      {plural(payload['tail'], 'event')} since")
+    if payload["episodes"]:
+        for line in _episode_lines(payload["episodes"]):
             output.say(line)
     waits = manifest and not manifest["is_chosen"]
     text = f", not built yet: {manifest['embedder']} answers while it is here" if waits else ""
-    output.say(f"embedder  {found['embedder']}{text}")
+    output.say(f"embedder  {payload['embedder']}{text}")
     output.say(f"server    {_server_line(server) if server else '-'}")
-    if found["replica"]:
-        output.say(f"replica   {_replica_line(found['replica'])}")
-    if found["sync"]:
-        output.say(f"sync      {_sync_line(found['sync'])}")
-    for line in _record_lines(found["recording"]):
+    if payload["replica"]:
+        output.say(f"replica   {_replica_line(payload['replica'])}")
+    if payload["sync"]:
+        output.say(f"sync      {_sync_line(payload['sync'])}")
+    for line in _record_lines(payload["recording"]):
         output.say(line)
-    if share := found["holdout"]:
+    if share := payload["holdout"]:
         output.say(f"holdout   {share:.0%} of new sessions are told nothing: `mnemolog trial`")
-    if (spooled := found["spool"])["events"]:
+    if (spooled := payload["spool"])["events"]:
         what = f"{plural(spooled['events'], 'hook event')}, {size(spooled['bytes'])}"
         _flag("spool", "warn", f"{what}, since {spooled['oldest']}: the next server records them")
     if spooled["dropped"]:
         lost = f"{plural(spooled['dropped'], 'hook event')} found no room and are lost"
         _flag("spool", "error", f"{lost}: `mnemolog doctor`")
-    for reason in found["refused"]:
+    for reason in payload["refused"]:
         _flag("refused", "error", reason)
-    for one in found["quarantined"]:
+    for one in payload["quarantined"]:
         why = output.one_line(f"{one['check']}: {one['reason']}", 200)
         _flag("held", "warn", f"{one['id']} is left out of builds: {why}: `mnemolog quarantine`")
-    for one in found["failed"]:
+    for one in payload["failed"]:
         _flag("failed", "error", output.one_line(one, 200))
-    for one in found["alarms"]:
+    for one in payload["alarms"]:
         _flag("recall", "warn", f"{output.one_line(one, 200)}: `mnemolog doctor`")
-    for one in found["behind"]:
+    for one in payload["behind"]:
         what = f"{output.one_line(one, 200)}: `mnemolog build` brings it in step"
         _flag("behind", "warn", what)
-    for one in found["damage"]:
+    for one in payload["damage"]:
         _flag("damaged", "error", one)
 
 
@@ -290,25 +291,25 @@ def _flag(label: str, severity: str, what: str) -> None:
     output.say(f"{output.colour(f'{label:<8}', severity)}  {what}")
 
 
-def _episode_lines(found: dict[str, Any]) -> Iterator[str]:
+def _episode_lines(payload: dict[str, Any]) -> Iterator[str]:
     """Yield how many episodes were built, what they take, and which are to be erased."""
     yield (
-        f"episodes  {found['count']}: about {percent(found['log_share'])} of the log, "
-        f"{size(found['log'])}, and {percent(found['snapshots_share'])} of the snapshots, "
-        f"{size(found['snapshots'])}"
+        f"episodes  {payload['count']}: about {percent(payload['log_share'])} of the log, "
+        f"{size(payload['log'])}, and {percent(payload['snapshots_share'])} of the snapshots, "
+        f"{size(payload['snapshots'])}"
     )
-    if found["days"]:
-        over = f"the next build erases {found['over']}" if found["over"] else "none is due"
-        yield f"          kept for {found['days']} days: {over}"
+    if payload["days"]:
+        over = f"the next build erases {payload['over']}" if payload["over"] else "none is due"
+        yield f"          kept for {payload['days']} days: {over}"
 
 
-def _record_lines(found: dict[str, Any]) -> Iterator[str]:
+def _record_lines(payload: dict[str, Any]) -> Iterator[str]:
     """Yield what is recorded here, and all that is paused with the command that ends it."""
-    if found["off"]:
-        yield f"record    nothing here: {output.clean(found['off'])}"
-    elif found["left_out"]:
-        yield f"record    {', '.join(found['kinds'])} here, not {', '.join(found['left_out'])}"
-    for one in found["paused"]:
+    if payload["off"]:
+        yield f"record    nothing here: {output.clean(payload['off'])}"
+    elif payload["left_out"]:
+        yield f"record    {', '.join(payload['kinds'])} here, not {', '.join(payload['left_out'])}"
+    for one in payload["paused"]:
         ends = f" until {one['until']}" if one["until"] else ""
         what = f"{one['scope']} {one['name']}, since {one['since']}{ends}, by {one['by']}"
         yield f"paused    {output.clean(what)}: `{output.clean(one['resume'])}`"
@@ -364,8 +365,8 @@ def stats(env: Environment, /, plot: Path | None, as_json: bool) -> None:
         if plot is not None and lessons is not None:
             _write_plots(plot, found, lessons.lessons)
         if as_json and lessons is not None:
-            told: dict[str, Any] = {"lessons": lesson_stats.stats_json(lessons)["lessons"]}
-            output.emit(statistics_payload(found) | told | ({"plot": str(plot)} if plot else {}))
+            payload: dict[str, Any] = {"lessons": lesson_stats.stats_json(lessons)["lessons"]}
+            output.emit(statistics_payload(found) | payload | ({"plot": str(plot)} if plot else {}))
         elif plot is not None:
             output.say(f"drew {plot}")
         else:

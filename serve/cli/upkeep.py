@@ -176,20 +176,20 @@ def _findings_on_recording(settings: Settings, fault: str) -> "list[Finding]":
     if fault:
         what = f"nothing is recorded or injected here: {fault}"
         return [Finding("error", what, "correct the setting it names, or delete the file")]
-    found = recording_status(settings, "", Path.cwd(), environment.now())
+    payload = recording_status(settings, "", Path.cwd(), environment.now())
     warns = [
         Finding(
             "warn",
             f"{one['scope']} {one['name']} has been paused since {one['since']}",
             one["resume"],
         )
-        for one in found["paused"]
+        for one in payload["paused"]
     ]
-    if found["off"] and not warns:
+    if payload["off"] and not warns:
         warns.append(
-            Finding("warn", f"nothing is recorded here: {found['off']}", "correct or remove it")
+            Finding("warn", f"nothing is recorded here: {payload['off']}", "correct or remove it")
         )
-    elif not found["off"] and (left_out := found["left_out"]):
+    elif not payload["off"] and (left_out := payload["left_out"]):
         where = settings.origin.get("record", "the settings")
         what = f"{', '.join(left_out)} of sessions are not recorded here: `record` in {where}"
         warns.append(Finding("ok", what))

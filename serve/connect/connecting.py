@@ -114,7 +114,7 @@ class FileChange:
         """Return the lines of the unified difference, without line ends."""
         old, new = _lines(self.before), _lines(self.after)
         name = str(self.path)
-        from_, to = (os.devnull if one is None else name for one in (self.before, self.after))
+        from_, to = (os.devnull if data is None else name for data in (self.before, self.after))
         found = difflib.unified_diff(old, new, from_, to, n=context, lineterm="")
         return [line.rstrip("\r\n") for line in found]
 

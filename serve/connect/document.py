@@ -133,15 +133,15 @@ class _Found:
 def _hooks(text: str, part: HookEntries) -> list[_Found]:
     """Return our hooks in the order of the file."""
     events = find_node(parse_jsonc(text), ("hooks",))
-    found = []
+    hooks = []
     for event in events.children if events is not None else ():
         for group in event.node.children if isinstance(event.node.value, list) else ():
             place = ("hooks", event.key, group.key)
             if is_our_hook(group.node.value, part.host):
-                found.append(_Found(str(event.key), place, place))
+                hooks.append(_Found(str(event.key), place, place))
             else:
-                found += _in_group(str(event.key), place, group.node.value, part.host)
-    return found
+                hooks += _in_group(str(event.key), place, group.node.value, part.host)
+    return hooks
 
 
 def _in_group(event: str, place: Place, group: Any, host: str) -> list[_Found]:
@@ -151,7 +151,7 @@ def _in_group(event: str, place: Place, group: Any, host: str) -> list[_Found]:
     ours = [number for number, handler in enumerate(handlers) if is_our_hook(handler, host)]
     places: list[Place] = [(*place, "hooks", number) for number in ours]
     is_whole = len(ours) == len(handlers)
-    return [_Found(event, one, place if is_whole else one) for one in places]
+    return [_Found(event, other, place if is_whole else other) for other in places]
 
 
 def _put_hooks(text: str, part: HookEntries) -> str:

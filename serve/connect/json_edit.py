@@ -229,12 +229,12 @@ def take_json(text: str, path: KeyPath, blanks: Blanks) -> str:
 def blanks_of(text: str, paths: Iterable[KeyPath]) -> dict[KeyPath, str]:
     """Return the white space inside each container on these paths that holds nothing."""
     root = parse_jsonc(text)
-    found = {}
+    blanks = {}
     for path in {whole[:length] for whole in paths for length in range(len(whole) + 1)}:
         node = find_node(root, path)
         if node is not None and _is_empty(text, node):
-            found[path] = text[node.start + 1 : node.end - 1]
-    return found
+            blanks[path] = text[node.start + 1 : node.end - 1]
+    return blanks
 
 
 def line_end(text: str) -> str:

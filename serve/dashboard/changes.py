@@ -132,7 +132,7 @@ def _find_memories(view: View, ids: Sequence[str]) -> list[Memory]:
     for id_, memory in zip(ids, memories, strict=True):
         if memory is None:
             raise NotFound(f"no memory {id_!r}")
-    return [one for one in memories if one is not None]
+    return [other for other in memories if other is not None]
 
 
 def _change(memory: Memory, does: Does, tag: str) -> Change | None:

@@ -86,10 +86,10 @@ class ListForm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def filters(self) -> dict[str, str]:
         """The filters that narrow what is found, by name."""
-        found = {name: getattr(self, name) for name in FILTER_LABELS}
+        payload = {name: getattr(self, name) for name in FILTER_LABELS}
         return {
             name: said
-            for name, said in found.items()
+            for name, said in payload.items()
             if said and not (name == "state" and said == ANY)
         }
 
@@ -229,14 +229,14 @@ def _convert(given: dict[str, Any], to: Any) -> Any:
 
 
 def _numbers(sent: Sent) -> dict[str, float]:
-    found = {}
+    numbers = {}
     for name in _NUMBERS:
         if text := sent.get(name, "").strip():
             try:
-                found[name] = float(text)
+                numbers[name] = float(text)
             except ValueError as error:
                 raise InvalidInput(f"{name} must be a number from 0 to 1, not {text!r}") from error
-    return found
+    return numbers
 
 
 def _ttl(sent: Sent) -> dict[str, int]:

@@ -39,7 +39,7 @@ def graph_blueprint(site: Site) -> Blueprint:
         opened = site.tenant(tenant)
         asked, now = request.args.get("name", "").strip(), site.clock()
         kind = _kind()
-        found: dict[str, Any] = opened.reader.answer(lambda view: _index(view, asked, kind, now))
+        payload: dict[str, Any] = opened.reader.answer(lambda view: _index(view, asked, kind, now))
         return render_template(
             "graph.html",
             asked=asked,
@@ -47,9 +47,9 @@ def graph_blueprint(site: Site) -> Blueprint:
             project=request.args.get("project", ""),
             since=request.args.get("since", ""),
             is_narrowed=any(request.args.get(name) for name in ("kind", "project", "since")),
-            kinds=[("", "all but authors"), *((one, one) for one in KINDS)],
+            kinds=[("", "all but authors"), *((other, other) for other in KINDS)],
             times=[("", "all time"), *TIMES.items()],
-            **found,
+            **payload,
         )
 
     @pages.get("/t/<tenant>/graph/around")
@@ -63,8 +63,8 @@ def graph_blueprint(site: Site) -> Blueprint:
             index, entity = _find(view, of, name)
             return graph_views.draw(view, index, _filter(now), _kinds(kind), entity)
 
-        found = graph_views.picture_payload(opened.reader.answer(draw))
-        return Response(msgspec.json.encode(found), mimetype="application/json")
+        payload = graph_views.picture_payload(opened.reader.answer(draw))
+        return Response(msgspec.json.encode(payload), mimetype="application/json")
 
     @pages.get("/t/<tenant>/graph/entity")
     def entity(tenant: str) -> str:

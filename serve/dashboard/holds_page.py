@@ -50,9 +50,9 @@ def holds_blueprint(site: Site) -> Blueprint:
                 "more": [(title, _holding(view, conditions, kind, told)) for title, kind in _KINDS],
             }
 
-        found = opened.reader.answer(read)
+        payload = opened.reader.answer(read)
         root = site.tenants.roots.get(project or "")
-        return render_template("holds.html", project=project or "", root=root, **found)
+        return render_template("holds.html", project=project or "", root=root, **payload)
 
     @pages.post("/t/<tenant>/holds/write")
     def write(tenant: str) -> Response:

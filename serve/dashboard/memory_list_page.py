@@ -65,14 +65,14 @@ def memories_blueprint(site: Site) -> Blueprint:
     def index(tenant: str) -> tuple[str, int]:
         """Show the page, or of it what was found to a script that searches as one types."""
         opened = site.tenant(tenant)
-        form, found, error = ListForm(), _nothing(), ""
+        form, payload, error = ListForm(), _nothing(), ""
         try:
             form = read_list_form(request.args)
-            found = _find_memories(site, opened, form)
+            payload = _find_memories(site, opened, form)
         except InvalidInput as wrong:
             error = str(wrong)
         of = {"asked": form, "error": error, "columns": _columns(form), "address": _address}
-        of |= {"labels": FILTER_LABELS, **found}
+        of |= {"labels": FILTER_LABELS, **payload}
         if is_part():
             return render_template("memories_found.html", **of), 400 if error else 200
         page = render_template(
@@ -132,10 +132,10 @@ def _find_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, 
     Raise InvalidInput for what cannot be meant.
     """
     find = _search_memories if form.recalls else _list_memories
-    found = find(site, opened, form)
-    if not found["memories"] and not form.after:
-        found["wider"] = _wider(site, opened, form)
-    return found
+    memories = find(site, opened, form)
+    if not memories["memories"] and not form.after:
+        memories["wider"] = _wider(site, opened, form)
+    return memories
 
 
 def _list_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def _list_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, 
 
 def _search_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str, Any]:
     """Return what a search finds, the best first; `hint` says why it finds nothing."""
-    said, hits = _hits(site, opened, form)
+    payload, hits = _hits(site, opened, form)
     rows = [
         {"state": "active", "tags": ()} | hit | {"made": micros(datetime.fromisoformat(hit["at"]))}
         for hit in hits[:SHOWN]
@@ -178,8 +178,8 @@ def _search_memories(site: Site, opened: OpenTenant, form: ListForm) -> dict[str
         "memories": rows,
         "count_text": _count_text(hits, len(rows)),
         "facets": opened.reader.answer(lambda view: facets_of_hits(view, hits, now)),
-        "notices": said.get("notices", ()),
-        "hint": said.get("hint", ""),
+        "notices": payload.get("notices", ()),
+        "hint": payload.get("hint", ""),
     }
 
 
@@ -197,8 +197,8 @@ def _hits(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the answer to a search and its hits."""
     choices, now = site.settings.choices, site.clock()
-    said, _ = answer(opened.reader, form.request(now), choices, now)
-    return said, [hit for hit in said["hits"] if not form.pinned or hit.get("pinned")]
+    payload, _ = answer(opened.reader, form.request(now), choices, now)
+    return payload, [hit for hit in payload["hits"] if not form.pinned or hit.get("pinned")]
 
 
 def _wider(site: Site, opened: OpenTenant, form: ListForm) -> list[Wider]:

@@ -57,8 +57,8 @@ def add_memory_pages(pages: Blueprint, site: Site) -> None:
     @pages.get("/t/<tenant>/memory/<id_>")
     def show(tenant: str, id_: str) -> str:
         opened = site.tenant(tenant)
-        found = opened.reader.answer(lambda view: _memory_view(view, opened, id_))
-        return render_template("memory.html", **found, **_CHOICES)
+        payload = opened.reader.answer(lambda view: _memory_view(view, opened, id_))
+        return render_template("memory.html", **payload, **_CHOICES)
 
     @pages.get("/t/<tenant>/memories/new")
     def new(tenant: str) -> str:
@@ -151,20 +151,22 @@ def _memory_view(view: View, opened: OpenTenant, id_: str) -> dict[str, Any]:
     if memory.state == FORGOTTEN:
         erased = bool(events) and is_erased(events[0].body)
         return {"memory": None, "tombstone": visible_json(memory), "is_erased": erased}
-    told = full_json(view, opened.log, memory)
+    payload = full_json(view, opened.log, memory)
     recalls, has_more = recall_pages.recalls_of_memory(opened, id_, MOST_RECALLS)
     steps = history_steps(events, opened.log.undone_ids(opened.log.head()))
     return {
         "memory": memory,
         "labelled": [(field.label, getattr(memory, field.name)) for field in FIELDS if field.label],
-        "told": told,
-        "edges": [_edge(view, id_, edge) for edge in told["edges"]],
+        "told": payload,
+        "edges": [_edge(view, id_, edge) for edge in payload["edges"]],
         "duplicates": [
             duplicate | {"memory": memory_line(view, duplicate["id"])}
-            for duplicate in told["duplicates"]
+            for duplicate in payload["duplicates"]
         ],
         "chain": [
-            line_json(one) for one in memory_detail.history_of_memory(view, id_) if one.id != id_
+            line_json(other)
+            for other in memory_detail.history_of_memory(view, id_)
+            if other.id != id_
         ],
         "steps": steps[:MOST_STEPS],
         "others": {

@@ -79,12 +79,12 @@ def recalls_blueprint(site: Site) -> Blueprint:
     def show(tenant: str, id_: str) -> str:
         opened = site.tenant(tenant)
         receipt = receipts.find(opened.log, id_)
-        found = opened.reader.answer(lambda view: receipt_fields(view, opened.log, receipt))
-        dropped = [(DROPPED_LABELS.get(name, name), n) for name, n in found["dropped"].items()]
-        is_silent = found["door"] == "prompt" and not found["hits"]
+        payload = opened.reader.answer(lambda view: receipt_fields(view, opened.log, receipt))
+        dropped = [(DROPPED_LABELS.get(name, name), n) for name, n in payload["dropped"].items()]
+        is_silent = payload["door"] == "prompt" and not payload["hits"]
         return render_template(
             "recall.html",
-            one=found,
+            one=payload,
             at=receipt.at,
             dropped=dropped,
             tokens=_tokens(receipt),

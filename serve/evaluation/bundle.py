@@ -298,8 +298,8 @@ class _Selection:
         """
         basis = self._body.basis
         assert basis is not None
-        built = [one for one in self.others if one.seq <= basis.built]
-        fresh = [one for one in self.others if one.seq > basis.built]
+        built = [other for other in self.others if other.seq <= basis.built]
+        fresh = [other for other in self.others if other.seq > basis.built]
         texts = {**self._scatter(built), **self._scatter(fresh)}
         for number, memory in enumerate(self.others, 1):
             id_, at = f"other-{number}", own[0].at if own else self._receipt.at
@@ -320,7 +320,7 @@ class _Selection:
         becomes one without a meaning, and each word lies in whichever of them is next: so none says
         which words one memory had.
         """
-        those = [one for one in memories if one.state not in UNSEEN]
+        those = [other for other in memories if other.state not in UNSEEN]
         postings: dict[str, list[int]] = {}
         for memory in those:
             terms = Counter(tokenizer.terms(memory.searched_text))
@@ -329,7 +329,7 @@ class _Selection:
             for term, times in terms.items():
                 if times > 0:
                     postings.setdefault(term, []).append(times)
-        texts: dict[str, list[str]] = {one.id: [] for one in those}
+        texts: dict[str, list[str]] = {other.id: [] for other in those}
         places, number = cycle(texts.values()), 0
         for term in sorted(postings):
             word = self._words.get(term)
@@ -348,12 +348,12 @@ class _Selection:
     def _words(self) -> dict[str, str]:
         """The terms of the question and of the bundle's own memories, each with a word for it."""
         own = (memory.searched_text for memory in self._own)
-        found: dict[str, str] = {}
+        words: dict[str, str] = {}
         for text in (self._body.query, *own):
             for word in (*_WORD.findall(text), *tokenizer.terms(text)):
                 if len(terms := tokenizer.terms(word)) == 1:
-                    found.setdefault(terms[0], word)
-        return found
+                    words.setdefault(terms[0], word)
+        return words
 
 
 def _pseudonym(number: int) -> str:

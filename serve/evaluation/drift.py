@@ -265,32 +265,32 @@ def find_verdicts(log: EventLog, events: Sequence[Event]) -> Verdicts:
     """
     if not events:
         return {}
-    brought = {one.id: _brought(one) for one in events}
-    start, end = min(one.at for one in events), max(one.at for one in events)
+    brought = {other.id: _brought(other) for other in events}
+    start, end = min(other.at for other in events), max(other.at for other in events)
     by_memory: dict[str, list[Event]] = {}
     by_session: dict[str, list[Event]] = {}
     for one in events:
         by_session.setdefault(one.session or "", []).append(one)
         for id_ in brought[one.id]:
             by_memory.setdefault(id_, []).append(one)
-    found: dict[tuple[str, str], float] = {}
+    verdicts: dict[tuple[str, str], float] = {}
     for event in log.job_events(("judged",)):
         if event.subject in brought and isinstance(event.body, Judged):
             for id_, verdict in event.body.verdicts.items():
-                found[event.subject, id_] = verdict
+                verdicts[event.subject, id_] = verdict
     for event in log.events_between(("rated", "followed"), start, end + SOON_US):
         match event.body:
             case Followed(verdict="followed"):
                 for one in by_session.get(event.session or "", ()):
                     if event.subject in brought[one.id] and one.at <= event.at:
-                        found[one.id, event.subject] = 1.0
+                        verdicts[one.id, event.subject] = 1.0
             case Rated(verdict=verdict) if receipts.may_rate(event):
                 for id_ in brought.get(event.subject, ()):
-                    found[event.subject, id_] = verdict
+                    verdicts[event.subject, id_] = verdict
                 for one in by_memory.get(event.subject, ()):
                     if one.at <= event.at <= one.at + SOON_US:
-                        found[one.id, event.subject] = verdict
-    return found
+                        verdicts[one.id, event.subject] = verdict
+    return verdicts
 
 
 def _brought(receipt: Event) -> tuple[str, ...]:
@@ -373,14 +373,14 @@ def own_words(view: View, chosen: Sequence[Canary], way: Way, choices: Choices, 
     """Return how many memories come back, and surely, when asked for by their own words under some
     settings: unlike a build's canaries, a threshold can hide them.
     """
-    found = 0
+    words = 0
     router = Router(way.policy) if way.policy else None
     for canary in chosen:
         question = default_question(canary.question, Filter(now=now), choices)
         answer = recall(view, replace(question, router=router))
         first = answer.hits[: canaries.WITHIN]
-        found += any(hit.memory.id == canary.id and not hit.is_unsure for hit in first)
-    return found
+        words += any(hit.memory.id == canary.id and not hit.is_unsure for hit in first)
+    return words
 
 
 def check_own_words(before: int, after: int, asked: int) -> PlanCheck:

@@ -116,7 +116,7 @@ def compare(log: EventLog, now: int, kind_of: Callable[[str], str | None]) -> Co
             assert draw.drawn is not None
             ended.append(Session(draw.drawn, draw.is_held_out, _values(events, before)))
             told += [] if draw.is_held_out else events
-    silent = sum(one.is_held_out for one in ended)
+    silent = sum(other.is_held_out for other in ended)
     return Comparison(
         len(ended) - silent,
         silent,

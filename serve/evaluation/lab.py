@@ -221,13 +221,13 @@ class SideAnswer:
 
     @property
     def hits(self) -> list[Mapping[str, Any]]:
-        found: list[Mapping[str, Any]] = self.payload["hits"]
-        return found
+        hits: list[Mapping[str, Any]] = self.payload["hits"]
+        return hits
 
     @property
     def why(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.payload["why"]
-        return found
+        payload: Mapping[str, Any] = self.payload["why"]
+        return payload
 
     @property
     def features(self) -> list[str]:

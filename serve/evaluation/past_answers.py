@@ -231,7 +231,7 @@ def check_visible(view: View, now: int) -> list[CheckResult]:
     rows = view.snapshots.rows
     projects: list[str] = rows.projects.column("name").to_pylist()
     gone = ~rows.equal("state", (ACTIVE,)) | (rows.expires_at <= now)
-    asked = [(one, one.project) for one in _some(view, gone)]
+    asked = [(other, other.project) for other in _some(view, gone)]
     for one in _some(view, ~gone & ~rows.lacks("project")):
         others = [name for name in projects if not holds_in(one.project, name)]
         asked.append((one, others[len(asked) % len(others)] if others else f"not {one.project}"))

@@ -264,8 +264,8 @@ def _other_choices(receipt: Event, basis: Basis, choices: Choices) -> Choices | 
     """Return the settings that were tried beside those of a recall; what it asked for stays."""
     if (other := choices.trial.other_choices(choices, receipt.at)) is None:
         return None
-    said = {name: getattr(choices, name) for name in basis.requested}
-    return msgspec.structs.replace(other, **said)
+    payload = {name: getattr(choices, name) for name in basis.requested}
+    return msgspec.structs.replace(other, **payload)
 
 
 def _router(body: Recalled, policy: Policy | None) -> Router | None:
@@ -279,7 +279,9 @@ def _router(body: Recalled, policy: Policy | None) -> Router | None:
 def _call(log: EventLog, opened: OpenTenant, receipt: Event, choices: Choices) -> Call:
     """Return the prompt of a receipt as the hook had it, after what its session had done."""
     assert isinstance(receipt.body, Recalled)
-    before = [one for one in log.session_events(receipt.session or "") if one.seq < receipt.seq]
+    before = [
+        other for other in log.session_events(receipt.session or "") if other.seq < receipt.seq
+    ]
     event = HookEvent(
         receipt.agent or "", "prompt", receipt.session or "", prompt=receipt.body.query
     )

@@ -500,9 +500,9 @@ def _without_files(memory: Memory) -> Memory:
 
 
 def _turn(view: View, memory: Memory, conditions: Filter) -> Note:
-    found = _short(view, memory, conditions, LONGEST_TURN)
-    found.pop("tool_output", None)
-    return found
+    payload = _short(view, memory, conditions, LONGEST_TURN)
+    payload.pop("tool_output", None)
+    return payload
 
 
 def _fill_room(notes: Iterable[Note], room: int) -> Iterator[Note]:

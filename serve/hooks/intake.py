@@ -135,7 +135,7 @@ class Intake:
                 raise NotFound(f"{error}; make the tenant, or delete the file") from error
             call = Call.of_delivery(event, tenant, place, delivery, is_awaited=False)
             assert call.main_id is not None
-            if any(one.id == call.main_id for one in tenant.notes.waiting):
+            if any(other.id == call.main_id for other in tenant.notes.waiting):
                 tenant.notes.write()
             if tenant.log.present_ids([call.main_id]):
                 return False

@@ -88,13 +88,13 @@ def read_event(
 
 
 def write_reply(event: HookEvent, reply: Reply) -> dict[str, Any]:
-    said: dict[str, Any] = {"systemMessage": reply.notice} if reply.notice else {}
+    payload: dict[str, Any] = {"systemMessage": reply.notice} if reply.notice else {}
     output = {"additionalContext": reply.context} if reply.context else {}
     if reply.decision in event.decides:
         output |= {"permissionDecision": reply.decision, "permissionDecisionReason": reply.reason}
     if output:
-        said["hookSpecificOutput"] = {"hookEventName": event.name, **output}
-    return said
+        payload["hookSpecificOutput"] = {"hookEventName": event.name, **output}
+    return payload
 
 
 def session_start(payload: Payload) -> Start:

@@ -116,13 +116,13 @@ def _line(command: object) -> str:
     return command if isinstance(command, str) else ""
 
 
-def _tool_outcome(told: Payload, came: object) -> bool | None:
+def _tool_outcome(payload: Payload, came: object) -> bool | None:
     """Return whether a tool did its work.
 
     A command that failed is told as a success that holds a failure; VS Code writes such a result
     down as `[object Object]`, which tells nothing.
     """
-    if told.get("success") is False:
+    if payload.get("success") is False:
         return False
     if parts := _parts(came):
         return all(has_passed(part) is not False for part in parts)

@@ -64,7 +64,7 @@ def is_laid_down(memory: Memory) -> bool:
 
 def bearings(view: View, conditions: Filter, deed: str) -> dict[str, Bearing]:
     """Return what bears on a deed by its id, what bears most first; `deed` is a prompt's text."""
-    those = [one for one in rules(view, conditions) if role(one) == "rule"]
+    those = [other for other in rules(view, conditions) if role(other) == "rule"]
     laid_down = _gather(view, [*those, *statements(view, conditions)])
     held_words, held_topics = _words_and_topics(deed)
     by_word = {word: laid_down.weight(laid_down.words[word]) for word in held_words}

@@ -107,7 +107,7 @@ class Rules:
                     continue
                 if forbids(rule, call):
                     matches[memory.id] = RuleMatch(memory, about(call), True)
-                elif is_occasion(rule, call) and not any(wants(rule, one) for one in done):
+                elif is_occasion(rule, call) and not any(wants(rule, other) for other in done):
                     matches[memory.id] = RuleMatch(memory, about(call), False)
         return list(matches.values())
 
@@ -180,7 +180,7 @@ def _of_call(rule: Wording, call: Call, done: Sequence[Call]) -> Judged | None:
     if wants(rule, call):
         return "followed", about(call)
     if is_occasion(rule, call) and (rule.wanted or rule.efforts):
-        is_done = any(wants(rule, one) for one in done)
+        is_done = any(wants(rule, other) for other in done)
         return "followed" if is_done else "ignored", about(call)
     return None
 

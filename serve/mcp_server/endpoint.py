@@ -91,14 +91,14 @@ def _events(
     yield first
     while True:
         try:
-            said = next(rest)
+            payload = next(rest)
         except StopIteration as end:
             yield success(end.value)
             return
         except (RpcError, MnemologError) as error:
             yield _failure(id_, _as_rpc(error))
             return
-        yield said
+        yield payload
 
 
 def _call(message: Message, by: Caller) -> Call:
@@ -137,10 +137,10 @@ def _success(id_: Id, result: Result) -> Result:
 
 
 def _failure(id_: Id | None, error: RpcError) -> Result:
-    said: Result = {"code": error.code, "message": error.message}
+    payload: Result = {"code": error.code, "message": error.message}
     if error.data is not None:
-        said["data"] = error.data
-    return {"jsonrpc": "2.0", "id": id_, "error": said}
+        payload["data"] = error.data
+    return {"jsonrpc": "2.0", "id": id_, "error": payload}
 
 
 def _json(message: Result, status: HTTPStatus = HTTPStatus.OK) -> Response:

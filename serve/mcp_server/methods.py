@@ -55,8 +55,8 @@ class Call:
 
     @property
     def meta(self) -> Params:
-        found: Params = self.params.get("_meta") or {}
-        return found
+        payload: Params = self.params.get("_meta") or {}
+        return payload
 
 
 Complete = Callable[[Call, str], Sequence[str]]  # what may be meant by the beginning of a value
@@ -208,7 +208,7 @@ def _call_tool(registry: Registry, call: Call) -> Outcome:
             for scope in tool.scopes:
                 _check(call, scope, f"the tool {name}")
             return tool.run(call, object_of(call.params, "arguments"))
-    there = ", ".join(one.listed["name"] for one in registry.tools)
+    there = ", ".join(other.listed["name"] for other in registry.tools)
     raise RpcError(INVALID_PARAMS, f"unknown tool {name[:100]!r}: use {there}")
 
 

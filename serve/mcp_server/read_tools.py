@@ -174,7 +174,7 @@ def _recall_sentence(payload: Mapping[str, Any]) -> str:
 def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
     """Return one memory whole, with its links and what happened to it."""
     id_ = commands.resolve(here.tenant.log, asked.id)
-    memory, found = here.tenant.reader.answer(
+    memory, payload = here.tenant.reader.answer(
         lambda view: (
             view.tail.find(id_),
             memory_detail.full_json_by_id(view, here.tenant.log, id_),
@@ -183,31 +183,35 @@ def get_memory(here: ToolContext, asked: GetMemory) -> ToolResult:
     assert memory is not None  # the log named it, and a view holds all the log holds
     if memory.state == FORGOTTEN:
         text = f"This memory was forgotten; `mnemolog restore {id_}` brings it back."
-        return ToolResult(text, groups={"memories": [recall_note(found | {"role": role(memory)})]})
-    if "held" in found:
+        return ToolResult(
+            text, groups={"memories": [recall_note(payload | {"role": role(memory)})]}
+        )
+    if "held" in payload:
         text = f"Held back from agents until the user accepts it: `mnemolog lessons accept {id_}`."
-        return ToolResult(text, groups={"memories": [recall_note(found | {"role": role(memory)})]})
-    history = [{"at": one["at"], "event": one["event"]} for one in found["history"]]
+        return ToolResult(
+            text, groups={"memories": [recall_note(payload | {"role": role(memory)})]}
+        )
+    history = [{"at": one["at"], "event": one["event"]} for one in payload["history"]]
     return ToolResult(
         "One memory.",
         {
             "importance": memory.importance,
-            "edges": found["edges"][-_HISTORY:],
+            "edges": payload["edges"][-_HISTORY:],
             "history": history[-_HISTORY:],
-            **_lineage(found),
+            **_lineage(payload),
         },
-        {"memories": [recall_note(found | {"role": role(memory)}, longest=commands.MAX_CONTENT)]},
+        {"memories": [recall_note(payload | {"role": role(memory)}, longest=commands.MAX_CONTENT)]},
     )
 
 
-def _lineage(found: Mapping[str, Any]) -> dict[str, object]:
+def _lineage(payload: Mapping[str, Any]) -> dict[str, object]:
     """Return how a memory came to be, without the words of others: they are read by their ids."""
-    told = {name: found[name] for name in ("made", "stale_because") if name in found}
+    told = {name: payload[name] for name in ("made", "stale_because") if name in payload}
     for name in ("sources", "made_of_it"):
-        if name in found:
+        if name in payload:
             told[name] = [
                 {key: value for key, value in one.items() if key != "text"}
-                for one in found[name][:_HISTORY]
+                for one in payload[name][:_HISTORY]
             ]
     return told
 

@@ -58,13 +58,13 @@ def list_resources(here: ToolContext) -> list[Result]:
 
 
 def _resource(memory: Memory) -> Result:
-    said = memory_note(memory)
-    words = " ".join(said.get("text", "").split())
+    payload = memory_note(memory)
+    words = " ".join(payload.get("text", "").split())
     return {
         "uri": (EPISODES if memory.kind == EPISODE else MEMORIES) + memory.id,
         "name": memory.id,
         "title": words if len(words) <= _TITLE else words[: _TITLE - 1] + "…",
-        "description": ", ".join(said[name] for name in ("kind", "role", "date", "trust")),
+        "description": ", ".join(payload[name] for name in ("kind", "role", "date", "trust")),
         "mimeType": "text/plain",
     }
 
@@ -110,7 +110,7 @@ def templates(place: Place) -> tuple[Template, ...]:
         }
         return Template(listed, {"id": ids})
 
-    return tuple(template(*one) for one in _TEMPLATES)
+    return tuple(template(*other) for other in _TEMPLATES)
 
 
 def _visible(view: View, wanted: Filter, ids: Sequence[str]) -> list[str]:

@@ -47,24 +47,24 @@ def memory_note(memory: Memory, longest: int = LONGEST) -> Note:
     return recall_note(short_json(memory) | {"role": role(memory)} | state, longest)
 
 
-def recall_note(found: Mapping[str, Any], longest: int = LONGEST) -> Note:
+def recall_note(payload: Mapping[str, Any], longest: int = LONGEST) -> Note:
     """Return what recall says of a memory as a note: provenance first, the text last."""
-    source = found.get("source") or found.get("created_by") or found.get("agent")
+    source = payload.get("source") or payload.get("created_by") or payload.get("agent")
     labels = {
-        "id": found["id"],
-        "kind": found["kind"],
-        "role": found["role"],
-        "date": found["at"],
-        "project": found.get("project"),
+        "id": payload["id"],
+        "kind": payload["kind"],
+        "role": payload["role"],
+        "date": payload["at"],
+        "project": payload.get("project"),
         "source": source,
-        "trust": found.get("trust"),
-        "held": found.get("held"),
-        "confidence": found.get("confidence"),
-        "unsure": found.get("unsure"),
+        "trust": payload.get("trust"),
+        "held": payload.get("held"),
+        "confidence": payload.get("confidence"),
+        "unsure": payload.get("unsure"),
     }
-    told = labels | {name: found.get(name) for name in _MARKS}
-    told["replaced"] = [_old(one) for one in found.get("history", ())[:_OLDER] if "text" in one]
-    texts = {name: text for name in _TEXTS if (text := found.get(name))}
+    told = labels | {name: payload.get(name) for name in _MARKS}
+    told["replaced"] = [_old(one) for one in payload.get("history", ())[:_OLDER] if "text" in one]
+    texts = {name: text for name in _TEXTS if (text := payload.get(name))}
     most = {name: longest if name == "text" else min(longest, BESIDE) for name in texts}
     cut = any(len(text) > most[name] for name, text in texts.items())
     told |= {name: _cut(text, most[name]) for name, text in texts.items()}

@@ -233,7 +233,7 @@ class ToolSpec:
     def listing(self, known: Mapping[str, Any]) -> Result:
         """Return what `tools/list` says of it; `known` are parameters described elsewhere."""
         hints = {"title": self.title, **self.hints, "openWorldHint": False}
-        told: Result = {
+        payload: Result = {
             "name": self.name,
             "title": self.title,
             "description": self.description,
@@ -241,7 +241,7 @@ class ToolSpec:
             "outputSchema": self._output,
             "annotations": hints,
         }
-        return told | ({"_meta": {"anthropic/alwaysLoad": True}} if self.is_loaded else {})
+        return payload | ({"_meta": {"anthropic/alwaysLoad": True}} if self.is_loaded else {})
 
     @property
     def _output(self) -> Result:

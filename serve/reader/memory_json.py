@@ -91,16 +91,18 @@ def listed_json(memory: Memory) -> dict[str, Any]:
     if is_withheld(memory):
         return {}
     values = ((field, getattr(memory, field.name)) for field in _IN_LISTS)
-    found = {field.name: _json_value(field, value) for field, value in values if value is not None}
-    if not found["metadata"]:
-        del found["metadata"]
-    return found
+    payload = {
+        field.name: _json_value(field, value) for field, value in values if value is not None
+    }
+    if not payload["metadata"]:
+        del payload["metadata"]
+    return payload
 
 
 def metadata_json(memory: Memory) -> dict[str, Any]:
     """Return a memory's metadata, {} where it has none."""
-    found: dict[str, Any] = msgspec.json.decode(memory.metadata)
-    return found
+    payload: dict[str, Any] = msgspec.json.decode(memory.metadata)
+    return payload
 
 
 def whole_json(memory: Memory) -> dict[str, Any]:
@@ -126,7 +128,7 @@ def line_json(memory: Memory) -> dict[str, Any]:
 
 def visible_json(memory: Memory) -> dict[str, Any]:
     """Return a memory as `short` does; a forgotten one as its tombstone, without what it said."""
-    found = short_json(memory)
+    payload = short_json(memory)
     if memory.state != FORGOTTEN:
-        return found
-    return {name: found[name] for name in ("id", "kind", "project", "at", "state")} | {"text": ""}
+        return payload
+    return {name: payload[name] for name in ("id", "kind", "project", "at", "state")} | {"text": ""}

@@ -170,20 +170,20 @@ class Analysis:
     def to_json(self) -> dict[str, Any]:
         """The findings from the words, as plain values; what was not found is left out."""
         when = self.interval
-        found: dict[str, Any] = {
+        payload: dict[str, Any] = {
             "language": self.language,
             "identifiers": list(self.identifiers),
             "answer_type": self.answer_type,
             "task_mode": self.task_mode,
         }
         if when is not None:
-            found["interval"] = {
+            payload["interval"] = {
                 "since": isoformat(when.since),
                 "until": isoformat(when.until),
                 "words": when.words,
                 "use": "filter" if self.lists_time else "boost",
             }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in payload.items() if value}
 
 
 def analyse(view: View, question: Question, notices: list[str]) -> Analysis:

@@ -128,12 +128,12 @@ class Nearness:
         if search is not None and manifest is not None:
             parts = [file.digest for file in manifest.projections["vectors"].parts["rows"]]
             try:
-                found = search.best(scan, parts, mask, k, above=above)
+                rows = search.best(scan, parts, mask, k, above=above)
             except VectorStoreError as error:
                 self.notice = str(error)
             else:
-                if found is not None:
-                    return found
+                if rows is not None:
+                    return rows
         return scan.best(mask, k, above=above)
 
     def of(self, docs: Docs) -> Scores:

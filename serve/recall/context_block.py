@@ -113,23 +113,23 @@ def note(
     only to say that it is over; `shared_in` the file of the repository that shares it. What a
     memory does not have is left out.
     """
-    said: dict[str, Any] = {"id": memory.id, "on": _day(memory)}
+    payload: dict[str, Any] = {"id": memory.id, "on": _day(memory)}
     if memory.kind == EPISODE:
-        said |= _turn(memory, about, longest)
+        payload |= _turn(memory, about, longest)
     else:
-        said[label(memory)] = _clean(memory.content, longest)
-        said |= {
+        payload[label(memory)] = _clean(memory.content, longest)
+        payload |= {
             name: _clean(value, BESIDE)
             for name in ("context", "action", "result")
             if (value := getattr(memory, name)) and memory.kind != STATEMENT
         }
-        said["by"] = memory.trust if memory.trust != "user" else None
+        payload["by"] = memory.trust if memory.trust != "user" else None
     shared_in = shared_path(memory)
     if shared_in is not None:
-        said["by"] = "team" if memory.trust in MAY_RULE else "a file that was not reviewed"
-    said_before = (one for one in history if one.trust in MAY_RULE)
-    old = [{"on": _day(one), "text": _clean(one.content, BESIDE)} for one in said_before][:2]
-    said |= {
+        payload["by"] = "team" if memory.trust in MAY_RULE else "a file that was not reviewed"
+    said_before = (other for other in history if other.trust in MAY_RULE)
+    old = [{"on": _day(other), "text": _clean(other.content, BESIDE)} for other in said_before][:2]
+    payload |= {
         "shared_in": shared_in,
         "project": memory.project if memory.project != here and shared_in is None else None,
         "status": memory.status,
@@ -139,7 +139,7 @@ def note(
         **_change_note(change),
         "no_longer": _clean(retracts, BESIDE) if retracts else None,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in payload.items() if value is not None}
 
 
 def shared_path(memory: Memory) -> str | None:
@@ -184,11 +184,11 @@ def short_note(
     change: Change | None = None,
 ) -> dict[str, Any]:
     """Return a memory as one sentence, with its provenance and nothing beside."""
-    found = note(memory, here, conflicts_with=conflicts_with, change=change)
+    payload = note(memory, here, conflicts_with=conflicts_with, change=change)
     name = "agent_said" if memory.kind == EPISODE else label(memory)
-    if name in found:
-        found[name] = first_sentence(found[name], SENTENCE)
-    return {name: value for name, value in found.items() if name not in _BESIDE}
+    if name in payload:
+        payload[name] = first_sentence(payload[name], SENTENCE)
+    return {name: value for name, value in payload.items() if name not in _BESIDE}
 
 
 def _turn(episode: Memory, about: Collection[str], longest: int) -> dict[str, Any]:

@@ -277,9 +277,9 @@ def find_bridges(
     best document that is no part of the question. Its share is the greater the rarer the term, the
     fewer other documents the bridges lead to, and the more it holds of what the first leaves open.
     """
-    total, found = float(known.weights.sum()), dict[int, tuple[float, int]]()
+    total, bridges = float(known.weights.sum()), dict[int, tuple[float, int]]()
     if not len(docs) or total <= 0.0:
-        return found
+        return bridges
     postings, rows = view.snapshots.postings, len(view.snapshots.rows)
     size, terms = view.tail.size + _BACKGROUND, list(analysis.weights)
     asked = {*terms, *analysis.names}
@@ -313,9 +313,9 @@ def find_bridges(
         fits = near * (0.6 + 0.4 * opened)
         for doc, fit in zip(ends.tolist(), fits.tolist(), strict=True):
             share = rarity[doc] * fit
-            if share >= max(LEAST_BRIDGE, found.get(doc, (0.0, 0))[0]):
-                found[doc] = share, first
-    return found
+            if share >= max(LEAST_BRIDGE, bridges.get(doc, (0.0, 0))[0]):
+                bridges[doc] = share, first
+    return bridges
 
 
 def _text(view: View, doc: int) -> str:
@@ -523,15 +523,15 @@ def context_vectors(
     Only a model that knows meaning can say it of whole sessions, and if a rule is on the topic.
     """
     sessions, calibration = view.snapshots.sessions, view.snapshots.calibration
-    found = {"session_vector": np.where(place.is_turn, 0.0, near)}
+    vectors = {"session_vector": np.where(place.is_turn, 0.0, near)}
     if calibration.knows_meaning:
         told = np.maximum(
             near - calibration.usual, 0.0
         )  # else any rule passes what is on the topic
-        found["rule"] = np.where(place.rule & ~place.is_turn, told, 0.0)
+        vectors["rule"] = np.where(place.rule & ~place.is_turn, told, 0.0)
         if sessions is not None:
-            found["session_vector"] += _best_of_session(sessions, place, nearness, mask)
-    return found
+            vectors["session_vector"] += _best_of_session(sessions, place, nearness, mask)
+    return vectors
 
 
 def text_evidence(place: Conversations, asks_when: bool) -> dict[str, Values]:

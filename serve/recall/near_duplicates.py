@@ -156,16 +156,16 @@ def near_candidates(
     size, least = len(memory.beginnings), len(memory.beginnings) - _SLACK
     shared = memory.beginnings & beginnings
     may_share = 2 * len(shared) >= least
-    found = []
+    candidates = []
     for at, other in enumerate(others):
         if may_share and 2 * len(other.beginnings) >= least:
             needed = max(least, len(other.beginnings) - _SLACK)
             if 2 * size >= needed and 2 * len(shared & other.beginnings) >= needed:
-                found.append(at)
+                candidates.append(at)
                 continue
         if (memory.is_linked or other.is_linked) and _are_linked(memory, other):
-            found.append(at)
-    return found
+            candidates.append(at)
+    return candidates
 
 
 def _are_linked(memory: Comparable, other: Comparable) -> bool:

@@ -271,12 +271,12 @@ def _follow_changes(view: View, question: Question, hits: tuple[Hit, ...]) -> tu
     placed: list[Hit] = []
     for hit in found:
         if hit.change is not None and not _is_placed(hit.change, placed):
-            newer = next((one for one in found if _says(one.memory, hit.change)), None)
+            newer = next((other for other in found if _says(other.memory, hit.change)), None)
             if hit.change.is_sure:
                 newer = newer or _successor(view, question, hit)
-            if newer is not None and all(one.memory.id != newer.memory.id for one in placed):
+            if newer is not None and all(other.memory.id != newer.memory.id for other in placed):
                 placed.append(newer)
-        if all(one.memory.id != hit.memory.id for one in placed):
+        if all(other.memory.id != hit.memory.id for other in placed):
             placed.append(hit)
     placed = placed[: max(len(hits), 1)]
     for hit in found[: question.top_k - len(placed)]:

@@ -296,9 +296,9 @@ def receipt_hits(hits: Sequence[Hit]) -> tuple[ReceiptHit, ...]:
     return tuple(ReceiptHit(hit.memory.id, hit.score, hit.confidence) for hit in hits)
 
 
-def digest(said: bytes) -> str:
+def digest(data: bytes) -> str:
     """Return the first 16 hex digits of the SHA-256 of what came back."""
-    return sha256(said).hexdigest()[:16]
+    return sha256(data).hexdigest()[:16]
 
 
 _SETTINGS = ("top_k", "profile", "min_confidence")  # that a request may set for itself

@@ -289,8 +289,8 @@ def draw(
     lines = _strongest(source, target, weight, len(kept))
     entities = _drawn(index, chosen[kept], mentions, community)
     groups = [
-        tuple(one for one in entities if one.group == group)
-        for group in sorted({one.group for one in entities if one.group is not None})
+        tuple(other for other in entities if other.group == group)
+        for group in sorted({other.group for other in entities if other.group is not None})
     ]
     edges = zip(source[lines].tolist(), target[lines].tolist(), weight[lines].tolist(), strict=True)
     return Picture(tuple(entities), tuple(edges), tuple(groups), matching)
@@ -331,7 +331,7 @@ def _strongest(source: Ints, target: Ints, weight: Floats, count: int) -> Ints:
     kept = []
     for edge in np.argsort(-weight, kind="stable").tolist():
         ends = int(source[edge]), int(target[edge])
-        if min(taken[one] for one in ends) < LINES_EACH:
+        if min(taken[other] for other in ends) < LINES_EACH:
             kept.append(edge)
             for end in ends:
                 taken[end] += 1

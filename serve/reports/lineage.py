@@ -50,8 +50,8 @@ def _origin(log: EventLog, memory: Memory, events: Sequence[Event]) -> dict[str,
 
 
 def _of(made: Made) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(made)
-    return found
+    payload: dict[str, Any] = msgspec.to_builtins(made)
+    return payload
 
 
 def _source(view: View, log: EventLog, id_: str) -> dict[str, Any]:
@@ -109,15 +109,15 @@ def full_lineage(view: View, log: EventLog, id_: str, most: int) -> dict[str, An
 
     `most` is how many receipts are looked at, the newest.
     """
-    told = _describe(view, log, id_)
+    payload = _describe(view, log, id_)
     sources = _walk(id_, lambda one: _source_ids(view, one))
     made_of_it = _walk(id_, view.tail.derivatives)
     above = [_describe(view, log, one) | {"of": of} for one, of in sources]
     below = [_describe(view, log, one) | {"of": of} for one, of in made_of_it]
     paid = {
-        one["made"].get("prompt_sha256"): one["made"] for one in (told, *above) if "made" in one
+        one["made"].get("prompt_sha256"): one["made"] for one in (payload, *above) if "made" in one
     }
-    return told | {
+    return payload | {
         "sources": above,
         "made_of_it": below,
         "tokens": sum(one.get("tokens", 0) for one in paid.values()),
@@ -135,7 +135,7 @@ def recalls_of(log: EventLog, id_: str, derivatives: Sequence[str], most: int) -
     for receipt in page.receipts:
         assert isinstance(receipt.body, Recalled)
         ids = [hit.id for hit in receipt.body.hits]
-        as_id = id_ if id_ in ids else next(one for one in ids if one in derivatives)
+        as_id = id_ if id_ in ids else next(other for other in ids if other in derivatives)
         took_part.append((receipt, as_id, ids.index(as_id) + 1))
     return {
         "returned_it": sum(as_id == id_ for _, as_id, _ in took_part),

@@ -181,14 +181,14 @@ def _memories_at(view: View, documents: Documents) -> list[Memory]:
 
 def memory_fields(memory: Memory, now: int) -> dict[str, Any]:
     """Return a memory as a list shows it; of a forgotten one its tombstone."""
-    found = visible_json(memory)
+    fields = visible_json(memory)
     if memory.state == FORGOTTEN:
-        return found
+        return fields
     ends = memory.expires_at
-    found |= listed_json(memory)
+    fields |= listed_json(memory)
     if memory.state == ACTIVE and ends is not None and ends <= now:
-        found |= {"state": "expired", "ended_at": isoformat(ends)}
-    return found
+        fields |= {"state": "expired", "ended_at": isoformat(ends)}
+    return fields
 
 
 def all_memory_fields(memories: Sequence[Memory], now: int) -> list[dict[str, Any]]:

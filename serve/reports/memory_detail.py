@@ -63,14 +63,16 @@ def duplicates_of(view: View, id_: str) -> list[dict[str, Any]]:
     row = of.rows.row(id_)
     if row is None or of.duplicates is None:
         return []
-    found = []
+    duplicates = []
     for link in of.duplicates.of(row):
         is_newer = link.of == row
         other = of.rows.take([link.document if is_newer else link.of])[0]
         now = view.tail.find(other.id)
         if now is not None and now.state != FORGOTTEN:
-            found.append({"id": other.id, "state": now.state, **_duplicate_fields(link, is_newer)})
-    return found
+            duplicates.append(
+                {"id": other.id, "state": now.state, **_duplicate_fields(link, is_newer)}
+            )
+    return duplicates
 
 
 def _duplicate_fields(link: Link, is_newer: bool) -> dict[str, Any]:

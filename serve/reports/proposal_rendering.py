@@ -151,7 +151,7 @@ def _short(value: Any) -> str:
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON has it."""
-    found: dict[str, Any] = msgspec.to_builtins(plan.body)
+    payload: dict[str, Any] = msgspec.to_builtins(plan.body)
     return {
         "plan": plan.id,
         "state": plan.state,
@@ -159,7 +159,7 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
         "project": plan.project,
         "because": list(plan.because),
         "events": list(plan.events),
-        **found,
+        **payload,
     }
 
 

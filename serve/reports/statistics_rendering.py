@@ -181,5 +181,5 @@ def _period(period: Period) -> dict[str, Any]:
 
 
 def _cost_fields(spent: ModelCost) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(spent)
-    return found | {"cost_usd": round(spent.cost_usd, 6)}
+    payload: dict[str, Any] = msgspec.to_builtins(spent)
+    return payload | {"cost_usd": round(spent.cost_usd, 6)}

@@ -277,7 +277,7 @@ def _statements(view: View, ids: Collection[str]) -> list[str]:
         return []
     rows = view.snapshots.rows
     is_stated = rows.equal("kind", (STATEMENT,))
-    found = []
+    statements = []
     for id_ in ids:
         slot, row = view.tail.slot(id_), rows.row(id_)
         if slot is not None:
@@ -286,8 +286,8 @@ def _statements(view: View, ids: Collection[str]) -> list[str]:
         else:
             is_one = row is not None and bool(is_stated[row])
         if is_one:
-            found.append(id_)
-    return found
+            statements.append(id_)
+    return statements
 
 
 def _count(view: View, kind: str, since: int, now: int) -> int:

@@ -205,17 +205,17 @@ def _listen(port: int, elsewhere: bool) -> socket.socket:
 def control_blueprint(server: Server, end: Callable[[], None]) -> Blueprint:
     """Return the routes of a server; `end` is called when it is asked to stop, and returns."""
     routes = Blueprint("control", __name__)
-    said = msgspec.json.encode(server)
+    data = msgspec.json.encode(server)
     routes.before_request(owner_only)
 
     @routes.get("/v1/server")
     def who() -> Response:
-        return Response(said, mimetype="application/json")
+        return Response(data, mimetype="application/json")
 
     @routes.post("/v1/server/stop")
     def stop() -> Response:
         end()
-        return Response(said, HTTPStatus.ACCEPTED, mimetype="application/json")
+        return Response(data, HTTPStatus.ACCEPTED, mimetype="application/json")
 
     return routes
 

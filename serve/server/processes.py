@@ -123,8 +123,8 @@ def _request_stop(settings: Settings, server: Server) -> bool:
 
     try:
         token = settings.token_file.read_text().strip()
-        found = _fetch(server, token, "GET", "/v1/server")
-        return server.instance.encode() in found and bool(
+        data = _fetch(server, token, "GET", "/v1/server")
+        return server.instance.encode() in data and bool(
             _fetch(server, token, "POST", "/v1/server/stop")
         )
     except (OSError, HTTPException):

@@ -218,13 +218,13 @@ def add_mentions(before: Tables, found: pa.Table) -> dict[str, pa.Table]:
     """Return the tables of SCHEMAS with the mentions `found`, of memories that had none."""
     entities = before["entities"]
     named = _name_entities(entities, found)
-    new = np.array([one.place for one in named if one.is_new], np.int64)
+    new = np.array([other.place for other in named if other.is_new], np.int64)
     rows = np.arange(entities.num_rows)
     moved = rows + np.searchsorted(new, rows, side="right")
     ordinal = iter(range(len(new)))
     for one in named:
         one.number = one.place + next(ordinal) if one.is_new else int(moved[one.place])
-    mentions = [(one.number, document) for one in named for document in one.documents]
+    mentions = [(other.number, document) for other in named for document in other.documents]
     entity, document = np.array(mentions, np.int64).reshape(-1, 2).T
     aliases, shared = _more_aliases(before, named, moved)
     return {
@@ -261,11 +261,12 @@ def _entities(old: pa.Table, named: Sequence[_Named]) -> pa.Table:
     columns = ["kind", "name", "aliases", "documents"]
     counts = column_array(old, "documents")
     rows = {
-        "kind": [one.kind for one in named],
-        "name": [one.name for one in named],
-        "aliases": [sorted(one.written) for one in named],
+        "kind": [other.kind for other in named],
+        "name": [other.name for other in named],
+        "aliases": [sorted(other.written) for other in named],
         "documents": [
-            len(one.documents) + (0 if one.is_new else counts[one.place].as_py()) for one in named
+            len(other.documents) + (0 if other.is_new else counts[other.place].as_py())
+            for other in named
         ],
     }
     schema = pa.schema([SCHEMAS["entities"].field(name) for name in columns])
@@ -391,5 +392,5 @@ def _run(texts: pa.Array, alias: str) -> range:
 
 
 def _numbers(table: pa.Table, name: str) -> Numbers:
-    found: Numbers = column_view(table, name).astype(np.int64)
-    return found
+    numbers: Numbers = column_view(table, name).astype(np.int64)
+    return numbers

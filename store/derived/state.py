@@ -490,11 +490,11 @@ def is_change(link: Link) -> bool:
 
 def rows_by_project(tables: Tables) -> dict[str, range]:
     """Return the rows of CLAIMS by their project, which stand together."""
-    found: dict[str, range] = {}
+    rows: dict[str, range] = {}
     start = 0
     for project, some in groupby(tables["claims"].column("project").to_pylist()):
-        found[project] = range(start, start := start + sum(1 for _ in some))
-    return found
+        rows[project] = range(start, start := start + sum(1 for _ in some))
+    return rows
 
 
 def read_claims(tables: Tables, rows: range | None = None) -> list[Said]:

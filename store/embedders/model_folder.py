@@ -27,7 +27,7 @@ def find_folder(named: str, files: Sequence[str]) -> Path:
     if path.is_dir() and path.name != named:
         return path
     for home in _package(named):
-        for place in (home, *sorted(one for one in home.iterdir() if one.is_dir())):
+        for place in (home, *sorted(other for other in home.iterdir() if other.is_dir())):
             if any((place / file).is_file() for file in files):
                 return place
     raise EmbedderError(

@@ -162,8 +162,8 @@ class _PackedFile:
         chosen = np.array(tokens, np.int64)
         weights = _unpack(halves[chosen]).astype(np.float32) - 8.0
         weights *= scales[chosen].astype(np.float32)[:, :, None]
-        found: Floats = weights.reshape(len(tokens), self.shape.hidden) + self.places[: len(tokens)]
-        return found
+        words: Floats = weights.reshape(len(tokens), self.shape.hidden) + self.places[: len(tokens)]
+        return words
 
     def floats(self, name: str) -> Floats:
         return _floats(self.data, self.tensors[name])

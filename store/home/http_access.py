@@ -123,13 +123,13 @@ class Keys:
             self._sweep(now)
             # all are compared, so that the time it takes tells nothing
             found = [end for end in self._ends if hmac.compare_digest(end, sent)]
-            for one in found:
-                del self._ends[one]
+            for data in found:
+                del self._ends[data]
         return bool(found)
 
     def _sweep(self, now: int) -> None:
-        for one in [one for one, ends in self._ends.items() if ends <= now]:
-            del self._ends[one]
+        for data in [one for one, ends in self._ends.items() if ends <= now]:
+            del self._ends[data]
 
 
 class _Ended(msgspec.Struct, frozen=True):

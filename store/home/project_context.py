@@ -169,5 +169,5 @@ def recording_status(settings: Settings, fault: str, cwd: Path, now: int) -> dic
         "kinds": [] if off else list(kinds),
         "left_out": [kind for kind in RECORD_KINDS if off or kind not in kinds],
         "off": off or None,
-        "paused": [pauses.pause_fields(one) for one in found],
+        "paused": [pauses.pause_fields(other) for other in found],
     }

@@ -238,12 +238,12 @@ def _remotes(config: Path) -> dict[str, str]:
         sections = _REMOTE.findall(_read_beginning(config)) if config.is_file() else []
     except OSError:
         return {}
-    found: dict[str, str] = {}
+    remotes: dict[str, str] = {}
     for remote, section in sections:
         url = _URL.search(section)
         if url is not None and (name := _project_at(url[1])) is not None:
-            found.setdefault(remote, name)
-    return found
+            remotes.setdefault(remote, name)
+    return remotes
 
 
 def _project_at(url: str) -> str | None:

@@ -115,7 +115,7 @@ def revoke(home: Path, id_: str, now: int, tenant: str | None = None) -> Token:
         raise NotFound(f"no token {id_!r}: `mnemolog tokens list` names them")
     if token.revoked_at is not None:
         return token
-    _change(home, now, lambda tokens: [_end(one, now, one.id == id_) for one in tokens])
+    _change(home, now, lambda tokens: [_end(other, now, other.id == id_) for other in tokens])
     return _find(every(home), id_) or token
 
 
@@ -167,7 +167,7 @@ def _limit_to_maker(token: Token, others: Sequence[Token]) -> Token:
     maker = _find(others, token.made_by)
     if maker is None or maker.state(token.created_at) != "active":
         raise Conflict("the token that asks for another has ended")
-    if sum(one.tenant == token.tenant for one in others) >= MOST_OF_TOKENS:
+    if sum(other.tenant == token.tenant for other in others) >= MOST_OF_TOKENS:
         raise Conflict(f"{token.tenant} has {MOST_OF_TOKENS:,} tokens: ask the owner for one more")
     if maker.expires_at is None:
         return token

@@ -92,7 +92,7 @@ def _exports(source: Path) -> list[Path]:
     if source.is_file():
         return [source] if _is_export(source) else []
     inner = sorted([*source.glob("conversations*.json"), *source.glob("*/conversations*.json")])
-    archives = sorted(one for one in source.glob("*.zip") if one.is_file())
+    archives = sorted(other for other in source.glob("*.zip") if other.is_file())
     paths = []
     for path in (*inner, *archives):
         with suppress(SourceError, OSError):  # downloads hold many a zip that is no export

@@ -227,7 +227,7 @@ def _folder(path: Path) -> str | None:
     except UNREADABLE:
         return None
     paths = mapping(known, "projects")
-    return next((one for one in paths if sha256(one.encode()).hexdigest() == home.name), None)
+    return next((other for other in paths if sha256(other.encode()).hexdigest() == home.name), None)
 
 
 def _head_of(path: Path) -> str:

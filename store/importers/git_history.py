@@ -218,7 +218,7 @@ def _merges(graph: _Graph, head: int | None) -> dict[int, int]:
     Lines of first parents are followed, the oldest commit first: what is new with a merge is what
     it brought. The branch behind a merge that is no pull request's is a line of its own.
     """
-    found: dict[int, int] = {}
+    merges: dict[int, int] = {}
     seen = bytearray(len(graph.parents))
     lines = [] if head is None else [_line(graph, head, seen)]
     while lines:
@@ -233,11 +233,11 @@ def _merges(graph: _Graph, head: int | None) -> dict[int, int]:
                 one = waiting.pop()
                 if not seen[one]:
                     seen[one] = 1
-                    found[one] = place
+                    merges[one] = place
                     waiting += graph.parents[one]
         else:
             lines += [_line(graph, one, seen) for one in others if not seen[one]]
-    return found
+    return merges
 
 
 def _line(graph: _Graph, tip: int, seen: bytearray) -> list[int]:

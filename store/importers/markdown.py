@@ -317,7 +317,9 @@ def _files(source: Path) -> list[Path]:
     top = source.resolve()
     found: set[Path] = set()
     for folder, folders, names in os.walk(top):
-        folders[:] = [one for one in folders if one not in SKIPPED and not one.startswith(".")]
+        folders[:] = [
+            other for other in folders if other not in SKIPPED and not other.startswith(".")
+        ]
         paths = (Path(folder, name) for name in names if name.lower().endswith(ENDINGS))
         found.update(path.resolve() for path in paths if is_source_file(path, top))
     if not found:

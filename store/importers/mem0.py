@@ -128,7 +128,7 @@ def _backup(path: Path, on_skip: Skip) -> Iterator[Exported]:
 def _exported(said: Any, path: Path) -> Iterator[Exported]:
     """Yield the memories of what `get_all()` returned, or a list of them."""
     rows = said.get("results", said.get("memories")) if isinstance(said, dict) else said
-    if not isinstance(rows, list) or not all(isinstance(one, dict) for one in rows):
+    if not isinstance(rows, list) or not all(isinstance(other, dict) for other in rows):
         raise SourceError(f"{path} is no export of mem0's: write the result of get_all() as JSON")
     for row in rows:
         about = json_value(row.get("metadata"), {})

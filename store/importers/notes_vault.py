@@ -117,8 +117,8 @@ def find(folder: Folder, here: Path) -> list[Path]:
             path = entry.get("path") if isinstance(entry, dict) else entry
             if isinstance(path, str) and path:
                 places.append(Path(path).expanduser())
-    there = dict.fromkeys(one.resolve() for one in places if one.is_dir())
-    return [one for one in there if any(_files(one))]
+    there = dict.fromkeys(other.resolve() for other in places if other.is_dir())
+    return [other for other in there if any(_files(other))]
 
 
 def read(store: str, source: Path, on_skip: Skip) -> Iterator[Exported]:

@@ -69,10 +69,10 @@ def find(source: Path, on_skip: Skip) -> list[Transcript]:
         return _database_sessions(source) if is_database(source) else [Transcript(source)]
     inner = ("", "opencode", ".local/share/opencode")
     homes = [source / name for name in inner if (source / name).is_dir()]
-    databases = (one for home in homes for one in sorted(home.glob("opencode*.db")))
+    databases = (other for home in homes for other in sorted(home.glob("opencode*.db")))
     transcripts: list[Transcript] = []
     broken: list[SourceError] = []
-    for path in (one for one in databases if is_source_file(one, source)):
+    for path in (other for other in databases if is_source_file(other, source)):
         try:
             transcripts += _database_sessions(path)
         except SourceError as error:

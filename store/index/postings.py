@@ -378,8 +378,8 @@ class PostingsIndex:
     @cached_property
     def lengths(self) -> npt.NDArray[np.int32]:
         """How many terms each row has, [rows]; -1 where it is not indexed."""
-        found: npt.NDArray[np.int32] = column_view(self._tables["documents"], "length")
-        return found
+        lengths: npt.NDArray[np.int32] = column_view(self._tables["documents"], "length")
+        return lengths
 
     def find(self, term: str) -> int | None:
         """Return a term's place in the vocabulary; None for a word no memory holds."""

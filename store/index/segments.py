@@ -135,7 +135,7 @@ def update_segments(
         **{name: [segment.parts[name] for segment in segments] for name in IN_PARTS},
         "terms": _arrow(TERMS, hashes, frequencies, idf),
         "segments": _arrow(
-            SEGMENTS, *([one.parts[name].rows for one in segments] for name in IN_PARTS)
+            SEGMENTS, *([other.parts[name].rows for other in segments] for name in IN_PARTS)
         ),
         "statistics": _arrow(STATISTICS, [len(indexed)], [average], [average_idf], [seen]),
     }

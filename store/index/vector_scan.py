@@ -84,8 +84,8 @@ def half_dots(query: Floats, rows: Halves) -> Floats:
     asked[0] = query
     asked[1] = query - asked[0]
     both = np.asarray(cdist(asked, rows, "dot"))
-    found: Floats = (both[0] + both[1]).astype(np.float32)
-    return found
+    dots: Floats = (both[0] + both[1]).astype(np.float32)
+    return dots
 
 
 CODE_WORDS = 8  # of 64 bits

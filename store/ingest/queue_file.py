@@ -196,8 +196,8 @@ class QueueFile:
 
 def read_rows(connection: apsw.Connection, sql: str, *values: Value) -> list[Row]:
     """Return all rows of a statement."""
-    found: list[Row] = connection.execute(sql, values).fetchall()
-    return found
+    rows: list[Row] = connection.execute(sql, values).fetchall()
+    return rows
 
 
 def _inode(path: Path) -> int | None:

@@ -187,7 +187,7 @@ def _segment_problems(log: EventLog) -> Iterator[str]:
     for segment in found:
         if problem := segments.problem(folder, segment):
             yield problem
-    named = sum(one.events for one in found)
+    named = sum(other.events for other in found)
     away = log.sql("SELECT count(*) FROM events WHERE body = ?", (PUT_AWAY,))[0][0]
     if named != away:
         yield f"{away} events were put away, the segments are to hold {named}"

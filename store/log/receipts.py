@@ -147,15 +147,15 @@ def _base(wanted: Wanted) -> tuple[str, tuple[object, ...]]:
 
 def _text_conditions(wanted: Wanted) -> list[tuple[list[str], bool]]:
     """Return the texts of which a body must hold one, or must not: bodies are JSON of one form."""
-    said: list[tuple[list[str], bool]] = []
+    conditions: list[tuple[list[str], bool]] = []
     if wanted.memories:
         ids = (msgspec.json.encode(memory).decode() for memory in wanted.memories)
-        said.append(([f'"id":{id_},"score"' for id_ in ids], True))
+        conditions.append(([f'"id":{id_},"score"' for id_ in ids], True))
     if wanted.silent is not None:
-        said.append((['"hits":[]'], wanted.silent))
+        conditions.append((['"hits":[]'], wanted.silent))
     if wanted.near:  # a quote within a text is written with a backslash before it
-        said.append((['"near":'], True))
-    return said
+        conditions.append((['"near":'], True))
+    return conditions
 
 
 # Unrated receipts: recalls that brought memories and were neither rated nor judged.

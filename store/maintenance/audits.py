@@ -82,7 +82,7 @@ def bm25_parity(audited: AuditInput) -> AuditResult:
         return AuditResult(True, "nothing is indexed")
     sample = rows[:: max(1, len(rows) // _SAMPLE)][:_SAMPLE]
     texts = searched_texts(fields_of(audited.of_memories, sample, postings.TEXTS))
-    documents = [tokenizer.terms(one) for one in texts]
+    documents = [tokenizer.terms(other) for other in texts]
     asked = documents[:: max(1, len(documents) // _QUERIES)]
     queries = [run for one in asked for run in _runs(one)]
     for term in dict.fromkeys(chain.from_iterable(queries)):
@@ -159,13 +159,13 @@ def mentions_in_range(audited: AuditInput) -> AuditResult:
 def links_hold(audited: AuditInput) -> AuditResult:
     """A sample of links joins memories that are there and repeat or correct each other."""
     links = Duplicates.open(audited.tables).links
-    ends = {end for one in links for end in (one.document, one.of)}
+    ends = {end for other in links for end in (other.document, other.of)}
     if not all(0 <= end < audited.count for end in ends):
         text = f"links point outside the {audited.count} memories"
-        astray = [one for one in links if not 0 <= one.of < audited.count]
-        return AuditResult(False, text, audited.ids(one.document for one in astray))
+        astray = [other for other in links if not 0 <= other.of < audited.count]
+        return AuditResult(False, text, audited.ids(other.document for other in astray))
     sample = links[:: max(1, len(links) // _SAMPLE)][:_SAMPLE]
-    rows = sorted({end for one in sample for end in (one.document, one.of)})
+    rows = sorted({end for other in sample for end in (other.document, other.of)})
     table = fields_of(audited.of_memories, np.array(rows, np.int64), (*TEXTS, "state"))
     columns = (column.to_pylist() for column in table.columns)
     told = dict(zip(rows, zip(*columns, strict=True), strict=True))

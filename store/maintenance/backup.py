@@ -186,7 +186,7 @@ def prove(staged: Tenant) -> tuple[int, int, int]:
 
 def _check_segments(staged: Tenant, log: EventLog) -> None:
     folder = segments.folder_of(staged.log)
-    named = {one.name: one for one in log.segments()}
+    named = {other.name: other for other in log.segments()}
     there = {path.name for path in folder.glob("*")}
     if strange := there ^ named.keys():
         what = "missing" if strange - there else "not named in the log"

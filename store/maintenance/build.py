@@ -461,7 +461,7 @@ def last_published(tenant: Tenant) -> tuple[Manifest | None, str]:
 
 def load(build: Build, ref: SnapshotRef) -> Built:
     """Return the tables of a snapshot this build made or took over; it was checked then."""
-    projection = next(one for one in build.projections if one.name == ref.projection)
+    projection = next(other for other in build.projections if other.name == ref.projection)
     root = build.tenant.snapshots
     return snapshot.read(root, ref, projection, check=False, validate=False)
 
@@ -477,7 +477,7 @@ class Published:
 def _load_earlier(build: Build, earlier: Published) -> Built | None:
     """Return a published snapshot's tables, or None where it is damaged or of another version."""
     served, ref, root = earlier.manifest, earlier.ref, build.tenant.snapshots
-    projection = next(one for one in build.projections if one.name == ref.projection)
+    projection = next(other for other in build.projections if other.name == ref.projection)
     if projection.version != ref.version:
         return None
     try:

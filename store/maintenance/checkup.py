@@ -217,7 +217,7 @@ def _tenant(settings: Settings) -> Iterator[Finding]:
         tenant = find_tenant(settings.home, settings.choices.tenant)
         log = EventLog(tenant.log)
     except NotFound as error:
-        known = ", ".join(one.name for one in list_tenants(settings.home))
+        known = ", ".join(other.name for other in list_tenants(settings.home))
         cure = f"name one that is there: {known}" if known else "run `mnemolog init`"
         yield Finding("error", str(error), cure)
         return
@@ -417,7 +417,7 @@ def _check_mirrors(settings: Settings, tenant: Tenant) -> Iterator[Finding]:
     """Say which copies on other programs' servers are behind; nothing where none is kept."""
     from store.maintenance import mirrors  # with what writes them, which the server never needs
 
-    behind = {one.asset for one in mirrors.mirrors_behind(tenant, settings.choices)}
+    behind = {other.asset for other in mirrors.mirrors_behind(tenant, settings.choices)}
     for mirror in mirrors.chosen_mirrors(settings.choices):
         if mirror.asset in behind:
             what = f"{mirror} is behind: it does not hold what the last build published"

@@ -89,7 +89,7 @@ def find_quotes(log: EventLog, looker: Looker) -> Quotes:
     for row, whole in _rows(log):
         found = looker.runs(whole[BODY])
         names = [name for name in (row[1], *row[_ENVELOPE]) if name]
-        here = {one for name in names for one in looker.runs(name)}
+        here = {data for name in names for data in looker.runs(name)}
         if found or here:
             about, kind = row[4], row[3]
             can_be_cut = bool(found) and _can_be_cut(kind)

@@ -342,7 +342,7 @@ def _drop_damaged_files(folder: Path, looker: Looker) -> Iterator[Path]:
 def _runs(folder: Path, looker: Looker) -> Iterator[Path]:
     """Drop Dagster's runs that quote, out of all its files."""
     databases = [_find_rows(path, looker) for path in sorted(folder.rglob("*.db"))]
-    going = set[str]().union(*(one.runs for one in databases))
+    going = set[str]().union(*(other.runs for other in databases))
     going -= _at_work(folder, going)
     for database in databases:
         if database.path.stem in going:  # a run's own file

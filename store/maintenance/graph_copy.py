@@ -332,15 +332,15 @@ class _Server:
 
     def digests(self, space: str) -> dict[str, tuple[str, str | None]]:
         """Return the label and the digest of each node whose uid begins with `space`."""
-        found: dict[str, tuple[str, str | None]] = {}
+        digests: dict[str, tuple[str, str | None]] = {}
         for label in LABELS:
             held = self._run(
                 f"MATCH (n:{label}) WHERE n.uid STARTS WITH $space "
                 "RETURN n.uid AS uid, n.digest AS digest",
                 space=space,
             )
-            found |= {one["uid"]: (label, one["digest"]) for one in held}
-        return found
+            digests |= {one["uid"]: (label, one["digest"]) for one in held}
+        return digests
 
     def delete(self, nodes: Sequence[tuple[str, str]]) -> None:
         """Delete nodes, given by uid and label, and the relationships they are in."""

@@ -270,7 +270,9 @@ _PUT_AWAY = ("forgotten", "quarantined", "erased", "superseded", "archived", "st
 
 def _differing(memory: Memory, events: Sequence[Event]) -> str:
     """Return the field in which a memory is not what its events say; empty where it is."""
-    recorded = next((one for one in events if isinstance(one.body, (Recorded, Prompted))), None)
+    recorded = next(
+        (other for other in events if isinstance(other.body, (Recorded, Prompted))), None
+    )
     if recorded is None:
         return ""  # an earlier version put its prompt away
     if memory.project != recorded.project:
@@ -287,11 +289,11 @@ def _differing(memory: Memory, events: Sequence[Event]) -> str:
     if (hidden and memory.state != FORGOTTEN) or (away and memory.state == ACTIVE):
         return "state"
     body = recorded.body
-    if not isinstance(body, Recorded) or any(isinstance(one.body, Erased) for one in events):
+    if not isinstance(body, Recorded) or any(isinstance(other.body, Erased) for other in events):
         return ""
-    pins = [one.body.pinned for one in events if isinstance(one.body, Pinned)]
-    is_revised = any(isinstance(one.body, Revised) for one in events)
-    is_restored = any(isinstance(one.body, Restored) for one in events)
+    pins = [other.body.pinned for other in events if isinstance(other.body, Pinned)]
+    is_revised = any(isinstance(other.body, Revised) for other in events)
+    is_restored = any(isinstance(other.body, Restored) for other in events)
     differs = {
         "kind": memory.kind != body.kind,
         "time": memory.created_at != (micros(body.created_at) if body.created_at else recorded.at),

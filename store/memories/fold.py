@@ -320,9 +320,11 @@ class Fold:
             ids = self.values(memory.project, memory.key)
             memories = (self.find(id_) for id_ in ids if id_ != memory.id)
             # an erased one is a value of no key any more
-            others = [one for one in memories if one is not None and one.key == memory.key]
+            others = [other for other in memories if other is not None and other.key == memory.key]
         changed = {
-            one.id: after for one in others if (after := _supersede_value(one, memory, at)) != one
+            other.id: after
+            for other in others
+            if (after := _supersede_value(other, memory, at)) != other
         }
         self.rows |= changed
         return memory.id, *changed

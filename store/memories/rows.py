@@ -109,8 +109,8 @@ class MemoryRows:
         return [Edge(**row) for row in self.edges.filter(pc.or_(*ends)).to_pylist()]
 
     def text_hash(self, row: int) -> bytes:
-        found: bytes = self.columns.column("text_hash")[row].as_py()
-        return found
+        data: bytes = self.columns.column("text_hash")[row].as_py()
+        return data
 
     @cached_property
     def created_at(self) -> npt.NDArray[np.int64]:
@@ -235,12 +235,12 @@ class MemoryRows:
 
     def _numbers(self, name: str) -> npt.NDArray[Any]:
         """Return one of the columns, into the mapped file, [rows]."""
-        found = self._columns_by_name.get(name)
-        if found is None:
+        numbers = self._columns_by_name.get(name)
+        if numbers is None:
             column = self.columns.column(name)
             array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-            found = self._columns_by_name[name] = array.to_numpy()
-        return found
+            numbers = self._columns_by_name[name] = array.to_numpy()
+        return numbers
 
     @cached_property
     def _columns_by_name(self) -> dict[str, npt.NDArray[Any]]:

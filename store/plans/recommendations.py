@@ -110,11 +110,13 @@ def find(log: EventLog, prefix: str) -> Recommendation:
         recommendation := _read(events, log_queries.subjects_by_kind(log, ("undone",))["undone"])
     ):
         return _mark_outdated(log, [recommendation])[0]
-    recommendations = [one for one in every(log) if prefix and one.id.startswith(prefix.upper())]
+    recommendations = [
+        other for other in every(log) if prefix and other.id.startswith(prefix.upper())
+    ]
     if len(recommendations) == 1:
         return recommendations[0]
     if recommendations:
-        ids = ", ".join(one.id for one in recommendations)
+        ids = ", ".join(other.id for other in recommendations)
         raise InvalidInput(f"{prefix!r} could be {ids}: give more letters of the id")
     raise NotFound(f"no recommendation {prefix!r}: `mnemolog recommendations` lists them")
 

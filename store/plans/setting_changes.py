@@ -97,11 +97,11 @@ def kept_settings(log: EventLog) -> dict[str, Any]:
     """Return what config.toml says of recall itself, but for the embedder, which is judged when it
     is switched; `profiles.wal.recency` is one of a table.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in PLANNED:
         if name != "embedder" and (kept := config.kept_value(_home(log), name)) is not None:
-            found |= _flatten(name, kept)
-    return found
+            settings |= _flatten(name, kept)
+    return settings
 
 
 def _flatten(name: str, value: Any) -> dict[str, Any]:
@@ -192,8 +192,8 @@ def keep_settings(log: EventLog, planned: Planned, *, is_undo: bool = False) -> 
     for step in _of(planned.steps):
         _check_planned(step.body["name"], "config.toml")
     if values := {
-        str(one.body["name"]): one.before["kept"] if is_undo else one.body["value"]
-        for one in _of(planned.steps)
+        str(other.body["name"]): other.before["kept"] if is_undo else other.body["value"]
+        for other in _of(planned.steps)
     }:
         config.keep(_home(log), values)
 

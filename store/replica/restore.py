@@ -101,15 +101,15 @@ def restore_home_files(remote: Remote, home: Path) -> list[str]:
 
 def _choose(remote: Remote, tenant: str, until: int | None, generation: str | None) -> Generation:
     every = parts.list_generations(remote, parts.tenant_folder(tenant))
-    there = [one for one in every if one.parts]
+    there = [other for other in every if other.parts]
     if not there:
         raise NotFound(f"{remote.url} holds no replica of tenant {tenant}: name another place")
     if generation is not None:
-        there = [one for one in there if one.id.startswith(generation.upper())]
+        there = [other for other in there if other.id.startswith(generation.upper())]
         if len(there) != 1:
             raise NotFound(f"{len(there)} generations begin with {generation!r}: name one whole")
         return there[0]
-    had_begun = [one for one in there if until is None or id_moment(one.id) <= until]
+    had_begun = [other for other in there if until is None or id_moment(other.id) <= until]
     return had_begun[-1] if had_begun else there[0]
 
 

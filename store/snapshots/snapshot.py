@@ -212,7 +212,7 @@ def _check(
             problems = list(pool.map(look, files))
     else:
         problems = list(map(look, files))
-    if found := [one for one in problems if one]:
+    if found := [other for other in problems if other]:
         raise _damage(found[0])
 
 

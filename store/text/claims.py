@@ -276,8 +276,8 @@ def parse(text: str) -> Claim:
     if (kept := _KEPT.match(body)) is not None:
         body = body[kept.end() :]
     quoted = " ".join(
-        one[1]
-        for one in re.finditer(
+        other[1]
+        for other in re.finditer(
             r"[\"'\u201c\u201e\u2018\u00ab]([^\"'\u201d\u2019\u00bb]{6,})[\"'\u201d\u201c\u2019\u00bb]",
             text,
         )
@@ -311,7 +311,7 @@ def _folded(text: str) -> str:
 
 
 def _cues(folded: str) -> int:
-    found = 0
+    cues = 0
     words = _WORD.findall(folded)
     for place, word in enumerate(words):
         phrases = _PHRASES.get(word, ())
@@ -322,12 +322,12 @@ def _cues(folded: str) -> int:
                 phrases = (*phrases, *more)
         for rest, bit in phrases:
             if not rest or _follows(words, place + 1, rest):
-                found |= bit
+                cues |= bit
     if not folded.isascii():
         for phrase, bit in _UNSPACED:
             if phrase in folded:
-                found |= bit
-    return found
+                cues |= bit
+    return cues
 
 
 def _follows(words: Sequence[str], at: int, rest: Sequence[str]) -> bool:
@@ -447,17 +447,17 @@ def _values(tokens: Sequence[Token]) -> Iterator[tuple[int, str, str, str]]:
             continue
         before = next(
             (
-                one.term
-                for one in reversed(tokens[max(0, place - 4) : place])
-                if one.term and one.kind in (WORD, NAME, IDENT)
+                other.term
+                for other in reversed(tokens[max(0, place - 4) : place])
+                if other.term and other.kind in (WORD, NAME, IDENT)
             ),
             "",
         )
         after = next(
             (
-                one.term
-                for one in tokens[place + 1 : place + 3]
-                if one.term and one.kind in (WORD, NAME)
+                other.term
+                for other in tokens[place + 1 : place + 3]
+                if other.term and other.kind in (WORD, NAME)
             ),
             "",
         )

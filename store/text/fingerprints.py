@@ -134,7 +134,9 @@ class Looker:
         """The words of the marks that a text holds."""
         known = self._known
         wanted = self.marks.words
-        return {one for word in split(text) if (one := known[word]) is not None and one in wanted}
+        return {
+            data for word in split(text) if (data := known[word]) is not None and data in wanted
+        }
 
     def holds(self, text: str, *, words: bool = False) -> bool:
         """Whether a text holds any run, or with `words` any word."""
@@ -163,8 +165,8 @@ class _Known(dict[str, bytes | None]):
     def __missing__(self, word: str) -> bytes | None:
         if len(self) > _MOST_KNOWN:
             self.clear()
-        found = _hash(word, self._salt)
-        self[word] = found if found in self._wanted else None
+        data = _hash(word, self._salt)
+        self[word] = data if data in self._wanted else None
         return self[word]
 
 

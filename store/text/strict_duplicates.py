@@ -62,17 +62,17 @@ _SAME_WORD = {"&": "and", "whilst": "while", "till": "until"}
 
 def statement_tokens(text: str) -> list[str]:
     """Return the words, marks and separators of a text, in order; none for an empty one."""
-    found: list[str] = []
+    tokens: list[str] = []
     for line in _plain(text).split("\n"):
         chunks = line.split()
         parts = [_known.get(chunk) for chunk in chunks]
         if None in parts:
-            found += _in_their_place(chunks)
+            tokens += _in_their_place(chunks)
         else:
-            found += chain.from_iterable(parts)  # type: ignore[arg-type]  # None is not there
-        if found and found[-1] != STOP:
-            found.append(STOP)
-    return found
+            tokens += chain.from_iterable(parts)  # type: ignore[arg-type]  # None is not there
+        if tokens and tokens[-1] != STOP:
+            tokens.append(STOP)
+    return tokens
 
 
 def _in_their_place(chunks: Sequence[str]) -> Iterator[str]:

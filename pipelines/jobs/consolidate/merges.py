@@ -53,17 +53,17 @@ class LiveMemory:
     @cached_property
     def edges(self) -> dict[str, list[Edge]]:
         """The reasoning edges by the id of either end, oldest first."""
-        found: dict[str, list[Edge]] = {}
+        edges: dict[str, list[Edge]] = {}
         for row in self.context.rows.edges.to_pylist():
             edge = Edge(**row)
             for end in dict.fromkeys((edge.source, edge.target)):
-                found.setdefault(end, []).append(edge)
-        return found
+                edges.setdefault(end, []).append(edge)
+        return edges
 
     def bears(self, memory: Memory) -> bool:
         """Return whether something a job made, and which holds, rests on a memory."""
         made = (self.context.rows.find(id_) for id_ in self.context.rows.made_of(memory.id))
-        return any(one is not None and one.state == ACTIVE for one in made)
+        return any(other is not None and other.state == ACTIVE for other in made)
 
 
 def is_left_alone(memory: Memory) -> bool:
@@ -178,8 +178,10 @@ def join_metadata(memories: Iterable[Memory]) -> dict[str, Any] | None:
 
 def edge_steps(standing: LiveMemory, stands: Memory, others: Sequence[Memory]) -> Iterator[Step]:
     """Yield a link for each edge of those that give way that the one that stands does not have."""
-    gone = {one.id for one in others} | {stands.id}
-    had = {(one.source, one.target, one.relation) for one in standing.edges.get(stands.id, ())}
+    gone = {other.id for other in others} | {stands.id}
+    had = {
+        (other.source, other.target, other.relation) for other in standing.edges.get(stands.id, ())
+    }
     for memory in others:
         for edge in standing.edges.get(memory.id, ()):
             moved = _move_edge(edge, memory.id, stands.id)
@@ -222,11 +224,11 @@ def _groups(standing: LiveMemory) -> Iterator[list[tuple[int, Memory]]]:
 
 def _updates(standing: LiveMemory) -> dict[int, list[int]]:
     """Return the rows that living corrections came after, by the row that was corrected."""
-    found: dict[int, list[int]] = {}
+    updates: dict[int, list[int]] = {}
     for link in standing.links:
         if link.kind == "update" and {link.document, link.of} <= standing.live_rows:
-            found.setdefault(link.of, []).append(link.document)
-    return found
+            updates.setdefault(link.of, []).append(link.document)
+    return updates
 
 
 def _is_contested(rows: Sequence[int], updates: dict[int, list[int]], standing: LiveMemory) -> bool:

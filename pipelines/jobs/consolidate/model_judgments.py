@@ -98,8 +98,8 @@ class _PastAnswers:
     @classmethod
     def of(cls, standing: LiveMemory) -> "_PastAnswers":
         bodies = [event.body for event in standing.context.log.job_events(("called", "planned"))]
-        calls = (one for one in bodies if isinstance(one, Called) and one.error is None)
-        plans = (one for one in bodies if isinstance(one, Planned) and one.job == "consolidate")
+        calls = (body for body in bodies if isinstance(body, Called) and body.error is None)
+        plans = (body for body in bodies if isinstance(body, Planned) and body.job == "consolidate")
         return cls(
             frozenset(call.prompt_sha256 for call in calls),
             frozenset(step.subject for plan in plans for step in plan.steps),

@@ -129,7 +129,7 @@ def propose(context: Context) -> Proposal:
     if len(new) > MOST_INSIGHTS:
         notes.append(f"{len(new) - MOST_INSIGHTS} weaker insights wait for the next run")
     with_texts = _Texts(context.model)
-    made = chain.from_iterable(_steps(context, one, with_texts) for one in new[:MOST_INSIGHTS])
+    made = chain.from_iterable(_steps(context, other, with_texts) for other in new[:MOST_INSIGHTS])
     planned = tuple(made)
     silence = f"{plural(looked_at, 'note')} read, a turn is none: "
     silence += (

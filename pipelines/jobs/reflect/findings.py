@@ -325,11 +325,11 @@ def _followers(
         for edge in edges
         if edge.relation in _RELATIONS and edge.source in known and edge.target in known
     ]
-    found: dict[str, list[str]] = {}
+    followers: dict[str, list[str]] = {}
     for before, after in sorted(set(pairs), key=lambda two: (known[two[1]].created_at, two)):
         if before != after and before is not None:
-            found.setdefault(before, []).append(after)
-    return found
+            followers.setdefault(before, []).append(after)
+    return followers
 
 
 def _longest(

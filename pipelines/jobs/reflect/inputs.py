@@ -53,11 +53,11 @@ class Inputs:
 
     def places_by_name(self) -> dict[int, list[int]]:
         """Return the places of the memories that mention each name."""
-        found: dict[int, list[int]] = {}
+        places: dict[int, list[int]] = {}
         for place, names in enumerate(self.named):
             for name in sorted(names):
-                found.setdefault(name, []).append(place)
-        return found
+                places.setdefault(name, []).append(place)
+        return places
 
 
 def inputs_by_project(context: Context) -> Iterator[Inputs]:

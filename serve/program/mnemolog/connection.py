@@ -327,8 +327,8 @@ class TenantConnection:
         )
 
     def _of(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        said = {name: one for name, one in fields.items() if one is not None}
-        return said | ({"tenant": self.tenant} if self.tenant else {})
+        payload = {name: one for name, one in fields.items() if one is not None}
+        return payload | ({"tenant": self.tenant} if self.tenant else {})
 
 
 def decode_answer(shape: Decoder[Shape], data: bytes) -> Shape:
