@@ -11,7 +11,8 @@ on what is over. Nothing here changes a memory: recall marks what is over, histo
 """
 
 import re
-from collections import Counter, defaultdict
+from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -134,7 +135,10 @@ class Claims:
     said: list[Said] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)  # of each claim, counted in its session
     links: list[Link] = field(default_factory=list)
-    _holders: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _holders: defaultdict[int, "array[int]"] = field(
+        default_factory=lambda: defaultdict(lambda: array("i"))
+    )
+    _sizes: "array[int]" = field(default_factory=lambda: array("H"))  # words of each claim
     _sessions: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _texts: dict[str, int] = field(default_factory=dict)  # the first claim of a text
     _root: list[int] = field(default_factory=list)  # the first claim that each repeats
@@ -182,6 +186,7 @@ class Claims:
             turn = self.turns[last] + (self.said[last].at != statement.at)
         self.said.append(statement)
         self.turns.append(turn)
+        self._sizes.append(len(statement.terms))
         self._root.append(place)
         first = self._texts.setdefault(_plain(statement.text), place)
         if first != place:
@@ -293,24 +298,7 @@ class Claims:
         its session where it is short.
         """
         statement = self.said[place]
-        weights, shared = defaultdict[int, float](float), Counter[int]()
-        for term in statement.terms:
-            holders = self._holders.get(term, ())
-            weight = rarity_of(len(holders), place)
-            for older in holders[-_HOLDERS:]:
-                weights[older] += weight
-                shared[older] += 1
-        fewest = _SHARED * len(statement.terms)
-        best = sorted(
-            (
-                older
-                for older, weight in weights.items()
-                if weight >= _FEWEST
-                and shared[older] >= min(fewest, _SHARED * len(self.said[older].terms))
-            ),
-            key=lambda older: (-weights[older], -older),
-        )[:_CANDIDATES]
-        found = set(best)
+        found = self._nearest_in_words(statement.terms, place)
         if statement.session and (len(claim.terms) <= _SHORT or announces(claim)):
             found.update(self._sessions.get(statement.session, ())[-_NEAR:])
         plain = _plain(statement.text)
@@ -321,6 +309,28 @@ class Claims:
             and not (other.at == statement.at and other.session == statement.session)
             and _plain(other.text) != plain
         )
+
+    def _nearest_in_words(self, terms: Sequence[int], place: int) -> set[int]:
+        """Return the claims that share the rarest of some words, at most _CANDIDATES."""
+        holders, rarities, lengths = array("i"), list[float](), list[int]()
+        for term in terms:
+            if held := self._holders.get(term):
+                newest = held[-_HOLDERS:]
+                holders.extend(newest)
+                rarities.append(rarity_of(len(held), place))
+                lengths.append(len(newest))
+        if not lengths:
+            return set()
+        olders, row, shared = np.unique(
+            np.frombuffer(holders, np.int32), return_inverse=True, return_counts=True
+        )
+        weights = np.bincount(row, np.repeat(rarities, lengths), len(olders))
+        near = np.flatnonzero(weights >= _FEWEST)
+        sizes = np.frombuffer(self._sizes, np.uint16)[olders[near]]
+        fewest = _SHARED * np.minimum(sizes, len(terms))
+        near = near[shared[near] >= fewest]
+        best = near[np.lexsort((-olders[near], -weights[near]))[:_CANDIDATES]]
+        return set(olders[best].tolist())
 
     def _around(self, older: int, place: int, claim: Claim) -> Around:
         statement, other = self.said[place], self.said[older]
@@ -406,19 +416,17 @@ def build(inputs: Inputs, previous: Previous | None) -> Made:
     old = _Known.of(previous)
     rows: list[Said] = []
     links: list[Link] = []
-    for project, some in groupby(
-        _all_claims(inputs.tables["memories"], old), lambda one: one.project
-    ):
-        statements, start = list(some), len(rows)
+    every = _all_claims(inputs.tables["memories"], old)
+    # each is added as soon as it is made, for what it says was just taken apart
+    for project, its in groupby(every, lambda statement: statement.project):
+        start = len(rows)
         before, known = old.project(project)
-        same = next(
-            (n for n, (a, b) in enumerate(zip(statements, before, strict=False)) if a != b),
-            min(len(statements), len(before)),
-        )
+        is_known = True
         claims = Claims()
-        for place, statement in enumerate(statements):
-            claims.add(statement, known.get(place, ()) if place < same else None)
-        rows += statements
+        for place, statement in enumerate(its):
+            is_known = is_known and place < len(before) and statement == before[place]
+            claims.add(statement, known.get(place, ()) if is_known else None)
+        rows += claims.said
         links += (
             link._replace(older=link.older + start, newer=link.newer + start)
             for link in claims.marked_links()
@@ -515,8 +523,8 @@ def read_links(tables: Tables, newer: range | None = None) -> list[Link]:
     return [Link._make((*row[:3], round(row[3], 3), row[4])) for row in zip(*columns, strict=True)]
 
 
-def _all_claims(memories: Tables, old: _Known) -> list[Said]:
-    """Return all claims, by project and there in the order in which they were made."""
+def _all_claims(memories: Tables, old: _Known) -> Iterator[Said]:
+    """Yield all claims, by project and there in the order in which they were made."""
     kinds, states = (column_view(memories["columns"], name) for name in ("kind", "state"))
     wanted = np.isin(kinds, [MEMORY_KINDS.index(kind) for kind in KINDS])
     wanted &= np.isin(states, [STATES.index(ACTIVE), STATES.index(OPEN)])
@@ -527,15 +535,13 @@ def _all_claims(memories: Tables, old: _Known) -> list[Said]:
         if _bears(row["kind"], row["state"], row["trust"], row["job"], row["author"])
     ]
     rows.sort(key=lambda row: (row["project"] or "", row["created_at"], row["seq"]))
-    statements: list[Said] = []
     for row in rows:
         about = row["id"], row["kind"], row["content"], row["project"], row["session"]
         known = old.by_memory.get((row["id"], text_mark(row["content"])))
         if known is not None and known[0].at == row["created_at"]:
-            statements += known
+            yield from known
         else:
-            statements += claims_of(*about, row["created_at"])
-    return statements
+            yield from claims_of(*about, row["created_at"])
 
 
 STATE_PROJECTION = Projection(

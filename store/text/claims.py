@@ -33,6 +33,7 @@ MOST = 12  # claims of a text
 LONGEST = 400  # characters of one
 LONGEST_KEY = 61  # characters before a colon
 LOOKED_AT = 4_000  # characters of a text
+_WORDS = 1 << 15  # of those read last, whose kind is kept
 _FEWEST_LETTERS = 3
 
 _FENCE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
@@ -314,13 +315,7 @@ def _cues(folded: str) -> int:
     cues = 0
     words = _WORD.findall(folded)
     for place, word in enumerate(words):
-        phrases = _PHRASES.get(word, ())
-        for length in _PREFIX_LENGTHS:
-            if length > len(word):
-                break
-            if more := _PREFIXES.get(word[:length]):
-                phrases = (*phrases, *more)
-        for rest, bit in phrases:
+        for rest, bit in _phrases(word):
             if not rest or _follows(words, place + 1, rest):
                 cues |= bit
     if not folded.isascii():
@@ -328,6 +323,19 @@ def _cues(folded: str) -> int:
             if phrase in folded:
                 cues |= bit
     return cues
+
+
+@lru_cache(maxsize=_WORDS)
+def _phrases(word: str) -> tuple[tuple[Sequence[str], int], ...]:
+    """Return the phrases of a cue that begin with a word: what has to follow it, and the cue's
+    bit.
+    """
+    phrases = [*_PHRASES.get(word, ())]
+    for length in _PREFIX_LENGTHS:
+        if length > len(word):
+            break
+        phrases += _PREFIXES.get(word[:length], ())
+    return tuple(phrases)
 
 
 def _follows(words: Sequence[str], at: int, rest: Sequence[str]) -> bool:
@@ -368,7 +376,7 @@ def _tokens(body: str) -> Iterator[Token]:
             skip = place + 1
             yield Token(phrase, phrase, DATE)
         else:
-            kind = _kind(raw, folded, start_of_sentence=start_of_sentence)
+            kind = _kind(raw, folded, start_of_sentence)
             is_name = before in NUMBERED_NOUNS and (kind == NUMBER or len(folded) == 1)
             if is_name and (kind != NUMBER or folded not in NUMBER_WORDS):
                 folded, kind = f"{before} {folded}", ID
@@ -376,7 +384,8 @@ def _tokens(body: str) -> Iterator[Token]:
         start_of_sentence, before = False, folded
 
 
-def _kind(raw: str, folded: str, *, start_of_sentence: bool) -> int:
+@lru_cache(maxsize=_WORDS)
+def _kind(raw: str, folded: str, start_of_sentence: bool, /) -> int:
     bare = raw.strip(".,:;")
     if bare[:1].isdigit() or bare[:1] in "$\u20ac\u00a3\u00a5":
         for pattern, kind in (
@@ -426,6 +435,7 @@ def _plain_value(folded: str, kind: int) -> str:
     return folded
 
 
+@lru_cache(maxsize=_WORDS)
 def _term(folded: str, kind: int) -> str:
     if kind in (NUMBER, MONEY):
         return _plain_value(folded, kind)
