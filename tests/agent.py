@@ -70,12 +70,12 @@ class Agent:
             "tool_input": given,
             "tool_use_id": f"toolu_{next(_numbers)}",
         }
-        said = self.tell("PreToolUse", **use)
+        uses = self.tell("PreToolUse", **use)
         if fails is None:
             self.tell("PostToolUse", **use, tool_response={"stdout": told})
         else:
             self.tell("PostToolUseFailure", **use, error=fails)
-        return said
+        return uses
 
     def stops(self, said: str = "Done.", **fields: Any) -> None:
         fields.setdefault("stop_hook_active", False)

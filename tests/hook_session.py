@@ -35,7 +35,7 @@ def notes(block: str) -> list[dict[str, Any]]:
 
 
 def ids(block: str) -> list[str]:
-    return [one["id"] for one in notes(block) if "id" in one]
+    return [note["id"] for note in notes(block) if "id" in note]
 
 
 HELD = {"asked": 8.0, "said": 8.0, "done": 8.0}
@@ -92,7 +92,9 @@ class Session:
         return self.tenants.get("default").log
 
     def events(self, kind: type) -> list[Event]:
-        return [one for one in self.log.session_events(self.name) if isinstance(one.body, kind)]
+        return [
+            event for event in self.log.session_events(self.name) if isinstance(event.body, kind)
+        ]
 
 
 def opened(home: Path) -> Iterator[Session]:

@@ -17,7 +17,9 @@ RECORDED = {
 }
 PROMPT = "why does the login test fail?"
 PROMPTS = {
-    host: next(one for one in payloads if (event := HOSTS[host].read(one)) and event.prompt)
+    host: next(
+        payload for payload in payloads if (event := HOSTS[host].read(payload)) and event.prompt
+    )
     for host, payloads in RECORDED.items()
 }
 # Hosts of which a whole session was recorded: the commands run in it, and what came of them.

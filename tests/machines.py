@@ -140,8 +140,8 @@ def schedule(folder: Path, seed: int, steps: int) -> tuple[list[str], int]:
     laptops = [
         Laptop(name, folder / name, folder / f"place-{name}") for name in "red green blue".split()
     ]
-    seen = {one.name: one.place for one in laptops}
-    skews = {one.name: chance.choice((0, 0, _DAY, -_DAY)) for one in laptops}
+    seen = {laptop.name: laptop.place for laptop in laptops}
+    skews = {laptop.name: chance.choice((0, 0, _DAY, -_DAY)) for laptop in laptops}
     recorded: list[str] = []
     for one in laptops:
         one.place.mkdir(parents=True)
@@ -191,15 +191,15 @@ def _sync(chance: random.Random, laptop: Laptop, now: int) -> None:
 
 def _wrong(laptops: list[Laptop], recorded: list[str]) -> list[str]:
     wrong = []
-    for one in laptops:
-        done = one.sync(NOW)
+    for laptop in laptops:
+        done = laptop.sync(NOW)
         if done.problems or done.received:
-            wrong.append(f"{one.name} is not in step: {done}")
-        found = [event.id for event in one.events() if event.kind == "recorded"]
+            wrong.append(f"{laptop.name} is not in step: {done}")
+        found = [event.id for event in laptop.events() if event.kind == "recorded"]
         if sorted(found) != sorted(recorded):
-            wrong.append(f"{one.name} has {len(found)} of {len(recorded)} memories")
-    if len({frozenset(event.id for event in one.events()) for one in laptops}) > 1:
+            wrong.append(f"{laptop.name} has {len(found)} of {len(recorded)} memories")
+    if len({frozenset(event.id for event in other.events()) for other in laptops}) > 1:
         wrong.append("the machines have different events")
-    if len({one.digest() for one in laptops}) > 1:
+    if len({other.digest() for other in laptops}) > 1:
         wrong.append("the machines have different memories")
     return wrong

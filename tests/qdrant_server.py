@@ -29,7 +29,7 @@ class QdrantServer:
 
     @property
     def collections(self) -> list[str]:
-        return [one.name for one in self.held.get_collections().collections]
+        return [collection.name for collection in self.held.get_collections().collections]
 
     def start(self) -> None:
         """Listen, at the same port as before."""
@@ -59,7 +59,10 @@ class QdrantServer:
             case "POST", "points/scroll":
                 asked = ScrollRequest(**body)
                 points, offset = held.scroll(name, limit=asked.limit or 10, offset=asked.offset)
-                return {"points": [one.model_dump() for one in points], "next_page_offset": offset}
+                return {
+                    "points": [point.model_dump() for point in points],
+                    "next_page_offset": offset,
+                }
             case "POST", "points/query":
                 self.queries += 1
                 wanted = QueryRequest(**body)

@@ -85,7 +85,7 @@ def _make_bucket(environment: dict[str, str]) -> None:
 
 def _free_ports(count: int) -> list[int]:
     """Return ports that are free, with those for gRPC above them."""
-    found: list[int] = []
+    ports: list[int] = []
     start = 12_000 + os.getpid() % 8_000
     for port in range(start, _HIGHEST):
         with ExitStack() as taken:
@@ -95,7 +95,7 @@ def _free_ports(count: int) -> list[int]:
                     bound.bind(("127.0.0.1", one))
             except OSError:
                 continue
-        found.append(port)
-        if len(found) == count:
-            return found
+        ports.append(port)
+        if len(ports) == count:
+            return ports
     raise OSError("no ports are free")

@@ -104,7 +104,7 @@ def test_of_requests_that_come_at_once_under_one_key_one_is_carried_out(api: Api
         writers[0].join(0.3)
     for writer in writers:
         writer.join()
-    assert sorted(one.status_code for one in answers) == [200, 201] + [422] * 6
+    assert sorted(answer.status_code for answer in answers) == [200, 201] + [422] * 6
     assert log.head() == 1
 
 
@@ -118,8 +118,8 @@ def test_a_batch_sent_again_adds_nothing(api: Api, log: EventLog):
     first = api.ok("POST", "/v1/memories/batch", batch, Idempotency_Key=KEY)
     again = api.post("/v1/memories/batch", batch, Idempotency_Key=KEY)
     assert again.headers["Idempotency-Replayed"] == "true"
-    assert [one | {"new": True} for one in again.json["memories"]] == first["memories"]
-    assert not any(one["new"] for one in again.json["memories"])
+    assert [memory | {"new": True} for memory in again.json["memories"]] == first["memories"]
+    assert not any(memory["new"] for memory in again.json["memories"])
     assert log.head() == 3
 
 
@@ -221,4 +221,4 @@ def test_the_ids_of_a_key_are_the_callers_the_tenants_and_the_places_own(tenants
     ids = {id_of(*one) for one in asked} | {id_of("eva", "default", "a", "other")}
     assert len(ids) == 5
     assert id_of("eva", "default", "a") == id_of("eva", "default", "a")
-    assert len({one[:16] for one in ids if one}) == 5
+    assert len({id_[:16] for id_ in ids if id_}) == 5

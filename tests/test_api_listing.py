@@ -42,7 +42,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
 
 
 def ids(answer: Any) -> list[str]:
-    return [one["id"] for one in answer["memories"]]
+    return [memory["id"] for memory in answer["memories"]]
 
 
 def test_a_list_goes_on_where_its_cursor_says(api: Api):

@@ -173,7 +173,7 @@ def test_of_writers_that_read_the_same_one_wins(api: Api, note: str, log: EventL
         writers[0].join(0.3)
     for writer in writers:
         writer.join()
-    assert sorted(one.status_code for one in answers) == [200] + [412] * 7
+    assert sorted(answer.status_code for answer in answers) == [200] + [412] * 7
     assert [one.kind for one in log.events_for("n1")] == ["recorded", "revised"]
 
 
@@ -232,7 +232,7 @@ def test_a_memory_is_archived_and_superseded(api: Api, note: str):
     shown = api.ok("POST", f"{ONE}/supersede", {"by": "n2", "reason": "newer"})
     assert (shown["state"], shown["superseded_by"]) == ("superseded", "n2")
     history = api.ok("GET", "/v1/memories/n2/history")
-    assert {one["id"] for one in history["memories"]} == {"n1", "n2"}
+    assert {memory["id"] for memory in history["memories"]} == {"n1", "n2"}
 
 
 def test_a_link_is_drawn_and_shown_at_both_ends(api: Api, note: str):

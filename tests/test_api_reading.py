@@ -17,7 +17,7 @@ from store.log.event_kinds import Revised
 
 NOW = 1_790_000_000_000_000
 OURS = {"Host": "127.0.0.1", "Authorization": "Bearer owner"}
-SHAPES = {one.id: one.answers[min(one.answers)] for one in OPERATIONS}
+SHAPES = {operation.id: operation.answers[min(operation.answers)] for operation in OPERATIONS}
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def get(client: FlaskClient, path: str, operation: str | None = None) -> Any:
 
 def test_goals_are_those_not_yet_reached_unless_others_are_asked_for(client: FlaskClient):
     def ids(query: str = "") -> list[str]:
-        return [one["id"] for one in get(client, f"/v1/goals{query}", "listGoals")["goals"]]
+        return [goal["id"] for goal in get(client, f"/v1/goals{query}", "listGoals")["goals"]]
 
     assert ids() == ["g3", "g4", "g1"]
     assert ids("?state=done") == ["g2"]
@@ -65,7 +65,7 @@ def test_goals_are_those_not_yet_reached_unless_others_are_asked_for(client: Fla
 
 def test_facts_are_those_that_hold_or_held(client: FlaskClient):
     def values(query: str = "") -> list[str]:
-        return [one["value"] for one in get(client, f"/v1/facts{query}", "listFacts")["facts"]]
+        return [fact["value"] for fact in get(client, f"/v1/facts{query}", "listFacts")["facts"]]
 
     assert values("?entity=deploy") == ["ap"]
     assert sorted(values("?entity=deploy&all=true")) == ["ap", "eu", "us"]
@@ -79,19 +79,19 @@ def test_facts_are_those_that_hold_or_held(client: FlaskClient):
 
 def test_conflicts_tell_both_sides_and_what_settles_them(client: FlaskClient):
     found = get(client, "/v1/conflicts", "listConflicts")
-    (linked,) = [one for one in found["conflicts"] if one["what"] == "linked"]
-    assert {one["id"] for one in linked["sides"]} == {"m00", "m01"} and linked["settle"]
+    (linked,) = [conflict for conflict in found["conflicts"] if conflict["what"] == "linked"]
+    assert {side["id"] for side in linked["sides"]} == {"m00", "m01"} and linked["settle"]
     assert found["compared_all"] is True
 
 
 def test_a_neighbourhood_has_what_is_mentioned_with_an_entity(client: FlaskClient):
     found = get(client, "/v1/graph?entity=store/log.py", "getNeighbourhood")
     assert found["centre"][0] == "file:store/log.py"
-    names = {one["name"] for one in found["nodes"]}
+    names = {node["name"] for node in found["nodes"]}
     assert "store/errors.py" in names and "LogBusy" in names
-    assert all({one["source"], one["target"]} <= {n["id"] for n in found["nodes"]}
-               for one in found["edges"])  # fmt: skip
-    assert {"e1", "e2"} <= {one["id"] for one in found["memories"]}
+    assert all({edge["source"], edge["target"]} <= {n["id"] for n in found["nodes"]}
+               for edge in found["edges"])  # fmt: skip
+    assert {"e1", "e2"} <= {memory["id"] for memory in found["memories"]}
 
 
 def test_a_second_hop_reaches_further_and_the_limit_holds(client: FlaskClient):
@@ -115,7 +115,7 @@ def test_what_was_just_written_is_among_the_memories_of_an_entity(built, client:
     commands.record(built.log, Draft(id="new", content="store/log.py is read anew"), NOW + 1)
     commands.forget(built.log, "e1", NOW + 2)
     commands.revise(built.log, "e2", Revised(content="Nothing of a file any more"), NOW + 3)
-    ids = [one["id"] for one in get(client, "/v1/graph?entity=store/log.py")["memories"]]
+    ids = [memory["id"] for memory in get(client, "/v1/graph?entity=store/log.py")["memories"]]
     assert "new" in ids and not {"e1", "e2"} & set(ids)
 
 

@@ -22,7 +22,7 @@ def api(built: Built) -> Iterator[Api]:
 
 def ids(api: Api, query: str, **asked: object) -> list[str]:
     body = {"query": query, "min_confidence": 0, "top_k": 50, "touch": False, **asked}
-    return [one["id"] for one in api.ok("POST", SEARCH, body)["hits"]]
+    return [hit["id"] for hit in api.ok("POST", SEARCH, body)["hits"]]
 
 
 ASKED = [
@@ -85,9 +85,9 @@ def test_an_answer_without_hits_says_why(api: Api, asked: dict[str, object], hin
 
 def test_a_floor_under_the_score_keeps_hits_back(api: Api):
     body = {"query": "queue", "min_confidence": 0, "touch": False}
-    scores = [one["score"] for one in api.ok("POST", SEARCH, body)["hits"]]
+    scores = [hit["score"] for hit in api.ok("POST", SEARCH, body)["hits"]]
     hits = api.ok("POST", SEARCH, body | {"min_score": scores[1]})["hits"]
-    assert [one["score"] for one in hits] == [one for one in scores if one >= scores[1]]
+    assert [hit["score"] for hit in hits] == [score for score in scores if score >= scores[1]]
     assert api.problem("POST", SEARCH, body | {"min_score": -1}) == (400, "invalid_input")
 
 

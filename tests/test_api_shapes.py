@@ -202,21 +202,22 @@ def test_the_memories_asked_for_are_of_every_sort(api: Api):
     assert whole["i2"]["state"] == whole["i3"]["state"] == "stale"
     assert whole["i2"]["stale_because"] == ["its source m01 is forgotten"]
     assert whole["i3"]["stale_because"][0] == "it was wrong"
-    assert {one["state"] for one in whole["i2"]["sources"]} == {"forgotten", "unknown"}
+    assert {source["state"] for source in whole["i2"]["sources"]} == {"forgotten", "unknown"}
     assert whole["m04"]["made_of_it"] and len(whole["m04"]["edges"]) == 2
     assert {one["event"] for one in whole["w1"]["history"]} >= {"recorded", "revised", "rated"}
     kinds = {
-        one["kind"]
+        duplicate["kind"]
         for id_ in ("d1", "d2", "e1", "e2")
-        for one in api.ok("GET", f"/v1/memories/{id_}")["duplicates"]
+        for duplicate in api.ok("GET", f"/v1/memories/{id_}")["duplicates"]
     }
     assert kinds == {"exact", "update"}
     states = {
-        one.get("state") for one in api.ok("GET", "/v1/memories?state=any&limit=200")["memories"]
+        memory.get("state")
+        for memory in api.ok("GET", "/v1/memories?state=any&limit=200")["memories"]
     }
     assert states >= {None, "expired", "archived", "superseded", "forgotten", "stale"}
-    hits = [one for body in SEARCHES for one in api.ok("POST", "/v1/recall", body)["hits"]]
-    marks = {name for one in hits for name in one}
+    hits = [hit for body in SEARCHES for hit in api.ok("POST", "/v1/recall", body)["hits"]]
+    marks = {name for hit in hits for name in hit}
     assert marks >= {"copies", "conflicts_with", "history"}
 
 

@@ -144,8 +144,8 @@ def test_a_batch_is_recorded_in_order(client: FlaskClient):
     notes = [{"id": f"b{n}", "content": f"note {n} about tides"} for n in range(3)]
     answer = post(client, "/v1/memories/batch", {"memories": notes})
     assert answer.status_code == 201
-    assert [one["id"] for one in answer.json["memories"]] == ["b0", "b1", "b2"]
-    assert [one["seq"] for one in answer.json["memories"]] == [1, 2, 3]
+    assert [memory["id"] for memory in answer.json["memories"]] == ["b0", "b1", "b2"]
+    assert [memory["seq"] for memory in answer.json["memories"]] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("wrong", [{"content": "todo"}, {"id": "b0", "content": "another text"}])
@@ -186,7 +186,7 @@ def test_a_receipt_is_kept_of_an_answer_unless_it_was_not_touched(
     recall(client, "login", touch=False)
     assert tenants.get("default").receipts == []
     recall(client, "login")
-    assert [one.body.query for one in tenants.get("default").receipts] == ["login"]
+    assert [receipt.body.query for receipt in tenants.get("default").receipts] == ["login"]
 
 
 def test_moments_with_and_without_a_zone_may_meet(client: FlaskClient):

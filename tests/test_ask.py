@@ -90,13 +90,13 @@ def ask(*words: str) -> dict[str, object]:
 
 
 def questions(found: dict[str, object]) -> list[str]:
-    return [one["question"] for one in found["parts"]]
+    return [part["question"] for part in found["parts"]]
 
 
 def test_each_part_has_its_own_answer(known):
     found = ask(COMPOUND)
     assert found["split_by"] == "rules" and questions(found) == PARTS
-    assert [one["answer"]["hits"][0]["id"] for one in found["parts"]] == ["a", "b"]
+    assert [part["answer"]["hits"][0]["id"] for part in found["parts"]] == ["a", "b"]
     shown = CliRunner().invoke(main, ["ask", COMPOUND])
     assert [line for line in shown.stdout.splitlines() if line in PARTS] == PARTS
     assert "split by rules" in shown.stderr
@@ -108,7 +108,7 @@ def test_a_model_splits_where_one_is_set_and_its_call_is_recorded(model, tenant)
     [asked] = model.asked
     assert asked.data.strip() == COMPOUND
     with EventLog(tenant.log) as log:
-        [call] = [one.body for one in log.job_events(("called",))]
+        [call] = [event.body for event in log.job_events(("called",))]
     assert isinstance(call, Called) and (call.purpose, call.error) == ("questions", None)
 
 

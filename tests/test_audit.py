@@ -72,12 +72,12 @@ def with_table(tables: Tables, name: str, table: pa.Table) -> Built:
 
 
 def test_every_audit_passes_on_what_was_built(audited):
-    for projection in {one.projection for one in AUDITS}:
+    for projection in {audit.projection for audit in AUDITS}:
         assert failed(projection, audited(projection)) == []
 
 
 def test_every_audit_has_a_test_that_sees_it_fail():
-    assert {one.name for one in AUDITS} == {
+    assert {audit.name for audit in AUDITS} == {
         "rows_match_log",
         "fields_match_log",
         "no_duplicate_ids",
@@ -126,7 +126,9 @@ def test_fields_match_log_sees_a_field_that_no_event_says(audited, field, value,
     there = one.memories.column(field).to_pylist()
     values = [value if place == 2 else old for place, old in enumerate(there)]
     wrong = with_memories(one, with_column(one.memories, field, values))
-    (found,) = [one for one in run_audits("memories", wrong) if one.name == "fields_match_log"]
+    (found,) = [
+        audit for audit in run_audits("memories", wrong) if audit.name == "fields_match_log"
+    ]
     assert not found.passed and found.detail.startswith(f"1 memory of 40 with another {named}")
 
 
@@ -140,7 +142,9 @@ def test_fields_match_log_sees_what_was_put_away_and_is_served_again(built):
     commands.restore(built.log, ids[6], NOW)
     after = built.log.head()
     stale = AuditInput(built.log, after, table, table, None, 0)
-    (found,) = [one for one in run_audits("memories", stale) if one.name == "fields_match_log"]
+    (found,) = [
+        audit for audit in run_audits("memories", stale) if audit.name == "fields_match_log"
+    ]
     assert not found.passed and {*found.memories} == {ids[3], ids[4]}
 
 
@@ -344,12 +348,12 @@ def test_a_failing_audit_names_memories_and_the_cure(audited):
     texts = one.memories.column("content").to_pylist()
     wrong = with_column(one.memories, "content", [*texts[:5], *[text + "!" for text in texts[5:]]])
     (result,) = [
-        one
-        for one in run_audits("memories", with_memories(one, wrong))
-        if one.name == "rows_match_log"
+        audit
+        for audit in run_audits("memories", with_memories(one, wrong))
+        if audit.name == "rows_match_log"
     ]
     assert "memory m05, m06, m07, ..." in result.detail and "`mnemolog doctor`" in result.reason
-    assert all(one.cure for one in AUDITS)
+    assert all(audit.cure for audit in AUDITS)
 
 
 def test_vectors_are_unit_sees_a_wrong_length_and_a_missing_row(audited):
@@ -366,7 +370,7 @@ def test_vectors_that_are_served_are_not_looked_at_again(built, monkeypatch):
     built.rebuild(full=True)
     commands.record(built.log, Draft(content="we use SQLite"), NOW)
     made = built.rebuild()
-    (check,) = [one for one in made.checks if one.name == "vectors_are_unit"]
+    (check,) = [other for other in made.checks if other.name == "vectors_are_unit"]
     last = made.projections["vectors"].parts["rows"][-1].rows
     assert check.detail == f"{last} new vectors, 0 not of length 1"
 
@@ -416,7 +420,7 @@ def test_links_hold_sees_a_link_of_two_facts_and_one_to_nowhere(built, of: int):
 
 
 def shrink_check(manifest) -> CheckResult:
-    return next(one for one in manifest.checks if one.name == "did_not_shrink")
+    return next(check for check in manifest.checks if check.name == "did_not_shrink")
 
 
 @pytest.mark.parametrize("what", ["manifest", "memories"])

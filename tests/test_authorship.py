@@ -52,13 +52,18 @@ def test_passed_on_advice_is_not_kept():
     kept = [
         paste
         for paste, advice in pairs
-        if any(advice[10:30] in one.text for one in find_statements(paste.format(text=advice)))
+        if any(
+            advice[10:30] in statement.text
+            for statement in find_statements(paste.format(text=advice))
+        )
     ]
     assert len(kept) <= 0.05 * len(pairs), kept
 
 
 def test_own_words_are_kept_alone_and_beside_a_paste():
-    lost = [p for p, mark in OWN if not any(mark in one.text for one in find_statements(p))]
+    lost = [
+        p for p, mark in OWN if not any(mark in statement.text for statement in find_statements(p))
+    ]
     assert len(lost) <= 0.1 * len(OWN), lost
 
 
@@ -111,9 +116,13 @@ But whenever a port of h is undefined, h itself is undefined.
 
 def test_what_follows_the_report_field_of_a_form_is_quoted_and_other_fields_quote_nothing():
     typed = [
-        REPORT[one.start : one.end] for one in read_authors(REPORT).parts if one.author == "typed"
+        REPORT[part.start : part.end]
+        for part in read_authors(REPORT).parts
+        if part.author == "typed"
     ]
     assert typed and all(text in REPORT.partition("\n")[0] for text in typed)
     own = "Deploy with these:\n  host: eu-1\n  port: 5432\n\nFrom now on always deploy on Mondays."
-    parts = [own[one.start : one.end] for one in read_authors(own).parts if one.author == "typed"]
+    parts = [
+        own[part.start : part.end] for part in read_authors(own).parts if part.author == "typed"
+    ]
     assert any("Mondays" in text for text in parts)

@@ -269,9 +269,9 @@ def test_a_restore_that_is_killed_between_its_renames_leaves_the_old_or_the_new(
     built.log.close()
     words = [sys.executable, "-P", "-c", KILLED, str(home), str(kept), str(renames)]
     assert subprocess.run(words, check=False).returncode == 9
-    assert [one.name for one in tenants.list_tenants(home)] == ["default"]
-    found = tenants.find_tenant(home)
-    with EventLog(found.log) as log:
+    assert [other.name for other in tenants.list_tenants(home)] == ["default"]
+    tenant = tenants.find_tenant(home)
+    with EventLog(tenant.log) as log:
         assert bool(log.present_ids(["later"])) == (renames == 1) and integrity.problems(log) == []
     assert backup.restore_backup(Settings(home), kept, None, NOW, replace=True).listing.events
     assert [path.name for path in (home / "tenants").iterdir()] == ["default"]
@@ -356,7 +356,7 @@ def packed(path: Path, to: Path, **changes: object) -> Path:
 def test_a_list_that_is_not_that_of_the_file_is_refused(kept: Path, home: Path, change, tmp_path):
     with pytest.raises(SourceError):
         restored(home, packed(kept, tmp_path / "changed.zip", **change))
-    assert [one.name for one in tenants.list_tenants(home)] == ["default"]
+    assert [tenant.name for tenant in tenants.list_tenants(home)] == ["default"]
 
 
 @pytest.fixture
@@ -402,7 +402,7 @@ def forge(forged: Tenant, *statements: str) -> Path:
 def test_a_log_that_mnemolog_would_not_have_made_is_refused(forged, home: Path, statement, said):
     with pytest.raises(SourceError, match=said):
         restored(home, forge(forged, statement))
-    assert [one.name for one in tenants.list_tenants(home)] == ["default"]
+    assert [tenant.name for tenant in tenants.list_tenants(home)] == ["default"]
 
 
 def test_a_log_of_an_earlier_mnemolog_is_restored_and_brought_up_to_date(

@@ -44,7 +44,7 @@ def test_a_rival_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch)
     from figure import Note
 
     monkeypatch.setattr(lexical, "RIVALS", {"no such rival": ("no_such_module", lexical.bm25s)})
-    notes = [one.text for one in lexical.figures(50) if isinstance(one, Note)]
+    notes = [figure.text for figure in lexical.figures(50) if isinstance(figure, Note)]
     assert notes == ["no such rival is left out: `pip install no_such_module`"]
 
 
@@ -92,7 +92,7 @@ def test_the_same_seed_gives_the_same_memories() -> None:
     assert few == list(texts(2_500))[:20]
     assert few != list(texts(20, seed=8))
     held = [set(one.split()) for one in few]
-    assert all(any(set(asked.split()) <= one for one in held) for asked in questions(few, 5))
+    assert all(any(set(question.split()) <= one for one in held) for question in questions(few, 5))
 
 
 def test_recall_at_ten_counts_what_ties() -> None:

@@ -89,7 +89,7 @@ def test_any_stored_text_stays_one_note_in_the_frame(texts: list[tuple[str, str]
         for number, (text, other) in enumerate(texts)
     ]
     text = block(notes, 1 << 20).text
-    assert [one["id"] for one in items(text)] == [f"m{number}" for number in range(len(texts))]
+    assert [item["id"] for item in items(text)] == [f"m{number}" for number in range(len(texts))]
     assert not any(map(is_forbidden, text.replace("\n", "")))
     assert text.count(OPENING) == text.count(CLOSING) == 1
 

@@ -94,8 +94,8 @@ def test_a_damaged_snapshot_is_mended_by_the_next_build(built, name: str):
     again = built.rebuild()
     assert again.digests == built.manifest.digests
     assert paths(again)[name] != paths(built.manifest)[name]
-    for one in again.projections.values():
-        snapshot.verify(built.tenant.snapshots, one)
+    for projection in again.projections.values():
+        snapshot.verify(built.tenant.snapshots, projection)
 
 
 def test_a_damaged_head_is_mended_by_the_next_build(built):
@@ -265,7 +265,7 @@ def test_what_is_appended_during_a_build_waits_for_the_next(built):
     published = build.rebuild(built.tenant, built.log, built.embedder, NOW, on_progress=append)
     assert published.watermark == head
     assert {ref.watermark for ref in published.projections.values()} == {head}
-    names = [one.name for one in catalog.all_projections(built.embedder)]
+    names = [projection.name for projection in catalog.all_projections(built.embedder)]
     assert seen == [*names, "checks", "publish"]
 
 
@@ -278,7 +278,7 @@ def test_old_manifests_stay_readable_after_many_builds(built):
     for manifest in kept:
         for ref in manifest.projections.values():
             snapshot.verify(built.tenant.snapshots, ref)
-    there = {f"{one.parent.name}/{one.name}" for one in built.tenant.snapshots.glob("*/*")}
+    there = {f"{path.parent.name}/{path.name}" for path in built.tenant.snapshots.glob("*/*")}
     assert there == {path for manifest in kept for path in files(manifest)}
 
 

@@ -52,8 +52,8 @@ def test_they_are_the_same_each_time_and_most_outlive_growth(built):
 def test_they_are_of_every_kind_and_living(built):
     snapshots = view_of(built).snapshots
     memories = [snapshots.rows.find(one.id) for one in chosen(built)]
-    assert {one.kind for one in memories} == {"fact", "goal", "milestone"}
-    assert {one.state for one in memories} == {"active"}
+    assert {memory.kind for memory in memories} == {"fact", "goal", "milestone"}
+    assert {memory.state for memory in memories} == {"active"}
 
 
 def test_a_question_is_made_of_words_in_any_script(built):

@@ -30,8 +30,8 @@ def read_source(given: tuple[str, str]) -> int:
         return len(msgspec.json.decode(data) if data.startswith(b"[") else data)
     if kind in STORES:
         return len(list(STORES[kind].read(path, skipped.append)))
-    found = chat_exports.find_chatgpt(path, skipped.append)
-    return sum(len(list(chat_exports.chatgpt_turns(one, skipped.append))) for one in found)
+    chatgpt = chat_exports.find_chatgpt(path, skipped.append)
+    return sum(len(list(chat_exports.chatgpt_turns(one, skipped.append))) for one in chatgpt)
 
 
 def conversation(id_: str, text: str) -> dict[str, object]:

@@ -16,7 +16,7 @@ LANGUAGES = {"ar", "de", "es", "fr", "hi", "ja", "ko", "pl", "ru", "th", "tr", "
 @pytest.fixture(scope="module")
 def by_words(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """What the lexical channel alone finds of the notes in many languages."""
-    (workspace,) = (one for one in WORKSPACES if one.name.startswith(dataset.LANGUAGES))
+    (workspace,) = (other for other in WORKSPACES if other.name.startswith(dataset.LANGUAGES))
     found = run_queries([workspace], tmp_path_factory.mktemp("home"), Choices(), "lexical").results
     return score_report([workspace], {one.query_id: one for one in found}, "memory")
 
@@ -29,7 +29,9 @@ def test_every_query_is_about_memories_there_are():
 
 
 def test_the_project_has_what_a_project_has():
-    (project,) = (one for one in WORKSPACES if one.name.startswith(dataset.PROJECT))
+    (project,) = (
+        workspace for workspace in WORKSPACES if workspace.name.startswith(dataset.PROJECT)
+    )
     assert 40 <= len(project.memories) <= 80
     assert len(project.silence) >= 20
     kinds = {memory.kind for memory in project.memories}
@@ -58,7 +60,9 @@ def test_words_alone_do_not_cross_languages(by_words):
 
 
 def test_a_replaced_fact_does_not_come_back(tmp_path: Path):
-    (project,) = (one for one in WORKSPACES if one.name.startswith(dataset.PROJECT))
+    (project,) = (
+        workspace for workspace in WORKSPACES if workspace.name.startswith(dataset.PROJECT)
+    )
     found = run_queries([project], tmp_path, Choices(), "auto").results
     assert not [one for one in found if {"k01", "k02"} & set(one.ranked)]
 

@@ -137,8 +137,10 @@ def test_the_same_id_again_is_the_same_memory():
 def test_the_newest_value_of_a_key_holds():
     run("record", "Region is us", "--key", "deploy.region", "--value", "us", "--id", "old")
     run("record", "Region is eu", "--key", "deploy.region", "--value", "eu", "--id", "new")
-    assert [one["id"] for one in answer("list")["memories"]] == ["new"]
-    assert [one["id"] for one in answer("list", "--state", "superseded")["memories"]] == ["old"]
+    assert [memory["id"] for memory in answer("list")["memories"]] == ["new"]
+    assert [memory["id"] for memory in answer("list", "--state", "superseded")["memories"]] == [
+        "old"
+    ]
 
 
 def test_record_reads_standard_input():
@@ -176,7 +178,9 @@ def test_junk_leaves_no_home_behind(home):
 
 def test_a_batch_is_recorded_whole_or_not_at_all():
     good = '{"content": "First of two", "tags": ["a"]}\n\n{"content": "Second of two"}\n'
-    assert [one["new"] for one in answer("record", "--batch", stdin=good)["memories"]] == [True] * 2
+    assert [memory["new"] for memory in answer("record", "--batch", stdin=good)["memories"]] == [
+        True
+    ] * 2
     for bad in ('{"content": "fine one"}\n{"content": 7}', '{"content": "fine"}\n{"content": ""}'):
         result = run("record", "--batch", stdin=bad)
         assert result.exit_code == 2
@@ -440,7 +444,7 @@ def test_a_list_is_narrowed_to_a_time(tmp_path):
     assert answer("import", "jsonl", str(tmp_path / "notes.jsonl"))["added"] == 2
 
     def ids(*words: str) -> list[str]:
-        return [one["id"] for one in answer("list", *words)["memories"]]
+        return [memory["id"] for memory in answer("list", *words)["memories"]]
 
     assert ids() == ids("--all-projects") == ["new", "old"]
     assert ids("--since", "7d") == ["new"]
@@ -477,9 +481,9 @@ def test_a_variable_that_sets_nothing_is_named(monkeypatch: pytest.MonkeyPatch):
     said = "note: MNEMOLOG_TENNANT sets nothing. Did you mean 'MNEMOLOG_TENANT'?"
     assert said in result.stderr
     (finding,) = (
-        one
-        for one in json.loads(run("doctor", "--json").stdout)["findings"]
-        if "TENN" in one["what"]
+        other
+        for other in json.loads(run("doctor", "--json").stdout)["findings"]
+        if "TENN" in other["what"]
     )
     assert finding["severity"] == "warn"
     monkeypatch.delenv("MNEMOLOG_TENNANT")
@@ -494,10 +498,10 @@ def test_list_is_newest_first_across_the_build(home):
     rebuild(home)
     run("record", "The third of three", "--id", "a3", "--tag", "t")
     run("pin", "a1")
-    assert [one["id"] for one in answer("list")["memories"]] == ["a3", "a2", "a1"]
-    assert [one["id"] for one in answer("list", "--limit", "1")["memories"]] == ["a3"]
-    assert [one["id"] for one in answer("list", "--kind", "decision")["memories"]] == ["a2"]
-    assert [one["id"] for one in answer("list", "--tag", "t")["memories"]] == ["a3"]
+    assert [memory["id"] for memory in answer("list")["memories"]] == ["a3", "a2", "a1"]
+    assert [memory["id"] for memory in answer("list", "--limit", "1")["memories"]] == ["a3"]
+    assert [memory["id"] for memory in answer("list", "--kind", "decision")["memories"]] == ["a2"]
+    assert [memory["id"] for memory in answer("list", "--tag", "t")["memories"]] == ["a3"]
     assert "The third" in run("list").stdout
 
 
@@ -633,7 +637,7 @@ def test_doctor_names_a_setting_that_was_removed(home):
     (home / "config.toml").write_text('layers = ["parts"]')
     found = answer("doctor")
     assert found["ok"] is True
-    warns = [one for one in found["findings"] if one["severity"] == "warn"]
+    warns = [finding for finding in found["findings"] if finding["severity"] == "warn"]
     assert any("`layers`" in one["what"] and one["cure"] for one in warns)
 
 

@@ -56,8 +56,8 @@ def test_every_command_has_help_with_an_example_of_itself(path):
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
 def test_every_option_says_what_it_does(path):
-    options = [one for one in named(path).params if isinstance(one, click.Option)]
-    assert [one.opts for one in options if not one.help] == []
+    options = [param for param in named(path).params if isinstance(param, click.Option)]
+    assert [option.opts for option in options if not option.help] == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_every_option_says_what_it_does(path):
     ids=" ".join,
 )
 def test_every_command_speaks_json(path):
-    assert "--json" in [name for one in named(path).params for name in one.opts]
+    assert "--json" in [name for param in named(path).params for name in param.opts]
 
 
 def test_the_first_help_fits_a_screen_and_cuts_no_summary():

@@ -50,7 +50,7 @@ def state(log: EventLog) -> dict[str, Memory]:
     )
     inputs = Inputs(len(events), lambda after: iter(events[after:]))
     tables = build_checked(MEMORIES_PROJECTION, inputs, Previous(half, first))
-    assert {one.id: one for one in read_memories(tables["memories"])} == fold.rows
+    assert {memory.id: memory for memory in read_memories(tables["memories"])} == fold.rows
     return fold.rows
 
 
@@ -318,7 +318,7 @@ def test_whatever_may_be_recorded_passes_the_audits(
             return
         tables = build_checked(MEMORIES_PROJECTION, Inputs(1, log.read), None)
         audited = AuditInput(log, 1, tables, tables, None, 0)
-        failed = [one for one in audits.run_audits("memories", audited) if not one.passed]
+        failed = [audit for audit in audits.run_audits("memories", audited) if not audit.passed]
     assert failed == []
 
 

@@ -94,7 +94,7 @@ def test_every_projection_is_the_same_before_and_after(worn):
     compacted(worn)
     after = build.digests(worn.log, worn.embedder, worn.log.head())
     for name, tables in before.items():
-        assert all(tables[one].equals(after[name][one]) for one in tables), name
+        assert all(tables[table].equals(after[name][table]) for table in tables), name
     assert worn.rebuild(full=True).digests == digests
     assert verify(worn.tenant, worn.log, worn.embedder).ok
 
@@ -207,9 +207,9 @@ with compaction.EventLog(Path(sys.argv[1])) as log:
     assert everything(worn.log) == before and integrity.problems(worn.log) == []
     compacted(worn)
     assert everything(worn.log) == before and integrity.problems(worn.log) == []
-    named = {one.name for one in worn.log.segments()}
+    named = {segment.name for segment in worn.log.segments()}
     assert {path.name for path in segments.folder_of(worn.log.path).iterdir()} == named
-    assert sum(one.events for one in worn.log.segments()) == 300
+    assert sum(segment.events for segment in worn.log.segments()) == 300
 
 
 def lost(path) -> None:
@@ -269,7 +269,7 @@ def test_a_person_sees_what_would_go_and_then_lets_it_go(built):
     assert built.log.segments() == []
     done = mnemolog("archive", "--compact")
     assert done["events"] == 300 and done["bytes_after"] < done["bytes_before"]
-    assert [one.name for one in built.log.segments()] == done["segments"]
+    assert [segment.name for segment in built.log.segments()] == done["segments"]
     assert integrity.problems(built.log) == []
 
 

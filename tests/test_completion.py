@@ -34,7 +34,7 @@ def run(*words: str):
 def offered(*words: str) -> list[str]:
     """Return what Tab offers after some words, the last of which is being typed."""
     found = ShellComplete(main, {}, "mnemolog", "_MNEMOLOG_COMPLETE")
-    return [one.value for one in found.get_completions(list(words[:-1]), words[-1])]
+    return [completion.value for completion in found.get_completions(list(words[:-1]), words[-1])]
 
 
 @pytest.mark.parametrize(

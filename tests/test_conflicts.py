@@ -56,7 +56,10 @@ def test_a_value_replaced_by_another_speaker_is_one_and_by_its_own_is_none(say, 
         say(value + " it is", key="api.port", value=value, created_by="Anna Smith")
     (found,) = listed()
     assert ids([found]) == [("overridden", (anna, bob))]
-    assert [(one["value"], one["holds"]) for one in found["sides"]] == [("us", False), ("eu", True)]
+    assert [(side["value"], side["holds"]) for side in found["sides"]] == [
+        ("us", False),
+        ("eu", True),
+    ]
     assert found["settle"][:2] == ["mnemolog history deploy.region", f"mnemolog restore {anna}"]
 
 

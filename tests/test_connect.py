@@ -211,7 +211,7 @@ def test_cline_is_given_a_program_per_event_that_runs_our_client(user: Path):
     (made.code / "client.py").write_text("import sys; print(sys.argv[1:], sys.stdin.read())")
     connect("cline", user, made)
     programs = sorted((user / "Documents/Cline/Hooks").iterdir())
-    assert [one.name for one in programs] == [
+    assert [program.name for program in programs] == [
         *("PostToolUse", "PreToolUse", "TaskComplete", "UserPromptSubmit")
     ]
     done = subprocess.run([programs[0]], input="an event", capture_output=True, text=True)

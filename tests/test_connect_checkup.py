@@ -52,7 +52,7 @@ def hear(log: EventLog, host: str, at: int) -> None:
 
 
 def said(findings: list[Finding], severity: str) -> list[str]:
-    return [one.what for one in findings if one.severity == severity]
+    return [finding.what for finding in findings if finding.severity == severity]
 
 
 def test_hosts_that_are_not_connected_are_not_spoken_of(look: Look):

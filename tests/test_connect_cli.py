@@ -159,4 +159,6 @@ def test_doctor_tells_of_hosts_too(user: Path):
 
 def answer_of_doctor() -> list[list[str]]:
     result = run("doctor", "--json")
-    return [[one["severity"], one["what"]] for one in json.loads(result.stdout)["findings"]]
+    return [
+        [finding["severity"], finding["what"]] for finding in json.loads(result.stdout)["findings"]
+    ]

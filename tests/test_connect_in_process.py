@@ -171,7 +171,7 @@ def test_a_client_that_fails_is_silence(run, client: str):
 def test_notes_stand_where_they_were_told_so_that_the_cache_of_a_request_stays_valid(run):
     told, _ = run(CLIENT, PLACED)
     first, second, third = told["first"], told["second"], told["third"]
-    assert [one["text"] for one in first[0]["parts"]] == ["where do we deploy?", "a note"]
+    assert [part["text"] for part in first[0]["parts"]] == ["where do we deploy?", "a note"]
     assert second[0] == third[0] == first[0] and second[1] == third[1]
     assert second[1]["parts"][0]["state"]["output"] == "added\n\na rule"
     assert third[2]["parts"] == [] and told["asked"] == {"system": []}
@@ -182,7 +182,7 @@ def test_notes_stand_where_they_were_told_so_that_the_cache_of_a_request_stays_v
 def test_a_note_whose_message_is_gone_stands_at_the_last_prompt(run):
     told, _ = run(CLIENT, PLACED)
     once, again = told["shortened"]
-    assert [one["text"] for one in once[0]["parts"]] == ["a note", "a rule"] and once == again
+    assert [part["text"] for part in once[0]["parts"]] == ["a note", "a rule"] and once == again
 
 
 def test_opencodes_subagents_are_no_sessions_and_what_they_do_belongs_to_the_one_they_work_for(run):

@@ -63,7 +63,7 @@ def test_a_clone_that_claims_a_project_is_told_none_of_its_notes_and_writes_none
     session.cwd = str(clone)
     assert NOTE not in session.start()
     session.tell("prompt", prompt="Always deploy with the script in this repository.")
-    assert {one.project for one in session.events(object)} == {"github.com/evil/acme"}
+    assert {event.project for event in session.events(object)} == {"github.com/evil/acme"}
     projects.allow_name(home, clone, CLIENT)
     assert NOTE in session.start()
 

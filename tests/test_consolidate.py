@@ -316,7 +316,7 @@ def test_a_model_words_the_successor_and_its_lineage_is_kept(home: Home):
     home.record(*drafts(*NEAR, tags=("tools",)))
     plan = home.plan(apply=True, model=same(ONE))
     assert plan is not None
-    (made,) = [one.subject for one in plan.body.steps if one.event == "recorded"]
+    (made,) = [step.subject for step in plan.body.steps if step.event == "recorded"]
     one = home.memory(made)
     assert (one.content, one.source_ids, one.job) == (ONE, ("d0", "d1"), "consolidate")
     assert (one.trust, one.tags, one.state) == ("user", ("tools",), ACTIVE)
@@ -406,7 +406,7 @@ def test_a_real_server_is_asked_and_the_budget_ends_the_asking(
         file.write_text(server.settings())
         plan = home.plan()
         assert plan is not None and plan.body.tokens == 120 * len(server.asked) > 0
-        assert [one.event for one in plan.body.steps].count("recorded") == 1
+        assert [step.event for step in plan.body.steps].count("recorded") == 1
         assert len(server.asked) == 2
         home.plan()  # asks again of the pair that waits for a yes, and not of the other
         assert (asked := len(server.asked)) == 3

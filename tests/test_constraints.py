@@ -47,7 +47,7 @@ def notices(built: Built) -> str:
 
 
 def test_what_is_agreed_names_tables_and_columns_that_there_are(built: Built):
-    schemas = {one.name: one.schemas for one in catalog.all_projections(built.embedder)}
+    schemas = {other.name: other.schemas for other in catalog.all_projections(built.embedder)}
     for projection, tables in VALUES.items():
         for table, columns in tables.items():
             assert columns.keys() <= {*schemas[projection][table].names}, table

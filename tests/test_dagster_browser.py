@@ -73,7 +73,7 @@ def drawn(tab: "Tab", wanted: set[str]) -> set[str]:
 
 def test_the_graph_has_a_node_for_every_asset_of_a_build(page, tab, tmp_path):
     tab.goto(f"{page.url}/{GROUP}/memory/lineage")
-    built = {one.name for one in catalog.all_projections(LexicalEmbedder())}
+    built = {projection.name for projection in catalog.all_projections(LexicalEmbedder())}
     wanted = built | {"event_log", "canaries", "published_manifest", "vector_table"}
     assert drawn(tab, wanted) == wanted
     tab.screenshot(path=tmp_path / "graph.png")

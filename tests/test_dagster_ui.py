@@ -33,7 +33,7 @@ from store.plans import job_catalog
 from store.snapshots import manifest as manifests
 
 ASSETS = {
-    *((one.name,) for one in catalog.all_projections(LexicalEmbedder())),
+    *((projection.name,) for projection in catalog.all_projections(LexicalEmbedder())),
     *(("learning", name) for name in jobs.JOBS),
     ("event_log",),
     ("canaries",),
@@ -93,9 +93,9 @@ def schedules_that_run(page: Page) -> set[str]:
     (entry,) = found["workspaceOrError"]["locationEntries"]
     (repository,) = entry["locationOrLoadError"]["repositories"]
     return {
-        one["name"]
-        for one in repository["schedules"]
-        if one["name"].startswith("learn") and one["scheduleState"]["status"] == "RUNNING"
+        schedule["name"]
+        for schedule in repository["schedules"]
+        if schedule["name"].startswith("learn") and schedule["scheduleState"]["status"] == "RUNNING"
     }
 
 
@@ -192,7 +192,7 @@ def test_subscriptions_come_over_the_websocket_until_the_session_is_logged_out(p
     cookie = logged_in(page)
     with subscribed(page, Origin=page.url, Cookie=cookie) as connection:
         kinds = [json.loads(connection.recv(10)) for _ in range(2)]
-        assert [one["type"] for one in kinds] == ["connection_ack", "data"]
+        assert [kind["type"] for kind in kinds] == ["connection_ack", "data"]
         assert kinds[1]["payload"]["data"]["pipelineRunLogs"]["messages"]
         sessions = signer(owner_token(page.settings), page.settings)
         now = time.time_ns() // 1_000

@@ -99,7 +99,7 @@ def test_the_cookie_is_for_this_site_and_no_script(app: Flask):
     entered = client.post("/login", data={"key": key(client)}, headers=HOST)
     parts = entered.headers["Set-Cookie"].split("; ")
     assert {"HttpOnly", "SameSite=Strict", "Path=/", f"Max-Age={SESSION_LIVES_S}"} <= {*parts}
-    assert not [one for one in parts if one.startswith("Domain")]
+    assert not [part for part in parts if part.startswith("Domain")]
 
 
 @pytest.mark.parametrize("how", ["wrong", "used", "late", "none"])
@@ -352,7 +352,7 @@ def test_a_page_has_its_landmarks_and_a_way_past_them(owner: Browser):
 
 
 def test_no_two_pages_share_a_key():
-    assert len({one.key for one in PLACES}) == len(PLACES)
+    assert len({place.key for place in PLACES}) == len(PLACES)
 
 
 def test_no_page_shows_the_token_or_the_cookie(owner: Browser):

@@ -101,8 +101,8 @@ def _fill(log: EventLog) -> None:
         Draft(id="edit", content="The staging server is called heron"),
         Draft(id="away", content="The old wiki lived on a Raspberry Pi"),
     ]
-    for one in drafts:
-        commands.record_batch(log, [one], NOW)
+    for draft in drafts:
+        commands.record_batch(log, [draft], NOW)
     commands.link(log, "t1", "t2", "support", NOW)
     _propose(log, *((f"h{number}", "h0", HOSTILE[3]) for number in range(1, len(HOSTILE))))
     _propose(log, ("twin2", "twin", "the same words"))
@@ -142,7 +142,7 @@ def paths(app: Flask, opened: OpenTenants) -> dict[str, str]:
     made = plans.every(opened.get("default").log)
     one = {len(plan.body.steps): plan.id for plan in made if plan.body.steps[0].subject != "h1"}
     long = {len(plan.body.steps): plan.id for plan in made}
-    found = {one.name: f"/t/default/{one.name}" for one in PLACES}
+    found = {place.name: f"/t/default/{place.name}" for place in PLACES}
     return found | {
         "search": "/t/default/memories?q=deploy+note",
         "new memory": "/t/default/memories/new",
@@ -217,10 +217,10 @@ def test_axe_finds_no_serious_fault_on_any_page(app, paths, theme: str):
             shown.evaluate(axe + "; undefined")
             found = shown.evaluate("axe.run(document, {resultTypes: ['violations']})")
             told = [
-                f"{one['id']}: {node['target']} {node.get('failureSummary', '')[:300]}"
-                for one in found["violations"]
-                if one["impact"] in ("serious", "critical")
-                for node in one["nodes"][:3]
+                f"{violation['id']}: {node['target']} {node.get('failureSummary', '')[:300]}"
+                for violation in found["violations"]
+                if violation["impact"] in ("serious", "critical")
+                for node in violation["nodes"][:3]
             ]
             if told:
                 serious[name] = told
@@ -311,7 +311,7 @@ def test_the_palette_leads_to_pages_and_memories_by_typing(app, paths):
         if AXE.exists():
             shown.evaluate(AXE.read_text(encoding="utf-8") + "; undefined")
             found = shown.evaluate("axe.run('#palette', {resultTypes: ['violations']})")
-            assert [one["id"] for one in found["violations"]] == []
+            assert [violation["id"] for violation in found["violations"]] == []
         while option.first.get_attribute("aria-selected") != "true":
             shown.keyboard.press("ArrowUp")
         with shown.expect_navigation():

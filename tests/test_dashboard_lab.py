@@ -59,7 +59,7 @@ def read(*pairs: tuple[str, str]) -> asking.LabQuestion:
 def lab(tenants: OpenTenants, *pairs: tuple[str, str]) -> list[SideAnswer]:
     asked, reader = read(*pairs), tenants.get("default").reader
     sides = [one for one in (asked.a, asked.b) if one is not None]
-    return [answer_side(reader, asked, one, USUAL, NOW) for one in sides]
+    return [answer_side(reader, asked, side, USUAL, NOW) for side in sides]
 
 
 # What is asked

@@ -226,7 +226,7 @@ def test_pages_of_the_list_show_each_memory_once(owner, log):
         seen += re.findall(r'name="id" value="(m\d+)"', page)
         found = re.search(r'rel="next" href="([^"]+)"', page)
         address = found[1].replace("&amp;", "&") if found else ""
-    assert sorted(seen) == sorted(one.id for one in drafts)
+    assert sorted(seen) == sorted(draft.id for draft in drafts)
     assert len(seen) == count
 
 

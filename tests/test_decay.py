@@ -64,7 +64,7 @@ def ask(tenant, log, embedder):
         with Reader(tenant, log, embedder).view() as view:
             question = default_question("which pump is it", Filter(now), Choices())
             found = recall(view, replace(question, explain=True, min_confidence=0.0))
-        return {one.memory.id: (one.why, one.score) for one in found.hits}
+        return {hit.memory.id: (hit.why, hit.score) for hit in found.hits}
 
     return answer
 

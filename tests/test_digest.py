@@ -78,7 +78,7 @@ def told(log: EventLog, home: Path, since: int, project: str | None = None) -> d
 
 
 def ids(notes: list[dict]) -> list[str]:
-    return [one["id"] for one in notes]
+    return [note["id"] for note in notes]
 
 
 def test_a_digest_tells_each_day_what_was_decided_learned_and_done(log: EventLog, home: Path):

@@ -52,7 +52,7 @@ def recorded(plan: Plan | None) -> list[Step]:
 def lessons(agent: Agent, state: str = ACTIVE) -> list[Memory]:
     """Return what the job made that is in a state, as recall sees it now."""
     opened = agent.tenants.get("default")
-    ids = [one.id for one in agent.events("recorded") if one.body.made]
+    ids = [event.id for event in agent.events("recorded") if event.body.made]
     found = [opened.reader.answer(lambda view, id_=id_: view.tail.find(id_)) for id_ in ids]
     return [one for one in found if one is not None and one.state == state]
 
@@ -93,7 +93,7 @@ def test_what_failed_and_then_passed_is_kept_with_what_was_changed(agent: Agent)
     )
     assert (step.body["kind"], step.trust, step.session) == ("bugfix", "tool", "s1")
     assert step.body["made"] == {"job": "distill"}
-    kinds = {one.id: one.kind for one in agent.events()}
+    kinds = {event.id: event.kind for event in agent.events()}
     assert [kinds[id_] for id_ in step.body["metadata"]["events"]] == ["prompted", *["action"] * 3]
     assert set(step.body["metadata"]["sha256"]) == {"src/login.py"}
 
@@ -297,7 +297,7 @@ def test_a_script_that_helped_twice_is_a_lesson_and_said_before_the_command(agen
     assert "OperationalError" not in json.dumps(lesson.body)
     more = default_importance("lesson", "agent", None) + 0.1
     assert lesson.body["importance"] == pytest.approx(min(more, 0.9))
-    assert [one.id for one in lessons(agent, SUPERSEDED)] == [first.subject]
+    assert [other.id for other in lessons(agent, SUPERSEDED)] == [first.subject]
     assert "make db" in agent.again("s3").runs("make test")
 
 
@@ -327,7 +327,7 @@ def test_an_installation_of_what_the_project_names_is_one(agent: Agent, all_of_t
     for number in range(2):
         fails_until(agent.again(f"s{number}"), all_of_them)
         distilled(agent)
-    assert "lesson" in {one.kind for one in lessons(agent)}
+    assert "lesson" in {lesson.kind for lesson in lessons(agent)}
 
 
 def test_a_third_session_counts_more_and_takes_the_place_of_the_lesson(agent: Agent):
@@ -376,7 +376,7 @@ def test_what_passed_or_stayed_was_not_given_up(agent: Agent, way: str):
 def test_what_the_user_said_was_kept_when_it_was_said(agent: Agent):
     agent.asked("no, use pnpm instead of npm")
     agent.stops("All right. We decided to deploy on Fridays only.")
-    assert [one.body.kind for one in agent.events("recorded")] == ["statement"]
+    assert [event.body.kind for event in agent.events("recorded")] == ["statement"]
     assert distilled(agent) is None
 
 
@@ -448,7 +448,7 @@ def test_a_lesson_whose_source_fell_is_not_said_in_the_same_moment(agent: Agent,
 
     def recalled() -> list[str]:
         found = command(agent, "recall", ERROR, "--project", lesson.project or "")
-        return [one["id"] for one in found["hits"]]
+        return [hit["id"] for hit in found["hits"]]
 
     assert lesson.id in recalled()
     log = agent.tenants.get("default").log
@@ -464,7 +464,7 @@ def test_a_lesson_whose_source_fell_is_not_said_in_the_same_moment(agent: Agent,
     ends = " by newer" if how == "superseded" else ""
     state = "forgotten" if how == "erased" else how
     assert shown["stale_because"] == [f"its source note is {state}{ends}"]
-    assert [one.id for one in lessons(agent, STALE)] == [lesson.id]
+    assert [other.id for other in lessons(agent, STALE)] == [lesson.id]
     assert distilled(agent) is None
 
 
@@ -551,7 +551,7 @@ def test_show_says_how_a_job_came_to_a_memory_and_what_was_made_of_it(agent: Age
     lesson = rests_on_a_note(agent)
     shown = command(agent, "show", lesson.id)
     assert shown["made"]["job"] == "distill"
-    sources = {one["id"]: one for one in shown["sources"]}
+    sources = {source["id"]: source for source in shown["sources"]}
     assert sources["note"]["state"] == "active"
     (made,) = command(agent, "show", "note")["made_of_it"]
     assert (made["id"], made["job"], made["state"]) == (lesson.id, "distill", "active")
@@ -568,7 +568,7 @@ def test_a_turn_and_its_events_are_sources_too(agent: Agent):
     (lesson,) = lessons(agent)
     asked, *acts = command(agent, "show", lesson.id)["sources"]
     assert asked["id"] == agent.events("prompted")[0].id
-    assert {one["event"] for one in acts} == {"action"}
+    assert {act["event"] for act in acts} == {"action"}
 
 
 @pytest.mark.parametrize("host", sorted(RECORDED))
@@ -582,7 +582,7 @@ def test_no_host_makes_a_rule_of_what_its_tools_wrote(agent: Agent, host: str):
             post(agent.client, f"/v1/hooks/{host}", told | mine | {"cwd": str(agent.cwd)}, **key)
     assert agent.events("action") or host not in OUTCOMES
     distilled(agent)
-    assert {one.trust for one in lessons(agent) if "canaryfmt" in one.text} <= {"tool"}
+    assert {lesson.trust for lesson in lessons(agent) if "canaryfmt" in lesson.text} <= {"tool"}
 
 
 # The command line

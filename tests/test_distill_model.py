@@ -58,7 +58,7 @@ def learns(kind: str, text: str, *words: str) -> Callable[[Asked], object]:
     """Return a model that says one thing, citing the lines that say some words."""
 
     def answers(asked: Asked) -> object:
-        cited = [id_ for some in words for id_ in ids(asked, some)]
+        cited = [id_ for word in words for id_ in ids(asked, word)]
         return {"lessons": [{"kind": kind, "text": text, "ids": cited}] if cited else []}
 
     return answers
@@ -86,7 +86,7 @@ def test_what_a_model_learnt_has_its_sources_and_what_it_cost(agent: Agent, mode
     assert (step.body["content"], step.body["kind"], step.trust) == (RIGHT, "decision", "agent")
     assert made["model"] == "openai/gpt-5-mini" and len(made["prompt_sha256"]) == 64
     assert made["tokens"] == 120 and made["cost_usd"] > 0
-    (event,) = [one for one in agent.events("session") if one.body.stage == "stopped"]
+    (event,) = [other for other in agent.events("session") if other.body.stage == "stopped"]
     assert step.body["metadata"]["events"] == [event.id]
     shown = command(agent, "show", step.subject)
     assert plan is not None and shown["made"] == made | {"plan": plan.id}
@@ -185,7 +185,7 @@ def test_what_was_paid_for_and_not_applied_is_not_asked_again(agent: Agent, mode
     assert waiting is not None and lessons(agent) == []
     applied = distilled(agent, model)
     assert applied is not None and len(model.asked) == 1
-    assert [one.content for one in lessons(agent)] == [RIGHT]
+    assert [lesson.content for lesson in lessons(agent)] == [RIGHT]
     plans.undo(agent.tenants.get("default").log, applied.id, LATER)
     assert distilled(agent, model) is None and lessons(agent) == []
 
@@ -342,5 +342,5 @@ def test_no_order_of_a_tool_ever_becomes_a_rule_or_is_said_unasked(
     assert told
     orders = [one for one in told if "canary" in json.dumps({**one, "user_asked": ""})]
     assert [
-        one for one in orders if not set(one) <= OF_A_TURN | {"note", "by", "context"}
+        order for order in orders if not set(order) <= OF_A_TURN | {"note", "by", "context"}
     ] == []  # quoted

@@ -112,7 +112,7 @@ def test_the_image_copies_what_is_there_and_what_it_may_see():
 def test_the_compose_file_publishes_no_port():
     services = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
     assert [name for name, one in services.items() if {"ports", "expose"} & one.keys()] == []
-    assert {one["network_mode"] for one in services.values()} == {"host"}
+    assert {service["network_mode"] for service in services.values()} == {"host"}
 
 
 def test_the_services_in_the_docs_run_a_command_that_is_installed():

@@ -115,7 +115,7 @@ def test_every_setting_is_in_the_readme_with_its_default() -> None:
         assert re.search(rf"\| `{field.name}` \| `?{re.escape(default)}`? \|", README), field.name
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{one.name}" for one in DOCS)])
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{doc.name}" for doc in DOCS)])
 def test_the_links_of_a_page_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!http)([^)#]+)", text):

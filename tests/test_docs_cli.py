@@ -42,7 +42,11 @@ def _sections(group: Commands, prefix: str) -> list[str]:
             command = group.get_command(click.Context(group), name)
             assert command is not None
             subcommands = list(command.commands) if isinstance(command, click.Group) else []
-            also = f" Also: {', '.join(f'`{one}`' for one in subcommands)}." if subcommands else ""
+            also = (
+                f" Also: {', '.join(f'`{subcommand}`' for subcommand in subcommands)}."
+                if subcommands
+                else ""
+            )
             lines.append(f"| `{name}` | {command.get_short_help_str(200)}{also} |")
     return lines[1:] if not prefix else lines
 

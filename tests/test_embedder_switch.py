@@ -111,8 +111,8 @@ def test_a_switch_under_load_is_answered_by_one_model_or_the_other_and_never_by_
             answers.append(ask(reader))
 
     threads = [threading.Thread(target=keep_asking) for _ in range(2)]
-    for one in threads:
-        one.start()
+    for thread in threads:
+        thread.start()
     try:
         for model in (other, built.embedder, other):
             made = rebuild(built, model)
@@ -122,8 +122,8 @@ def test_a_switch_under_load_is_answered_by_one_model_or_the_other_and_never_by_
             until(lambda seen=seen: len(answers) > seen + 5)
     finally:
         stop.set()
-        for one in threads:
-            one.join()
+        for thread in threads:
+            thread.join()
     assert {found.manifest for found in answers} == set(of_manifest)
     assert not [found.notices for found in answers if found.is_degraded]
     assert all(found.embedder == of_manifest[found.manifest] for found in answers)
@@ -181,7 +181,7 @@ def test_what_an_embedder_served_is_served_again_at_once(built: Built):
 
 def test_it_is_kept_through_the_builds_of_a_week(built: Built):
     def kept() -> set[str]:
-        return {one.embedder for one in manifests.list_manifests(built.tenant)}
+        return {manifest.embedder for manifest in manifests.list_manifests(built.tenant)}
 
     rebuild(built, other := Model(), NOW)
     for day in range(8):

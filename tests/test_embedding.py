@@ -63,13 +63,13 @@ def test_a_server_keeps_few_vectors_of_terms_at_hand_and_they_are_the_same(monke
         ("server", make_embedder("lexical", while_asked=True)),
         ("job", make_embedder("lexical")),
     ):
-        for one in texts:
-            found[who, one] = model.embed([one])
+        for text in texts:
+            found[who, text] = model.embed([text])
             most[who] = max(most.get(who, 0), len(lexical._vocabulary.vectors))
     assert WHILE_ASKED <= most["server"] <= 8_192
     assert 2 * WHILE_ASKED < most["job"]  # so that more could have been seen
-    for one in texts:
-        np.testing.assert_array_equal(found["server", one], found["job", one])
+    for text in texts:
+        np.testing.assert_array_equal(found["server", text], found["job", text])
 
 
 def test_a_question_is_embedded_while_another_tenants_long_text_is(monkeypatch):

@@ -72,7 +72,7 @@ def test_a_rule_of_the_users_is_denied_each_time_with_its_words(start: Start):
         assert told["permissionDecision"] == "deny"
         assert f"“{RULE}” ({id_[:14]}, 2026-" in told["permissionDecisionReason"]
         assert "additionalContext" not in told
-    assert [one.subject for one in agent.events("surfaced")] == [id_, id_]
+    assert [event.subject for event in agent.events("surfaced")] == [id_, id_]
 
 
 def test_with_ask_the_user_is_asked_and_the_model_told_once(start: Start):

@@ -276,7 +276,7 @@ def _folded(session: Session) -> list[object]:
     fold = Fold()
     for event in session.log.read():
         fold.apply(event)
-    return [one for one in fold.rows.values() if one.state != OPEN]
+    return [row for row in fold.rows.values() if row.state != OPEN]
 
 
 # By its id
@@ -358,7 +358,7 @@ def test_an_erased_episode_leaves_nothing_of_its_turn_and_all_of_the_others(
         for event in log.read():
             fold.apply(event)
         assert (fold.rows[first].state, fold.rows[first].text) == (FORGOTTEN, "")
-        others = [one for one in fold.rows.values() if one.id != first and one.kind == EPISODE]
+        others = [row for row in fold.rows.values() if row.id != first and row.kind == EPISODE]
         assert [one.state for one in others] == [ACTIVE, ACTIVE]
         with pytest.raises(NotFound, match="erased"):
             commands.restore(log, first, session.at)

@@ -390,7 +390,7 @@ def test_words_that_sessions_use_too_are_erased_and_a_build_is_served(
     made = built.rebuild()
     assert made.number > before.number
     texts = rows(built, made).take(range(made.projections["memories"].rows["memories"]))
-    assert not [one for one in texts if f"{SECRET} data" in one.text]
+    assert not [text for text in texts if f"{SECRET} data" in text.text]
     again = build.rebuild(built.tenant, built.log, built.embedder, clock(), full=True)
     assert {name: one.digest for name, one in again.projections.items()} == {
         name: one.digest for name, one in made.projections.items()

@@ -172,7 +172,7 @@ def told(built, clock: Clock) -> None:
 def test_who_said_the_same_words_is_named_and_can_be_cut(built, clock: Clock):
     told(built, clock)
     first = erased("e1")
-    assert {one["id"]: one["can_be_cut"] for one in first["quotes"]} == {
+    assert {quote["id"]: quote["can_be_cut"] for quote in first["quotes"]} == {
         "q1": True,
         "a1": True,
         "o1": False,
@@ -182,7 +182,7 @@ def test_who_said_the_same_words_is_named_and_can_be_cut(built, clock: Clock):
     said = {event.id: event.body for event in built.log.read()}
     assert said["q1"] == Prompted(prompt="") and said["a1"] == Acted(tool="Bash")
     assert said["q2"] == Prompted(prompt="")  # a word of its own, which no other memory says
-    assert not [one for one in built.tenant.root.rglob("*") if holds(one, "zanzibar")]
+    assert not [path for path in built.tenant.root.rglob("*") if holds(path, "zanzibar")]
 
 
 def test_a_word_that_another_memory_says_is_nobodys_quote(built, clock: Clock):
@@ -232,7 +232,7 @@ def test_a_text_is_erased_wherever_it_is_said(built, clock: Clock):
     }
     done = erased("--text", "zanzibar")
     assert (done["ids"], done["cut"], done["left"]) == (["e1"], 5, [])
-    assert not [one for one in built.tenant.root.rglob("*") if holds(one, "zanzibar")]
+    assert not [path for path in built.tenant.root.rglob("*") if holds(path, "zanzibar")]
     said = {event.id: event.body for event in built.log.read()}
     assert said["e2"].content and said["t5"] == Acted(tool="Bash", command="ls")
 
@@ -265,7 +265,7 @@ def test_an_event_that_cannot_lose_its_texts_is_refused_by_name(built, clock: Cl
 def test_a_name_that_says_an_asked_text_stays_and_is_named(built, clock: Clock):
     built.log.append([Event("t1", clock(), Prompted(prompt="hello"), "t1", session="zanzibar")])
     done = erased("--text", "zanzibar")
-    assert [(one["id"], one["can_be_cut"]) for one in done["quotes"]] == [("t1", False)]
+    assert [(quote["id"], quote["can_be_cut"]) for quote in done["quotes"]] == [("t1", False)]
 
 
 def test_a_session_is_named_by_the_first_letters_of_its_id(built, clock: Clock):
@@ -297,7 +297,7 @@ def test_the_receipt_quotes_nothing_and_is_whole(built, clock: Clock):
     kept = erase_receipt.read_receipt(path)
     assert kept.digest == erase_receipt.receipt_digest(kept)
     assert kept.is_clean and kept.scan.marks > 3 and kept.scan.bytes > 10_000
-    assert [one.to for one in kept.copies] == ["/elsewhere/memories.jsonl"]
+    assert [copy.to for copy in kept.copies] == ["/elsewhere/memories.jsonl"]
     assert "zanzibar" not in path.read_text().lower()
     assert not erase.has_start(built.tenant) and settings.home.exists()
 
@@ -390,7 +390,7 @@ def test_a_write_ahead_file_that_was_kept_at_opening_is_reached_and_what_stays_i
     found = erased("e1")
     assert kept.relative_to(built.tenant.root.parents[1]).as_posix() in found["dropped"]
     assert [path.name for path in folder.iterdir()] == ["HEAD-3"]
-    assert [one["to"] for one in found["copies"]] == [str(folder / "HEAD-3")]
+    assert [copy["to"] for copy in found["copies"]] == [str(folder / "HEAD-3")]
 
 
 def test_what_a_plan_would_judge_of_it_says_nothing_any_more(built, clock: Clock):
@@ -443,9 +443,9 @@ def test_copies_are_kept_in_the_order_of_their_making(built, clock: Clock):
         erase_receipt.record_copy(built.tenant, "export", name, clock())
     with (built.tenant.root / "copies.jsonl").open("ab") as file:
         file.write(b'{"what": "exp\xc3')  # whoever wrote it was killed
-    assert [one.to for one in erase_receipt.list_copies(built.tenant)] == ["a", "b"]
+    assert [copy.to for copy in erase_receipt.list_copies(built.tenant)] == ["a", "b"]
     erase_receipt.record_copy(built.tenant, "export", "c", clock())
-    assert [one.to for one in erase_receipt.list_copies(built.tenant)] == ["a", "b", "c"]
+    assert [copy.to for copy in erase_receipt.list_copies(built.tenant)] == ["a", "b", "c"]
 
 
 def test_exports_and_backups_are_noted_for_the_receipt(built, tmp_path: Path):
@@ -455,7 +455,7 @@ def test_exports_and_backups_are_noted_for_the_receipt(built, tmp_path: Path):
     assert done.exit_code == 0, done.output
     done = CliRunner().invoke(main, ["backup", "make", str(tmp_path / "all.zip")])
     assert done.exit_code == 0, done.output
-    noted = [(one.what, one.to) for one in erase_receipt.list_copies(built.tenant)]
+    noted = [(copy.what, copy.to) for copy in erase_receipt.list_copies(built.tenant)]
     files = [("export", "all.jsonl"), ("backup", "all.zip")]
     (written, kept) = [(what, str(tmp_path / name)) for what, name in files]
     assert noted == [written, ("export", "stdout"), kept]

@@ -354,7 +354,7 @@ class Counting:
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         self.asked += texts
-        found = [[len(one), one.count("e") + 1] for one in texts]
+        found = [[len(text), text.count("e") + 1] for text in texts]
         rows = np.array(found, np.float32).reshape(-1, 2)
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
@@ -474,7 +474,10 @@ def test_two_runs_are_compared_query_by_query(data, tmp_path):
 def test_a_comparison_names_the_queries_won_and_lost(data, tmp_path):
     a = ranked(tmp_path, "a", {"n-now": ["0"], "t-cat": ["0"], "n-then": ["0"]})
     b = ranked(tmp_path, "b", {"n-now": ["2"], "t-cat": [], "n-then": ["0"]})
-    found = [(one["query_id"], one["a"], one["b"]) for one in answer_to(data, a, b)["changes"]]
+    found = [
+        (change["query_id"], change["a"], change["b"])
+        for change in answer_to(data, a, b)["changes"]
+    ]
     assert found == [("n-now", 0.0, 1.0), ("t-cat", 1.0, 0.0)]
     printed = evaluated(data, "--compare", a, b, "--each").stdout
     assert ["won", "lost"] == [line.split()[0] for line in printed.splitlines()[-2:]]

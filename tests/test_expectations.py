@@ -29,14 +29,14 @@ def pinned(built) -> str:
 
 def ranks(built, **settings: object) -> list[int | None]:
     view = open_view(built.tenant, built.rebuild(), built.embedder)
-    asked = list_expectations(built.log)
+    expectations = list_expectations(built.log)
     choices = msgspec.structs.replace(Choices(), **settings)
-    return [one.rank for one in ask(view, asked, choices, NOW)]
+    return [one.rank for one in ask(view, expectations, choices, NOW)]
 
 
 def built_check(home, built) -> CheckResult:
     manifest = runner.build(Settings(home), built.tenant.name, lambda what: None)
-    return next(one for one in manifest.checks if one.name == EXPECTED)
+    return next(check for check in manifest.checks if check.name == EXPECTED)
 
 
 def test_a_pin_is_kept_once_and_can_be_removed(built):

@@ -38,7 +38,7 @@ def memories(log: EventLog) -> list[Memory]:
 
 
 def told(facts: Sequence[Fact]) -> list[tuple[str, str, int, int]]:
-    return [(one.key, one.value, one.valid_from, one.valid_to) for one in facts]
+    return [(fact.key, fact.value, fact.valid_from, fact.valid_to) for fact in facts]
 
 
 def test_a_newer_value_of_a_key_closes_the_older(log: EventLog, clock: Clock):

@@ -72,7 +72,7 @@ def learn(home: Path, log: EventLog, clock: Clock) -> Callable[..., Plan | None]
 
 def known(log: EventLog) -> dict[str, str]:
     """Return the values that hold now."""
-    rows = [one for one in memories(log).values() if one.state == ACTIVE]
+    rows = [memory for memory in memories(log).values() if memory.state == ACTIVE]
     return {one.key: one.value for one in facts_of(rows)}
 
 
@@ -88,7 +88,7 @@ def named(fact: str) -> tuple[str, str, str]:
 def test_of_labelled_sentences_nearly_all_that_is_read_is_stated_and_most_is_read():
     right = wrong = missed = 0
     lines = [json.loads(line) for line in SENTENCES.read_text().splitlines()]
-    assert len(lines) >= 120 and sum(not one["facts"] for one in lines) * 2 >= len(lines)
+    assert len(lines) >= 120 and sum(not line["facts"] for line in lines) * 2 >= len(lines)
     for one in lines:
         wanted = {named(fact) for fact in one["facts"]}
         turn = of_turn(one["text"], project="acme/web") if one["text"].strip() else None
@@ -157,13 +157,13 @@ def test_a_newer_turn_closes_the_older_value_and_the_plan_undone_leaves_no_trace
     plan = learn()
     assert known(log) == {"api.port": "9090"}
     rows = memories(log)
-    old = next(one for one in rows.values() if one.value == "8080")
+    old = next(row for row in rows.values() if row.value == "8080")
     assert (old.state, old.ended_at) == (SUPERSEDED, NOW + DAY)
     assert (old.source_ids, old.created_by, old.trust) == ((first,), "Anna Smith", "user")
     assert old.created_at == rows[first].created_at and old.session is None
     plans.undo(log, plan.id, clock())
     assert known(log) == {"api.port": "8080"}
-    turn = next(one for one in rows.values() if one.content.startswith("We moved"))
+    turn = next(row for row in rows.values() if row.content.startswith("We moved"))
     commands.forget(log, turn.id, clock())
     after = build.rebuild(tenant, log, embedder, clock()).digests
     assert after["facts"] == before["facts"]
@@ -236,7 +236,7 @@ def test_a_fact_whose_turn_is_forgotten_says_no_more(log: EventLog, clock, say, 
     turn = say("The API runs on port 8080.")
     learn()
     commands.forget(log, turn, clock())
-    (fact,) = [one for one in memories(log).values() if one.job == "facts"]
+    (fact,) = [memory for memory in memories(log).values() if memory.job == "facts"]
     assert fact.state == STALE
 
 
@@ -269,7 +269,7 @@ def test_only_what_users_and_agents_say_is_read_unless_it_is_labelled(
 ):
     say("The API runs on port 8080.", **fields)
     assert (learn() is not None) == is_read
-    made = [one.trust for one in memories(log).values() if one.job == "facts"]
+    made = [memory.trust for memory in memories(log).values() if memory.job == "facts"]
     assert made == ([fields["trust"]] if is_read else [])
 
 
@@ -277,7 +277,7 @@ def test_a_project_has_values_of_its_own(log: EventLog, say, learn):
     say("Our database is Postgres 16.", project="acme/web")
     say("Our database is MariaDB 11.", project="acme/api")
     learn()
-    made = {one.project: one.value for one in memories(log).values() if one.key}
+    made = {memory.project: memory.value for memory in memories(log).values() if memory.key}
     assert made == {"acme/web": "Postgres 16", "acme/api": "MariaDB 11"}
 
 

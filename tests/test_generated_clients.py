@@ -164,7 +164,7 @@ def resolve(value: Any, kept: Mapping[str, Any]) -> Any:
 
 def test_every_operation_is_asked(document: Path):
     paths = json.loads(document.read_text())["paths"]
-    declared = {one["operationId"] for methods in paths.values() for one in methods.values()}
+    declared = {method["operationId"] for methods in paths.values() for method in methods.values()}
     assert declared == {call["op"] for call in (*CALLS, *REFUSED)} | TEXT
 
 
@@ -206,10 +206,10 @@ def ask_in_python(client: Any, document: Path, call: Mapping[str, Any], kept: An
     words = "".join(f"_{c.lower()}" if c.isupper() else c for c in call["op"])
     paths = json.loads(document.read_text())["paths"]
     [tag] = [
-        one["tags"][0]
+        method["tags"][0]
         for methods in paths.values()
-        for one in methods.values()
-        if one["operationId"] == call["op"]
+        for method in methods.values()
+        if method["operationId"] == call["op"]
     ]
     run = importlib.import_module(f"made_client.api.{tag}.{words}").sync_detailed
     parameters = resolve(call.get("path", {}) | call.get("query", {}), kept)

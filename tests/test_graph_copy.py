@@ -300,7 +300,7 @@ def test_the_documented_queries_answer(chosen, tenant, log, built):
     graph_copy.sync(tenant, chosen)
     page = (ROOT / "docs/neo4j.md").read_text(encoding="utf-8")
     [block] = re.findall(r"```cypher\n(.*?)```", page, re.DOTALL)
-    queries = [one for one in block.split(";") if one.strip()]
+    queries = [part for part in block.split(";") if part.strip()]
     assert len(queries) >= 3
     for query in queries:
         assert ask(chosen, query), query
@@ -331,7 +331,11 @@ def says_behind() -> bool:
     """Return whether `status` and `doctor` say that the copy is behind."""
     shown = json.loads(CliRunner().invoke(main, ["status", "--json"]).output)["behind"]
     findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["findings"]
-    [found] = [one for one in findings if one["what"].startswith("the copy of the entity graph")]
+    [found] = [
+        finding
+        for finding in findings
+        if finding["what"].startswith("the copy of the entity graph")
+    ]
     assert bool(shown) == (found["severity"] == "warn")
     return bool(shown)
 

@@ -29,8 +29,8 @@ def note(id_: str, **fields: Any) -> Draft:
 
 
 def own(log: EventLog, after: int = 0) -> set[str]:
-    found = list_arrivals(log, after, log.head())
-    return {id_ for id_, arrival in found.items() if arrival.is_own}
+    arrivals = list_arrivals(log, after, log.head())
+    return {id_ for id_, arrival in arrivals.items() if arrival.is_own}
 
 
 def made(id_: str, *sources: str) -> Event:

@@ -35,7 +35,7 @@ def build(home: Home) -> CheckResult:
     settings = config.load(environ={"MNEMOLOG_HOME": str(path)})
     runner.build(settings, "default", lambda said: None)
     manifest = manifests.current(session.tenants.get("default").tenant)
-    return next(one for one in manifest.checks if one.name == SETTINGS)
+    return next(check for check in manifest.checks if check.name == SETTINGS)
 
 
 def edit(home: Home, text: str) -> None:

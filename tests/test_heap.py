@@ -45,9 +45,9 @@ def heaps(child, folder: Path, start: str) -> int:
     process = child(f"import os\nos.environ['MNEMOLOG_HOME'] = {str(folder)!r}\n{CODE}{start}", at)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == 0, said
-    if "<heap nr" not in (told := at.read_text()):
+    if "<heap nr" not in (text := at.read_text()):
         pytest.skip("this C library does not tell of its heaps")
-    return told.count("<heap nr")
+    return text.count("<heap nr")
 
 
 @pytest.mark.parametrize("how", STARTED)

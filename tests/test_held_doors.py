@@ -125,14 +125,16 @@ def test_held_advice_counts_as_given_in_no_receipt_of_mcp(
     assert "friend" in by_agent and by_agent.isdisjoint({"held", "said", "goal", "step"})
     assert by_program & {"held", "said", "goal", "step"}
     marked = {hit.get("held") for hit in hits if MARK in hit["text"]}
-    assert marked == {"check"} and "held" not in next(one for one in hits if one["id"] == "friend")
+    assert marked == {"check"} and "held" not in next(hit for hit in hits if hit["id"] == "friend")
 
 
 def test_rest_marks_held_advice_and_leaves_it_out_for_agents(client: FlaskClient, log: EventLog):
     api = Api(client)
     assert api.ok("GET", "/v1/memories/held")["held"] == "check"
     assert "held" not in api.ok("GET", "/v1/memories/friend")
-    listed = {one["id"]: one.get("held") for one in api.ok("GET", "/v1/memories")["memories"]}
+    listed = {
+        memory["id"]: memory.get("held") for memory in api.ok("GET", "/v1/memories")["memories"]
+    }
     assert listed["held"] == listed["said"] == "check" and listed["friend"] is None
     question = {"query": "how do we commit the invoices?", "for_agents": True}
     answer = api.ok("POST", "/v1/recall", question)

@@ -204,7 +204,10 @@ def test_the_arms_are_counted_from_the_log_alone(session):
     log = session.log
     found = holdout.compare(log, session.at, lambda id_: {"retry": "decision"}.get(id_))
     assert (found.told, found.held_out) == (1, 1)
-    means = {one.measure: (one.told, one.held_out) for one in found.differences}
+    means = {
+        difference.measure: (difference.told, difference.held_out)
+        for difference in found.differences
+    }
     assert means == {
         "failures": (1.0, 1.0),
         "known_failures": (0.0, 1.0),  # in the first one

@@ -206,4 +206,4 @@ def test_what_is_written_while_one_looks_is_in_the_journal_once(tenants: OpenTen
     call = Call(told, opened, tenants.settings.choices, "", NOW)
     call.write(event := call.new_event(Prompted(prompt="a")))
     opened.notes.add(event)
-    assert [one.id for one in call.journal.events] == [event.id]
+    assert [other.id for other in call.journal.events] == [event.id]

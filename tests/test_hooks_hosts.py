@@ -168,7 +168,7 @@ def test_what_a_hosts_session_does_is_told_the_same_way(host: str):
 @pytest.mark.parametrize("host", OUTCOMES)
 def test_what_came_of_a_command_is_known_where_the_host_tells(host: str):
     events = [HOSTS[host].read(payload) for payload in RECORDED[host]]
-    done = [one.tool for one in events if one is not None and one.moment == "after_tool"]
+    done = [event.tool for event in events if event is not None and event.moment == "after_tool"]
     runs = [tool for tool in done if tool.doing == "run"]
     assert [(tool.command, tool.passed) for tool in runs] == OUTCOMES[host]
 

@@ -61,7 +61,7 @@ def test_a_chat_began_when_it_says_in_local_time(
     finally:
         monkeypatch.undo()
         time.tzset()
-    at = [one.created_at for one in episodes(log)]
+    at = [episode.created_at for episode in episodes(log)]
     assert at[0] == 1_789_948_800_000_000  # 2026-09-21T00:00:00Z
     assert at == sorted(set(at))
 
@@ -73,7 +73,7 @@ def test_a_history_that_grew_adds_its_new_turns_alone(log: EventLog, shop: Path)
         file.write("\n#### and in Norway?  \n\n25.\n\n")
     os.utime(shop / NAME, (1, 1))
     assert imported(log, "aider", shop / NAME).sessions.turns == 4
-    assert [one.content for one in episodes(log)][3:] == ["and in Norway?"]
+    assert [episode.content for episode in episodes(log)][3:] == ["and in Norway?"]
 
 
 def test_a_heading_of_the_models_is_no_request(log: EventLog, shop: Path) -> None:

@@ -166,7 +166,7 @@ def test_packed_transcripts_are_read_as_they_are(log: EventLog, tmp_path: Path) 
     path.with_suffix(".jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
     imported(log, "claude-code", tmp_path)
-    assert [found.content for found in episodes(log)] == [ASKED]
+    assert [episode.content for episode in episodes(log)] == [ASKED]
 
 
 def test_half_an_emoji_costs_nothing_but_itself(log: EventLog, tmp_path: Path) -> None:
@@ -206,4 +206,4 @@ def test_a_moment_beyond_the_calendar_is_none(log: EventLog, tmp_path: Path) -> 
 )
 def test_the_bundled_sessions_hold_what_was_said_in_them(log: EventLog, words: str) -> None:
     assert imported(log, "claude-code", SESSIONS).skipped == []
-    assert any(words in found.text for found in episodes(log))
+    assert any(words in episode.text for episode in episodes(log))

@@ -60,7 +60,7 @@ class Repository:
         self.git("merge", "-q", "--no-ff", "side", "-m", text)
 
     def draft(self, beginning: str) -> Draft:
-        (found,) = [one for one in self.drafts() if one.content.startswith(beginning)]
+        (found,) = [draft for draft in self.drafts() if draft.content.startswith(beginning)]
         return found
 
     def drafts(self, **options: object) -> list[Draft]:
@@ -296,7 +296,7 @@ def test_a_release_is_a_memory_of_its_day(repository):
     repository.commit("Add the tail reader", "b.py")
     repository.commit("Fix the tail reader", "b.py")
     repository.git("tag", "v1.1.0")
-    first, second = [one for one in repository.drafts() if one.kind == "milestone"]
+    first, second = [draft for draft in repository.drafts() if draft.kind == "milestone"]
     assert first.content == "Release 1.0.0 (1.0) on 29 August 2026: one change."
     assert second.content == "Release 1.1.0 (1.1) on 30 August 2026, after 1.0.0: 2 changes."
     assert second.created_at is not None and second.created_at.timestamp() == repository.at

@@ -108,7 +108,7 @@ def zstd(data: bytes) -> bytes:
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])
 def test_a_packed_file_is_read_as_it_is(path, pack):
     path.write_bytes(pack(b'{"content": "the tide"}\n{"content": "the moon"}\n'))
-    assert [one.content for one in jsonl.drafts(path, project=None)] == ["the tide", "the moon"]
+    assert [draft.content for draft in jsonl.drafts(path, project=None)] == ["the tide", "the moon"]
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd])

@@ -142,7 +142,10 @@ A quiet one, without any list.
 def test_the_entries_of_a_changelog_are_a_memory_each_of_their_release(tmp_path, name):
     note(tmp_path, name, CHANGELOG)
     drafts = read(tmp_path)
-    found = [(one.kind, one.content, one.created_at and one.created_at.date()) for one in drafts]
+    found = [
+        (draft.kind, draft.content, draft.created_at and draft.created_at.date())
+        for draft in drafts
+    ]
     may, march = date(2024, 5, 1), date(2024, 3, 2)
     assert found == [
         ("activity", "What changes for users is told here.", None),
@@ -185,7 +188,7 @@ def test_the_nearest_day_holds(tmp_path):
         "## 2024-03-07\n\n### Talk\n\nThe head is read last.\n"
     )
     drafts = read(note(tmp_path, "notes.md", text))
-    assert [one.created_at and one.created_at.day for one in drafts] == [1, 5, 7]
+    assert [draft.created_at and draft.created_at.day for draft in drafts] == [1, 5, 7]
 
 
 def test_a_line_of_some_section_dates_no_other(tmp_path):

@@ -89,14 +89,18 @@ def test_a_turn_is_an_episode_with_its_words_deeds_files_and_time(
 def test_what_the_real_program_wrote_is_read_whole(agent: str, log: EventLog, host: Path) -> None:
     done = imported(log, agent, written(agent, host))
     assert done.skipped == []
-    found = [one for one in episodes(log) if "midnight" in one.content and one.project == "shop"]
+    found = [
+        episode
+        for episode in episodes(log)
+        if "midnight" in episode.content and episode.project == "shop"
+    ]
     for one in found:
         assert [line.split(" -> ")[0] for line in (one.action or "").splitlines()] == [
             *("$ pytest -q", "edited login.py", "$ pytest -q")
         ]
         assert "1 failed, 1 passed" in (one.action or "")
         assert (one.result or "").startswith("The login took the clock once, at import.")
-    second = [one for one in episodes(log) if "docs/clock.md" in one.content]
+    second = [episode for episode in episodes(log) if "docs/clock.md" in episode.content]
     assert {one.action for one in second} == {"edited docs/clock.md"}
     assert len(found) == len(second) == (3 if agent == "codex" else 1)
 
@@ -140,7 +144,7 @@ def test_what_hooks_told_of_is_not_doubled_however_they_put_the_prompt(
     hear(log, agent, f"make it pass, with {SECRET}", started, SessionTold(stage="stopped"))
     done = imported(log, agent, one.save(host))
     assert (done.sessions.turns, done.sessions.live) == (2, 1)
-    contents = [one.content for one in episodes(log)]
+    contents = [episode.content for episode in episodes(log)]
     assert contents[0] == "Find out why the upload hangs." and len(contents) == 2
     assert imported(log, agent, host).counts.added == 0
 
@@ -248,7 +252,7 @@ def test_the_project_may_be_given_and_changes_no_id(
 ) -> None:
     source = written(agent, host)
     imported(log, agent, source, project="other")
-    assert {one.project for one in episodes(log)} == {"other"}
+    assert {episode.project for episode in episodes(log)} == {"other"}
     assert imported(log, agent, source).counts.added == 0
 
 
@@ -296,7 +300,7 @@ def test_thanks_alone_become_no_memory(tmp_path: Path) -> None:
     home = tmp_path / "home"
     command(home, "import", "codex", str(one.save(tmp_path / "host")))
     with EventLog(tenants.tenant(home).log) as log:
-        assert [one.state for one in episodes(log)] == ["active", "open"]
+        assert [episode.state for episode in episodes(log)] == ["active", "open"]
 
 
 # what the user said that lasts
@@ -310,7 +314,7 @@ def statements(log: EventLog) -> list[Memory]:
     fold = Fold()
     for event in log.read():
         fold.apply(event)
-    found = (one for one in fold.rows.values() if one.kind == STATEMENT)
+    found = (row for row in fold.rows.values() if row.kind == STATEMENT)
     return sorted(found, key=lambda one: one.created_at)
 
 
@@ -327,7 +331,7 @@ def test_quotes_that_opencode_run_put_around_a_prompt_are_left_out(
     log: EventLog, host: Path
 ) -> None:
     imported(log, "opencode", said("opencode", host, '"where is it?"', '"HEAD" or "main"?'))
-    contents = [one.content for one in episodes(log)]
+    contents = [episode.content for episode in episodes(log)]
     assert contents == ["where is it?", '"HEAD" or "main"?']
 
 
@@ -367,7 +371,7 @@ def test_a_statement_that_was_forgotten_does_not_come_back_with_the_next_import(
     other = said("codex", host / "second", RULE, "Go on.", session="1b2c-of-the-same-week")
     assert imported(log, "codex", other).counts.added == 4
     assert imported(log, "codex", host / "first").counts.added == 0
-    assert [one.state for one in statements(log)] == ["forgotten"]
+    assert [statement.state for statement in statements(log)] == ["forgotten"]
 
 
 def test_a_later_statement_replaces_the_one_that_it_contradicts(log: EventLog, host: Path) -> None:
@@ -390,7 +394,7 @@ def test_an_older_session_does_not_replace_what_was_said_since(log: EventLog, ho
 def test_what_was_taken_back_in_a_session_is_not_kept(log: EventLog, host: Path) -> None:
     source = said("claude-code", host, OLD_PORT, RULE, "Forget that.")
     imported(log, "claude-code", source)
-    assert [(one.content, one.state) for one in statements(log)] == [
+    assert [(statement.content, statement.state) for statement in statements(log)] == [
         (OLD_PORT, "active"),
         (RULE, "forgotten"),
     ]
@@ -613,7 +617,7 @@ def test_links_that_lead_out_and_devices_are_not_followed(
     source = one.save(host)
     outside = writer(agent, session="9d9d9d9d-outside")
     turn(outside, "The harbour opens at six for the pilots.")
-    files = [one for one in outside.save(tmp_path / "outside").rglob("*") if one.is_file()]
+    files = [path for path in outside.save(tmp_path / "outside").rglob("*") if path.is_file()]
     for file in files:
         linked = source / file.relative_to(tmp_path / "outside")
         linked.parent.mkdir(parents=True, exist_ok=True)
@@ -622,7 +626,7 @@ def test_links_that_lead_out_and_devices_are_not_followed(
         (linked.parent / f"opencode-session-rollout-zero{file.suffix}").symlink_to("/dev/zero")
         os.mkfifo(linked.parent / f"opencode-pipe{file.suffix}")
     imported(log, agent, source)
-    assert [one.content for one in episodes(log)] == [
+    assert [episode.content for episode in episodes(log)] == [
         "Make the login test pass: it fails at midnight."
     ]
 

@@ -275,7 +275,7 @@ def test_a_session_that_was_exported_twice_is_one(log: EventLog, history: Path) 
     assert imported(log, "specstory", history).counts.added
     (history / "2026-02-03_10-07-31Z-round-the-tax.md").write_text(EXACT)
     assert imported(log, "specstory", history).sessions.sessions == 1
-    said = [one.content for one in episodes(log)]
+    said = [episode.content for episode in episodes(log)]
     assert said == ["round the tax to cents", "who else rounds?"]
     assert episodes(log)[1].result is not None and "Nobody." in str(episodes(log)[1].result)
     assert imported(log, "specstory", history).counts.added == 0
@@ -313,7 +313,7 @@ def test_what_an_agent_asked_of_a_helper_is_no_session_of_the_users(
     (history / "2026-02-03_10-30-06Z-explore.md").write_text(TASK.format(id=id_, task=task))
     write(history, **{"2026-02-03_10-07-31Z-round": EXACT})
     imported(log, "specstory", history)
-    assert [one.content for one in episodes(log)][-1] == "who else rounds?"
+    assert [episode.content for episode in episodes(log)][-1] == "who else rounds?"
     assert len(episodes(log)) == 2
 
 
@@ -326,7 +326,7 @@ def test_a_history_in_a_repository_is_quoted_and_lays_nothing_down(
     write(history, old=OLD)
     imported(log, "specstory", history)
     bodies = [event.body for event in log.read()]
-    kept = [one for one in bodies if isinstance(one, Recorded) and one.kind == "statement"]
+    kept = [body for body in bodies if isinstance(body, Recorded) and body.kind == "statement"]
     assert len(kept) == statements
 
 

@@ -81,11 +81,11 @@ def memories(tmp_path: Path) -> list[Memory]:
         fold = Fold()
         for event in log.read(0, log.head()):
             fold.apply(event)
-    return [one for one in fold.rows.values() if one.kind != "episode"]
+    return [row for row in fold.rows.values() if row.kind != "episode"]
 
 
 def by_text(tmp_path: Path, beginning: str) -> Memory:
-    (found,) = [one for one in memories(tmp_path) if one.content.startswith(beginning)]
+    (found,) = [memory for memory in memories(tmp_path) if memory.content.startswith(beginning)]
     return found
 
 
@@ -111,8 +111,8 @@ def test_a_store_is_imported_once_with_its_origin_and_without_secrets(
         said = json.loads(memory.metadata)
         assert memory.source in (name, "markdown")  # instructions are read as Markdown is
         assert said.get("imported_id") or said.get("path")
-    files = [one for one in (tmp_path / "memory").rglob("*") if one.is_file()]
-    assert files and not [one for one in files if SECRET.encode() in one.read_bytes()]
+    files = [path for path in (tmp_path / "memory").rglob("*") if path.is_file()]
+    assert files and not [file for file in files if SECRET.encode() in file.read_bytes()]
 
 
 def test_times_are_those_of_the_store(machine: Path, tmp_path: Path):
@@ -131,7 +131,7 @@ def test_a_text_that_changed_there_is_revised_here(machine: Path, tmp_path: Path
     assert answer("basic-memory", str(place))["changed"] == 1
     assert answer("basic-memory", str(place))["changed"] == 0
     assert by_text(tmp_path, "Backups ran on Mondays").project is None
-    assert not [one for one in memories(tmp_path) if "Sundays" in one.content]
+    assert not [memory for memory in memories(tmp_path) if "Sundays" in memory.content]
 
 
 def test_what_a_person_said_here_of_a_memory_stands(machine: Path, tmp_path: Path):
@@ -159,7 +159,7 @@ def test_a_bare_name_of_two_known_projects_stays_as_it_is():
 
 def test_project_option_takes_all(machine: Path, tmp_path: Path):
     answer("claude-mem", str(foreign_stores.claude_mem(machine)), "--project", "mine")
-    assert {one.project for one in memories(tmp_path)} == {"mine"}
+    assert {memory.project for memory in memories(tmp_path)} == {"mine"}
 
 
 def test_claudes_notes_belong_to_the_project_of_their_sessions(machine: Path, tmp_path: Path):
@@ -228,7 +228,7 @@ def test_a_claude_mem_observation_keeps_facts_files_and_session(machine: Path, t
 
 def test_mem0_keeps_the_newest_text_and_not_what_was_deleted(machine: Path, tmp_path: Path):
     answer("mem0", str(foreign_stores.mem0(machine)))
-    texts = sorted(one.content.split(" is ")[0] for one in memories(tmp_path))
+    texts = sorted(memory.content.split(" is ")[0] for memory in memories(tmp_path))
     assert texts == ["The staging cluster runs in eu-west-3", "The token of the bot"]
 
 
@@ -256,7 +256,9 @@ def test_observations_become_memories_and_relations_links(machine: Path, tmp_pat
         fold = Fold()
         for event in log.read(0, log.head()):
             fold.apply(event)
-    linked = {(fold.rows[one.target].content.split(" on ")[0], one.relation) for one in fold.edges}
+    linked = {
+        (fold.rows[edge.target].content.split(" on ")[0], edge.relation) for edge in fold.edges
+    }
     assert linked == {
         ("Backups run at night from the replica in Falkenstein.", "support"),
         ("Backups run", "conflict"),
@@ -266,7 +268,7 @@ def test_observations_become_memories_and_relations_links(machine: Path, tmp_pat
 def test_notes_in_a_repository_are_quoted(machine: Path, tmp_path: Path):
     foreign_stores.repository(foreign_stores.basic_memory(machine))
     answer("basic-memory", str(machine / "basic-memory"))
-    assert {one.trust for one in memories(tmp_path)} == {"tool"}
+    assert {memory.trust for memory in memories(tmp_path)} == {"tool"}
 
 
 def test_pmb_keys_goals_chains_and_edges_are_kept(machine: Path, tmp_path: Path):
@@ -278,10 +280,10 @@ def test_pmb_keys_goals_chains_and_edges_are_kept(machine: Path, tmp_path: Path)
     assert by_text(tmp_path, "Cut the cold start").status == "done"
     assert by_text(tmp_path, "Version 1.4").chain == "release"
     assert by_text(tmp_path, "It runs at night").context == "When does it run?"
-    assert {one.project for one in memories(tmp_path)} == {"quarry"}
+    assert {memory.project for memory in memories(tmp_path)} == {"quarry"}
     with EventLog(tenant(tmp_path / "memory").log) as log:
         links = [one for one in log.read(0, log.head()) if one.kind == "linked"]
-    assert [(one.subject, one.body.target) for one in links] == [
+    assert [(link.subject, link.body.target) for link in links] == [
         (by_text(tmp_path, "The build broke").id, by_text(tmp_path, "Pin the wheel").id)
     ]
 
@@ -290,7 +292,7 @@ def test_engrams_personal_notes_belong_to_no_project(machine: Path, tmp_path: Pa
     answer("engram", str(foreign_stores.engram(machine)))
     assert by_text(tmp_path, "Editor").project is None
     assert by_text(tmp_path, "Moved the queue").kind == "summary"
-    assert not [one for one in memories(tmp_path) if "Gone" in one.content]
+    assert not [memory for memory in memories(tmp_path) if "Gone" in memory.content]
 
 
 def test_a_pali_fact_that_ended_is_archived(machine: Path, tmp_path: Path):
@@ -302,7 +304,7 @@ def test_a_pali_fact_that_ended_is_archived(machine: Path, tmp_path: Path):
 
 def test_lettas_persona_is_left_out_and_said_so(machine: Path):
     lines, left = read("letta", foreign_stores.letta(machine))
-    assert [one.content for one in lines] == [
+    assert [line.content for line in lines] == [
         "The user is called Anna.",
         "Anna leads the quarry project since March.",
     ]
@@ -371,7 +373,7 @@ def test_rules_that_connect_wrote_are_not_imported(
     *names, last = words
     result = run("import", *names, str(machine / last) if last in ("web", "vault") else last)
     assert result.exit_code == 0, result.output
-    assert [one.content for one in memories(tmp_path)] == [own.strip()], path
+    assert [memory.content for memory in memories(tmp_path)] == [own.strip()], path
 
 
 def test_auto_on_an_empty_machine_says_so():

@@ -79,7 +79,7 @@ def by_number(asked: Asked) -> object:
     """Score the third note high and all others in the middle."""
     lines = [json.loads(line) for line in asked.data.splitlines()]
     return {
-        "scores": [{"n": one["n"], "importance": 0.9 if one["n"] == 3 else 0.5} for one in lines]
+        "scores": [{"n": line["n"], "importance": 0.9 if line["n"] == 3 else 0.5} for line in lines]
     }
 
 

@@ -79,7 +79,7 @@ def test_a_queue_that_was_never_used_has_no_file(queue: Queue):
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
 def test_its_file_is_the_owners_alone(queue: Queue, tenant: Tenant):
     accept(queue)
-    modes = {stat.S_IMODE(one.stat().st_mode) for one in tenant.root.glob("ingest.sqlite*")}
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tenant.root.glob("ingest.sqlite*")}
     assert modes == {0o600}
 
 
@@ -111,8 +111,8 @@ def test_turns_become_raw_turns_with_the_trust_of_who_spoke(queue: Queue, log: E
     queue.accept("job", NOW, batch.make_batch("job", NOW, [], told))
     record_lease(queue, log, leased(queue), clock)
     events = list(log.read())
-    assert [one.trust for one in events] == list(said.values())
-    assert {(one.body.kind, one.project, one.session) for one in events} == {
+    assert [event.trust for event in events] == list(said.values())
+    assert {(event.body.kind, event.project, event.session) for event in events} == {
         ("raw_turn", "acme/web", "s1")
     }
 
@@ -191,7 +191,7 @@ def test_a_job_is_in_the_log_in_order_and_leaves_no_text_behind(
     assert [one.id for one in log.read()] == list(queue.outcome(job.id).ids)
     assert {one.at for one in log.read()} == {NOW}
     queue.tidy(NOW)
-    assert not any(b"pier" in one.read_bytes() for one in tenant.root.glob("ingest.sqlite*"))
+    assert not any(b"pier" in path.read_bytes() for path in tenant.root.glob("ingest.sqlite*"))
 
 
 def test_ids_come_from_the_job_unless_a_draft_brings_one():
@@ -339,7 +339,7 @@ def test_a_dead_job_is_requeued_and_only_a_dead_one(queue: Queue, log: EventLog)
     with pytest.raises(NotFound):
         queue.requeue("nobody", NOW)
     kill(queue)
-    assert [one.id for one in queue.list_jobs("dead")] == [job.id]
+    assert [other.id for other in queue.list_jobs("dead")] == [job.id]
     assert queue.requeue(job.id, NOW).attempts == 0
     record_lease(queue, log, leased(queue), clock)
     assert (queue.get(job.id).state, queue.get(job.id).error) == ("done", None)
@@ -381,7 +381,7 @@ def test_done_jobs_go_after_a_week_and_dead_ones_stay(queue: Queue, log: EventLo
     queue.tidy(NOW + KEPT_US)
     assert queue.get(done.id).state == "done"
     queue.tidy(NOW + KEPT_US + 1)
-    assert [one.id for one in queue.list_jobs()] == [dead.id]
+    assert [job.id for job in queue.list_jobs()] == [dead.id]
 
 
 def test_no_more_done_jobs_are_kept_than_a_limit(
@@ -392,7 +392,7 @@ def test_no_more_done_jobs_are_kept_than_a_limit(
     for _ in jobs:
         record_lease(queue, log, leased(queue), clock)
     queue.tidy(NOW)
-    assert [one.id for one in queue.list_jobs()] == [jobs[3].id, jobs[2].id]
+    assert [job.id for job in queue.list_jobs()] == [jobs[3].id, jobs[2].id]
 
 
 def test_its_file_gives_back_what_it_does_not_need(queue: Queue, log: EventLog):
@@ -427,7 +427,7 @@ def test_what_is_erased_does_not_wait_any_more(queue: Queue, log: EventLog, tena
     assert erased is not None
     erasing.erase(log, [erased], NOW)
     queue.erase([erased], lambda text: False)
-    assert not any(b"midnight" in one.read_bytes() for one in tenant.root.glob("ingest.sqlite*"))
+    assert not any(b"midnight" in path.read_bytes() for path in tenant.root.glob("ingest.sqlite*"))
     record_lease(queue, log, leased(queue, now=NOW + LEASE_US), clock)
     assert log.head() == 4
     assert "the vault opens at midnight" not in texts(log)
@@ -438,7 +438,7 @@ def test_a_queue_whose_tenant_was_made_anew_writes_into_the_new_one(queue: Queue
     accept(queue)
     tenant.root.rename(tenant.root.with_name("gone"))
     job = accept(queue)
-    assert [one.id for one in Queue(tenant.ingest).list_jobs()] == [job.id]
+    assert [other.id for other in Queue(tenant.ingest).list_jobs()] == [job.id]
 
 
 # Two processes
@@ -467,13 +467,13 @@ def test_two_processes_share_the_work_and_do_nothing_twice(
 ):
     jobs = [accept(queue, *drafts(150, f"tide{number}")) for number in range(12)]
     workers = [child(WORK, tenant.root, f"worker{number}") for number in range(2)]
-    for one in workers:
-        assert one.stdout.readline() == "ready\n"
-    for one in workers:
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    said = [one.stdout.readline().split() for one in workers]
-    assert sorted(said[0] + said[1]) == sorted(one.id for one in jobs)
+    for worker in workers:
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    said = [other.stdout.readline().split() for other in workers]
+    assert sorted(said[0] + said[1]) == sorted(job.id for job in jobs)
     assert set(texts(log).values()) == {1}
     assert log.head() == 12 * 150
 

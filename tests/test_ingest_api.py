@@ -234,7 +234,9 @@ def put(tenant: Tenant, *contents: str, kind: str = "fact") -> str:
     from store.log.commands import Draft
 
     queue, id_ = Queue(tenant.ingest), new_id(NOW)
-    queue.accept(id_, NOW, batch.make_batch(id_, NOW, [Draft(content=one) for one in contents]))
+    queue.accept(
+        id_, NOW, batch.make_batch(id_, NOW, [Draft(content=content) for content in contents])
+    )
     queue.close()
     return id_
 

@@ -38,7 +38,7 @@ def told(*words: str) -> Any:
 def lines(tmp_path: Path) -> Callable[..., str]:
     def write(*drafts: dict[str, object]) -> str:
         path = tmp_path / "memories.jsonl"
-        path.write_text("".join(json.dumps(one) + "\n" for one in drafts))
+        path.write_text("".join(json.dumps(draft) + "\n" for draft in drafts))
         return str(path)
 
     return write
@@ -61,7 +61,7 @@ def test_a_file_is_recorded_in_jobs_and_junk_is_named(
     assert done.exit_code == 0
     assert done.stdout == "4 recorded, 1 refused\n"
     assert "'todo' is a placeholder" in done.stderr
-    assert [one["items"] for one in told("list")["jobs"]] == [1, 2, 2]
+    assert [job["items"] for job in told("list")["jobs"]] == [1, 2, 2]
     assert events(tenant) == 4
 
 

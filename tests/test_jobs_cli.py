@@ -59,7 +59,7 @@ def test_a_command_applies_a_plan_where_dagster_and_the_documentation_do(built, 
     guide = (Path(__file__).parents[1] / "docs/learning.md").read_text()
     *_, row = (line for line in guide.splitlines() if line.startswith(f"| `{name}` |"))
     assert row.endswith("| yes |" if JOBS[name].is_careful else "| no |")
-    (asset,) = (one for one in build_job_assets() if one.key == key_of(name))
+    (asset,) = (other for other in build_job_assets() if other.key == key_of(name))
     waits = "waits for a person" if JOBS[name].is_careful else "is carried out"
     assert f"Its plan {waits}" in asset.descriptions_by_key[asset.key]
 

@@ -40,7 +40,7 @@ def session(log: EventLog) -> Callable[..., str]:
         commands.record(log, Draft(id=id_, content=text), NOW)
 
     def run(*ids: str, then: tuple[Body, ...] = (), subject: str | None = None) -> str:
-        hits = tuple(Hit(one, 1.0, 0.5) for one in ids)
+        hits = tuple(Hit(other, 1.0, 0.5) for other in ids)
         body = Recalled(
             query="how?", mode="auto", manifest=None, watermark=0, hits=hits, dropped={}, took_us=1
         )
@@ -78,7 +78,7 @@ def context(home: Path, session) -> Callable[..., Context]:
 
 def judged(context: Context) -> dict[str, Judged]:
     steps = find_job("judge").propose(context).steps
-    return {one.subject: msgspec.convert(one.body, Judged) for one in steps}
+    return {step.subject: msgspec.convert(step.body, Judged) for step in steps}
 
 
 def ran(line: str, **more: object) -> Acted:
@@ -129,7 +129,7 @@ def test_what_came_again_and_again_while_work_was_done_and_was_never_used_is_ign
 def test_without_any_work_nothing_is_held_to_be_ignored(session, context):
     recalls = [session("other") for _ in range(2 * AGAIN)]
     found = judged(context())
-    assert [found[one].verdicts for one in recalls] == [{"other": 0.0}] * len(recalls)
+    assert [found[recall].verdicts for recall in recalls] == [{"other": 0.0}] * len(recalls)
 
 
 @pytest.mark.parametrize("trust", ["tool", "web"])
@@ -187,9 +187,9 @@ def test_judgments_are_a_plan_that_can_be_undone(log, session, context):
 
 
 def praise(asked: Asked) -> object:
-    lines = [msgspec.json.decode(one) for one in asked.data.splitlines()]
-    numbers = [one["memory"] for one in lines if "memory" in one]
-    opinions = [{"memory": one, "verdict": 1.0, "why": "it was done so"} for one in numbers]
+    lines = [msgspec.json.decode(line) for line in asked.data.splitlines()]
+    numbers = [line["memory"] for line in lines if "memory" in line]
+    opinions = [{"memory": number, "verdict": 1.0, "why": "it was done so"} for number in numbers]
     return {"opinions": [*opinions, {"memory": 99, "verdict": -1.0, "why": "nobody"}]}
 
 

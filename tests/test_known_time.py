@@ -106,7 +106,7 @@ def test_each_week_of_a_month_is_recalled_as_it_was_answered_then(session: Sessi
             build(session)
         session.remember(f"Week {week} is over", id=f"end-{week}")
         session.at += 6 * DAY
-    assert len({one.hits for one in weeks}) == 4
+    assert len({other.hits for other in weeks}) == 4
     assert len(msgspec.json.decode(weeks[-1].hits)) == 3
     for one in weeks:
         at = moment(one.at).isoformat()
@@ -192,7 +192,7 @@ def test_what_was_erased_since_is_missing_and_the_answer_says_so(session: Sessio
     build(session)
     erase(session.log, ["m2"], session.at)
     found = run(session, "list", "--known-at", "@2", "--json")
-    assert [one["id"] for one in msgspec.json.decode(found.stdout)["memories"]] == ["m1"]
+    assert [memory["id"] for memory in msgspec.json.decode(found.stdout)["memories"]] == ["m1"]
     assert "note: 1 memory known then was erased since" in found.stderr
 
 

@@ -90,14 +90,14 @@ def test_only_nginx_is_reached_and_finds_its_files(pod: Any):
     assert "ports" not in container(pod, "mnemolog")
     [port] = front["ports"]
     assert f"listen {port['containerPort']} ssl" in NGINX
-    assert [one["targetPort"] for one in service["ports"]] == [port["name"]]
+    assert [other["targetPort"] for other in service["ports"]] == [port["name"]]
     labels = resources()["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
     assert service["selector"].items() <= labels.items()
     mounts = {one["name"]: one["mountPath"] for one in front["volumeMounts"]}
     assert {
         path.rpartition("/")[0] for path in re.findall(r"/etc/nginx/\S+\.(?:crt|key)", NGINX)
     } == {mounts["certificates"]}
-    volumes = {one["name"] for one in pod["volumes"]} | {"memory"}
+    volumes = {volume["name"] for volume in pod["volumes"]} | {"memory"}
     assert {m["name"] for one in pod["containers"] for m in one["volumeMounts"]} == volumes
 
 

@@ -100,7 +100,10 @@ def shown(result: dg.ExecuteInProcessResult, name: str) -> dict[str, object]:
 
 
 def said(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
-    return {one.check_name: one.passed for one in result.get_asset_check_evaluations()}
+    return {
+        evaluation.check_name: evaluation.passed
+        for evaluation in result.get_asset_check_evaluations()
+    }
 
 
 def test_the_roster_has_every_job():
@@ -119,7 +122,7 @@ def test_a_job_is_an_asset_downstream_of_what_is_served(register, settings):
     assert spec.parent_keys == {dg.AssetKey("published_manifest")}
     assert spec.partitions_def == dg.DynamicPartitionsDefinition(name="tenants")
     assert (spec.group_name, spec.pools) == ("learning", {"model"})
-    assert {one.name for one in spec.check_keys} == set(job_assets.CHECKS)
+    assert {key.name for key in spec.check_keys} == set(job_assets.CHECKS)
     names = {one.name for one in defs.resolve_all_job_defs()}
     assert {"learn_archive", "learn_consolidate", "learn", "build_memory"} <= names
 
@@ -187,7 +190,11 @@ def test_a_plan_that_puts_away_much_waits_for_a_person(register, settings, built
     register("archive", archiving(30))
     with ran(settings, "archive") as result:
         found = shown(result, "archive")
-        failed = [one for one in result.get_asset_check_evaluations() if not one.passed]
+        failed = [
+            evaluation
+            for evaluation in result.get_asset_check_evaluations()
+            if not evaluation.passed
+        ]
     assert (result.success, found["state"]) == (True, "waiting")
     assert [(one.check_name, one.severity) for one in failed] == [
         ("plan_within_bounds", dg.AssetCheckSeverity.WARN)
@@ -214,7 +221,10 @@ def test_what_was_spent_and_what_has_no_source_is_seen(register, settings, built
     strict = Settings(settings.home, Choices(llm=Llm(usd_a_run=0.1)))
     with ran(strict, "facts") as result:
         found = shown(result, "facts")
-        failed = {one.check_name: one.description for one in result.get_asset_check_evaluations()}
+        failed = {
+            evaluation.check_name: evaluation.description
+            for evaluation in result.get_asset_check_evaluations()
+        }
     assert said(result)["plan_within_bounds"]
     assert failed["budget_kept"] == "this run cost $0.5000, over $0.10"
     assert failed["lineage_complete"] == "1 memory without a known source: made (nobody)"

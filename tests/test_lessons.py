@@ -230,7 +230,7 @@ def test_a_lesson_at_rest_is_no_reason_to_speak_to_a_prompt(
     log.append([Event(f"f{n}", NOW, Followed(verdict="ignored"), "dead") for n in range(9)])
     built(agent)
     assert agent.again("s3").asked(asked) == ""
-    assert [one["id"] for one in command(agent, "recall", asked)["hits"]] == ["dead"]
+    assert [hit["id"] for hit in command(agent, "recall", asked)["hits"]] == ["dead"]
 
 
 # The projection

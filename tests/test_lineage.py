@@ -27,7 +27,7 @@ def made_of(id_: str, sources: tuple[str, ...], prompt: str) -> Event:
 
 def recalled(query: str, *ids: str) -> Event:
     id_ = new_id(NOW)
-    hits = tuple(Hit(one, 1.0, 0.9) for one in ids)
+    hits = tuple(Hit(other, 1.0, 0.9) for other in ids)
     body = Recalled(
         query=query, mode="auto", manifest=1, watermark=1, hits=hits, dropped={}, took_us=1
     )
@@ -57,7 +57,7 @@ def lineage(home, id_: str) -> dict[str, Any]:
 
 def test_from_a_rule_to_its_source_events_models_and_cost(lived, home):
     found = lineage(home, "rule")
-    assert [(one["id"], one["of"]) for one in found["sources"]] == [
+    assert [(source["id"], source["of"]) for source in found["sources"]] == [
         ("lesson", "rule"),
         ("act1", "lesson"),
         ("note", "lesson"),

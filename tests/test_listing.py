@@ -121,7 +121,7 @@ def test_a_list_holds_what_passes_and_counts_it(view: View, name: str):
     asked = ASKED[name]
     expected = sorted((one for one in all_of(view) if passes(one, asked)), key=KEYS[asked.sort])
     found = page(view, asked, 200)
-    assert [one.id for one in found.memories] == [one.id for one in expected]
+    assert [memory.id for memory in found.memories] == [one.id for one in expected]
     assert (found.total, found.next) == (len(expected), None)
     assert bool(expected) == (name not in ("stale", "no key"))
 
@@ -174,7 +174,7 @@ def test_every_word_must_stand_in_a_memory(built: Built, words: str, expected: l
 def test_the_words_of_what_was_forgotten_find_nothing(view: View):
     for state in ("any", "forgotten"):
         asked = replace(ASKED["plain"], state=state, words="tides")
-        assert "f9" not in [one.id for one in page(view, asked, 200).memories]
+        assert "f9" not in [memory.id for memory in page(view, asked, 200).memories]
 
 
 # Writing while a list is read
@@ -188,7 +188,7 @@ def walked_while(changed: Built, asked: Listing, write: Callable[[int], object])
     for turn in range(100):
         with reader.view() as view:
             found = page(view, asked, 3, after)
-        ids += [one.id for one in found.memories]
+        ids += [memory.id for memory in found.memories]
         after = found.next
         if after is None:
             return ids
@@ -199,7 +199,7 @@ def walked_while(changed: Built, asked: Listing, write: Callable[[int], object])
 @pytest.mark.parametrize("sort", ["-created_at", "created_at"])
 def test_no_write_makes_a_page_repeat_or_miss_a_memory(changed: Built, sort: str):
     with Reader(changed.tenant, changed.log, changed.embedder).view() as view:
-        before = [one.id for one in page(view, ASKED["plain"], 200).memories]
+        before = [memory.id for memory in page(view, ASKED["plain"], 200).memories]
     gone = before[::5]
     kept = [id_ for id_ in before if id_ not in gone]
 
@@ -224,7 +224,7 @@ def test_no_write_makes_a_page_repeat_or_miss_a_memory(changed: Built, sort: str
 def test_what_changes_comes_again_at_the_end_of_the_order_of_change(changed: Built):
     with Reader(changed.tenant, changed.log, changed.embedder).view() as view:
         asked = replace(ASKED["plain"], sort="updated_at")
-        before = [one.id for one in page(view, asked, 200).memories]
+        before = [memory.id for memory in page(view, asked, 200).memories]
 
     def write(turn: int) -> None:
         if turn == 2:  # one that was listed and one that was not
@@ -241,7 +241,9 @@ def test_what_changes_comes_again_at_the_end_of_the_order_of_change(changed: Bui
 
 
 def test_a_listed_memory_says_what_it_can_be_sorted_and_filtered_by(view: View):
-    found = {one.id: memory_fields(one, LATER) for one in page(view, ASKED["any"], 200).memories}
+    found = {
+        memory.id: memory_fields(memory, LATER) for memory in page(view, ASKED["any"], 200).memories
+    }
     assert found["k3"]["key"] == "deploy.region"
     assert found["m05"]["importance"] == 0.95
     assert found["t1"]["state"] == "expired"

@@ -59,7 +59,7 @@ def test_histories_are_taken_from_any_commit(tmp_path: Path) -> None:
         subprocess.run([*git, "add", "-A"], check=True)
         subprocess.run([*git, "commit", "-qm", "x"], check=True)
     lives.take(mirror, tmp_path / "shop")
-    assert [one.read_text() for one in (tmp_path / "shop" / FOLDER).iterdir()] == [HISTORY]
+    assert [other.read_text() for other in (tmp_path / "shop" / FOLDER).iterdir()] == [HISTORY]
 
 
 def test_labels_hold_pointers_and_no_text() -> None:

@@ -157,7 +157,7 @@ def test_a_wrong_answer_is_asked_for_again_with_what_was_wrong(client, server, l
     assert len(second.body["messages"]) == 4
     told = second.body["messages"][3]["content"]
     assert ("missing required field" if mode == "wrong" else "no JSON object") in told
-    assert [one.error for one in calls(log)] == [None, None]
+    assert [call.error for call in calls(log)] == [None, None]
     assert answer.tokens == 240  # both were paid
     assert calls(log)[0].prompt_sha256 != calls(log)[1].prompt_sha256
 
@@ -232,7 +232,7 @@ def test_a_server_that_is_not_there_costs_nothing(client, server, log):
     server.stop()
     with pytest.raises(ModelError, match=r"is its server running.*llm\.api_base"):
         ask(client())
-    assert [(one.prompt_tokens, one.cost_usd) for one in calls(log)] == [(0, 0.0)] * 3
+    assert [(call.prompt_tokens, call.cost_usd) for call in calls(log)] == [(0, 0.0)] * 3
 
 
 def test_after_three_failures_in_a_row_a_run_asks_no_more(client, server, log):

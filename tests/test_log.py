@@ -339,15 +339,15 @@ def test_every_folder_that_is_made_is_its_owners_alone(tmp_path: Path):
 def test_the_events_of_a_session_are_found_without_those_of_others(log: EventLog):
     mine = [replace(memory(id_), session="s1") for id_ in ("a", "b", "c")]
     log.append([mine[0], memory("x"), replace(memory("y"), session="s2"), *mine[1:]])
-    assert [one.id for one in log.session_events("s1")] == ["a", "b", "c"]
-    assert [one.id for one in log.session_events("s1", after=1)] == ["b", "c"]
+    assert [event.id for event in log.session_events("s1")] == ["a", "b", "c"]
+    assert [event.id for event in log.session_events("s1", after=1)] == ["b", "c"]
     assert log.session_events("s3") == []
 
 
 def test_a_session_named_by_a_secret_is_found_by_its_name(log: EventLog):
     name = "ghp_" + "a1B2" * 9
     log.append([replace(memory("a"), session=name)])
-    assert [one.id for one in log.session_events(name)] == ["a"]
+    assert [event.id for event in log.session_events(name)] == ["a"]
 
 
 def test_a_log_of_the_first_version_is_brought_up_to_date_and_keeps_its_events(log: EventLog):
@@ -359,7 +359,7 @@ def test_a_log_of_the_first_version_is_brought_up_to_date_and_keeps_its_events(l
     older.execute("PRAGMA user_version = 1")
     older.close()
     with EventLog(log.path) as again:
-        assert [one.id for one in again.session_events("s1")] == ["a"]
+        assert [event.id for event in again.session_events("s1")] == ["a"]
         assert integrity.problems(again) == []
     plain = apsw.Connection(str(log.path))
     assert plain.pragma("user_version") == SCHEMA_VERSION

@@ -247,7 +247,7 @@ def test_a_log_on_a_read_only_disk_is_read_and_written_again_once_it_may_be(
     with EventLog(path, create=True) as log:
         log.append([memory("a")])
         if is_killed:  # its files as a kill would leave them
-            copies = {one: one.read_bytes() for one in disk.iterdir()}
+            copies = {other: other.read_bytes() for other in disk.iterdir()}
     if is_killed:
         for one, data in copies.items():
             one.write_bytes(data)

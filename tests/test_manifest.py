@@ -29,7 +29,7 @@ def candidate(tenant: Tenant, watermark: int, path: str = "") -> Manifest:
 
 
 def snapshots(tenant: Tenant) -> list[str]:
-    return sorted(str(one.relative_to(tenant.snapshots)) for one in tenant.snapshots.glob("*/*"))
+    return sorted(str(path.relative_to(tenant.snapshots)) for path in tenant.snapshots.glob("*/*"))
 
 
 def test_before_the_first_build_there_is_none(tenant: Tenant):
@@ -43,7 +43,7 @@ def test_what_is_published_is_current_under_the_next_number(tenant: Tenant):
         published = manifests.publish(tenant, candidate(tenant, number))
         assert published.number == number
         assert manifests.current(tenant) == published
-    assert [one.number for one in manifests.list_manifests(tenant)] == [3, 2, 1]
+    assert [manifest.number for manifest in manifests.list_manifests(tenant)] == [3, 2, 1]
     assert (published.bytes, published.digests) == (3, {"memories": "d3"})
 
 
@@ -53,7 +53,7 @@ def test_a_damaged_head_is_noticed(tenant: Tenant, data: bytes):
     tenant.head.write_bytes(data)
     with pytest.raises(SnapshotDamaged, match="mnemolog build"):
         manifests.current(tenant)
-    assert [one.number for one in manifests.list_manifests(tenant)] == [1]
+    assert [manifest.number for manifest in manifests.list_manifests(tenant)] == [1]
 
 
 def test_a_manifest_that_head_says_was_another_is_neither_current_nor_kept(tenant: Tenant):
@@ -62,7 +62,7 @@ def test_a_manifest_that_head_says_was_another_is_neither_current_nor_kept(tenan
     tenant.head.write_bytes(b'{"number": 2, "sha256": "00"}')
     with pytest.raises(SnapshotDamaged, match="does not match HEAD"):
         manifests.current(tenant)
-    assert [one.number for one in manifests.list_manifests(tenant)] == [1]
+    assert [manifest.number for manifest in manifests.list_manifests(tenant)] == [1]
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "changed"])
@@ -82,7 +82,7 @@ def test_an_older_manifest_stays_readable_where_the_newest_is_damaged(tenant: Te
     for number in (1, 2):
         manifests.publish(tenant, candidate(tenant, number))
     (tenant.manifests / "00000002.json").write_text("{")
-    assert [one.number for one in manifests.list_manifests(tenant)] == [1]
+    assert [manifest.number for manifest in manifests.list_manifests(tenant)] == [1]
     assert manifests.publish(tenant, candidate(tenant, 3)).number == 3
 
 

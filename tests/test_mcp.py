@@ -61,7 +61,7 @@ def test_an_agent_is_known_by_the_name_its_host_sent(client: FlaskClient):
             headers = one["headers"] | {"Mcp-Name": "remember"}
             client.post("/mcp", json=body, headers=headers | OURS)
     found = legacy(client, "tools/call", name="recent").json["result"]["structuredContent"]
-    assert {one["source"] for one in found["memories"]} == {"claude-code", "codex-mcp-client"}
+    assert {memory["source"] for memory in found["memories"]} == {"claude-code", "codex-mcp-client"}
 
 
 # Both eras

@@ -86,7 +86,7 @@ def inspected(url: str, era: str, *words: str) -> Any:
 def test_the_inspector_finds_our_tools_portable_in_every_era(server: str, era: str):
     url = f"{server}/mcp"
     tools = inspected(url, era, "--method", "tools/list", "--strict")["tools"]
-    assert [one["name"] for one in tools] == [one.name for one in TOOLS]
+    assert [tool["name"] for tool in tools] == [tool.name for tool in TOOLS]
     said = json.dumps({"content": f"We deploy from the {era} branch"})
     call = ("--method", "tools/call", "--tool-name")
     inspected(url, era, *call, "remember", "--tool-args-json", said)

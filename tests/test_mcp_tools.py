@@ -375,8 +375,8 @@ def test_every_item_bears_its_provenance_in_both_forms(client: FlaskClient, log:
     result = called(client, "recall", query="pnpm", project="acme/web")
     items = result["structuredContent"]["memories"]
     assert len(items) == 2
-    assert all(one.keys() >= LABELS | {"confidence"} for one in items)
-    assert {one["role"] for one in items} == {"rule", "fact"}
+    assert all(item.keys() >= LABELS | {"confidence"} for item in items)
+    assert {item["role"] for item in items} == {"rule", "fact"}
     assert lines(result) == items
 
 
@@ -405,7 +405,7 @@ def test_no_stored_text_breaks_out_of_its_line(client: FlaskClient, pieces: list
         return
     called(client, "update_memory", id=id_, content=text.encode("utf-8", "replace").decode())
     result = called(client, "get_memory", id=id_)
-    assert [one["id"] for one in lines(result)] == [id_]
+    assert [line["id"] for line in lines(result)] == [id_]
     assert not set("<>\x1b\u202e\r\x85") & set(result["content"][0]["text"])
     shown = result["structuredContent"]["memories"][0]["text"]
     assert not frame.contains(shown) and CLOSING not in shown
@@ -565,10 +565,13 @@ def test_a_timeline_goes_from_the_oldest_to_the_newest(client: FlaskClient, log:
     draft(log, "c", "The office moved to Bern", "2026-07-01")
     found = told(client, "timeline")["memories"]
     assert [one["id"] for one in found] == ["a", "b", "c"]
-    assert [one["id"] for one in told(client, "timeline", topic="npm")["memories"]] == ["a", "b"]
+    assert [memory["id"] for memory in told(client, "timeline", topic="npm")["memories"]] == [
+        "a",
+        "b",
+    ]
     since = told(client, "timeline", since="2026-05-01", until="2026-07-01")["memories"]
     assert [one["id"] for one in since] == ["b"]
-    assert [one["id"] for one in told(client, "timeline", limit=1)["memories"]] == ["c"]
+    assert [memory["id"] for memory in told(client, "timeline", limit=1)["memories"]] == ["c"]
 
 
 def test_a_link_is_drawn_once_and_known_as_the_agents(client: FlaskClient, log: EventLog):

@@ -83,7 +83,7 @@ def test_the_indexed_text_is_the_fields_one_a_line_and_tags_last():
 
 def test_the_schema_has_a_column_for_every_field():
     assert MEMORIES.names == [*Memory.__struct_fields__]
-    assert sorted(one.name for one in FIELDS) == sorted(Memory.__struct_fields__)
+    assert sorted(field.name for field in FIELDS) == sorted(Memory.__struct_fields__)
 
 
 def test_a_table_and_its_slices_come_back_as_memories(built, rows: MemoryRows):

@@ -210,8 +210,8 @@ def test_without_the_order_of_all_homes_they_would_differ(
     live(random.Random(0), homes, 120)
     monkeypatch.setattr(merging, "late_subjects", lambda log, after, until: [])
     found = [
-        memories(build_checked(MEMORIES_PROJECTION, log_inputs(one.log, one.log.head()), None))
-        for one in homes
+        memories(build_checked(MEMORIES_PROJECTION, log_inputs(home.log, home.log.head()), None))
+        for home in homes
     ]
     assert found[0] != found[1]
 

@@ -58,7 +58,7 @@ class Model:
 
 def say(log, *contents: str) -> None:
     commands.record_batch(
-        log, [Draft(id=one.replace(" ", "-"), content=one) for one in contents], NOW
+        log, [Draft(id=content.replace(" ", "-"), content=content) for content in contents], NOW
     )
 
 
@@ -120,7 +120,7 @@ def test_the_metadata_of_the_asset_counts_what_waits(tenant, log):
 
     say(log, "deploy at noon", "cache is cold")
     made = build.start(tenant, log, Model(gives=0))
-    steps = {one.name: build.step(made, one) for one in made.projections}
+    steps = {projection.name: build.step(made, projection) for projection in made.projections}
     ref, tables = steps["vectors"]
     shown = metadata.projection_metadata(made, ref, tables, 0.1, reused=False, quotes=False)
     assert shown["texts waiting for a vector"].value == 2

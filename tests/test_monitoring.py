@@ -118,7 +118,7 @@ def test_grafana_can_import_the_board():
     assert set(re.findall(r"\$\{?([a-z]+)\}?", text)) == {*variables}
     source = {"type": "prometheus", "uid": "${datasource}"}
     panels = made["panels"]
-    assert len({one["id"] for one in panels}) == len(panels) > 15
+    assert len({panel["id"] for panel in panels}) == len(panels) > 15
     for one in panels:
         assert one["type"] in ("stat", "timeseries") and one["title"] and one["description"]
         assert one["datasource"] == source

@@ -230,7 +230,7 @@ def test_nine_of_ten_first_answers_hold_what_was_asked_and_the_tenth_is_near(new
         subject = message.partition("\n")[0]
         ranks[question] = [text.startswith(subject) for text in texts[:3]]
     assert all(map(any, ranks.values())), ranks
-    assert sum(found[0] for found in ranks.values()) >= 9, ranks
+    assert sum(rank[0] for rank in ranks.values()) >= 9, ranks
 
 
 def test_jobs_run_and_nothing_that_came_today_is_put_away(newcomer: Newcomer):

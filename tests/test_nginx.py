@@ -231,7 +231,7 @@ def test_our_client_records_and_recalls(front: Front):
         "POST", "/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, **front.bearer()
     )
     assert status == 200 and "recall" in {
-        one["name"] for one in json.loads(text)["result"]["tools"]
+        tool["name"] for tool in json.loads(text)["result"]["tools"]
     }
 
 

@@ -54,9 +54,9 @@ class Builds:
         return self.processes[-1]
 
     def end(self) -> None:
-        for one in self.processes:
-            one.kill()
-            one.wait()
+        for process in self.processes:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture

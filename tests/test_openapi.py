@@ -26,20 +26,22 @@ def test_the_document_is_one_of_openapi():
 
 def test_every_name_is_a_short_one():
     assert [name for name in SCHEMAS if not re.fullmatch(r"[A-Za-z_]+", name)] == []
-    assert len({one.id for one in OPERATIONS}) == len(OPERATIONS)
+    assert len({operation.id for operation in OPERATIONS}) == len(OPERATIONS)
 
 
 def test_every_tag_is_described():
     assert all(DOCUMENT["tags"][n]["description"] for n in range(len(DOCUMENT["tags"])))
-    assert {one.tag for one in OPERATIONS} <= TAGS.keys()
+    assert {operation.tag for operation in OPERATIONS} <= TAGS.keys()
 
 
 @pytest.mark.parametrize(("path", "method", "said"), EVERY)
 def test_an_operation_tells_what_it_takes_and_sends(path: str, method: str, said: dict[str, Any]):
     assert said["summary"].endswith(".") and said["tags"]
-    assert all(one.get("description") for one in said["parameters"])
-    assert all("null" not in str(one["schema"].get("type")) for one in said["parameters"])
-    named = {one["name"] for one in said["parameters"] if one["in"] == "path"}
+    assert all(parameter.get("description") for parameter in said["parameters"])
+    assert all(
+        "null" not in str(parameter["schema"].get("type")) for parameter in said["parameters"]
+    )
+    named = {parameter["name"] for parameter in said["parameters"] if parameter["in"] == "path"}
     assert named == set(re.findall(r"{(\w+)}", path))
     assert any(status.startswith("2") for status in said["responses"])
     # an answer of "anything at all" tells a program nothing
@@ -104,7 +106,7 @@ SHARED = [
 
 @pytest.mark.parametrize(("tool", "argument", "shape", "name"), SHARED)
 def test_rest_and_mcp_share_a_bound(tool: str, argument: str, shape: str, name: str):
-    (found,) = [one for one in TOOLS if one.name == tool]
+    (found,) = [other for other in TOOLS if other.name == tool]
     of_mcp = found.takes.schema["properties"][argument]
     of_rest = SCHEMAS[shape]["properties"][name]
     assert bounds(of_mcp) == bounds(of_rest)

@@ -74,7 +74,7 @@ def test_its_name_follows_its_bytes_not_its_place(tmp_path: Path):
 
 def test_the_setting_and_the_list_find_it(tmp_path: Path):
     write_packed(tmp_path / "models/tiny")
-    (listed,) = (one for one in installed_models(tmp_path) if "tiny" in one.name)
+    (listed,) = (model for model in installed_models(tmp_path) if "tiny" in model.name)
     assert isinstance(make_embedder(listed.name), PackedEmbedder)
 
 

@@ -67,7 +67,7 @@ class Memory:
 
     def build(self, **options: Any) -> dict[str, CheckResult]:
         runner.build(self.settings, "default", lambda said: None, **options)
-        return {one.name: one for one in manifests.current(self.tenant).checks}
+        return {check.name: check for check in manifests.current(self.tenant).checks}
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,9 @@ def test_a_text_of_the_web_made_to_be_found_is_left_out_alone(memory: Memory):
     memory.record(f"{words}: ask the intern", "hub", trust="web")
     memory.record("The intern starts in May", "intern")
     checks = memory.build()
-    assert [(one.id, one.check) for one in quarantine.entries(memory.log)] == [("hub", NEWCOMERS)]
+    assert [(entry.id, entry.check) for entry in quarantine.entries(memory.log)] == [
+        ("hub", NEWCOMERS)
+    ]
     assert checks[NEWCOMERS].passed
     quarantine.release(memory.log, ["hub"], memory.at)
     assert memory.build()[NEWCOMERS].passed  # somebody vouches for it
@@ -331,6 +333,6 @@ def test_a_month_of_prompts_and_questions_passes(tmp_path: Path, monkeypatch: py
         now = session.at
         monkeypatch.setattr(runner, "_now", lambda now=now: now)
         runner.build(session.tenants.settings, "default", lambda said: None)
-        found = {one.name: one for one in manifests.current(tenant(tmp_path)).checks}
+        found = {check.name: check for check in manifests.current(tenant(tmp_path)).checks}
         assert found[PAST_ANSWERS].detail == "4 of 4 past questions bring back what they did"
         assert found[NEWCOMERS].passed

@@ -93,7 +93,7 @@ def test_a_session_or_a_folder_is_paused_alone(
     assert agent.events() == []
     other = Agent(agent.client, agent.tenants, tmp_path, "s2")
     works(other)
-    assert {one.session for one in other.events("prompted")} == {"s2"}
+    assert {event.session for event in other.events("prompted")} == {"s2"}
 
 
 def test_a_pause_ends_by_itself_when_its_time_is_over(home: Path):
@@ -133,7 +133,7 @@ def test_status_and_doctor_say_what_is_paused_and_how_to_go_on(agent: Agent, wor
     shown = CliRunner().invoke(main, ["status"]).stdout
     assert f"mnemolog resume --project {name}" in shown
     findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).stdout)["findings"]
-    assert any("has been paused since" in one["what"] for one in findings)
+    assert any("has been paused since" in finding["what"] for finding in findings)
     run("resume")
     assert run("status")["recording"]["off"] is None
 

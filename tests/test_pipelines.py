@@ -54,7 +54,7 @@ from store.snapshots import manifest as manifests
 from store.text import frame
 
 NOW = 1_790_000_000_000_000
-PROJECTIONS = [one.name for one in catalog.all_projections(LexicalEmbedder())]
+PROJECTIONS = [projection.name for projection in catalog.all_projections(LexicalEmbedder())]
 ROOT = Path(pipelines.__file__).resolve().parent.parent
 
 
@@ -93,7 +93,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dg.ExecuteInProcessResult
 def remember(settings: Settings, name: str, *contents: str) -> Tenant:
     found = tenant(settings.home, name)
     with EventLog(found.log, create=True) as log:
-        commands.record_batch(log, [commands.Draft(content=one) for one in contents], NOW)
+        commands.record_batch(log, [commands.Draft(content=content) for content in contents], NOW)
     return found
 
 
@@ -184,7 +184,7 @@ def test_a_text_in_a_table_is_shown_and_does_nothing():
 def test_no_module_defers_annotations():
     # https://github.com/dagster-io/dagster/issues/26837
     sources = [path.read_text() for path in (ROOT / "pipelines").rglob("*.py")]
-    assert not [one for one in sources if "from __future__ import annotations\n" in one]
+    assert not [source for source in sources if "from __future__ import annotations\n" in source]
 
 
 def test_dagster_publishes_what_rebuild_publishes(settings, default, instance, tmp_path):
@@ -238,7 +238,7 @@ def test_assets_say_what_was_built_from_what(built):
 
 
 def test_no_event_of_a_build_quotes_a_memory(built):
-    kept = [dg.serialize_value(one) for one in built.all_events]
+    kept = [dg.serialize_value(event) for event in built.all_events]
     assert any("manifest" in one for one in kept)
     assert [one for one in kept if "SQLite" in one or "real files" in one] == []
 
@@ -339,7 +339,9 @@ def test_failing_check_leaves_what_is_served(settings, default, served, instance
     assert default.head.read_bytes() == before
     made = [event.step_key for event in result.get_asset_materialization_events()]
     of_the_log_alone = {
-        one.name for one in catalog.all_projections(LexicalEmbedder()) if set(one.inputs) <= {"log"}
+        projection.name
+        for projection in catalog.all_projections(LexicalEmbedder())
+        if set(projection.inputs) <= {"log"}
     }
     assert {*made} == {"event_log", *of_the_log_alone} - {"memories"} > {"lessons"}
 
@@ -349,13 +351,13 @@ def test_every_asset_check_table_and_column_says_what_it_is(settings):
     graph = defs.resolve_asset_graph()
     assert all(graph.get(key).description for key in graph.get_all_asset_keys())
     assert all(graph.get(key).description for key in graph.asset_check_keys)
-    for one in catalog.all_projections(LexicalEmbedder()):
-        schemas = descriptions.column_schemas(one).values()
+    for projection in catalog.all_projections(LexicalEmbedder()):
+        schemas = descriptions.column_schemas(projection).values()
         columns = (column for schema in schemas for column in schema.columns)
         silent = [column.name for column in columns if not column.description]
         assert [name for name in silent if name not in Memory.__struct_fields__] == []
-        text = descriptions.describe(one)
-        assert [name for name in one.schemas if f"- `{name}`: " not in text] == []
+        text = descriptions.describe(projection)
+        assert [name for name in projection.schemas if f"- `{name}`: " not in text] == []
 
 
 def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instance):
@@ -378,7 +380,7 @@ def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default
     published = in_process.build(settings, "default", lambda event: None)
     with EventLog(default.log) as log:
         assert published.watermark == log.head()
-        assert [one.id for one in quarantine.entries(log)] == ["planted"]
+        assert [entry.id for entry in quarantine.entries(log)] == ["planted"]
     with dagster_home.instance(settings) as instance:
         runs = instance.get_runs()
         assert [one.status for one in runs] == [
@@ -420,7 +422,9 @@ def test_build_that_loses_some_canaries_is_served_with_a_warning(
     lose_canaries(monkeypatch, "DOUBTED_BELOW")
     result = build_in_process(settings, instance)
     assert result.success
-    checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    checks = {
+        evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()
+    }
     found = checks["canaries"]
     assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
     build_in_process(settings, instance)
@@ -435,7 +439,9 @@ def test_a_pinned_question_that_fails_is_a_warning_of_the_canaries(settings, def
         expectations.expect(log, "what was recorded first?", id_, None, NOW)
         commands.forget(log, id_, NOW)
     result = build_in_process(settings, instance)
-    checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
+    checks = {
+        evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()
+    }
     found = checks["expected"]
     assert result.success and (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert id_ in found.metadata["missed"].value and "first" not in found.metadata["missed"].value
@@ -444,7 +450,7 @@ def test_a_pinned_question_that_fails_is_a_warning_of_the_canaries(settings, def
 def test_refused_step_is_not_tried_again(settings, default, instance):
     plant_block(default)
     result = build_in_process(settings, instance)
-    assert not [one for one in result.all_events if one.is_step_up_for_retry]
+    assert not [event for event in result.all_events if event.is_step_up_for_retry]
 
 
 def test_candidate_with_a_part_missing_is_not_published(settings, default, instance):
@@ -479,7 +485,9 @@ def test_step_is_tried_again_when_the_model_did_not_answer(
     monkeypatch.setattr(build, "step", failing_once)
     result = build_in_process(settings, instance)
     assert result.success
-    assert [one.step_key for one in result.all_events if one.is_step_up_for_retry] == ["vectors"]
+    assert [event.step_key for event in result.all_events if event.is_step_up_for_retry] == [
+        "vectors"
+    ]
 
 
 def test_interrupted_build_stops(settings, default, monkeypatch):
@@ -564,7 +572,10 @@ def test_every_tenant_is_built_by_night(settings, default):
         dg.build_schedule_context(instance, at, {"memory_home": settings.home}) as context,
     ):
         requests = list(definitions.nightly(context))
-        assert [one.run_key for one in requests] == ["default:2026-11-20", "work:2026-11-20"]
+        assert [request.run_key for request in requests] == [
+            "default:2026-11-20",
+            "work:2026-11-20",
+        ]
         assert set(instance.get_dynamic_partitions("tenants")) == {"default", "work"}
 
 
@@ -684,7 +695,7 @@ def test_build_command_answers_in_json_from_a_hostile_folder(settings, default, 
     assert {name: one["digest"] for name, one in said["projections"].items()} == (
         manifests.current(default).digests
     )
-    assert all(one["passed"] for one in said["checks"])
+    assert all(check["passed"] for check in said["checks"])
     assert "manifest 1: 2 memories at event 2 in " in done.stderr
     assert "DEBUG" not in done.stderr
     assert sorted(hostile.rglob("*")) == before
@@ -712,7 +723,9 @@ def test_two_tenants_are_built_at_the_same_time(settings, tmp_path):
     with ThreadPoolExecutor() as pool, dagster_home.instance(settings) as instance:
         with build.lock(found[0]), build.lock(found[1]):  # neither ends before both have begun
             arguments = [("build", "--tenant", one.name, "--wait", "100") for one in found]
-            jobs_of = [pool.submit(jobs, settings, *one, cwd=tmp_path) for one in arguments]
+            jobs_of = [
+                pool.submit(jobs, settings, *argument, cwd=tmp_path) for argument in arguments
+            ]
             under_way = wait_for_runs(instance, 2)
         done = [one.result() for one in jobs_of]
         runs = {one.run_id: one.status for one in instance.get_runs()}

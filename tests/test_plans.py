@@ -301,7 +301,7 @@ def test_a_plan_that_is_too_long_is_cut_where_nothing_is_torn_apart(
         steps.supersede(memory("m01"), "merged", "it says so too"),
     )
     plan = planned(built, found, clock)
-    assert [one.subject for one in plan.body.steps] == ["m08", "m09"] and plan.body.left == 3
+    assert [step.subject for step in plan.body.steps] == ["m08", "m09"] and plan.body.left == 3
 
 
 def test_each_of_many_plans_is_held_to_what_it_rests_on_itself(built, memory, clock: Clock):

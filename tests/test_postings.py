@@ -152,7 +152,7 @@ def test_a_row_left_out_is_as_if_it_were_not_there(documents, query):
 
 def test_order_of_words_in_a_document_changes_no_row():
     documents = [["a", "b", "a"], ["c", "b"]]
-    assert digest(index(documents)) == digest(index([sorted(one) for one in documents]))
+    assert digest(index(documents)) == digest(index([sorted(document) for document in documents]))
 
 
 def test_forgotten_memories_are_not_in_the_index(built):

@@ -49,7 +49,7 @@ def roles(log: EventLog) -> dict[str, str]:
     fold = Fold()
     for event in log.read():
         fold.apply(event)
-    return {one.content: role(one) for one in fold.rows.values() if one.state == ACTIVE}
+    return {row.content: role(row) for row in fold.rows.values() if row.state == ACTIVE}
 
 
 @pytest.fixture
@@ -271,8 +271,8 @@ def test_a_chat_history_in_a_repository_is_quoted_and_lays_nothing_down(
     history.write_text(CHAT.replace("@@", "  "))  # as Aider ends what was typed
     run("import", "aider", str(history))
     bodies = [event.body for event in log.read()]
-    kept = [one for one in bodies if isinstance(one, Recorded) and one.kind == "statement"]
-    assert sum(isinstance(one, Prompted) for one in bodies) == 1
+    kept = [body for body in bodies if isinstance(body, Recorded) and body.kind == "statement"]
+    assert sum(isinstance(body, Prompted) for body in bodies) == 1
     assert len(kept) == statements
 
 

@@ -244,5 +244,5 @@ def test_every_code_is_provoked_and_told_in_its_form(server: Server, code: str):
 
 
 def test_every_way_to_fail_that_is_told_of_an_operation_has_a_title():
-    named = {code for one in OPERATIONS for code in one.problems}
+    named = {code for operation in OPERATIONS for code in operation.problems}
     assert named <= TITLES.keys()

@@ -192,7 +192,7 @@ def test_a_tenant_has_tokens_that_open_it_alone(start: Start):
             with pytest.raises(mnemolog.Forbidden):
                 theirs.tenants.create("other")
             assert client.tenants.stats("acme").active == 1
-            assert [one.name for one in client.tenants.tokens("acme")] == ["ci"]
+            assert [token.name for token in client.tenants.tokens("acme")] == ["ci"]
             assert client.tenants.revoke_token("acme", made.id).state == "revoked"
             with pytest.raises(mnemolog.Unauthorized):
                 theirs.recall("anything")

@@ -212,7 +212,7 @@ CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
     "revokeToken": (lambda one: one.tenants.revoke_token("acme", "t"), wire.ShownToken),
     "getHealth": (lambda one: one.health(), wire.Health),
 }
-DECLARED = {one.id: one for one in OPERATIONS}
+DECLARED = {operation.id: operation for operation in OPERATIONS}
 
 
 def asked_by(call: Callable[[mnemolog.Client], Any]) -> tuple[str, str, Any, Any, Any, bool]:
@@ -281,8 +281,8 @@ def missing(read: Any, sent: Any, where: str = "") -> list[str]:
 
 def parts_of(shape: Any) -> Iterator[Any]:
     yield shape
-    for one in get_args(shape):
-        yield from parts_of(one)
+    for arg in get_args(shape):
+        yield from parts_of(arg)
 
 
 def structs_of(shape: Any) -> list[Any]:
@@ -293,7 +293,7 @@ def structs_of(shape: Any) -> list[Any]:
 
 def names_of(struct: Any) -> dict[str, Any]:
     hints = get_type_hints(struct)
-    return {one.encode_name: hints[one.name] for one in msgspec.structs.fields(struct)}
+    return {field.encode_name: hints[field.name] for field in msgspec.structs.fields(struct)}
 
 
 def test_a_field_that_only_one_side_has_is_found():

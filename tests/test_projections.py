@@ -285,7 +285,7 @@ def test_a_digest_tells_names_types_and_order_apart():
         {"t": pa.table({"c": pa.array(np.int32([2, 1]))})},
         {"t": pa.table({"c": pa.array([1, None], pa.int32())})},
     ]
-    assert len({digest(one) for one in tables}) == len(tables)
+    assert len({digest(table) for table in tables}) == len(tables)
 
 
 def test_unknown_kinds_and_events_about_nobody_change_no_memory():

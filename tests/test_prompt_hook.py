@@ -76,7 +76,7 @@ def test_a_note_is_told_to_the_prompt_it_answers_and_to_no_other(
 ):
     for text in NOTED:
         session.remember(text)
-    assert tuple(one["fact"] for one in notes(session.ask(prompt))) == told
+    assert tuple(note["fact"] for note in notes(session.ask(prompt))) == told
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_note_is_told_to_the_prompt_it_answers_and_to_no_other(
 )
 def test_what_the_memory_has_nothing_to_say_to_is_answered_by_silence(knows: Session, prompt: str):
     assert knows.ask(prompt) == ""
-    assert [one.body.prompt for one in knows.events(Prompted)] == [prompt]
+    assert [event.body.prompt for event in knows.events(Prompted)] == [prompt]
 
 
 def test_a_receipt_holds_the_digest_of_the_block_and_what_decided_it(knows: Session):
@@ -115,7 +115,7 @@ def test_the_intent_of_a_prompt_is_kept(knows: Session):
     }
     for prompt in wants:
         knows.ask(prompt)
-    assert {one.body.prompt: one.body.intent for one in knows.events(Prompted)} == wants
+    assert {event.body.prompt: event.body.intent for event in knows.events(Prompted)} == wants
 
 
 def test_the_same_notes_are_the_same_bytes_in_another_session(knows: Session):
@@ -163,7 +163,7 @@ def test_what_a_tool_or_the_web_said_comes_as_its_word_and_never_as_a_rule_or_go
     assert "canary" in at_a_prompt
     said = [at_a_prompt, session.ask("where were we?"), session.ask("what are our goals?")]
     started = [session.start(start) for start in ("startup", "compact", "resume", "clear")]
-    for one in (one for block in said + started for one in notes(block)):
+    for one in (note for block in said + started for note in notes(block)):
         if "canary" in str(one):
             assert "note" in one and one["by"] in ("tool", "web") and "rule" not in one
     assert "canary" not in started[0] + started[3]  # nobody of this project wants that
@@ -244,7 +244,9 @@ def test_what_left_the_context_may_be_said_again(knows: Session, start: str, aga
 
 def test_a_rule_that_was_said_is_kept_as_surfaced(knows: Session):
     knows.ask(ASKED)
-    assert [(one.subject, one.body.place) for one in knows.events(Surfaced)] == [("rule", "prompt")]
+    assert [(event.subject, event.body.place) for event in knows.events(Surfaced)] == [
+        ("rule", "prompt")
+    ]
     receipt = knows.events(Recalled)[0].body
     assert {hit.id for hit in receipt.hits} == {"rule", "why"} and receipt.query == ASKED
 

@@ -156,7 +156,7 @@ def test_what_passes_is_not_kept():
 
 def test_what_is_kept_is_the_users_own_words():
     prompt = "Please fix the footer. From now on, always run the linter before you commit. Thanks!"
-    assert [one.text for one in find_statements(prompt)] == [
+    assert [statement.text for statement in find_statements(prompt)] == [
         "From now on, always run the linter before you commit."
     ]
 

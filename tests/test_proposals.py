@@ -106,7 +106,7 @@ def test_a_plan_is_told_field_by_field(notes: EventLog):
     assert gone.changes == (
         proposals.Change("content", "We deploy on Monday", "We deploy on Mondays"),
     )
-    assert [(one.field, one.before, one.after) for one in changed.changes] == [
+    assert [(change.field, change.before, change.after) for change in changed.changes] == [
         ("importance", 0.5, 0.9)
     ]
     assert (found.because, found.job, found.plan) == (("of one night",), "consolidate", found.id)
@@ -220,7 +220,7 @@ def test_over_http_a_proposal_is_listed_shown_accepted_and_undone(
         return client.open(f"/v1/proposals{path}", method=method, headers=OURS, **sent)
 
     listed = asked("GET", "?state=waiting&project=acme/web").json
-    assert ([one["id"] for one in listed["proposals"]], listed["more"]) == ([id_], 0)
+    assert ([proposal["id"] for proposal in listed["proposals"]], listed["more"]) == ([id_], 0)
     assert "steps" not in listed["proposals"][0] and listed["proposals"][0]["changes"] == 4
     assert asked("GET", "?project=acme/api").json["proposals"] == []
     assert asked("GET", f"/{id_}").json["steps"][1]["changes"] == [
@@ -244,7 +244,7 @@ def test_over_http_the_steps_of_a_plan_are_answered_one_by_one(
 
     found = asked("accept", steps=[3]).json
     assert found["state"] == "waiting"
-    assert [one["answer"] for one in found["steps"]] == ["waiting"] * 3 + ["accepted"]
+    assert [step["answer"] for step in found["steps"]] == ["waiting"] * 3 + ["accepted"]
     assert asked("accept", steps=[3]).json == found
     assert asked("accept", steps=[4]).status_code == 409
     assert asked("reject", steps=[0]).json["state"] == "accepted"  # and with it what names it
@@ -259,11 +259,11 @@ def test_over_http_proposals_are_filtered_by_category_and_by_its_old_name(
 
     def listed(category: str) -> list[str]:
         answer = client.get(f"/v1/proposals?{name}={category}", headers=OURS)
-        return [one["id"] for one in answer.json["proposals"]]
+        return [proposal["id"] for proposal in answer.json["proposals"]]
 
     assert (listed("plan"), listed("lesson")) == ([id_], [])
     both = client.get("/v1/proposals?category=plan&sort=lesson", headers=OURS)
-    assert [one["id"] for one in both.json["proposals"]] == [id_]
+    assert [proposal["id"] for proposal in both.json["proposals"]] == [id_]
 
 
 def test_over_http_a_stale_plan_is_a_conflict_of_its_own_code(notes: EventLog, client: FlaskClient):

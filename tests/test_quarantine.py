@@ -85,7 +85,7 @@ def test_only_what_is_in_quarantine_is_released_and_all_or_none(built, plant):
     built.rebuild()
     with pytest.raises(Conflict, match="'m01' is not in quarantine"):
         quarantine.release(built.log, ["bad", "m01"], NOW)
-    assert [one.id for one in quarantine.entries(built.log)] == ["bad"]
+    assert [entry.id for entry in quarantine.entries(built.log)] == ["bad"]
 
 
 class HalvedOnce:
@@ -119,7 +119,7 @@ def test_a_vector_that_a_model_spoils_holds_up_no_other(built):
     assert (one.id, one.check) == ("spoilt", "vectors_are_unit")
     quarantine.release(built.log, ["spoilt"], NOW)
     build.rebuild(built.tenant, built.log, HalvedOnce(built.embedder), NOW)
-    assert [one.id for one in quarantine.entries(built.log)] == ["spoilt"]  # it was tried again
+    assert [entry.id for entry in quarantine.entries(built.log)] == ["spoilt"]  # it was tried again
 
 
 def test_what_was_made_of_it_stays_and_releasing_brings_it_back():
@@ -146,7 +146,7 @@ def test_status_and_doctor_say_which_and_why_and_one_command_ends_it(built, plan
     assert (shown["id"], shown["check"]) == ("bad", "no_self_injection")
     assert "bad is left out of builds" in cli("status")
     findings = json.loads(cli("doctor", "--json"))["findings"]
-    (found,) = [one for one in findings if "leave memory bad out" in one["what"]]
+    (found,) = [finding for finding in findings if "leave memory bad out" in finding["what"]]
     assert "no_self_injection" in found["what"] and "--release ID" in found["cure"]
     assert cli("quarantine").startswith("bad  since 2026-")
     assert json.loads(cli("quarantine", "--release", "bad", "--json"))["done"] == "release"
@@ -165,7 +165,7 @@ def test_a_released_memory_is_again_what_it_was(built, plant):
     built.log.append([Event("e1", NOW + 1, Archived(), "put-away")])
     built.log.append([Event("e2", NOW + 2, Superseded(by="m01"), "replaced")])
     built.rebuild()
-    assert {one.was for one in quarantine.entries(built.log)} == {"archived", "superseded"}
+    assert {entry.was for entry in quarantine.entries(built.log)} == {"archived", "superseded"}
     quarantine.release(built.log, ["put-away", "replaced"], NOW)
     built.rebuild()
     table = build.digests(built.log, built.embedder, built.log.head())["memories"]["memories"]

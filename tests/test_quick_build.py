@@ -39,7 +39,7 @@ def default(settings: Settings) -> Tenant:
 
 def record(found: Tenant, *contents: str, create: bool = False) -> None:
     with EventLog(found.log, create=create) as log:
-        commands.record_batch(log, [commands.Draft(content=one) for one in contents], NOW)
+        commands.record_batch(log, [commands.Draft(content=content) for content in contents], NOW)
 
 
 def silent(what: str) -> None:
@@ -56,7 +56,7 @@ def test_it_publishes_what_the_log_alone_gives_and_the_canaries_trend(settings, 
         again = build.rebuild(default, log, LexicalEmbedder(), NOW, full=True)
     assert again.digests == published.digests
     *audits, asked = published.checks
-    assert asked.name == CANARIES and all(one.passed for one in published.checks) and audits
+    assert asked.name == CANARIES and all(check.passed for check in published.checks) and audits
     assert [point[1:] for point in asked.metadata["trend"]] == [[2, 2], [3, 3]]
 
 

@@ -130,9 +130,9 @@ def test_a_channel_of_half_the_weight_gives_half_as_much():
 @given(rankings())
 def test_reciprocal_rank_is_the_sum_the_paper_states(channels: list[Ranking]):
     expected: dict[int, float] = {}
-    for one in channels:
-        for rank, doc in enumerate(one.docs.tolist(), start=1):
-            expected[doc] = expected.get(doc, 0.0) + one.weight / (K + rank)
+    for channel in channels:
+        for rank, doc in enumerate(channel.docs.tolist(), start=1):
+            expected[doc] = expected.get(doc, 0.0) + channel.weight / (K + rank)
     docs, scores = reciprocal_rank(channels)
     assert docs.tolist() == sorted(expected, key=lambda doc: (-expected[doc], -doc))
     assert scores.tolist() == [expected[doc] for doc in docs.tolist()]
@@ -264,7 +264,7 @@ def test_the_best_of_a_group_are_averaged(scores: list[int], count: int, chance:
     sizes = np.diff(np.asarray(cuts, np.int32))
     found = neighbours.best_of_groups(np.asarray(scores, np.float32), sizes, count)
     wanted = [
-        sum(sorted((max(one, 0) for one in scores[start:end]), reverse=True)[:count])
+        sum(sorted((max(score, 0) for score in scores[start:end]), reverse=True)[:count])
         for start, end in pairwise(cuts)
     ]
     assert found.tolist() == pytest.approx([one / count for one in wanted])

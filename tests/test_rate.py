@@ -39,7 +39,7 @@ def answer(*words: str) -> Any:
 
 
 def recall(log: EventLog, id_: str, *ids: str, at: int = NOW) -> str:
-    hits = tuple(Hit(one, 1.0, 0.5) for one in ids)
+    hits = tuple(Hit(other, 1.0, 0.5) for other in ids)
     body = Recalled(
         query="q", mode="auto", manifest=None, watermark=0, hits=hits, dropped={}, took_us=1
     )

@@ -67,7 +67,7 @@ class Memory:
 
     def files_read(self, manifest: Manifest, projection: str) -> list[Path]:
         """The files of the tables that recall reads: what builds alone read is checked by them."""
-        known = {one.name: one for one in all_projections(EMBEDDER)}[projection]
+        known = {other.name: other for other in all_projections(EMBEDDER)}[projection]
         return [
             self.tenant.snapshots / file.path
             for table, parts in manifest.projections[projection].parts.items()

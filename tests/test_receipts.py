@@ -219,15 +219,15 @@ def test_a_receipt_tells_what_was_said_of_it_and_how_its_turn_ended(
     )
     commands.forget(log, "b", later + 9)
     told = asked(client, "/r016").json
-    assert [(one["of"], one["verdict"], one["reason"]) for one in told["ratings"]] == [
+    assert [(rating["of"], rating["verdict"], rating["reason"]) for rating in told["ratings"]] == [
         ("r016", 1.0, "it was that"),
         ("a", -1.0, None),
     ]
     assert told["judged"]["verdicts"] == [{"id": "a", "verdict": 0.5, "evidence": "used"}]
-    assert [(one["effort"], one["passed"], one["before"]) for one in told["outcomes"]] == [
-        ("test", True, False)
-    ]
-    assert [(one["id"], one["memory"]["text"]) for one in told["hits"]] == [
+    assert [
+        (outcome["effort"], outcome["passed"], outcome["before"]) for outcome in told["outcomes"]
+    ] == [("test", True, False)]
+    assert [(hit["id"], hit["memory"]["text"]) for hit in told["hits"]] == [
         ("b", ""),
         ("a", "memory a"),
     ]

@@ -134,10 +134,12 @@ def test_several_facts_in_one_may_be_parted_and_taken_back(
     assert (found.what, found.because) == ("reword", "3 facts in one memory")
     plan = recommendations.accept(log, found.id, LATER)
     rows = memories(log)
-    parts = [one for one in rows.values() if one.job == "recommend"]
-    assert [one.content for one in parts] == [line[2:] for line in LIST.splitlines()[1:]]
-    assert {(one.trust, one.tags, one.state) for one in parts} == {("agent", ("export",), ACTIVE)}
-    assert {one.context for one in parts} == {"What we know of the exporter:"}
+    parts = [row for row in rows.values() if row.job == "recommend"]
+    assert [part.content for part in parts] == [line[2:] for line in LIST.splitlines()[1:]]
+    assert {(part.trust, part.tags, part.state) for part in parts} == {
+        ("agent", ("export",), ACTIVE)
+    }
+    assert {part.context for part in parts} == {"What we know of the exporter:"}
     assert rows[id_].state == ARCHIVED
     plans.undo(log, plan.id, LATER)
     assert build.rebuild(tenant, log, embedder, LATER).digests == before
@@ -209,7 +211,7 @@ def test_drafts_of_lessons_and_recommendations_do_not_mix(log: EventLog, say, lo
     with pytest.raises(NotFound, match="no recommendation"):
         recommendations.accept(log, draft.id, LATER)
     shown = json.loads(CliRunner().invoke(main, ["lessons", "--json"]).output)
-    assert [one["id"] for one in shown["drafts"]] == [draft.id]
+    assert [other["id"] for other in shown["drafts"]] == [draft.id]
 
 
 def invoke(*words: str) -> dict[str, Any]:
@@ -233,7 +235,10 @@ def test_recommendations_are_answered_on_the_command_line(log: EventLog, say, lo
     assert plans.find(log, done["plan"]).state == "applied"
     assert invoke("reject", ids[long], "--reason", "as is")["rejected"] == [ids[long]]
     assert invoke()["recommendations"] == []
-    states = {one["id"]: one["state"] for one in invoke("--all")["recommendations"]}
+    states = {
+        recommendation["id"]: recommendation["state"]
+        for recommendation in invoke("--all")["recommendations"]
+    }
     assert states == {ids[parted]: "accepted", ids[long]: "rejected"}
 
 
@@ -242,4 +247,4 @@ def test_refresh_looks_in_a_process_of_its_own_and_a_dry_run_writes_nothing(log:
     assert [one["what"] for one in invoke("--refresh", "--dry-run")["new"]] == ["reword"]
     assert recommendations.every(log) == []
     found = invoke("--refresh")
-    assert [one["id"] for one in found["recommendations"]] == found["new"]
+    assert [recommendation["id"] for recommendation in found["recommendations"]] == found["new"]

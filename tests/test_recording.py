@@ -101,7 +101,7 @@ def test_the_receipt_of_what_was_said_to_a_prompt_holds_no_prompt(
     (home / "config.toml").write_text('record = ["commands", "words"]\n')
     agent = start()
     works(agent)
-    assert [one.body.query for one in agent.events("recalled")] == [""]
+    assert [event.body.query for event in agent.events("recalled")] == [""]
     assert agent.events("recorded") == []  # no quote of the prompt either
 
 
@@ -147,8 +147,8 @@ def test_an_import_leaves_out_what_is_off(home: Path, work: Path, start: Callabl
     with EventLog(tenant.tenant(home).log) as log:
         events = list(log.read())
     # and the plan by which all of it is undone
-    assert {one.kind for one in events} == {"prompted", "session", "planned", "applied"}
-    assert {one.body.prompt for one in events if one.kind == "prompted"} == {""}
+    assert {event.kind for event in events} == {"prompted", "session", "planned", "applied"}
+    assert {event.body.prompt for event in events if event.kind == "prompted"} == {""}
 
 
 def test_what_was_paused_when_it_happened_is_not_imported_later(

@@ -67,7 +67,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
 @pytest.fixture
 def memory(server: EmbeddingServer, home: Path, tenant, log) -> Iterator[Memory]:
     texts = ("the release ships at noon", "the cache is cold", "anna likes small commits")
-    commands.record_batch(log, [Draft(content=one) for one in texts], NOW)
+    commands.record_batch(log, [Draft(content=text) for text in texts], NOW)
     build.rebuild(tenant, log, make_embedder(NAME, home), NOW)
     made = Memory(home, log)
     yield made

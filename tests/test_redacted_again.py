@@ -48,7 +48,7 @@ def test_an_old_home_of_many_secrets_is_built_whole_and_redacted(built, plant):
     assert full.watermark == built.log.head() and quarantine.entries(built.log) == []
     assert TOKEN not in content(built, "old499")
     assert "of service 499" in content(built, "old499")
-    assert not any(TOKEN.encode() in one.read_bytes() for one in parts(built))
+    assert not any(TOKEN.encode() in part.read_bytes() for part in parts(built))
 
 
 def test_a_build_in_steps_redacts_as_one_anew_does(built, plant):
@@ -130,6 +130,6 @@ def test_doctor_says_what_the_log_still_keeps_and_the_cure(built, plant):
     for number in range(4):
         plant(built.log, f"old{number}", Recorded(content=SAYS))
     findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).stdout)["findings"]
-    (one,) = [one for one in findings if "secrets" in one["what"]]
+    (one,) = [finding for finding in findings if "secrets" in finding["what"]]
     assert one["severity"] == "warn" and "4 events: old0, old1, old2, ...;" in one["what"]
     assert "`mnemolog erase ID`" in one["cure"] and TOKEN not in repr(findings)

@@ -96,7 +96,7 @@ class Notes:
 
 def recorded(plan: Plan | None, kind: str) -> list[Step]:
     steps = plan.body.steps if plan else ()
-    return [one for one in steps if one.body.get("insight_type") == kind]
+    return [step for step in steps if step.body.get("insight_type") == kind]
 
 
 def test_what_is_alike_becomes_an_insight_that_names_its_sources(memory: Notes):
@@ -111,7 +111,7 @@ def test_what_is_alike_becomes_an_insight_that_names_its_sources(memory: Notes):
     headline, *sentences = body["content"].splitlines()
     assert "settle_basket" in headline and "5 notes" in headline
     assert sentences and all(
-        one.split(" (2026-")[0][2:] in " ".join(DEADLOCKS) for one in sentences
+        sentence.split(" (2026-")[0][2:] in " ".join(DEADLOCKS) for sentence in sentences
     )
 
 
@@ -128,8 +128,11 @@ def test_a_cluster_that_grew_takes_the_place_of_its_old_insight(memory: Notes):
     memory.reflect()
     memory.say(DEADLOCKS[3:], 20)
     plan = memory.reflect()
-    assert plan is not None and {one.event for one in plan.body.steps} == {"recorded", "superseded"}
-    assert sorted(one.state for one in memory.insights()) == [ACTIVE, SUPERSEDED]
+    assert plan is not None and {step.event for step in plan.body.steps} == {
+        "recorded",
+        "superseded",
+    }
+    assert sorted(insight.state for insight in memory.insights()) == [ACTIVE, SUPERSEDED]
     assert memory.reflect() is None
 
 
@@ -149,11 +152,11 @@ def test_a_forgotten_source_makes_it_stale_and_restored_it_is_current_again(memo
     ids = memory.say([*DEADLOCKS[:4], *OTHERS])
     memory.reflect()
     commands.forget(memory.log, ids[0], NOW)
-    assert [one.state for one in memory.insights()] == [STALE]
+    assert [insight.state for insight in memory.insights()] == [STALE]
     commands.restore(memory.log, ids[0], NOW)
     plan = memory.reflect()
-    assert plan is not None and [one.event for one in plan.body.steps] == ["restored"]
-    assert [one.state for one in memory.insights()] == [ACTIVE]
+    assert plan is not None and [step.event for step in plan.body.steps] == ["restored"]
+    assert [insight.state for insight in memory.insights()] == [ACTIVE]
 
 
 def test_what_a_person_forgot_is_not_noticed_again(memory: Notes):
@@ -228,7 +231,7 @@ def test_a_history_of_commits_makes_no_insight(memory: Notes):
 
 def test_a_file_that_was_often_fixed_is_no_insight(memory: Notes):
     fixes = ("The total in src/cart.py was rounded", "A discount was lost", "An empty basket fell")
-    memory.say([f"{one}: mended in src/cart.py" for one in fixes], kind="bugfix")
+    memory.say([f"{fixe}: mended in src/cart.py" for fixe in fixes], kind="bugfix")
     memory.say(OTHERS, name="o")
     assert not recorded(memory.reflect(), "temporal")
 
@@ -298,7 +301,7 @@ def test_no_group_is_larger_than_allowed():
 
 
 def finding(*texts: str) -> Finding:
-    drafts = [commands.memory_event(Draft(content=said), NOW) for said in texts]
+    drafts = [commands.memory_event(Draft(content=text), NOW) for text in texts]
     nothing = dict.fromkeys(Memory.__struct_fields__)
     sources = tuple(
         Memory(**nothing | {"id": one.id, "content": said, "created_at": NOW})

@@ -175,6 +175,6 @@ def test_what_was_erased_since_is_not_known_in_the_past_either(session: Session)
     with memory_at(session.log, EMBEDDER, 3, 2) as reader:
         request = RecallRequest(query="port", touch=False)
         found, _ = answer(reader, request, CHOICES, session.at)
-        assert [one["id"] for one in found["hits"]] == ["m1"]
+        assert [hit["id"] for hit in found["hits"]] == ["m1"]
         with reader.view() as view:
             assert [one.id for one in newest(view, Filter(session.at), 9)] == ["m1"]

@@ -61,7 +61,7 @@ def files_with(folder: Path, word: bytes = OLD) -> list[str]:
 def recalled(query: str) -> list[str]:
     words = ["recall", query, "--min-confidence", "0", "--no-touch", "--all-projects", "--json"]
     hits = json.loads(CliRunner().invoke(main, words).stdout)["hits"]
-    return [one["id"] for one in hits]
+    return [hit["id"] for hit in hits]
 
 
 def test_by_default_episodes_are_kept_for_ever(log: EventLog, tenant: Tenant):

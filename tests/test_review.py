@@ -96,9 +96,9 @@ def test_without_a_terminal_it_prints_what_waits_and_how_to_act(log):
 
 def test_what_waits_is_json_for_programs(log):
     told = json.loads(CliRunner().invoke(main, ["review", "--json"]).stdout)
-    assert [one["sort"] for one in told["proposals"]] == ["lesson", "lesson", "plan"]
+    assert [proposal["sort"] for proposal in told["proposals"]] == ["lesson", "lesson", "plan"]
     only = json.loads(CliRunner().invoke(main, ["review", "--json", "--only", "plan"]).stdout)
-    assert [one["sort"] for one in only["proposals"]] == ["plan"]
+    assert [proposal["sort"] for proposal in only["proposals"]] == ["plan"]
     assert only["conflicts"] == []
 
 
@@ -127,7 +127,7 @@ def test_on_a_terminal_each_is_accepted_edited_or_rejected(log, tmp_path):
         "consolidate: 1 replaced": "accepted",
     }
     texts = json.loads(CliRunner().invoke(main, ["list", "--json"]).stdout)["memories"]
-    assert "Always run the formatter first" in [one["text"] for one in texts]
+    assert "Always run the formatter first" in [text["text"] for text in texts]
 
 
 @pytest.mark.parametrize(

@@ -164,7 +164,7 @@ def test_a_folder_of_notes_comes_back_as_the_same_memories(
     folder = tmp_path / "notes"
     words = ["export", "--format", form, "--output", str(folder), "--all-states"]
     assert CliRunner().invoke(main, words).exit_code == 0
-    assert "\u202e" not in "".join(one.read_text() for one in folder.rglob("*.md"))
+    assert "\u202e" not in "".join(path.read_text() for path in folder.rglob("*.md"))
     read = list(MEMORY_STORES[form].read(folder, print))
     found = import_memories(other, read, LATER, None, print)
     assert (found.added, found.refused) == (len(expected), 0)

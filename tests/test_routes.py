@@ -87,7 +87,7 @@ def recalled(
         mode="auto",
         manifest=None,
         watermark=0,
-        hits=tuple(Hit(one, 1.0, 0.5) for one in hits),
+        hits=tuple(Hit(hit, 1.0, 0.5) for hit in hits),
         dropped={},
         took_us=1,
         route=Route(state, actions, propensity, tried),
@@ -118,8 +118,8 @@ def test_all_defaults_are_recall_as_it_is():
             8,
             1.0,
         )
-    assert {one["context"] for one in DEFAULTS.values()} == {"raw"}
-    assert {one["proactivity"] for one in DEFAULTS.values()} == {"proactive"}
+    assert {default["context"] for default in DEFAULTS.values()} == {"raw"}
+    assert {default["proactivity"] for default in DEFAULTS.values()} == {"proactive"}
     assert (
         confidence_floor("low_threshold", 0.3) < 0.3 < confidence_floor("high_threshold", 0.3) < 1.0
     )
@@ -338,7 +338,7 @@ def test_the_past_is_asked_under_the_policy_of_then_and_tries_nothing(serve):
     server.build(NOW + 20)
     before, since = (server.ask(DEBUG, as_of=moment(NOW + at).isoformat()) for at in (5, 15))
     assert (before["min_confidence"], since["min_confidence"]) == (0.3, 0.15)
-    assert [one.route for one in server.receipts()] == [None, None]
+    assert [receipt.route for receipt in server.receipts()] == [None, None]
 
 
 def test_only_what_leaves_a_receipt_tries_something_and_says_so(serve):
@@ -346,17 +346,17 @@ def test_only_what_leaves_a_receipt_tries_something_and_says_so(serve):
     quiet = [server.ask(DEBUG, touch=False)["min_confidence"] for _ in range(20)]
     assert set(quiet) == {0.3} and server.receipts() == []
     bars = {server.ask(DEBUG)["recall"]: 0 for _ in range(40)}
-    routes = [one.route for one in server.receipts()]
-    assert len(routes) == len(bars) and {one.state for one in routes} == {"debug"}
-    assert {one.propensity for one in routes} == {0.5, 0.25}
-    assert {one.actions["search"] for one in routes} == set(LEVELS["search"])
+    routes = [receipt.route for receipt in server.receipts()]
+    assert len(routes) == len(bars) and {route.state for route in routes} == {"debug"}
+    assert {route.propensity for route in routes} == {0.5, 0.25}
+    assert {route.actions["search"] for route in routes} == set(LEVELS["search"])
 
 
 def test_without_being_asked_to_nothing_is_tried(serve):
     server = serve(min_confidence=0.3)
     for _ in range(20):
         assert server.ask(DEBUG)["min_confidence"] == 0.3
-    assert {one.route.propensity for one in server.receipts()} == {1.0}
+    assert {receipt.route.propensity for receipt in server.receipts()} == {1.0}
 
 
 # What is put before a model
@@ -423,8 +423,8 @@ GOOD, POOR = 0.8, 0.35  # how often a person says that it helped
 
 def true_reward(policy: Any) -> float:
     """Return the mean verdict of a person under a policy: 1 where it helped, else -0.5."""
-    chances = [GOOD if policy[one]["search"] == BEST[one] else POOR for one in STATES]
-    return sum(1.5 * one - 0.5 for one in chances) / len(chances)
+    chances = [GOOD if policy[state]["search"] == BEST[state] else POOR for state in STATES]
+    return sum(1.5 * chance - 0.5 for chance in chances) / len(chances)
 
 
 def simulated(log: EventLog, policy: Any, chance: random.Random, count: int, at: int) -> None:
@@ -603,7 +603,7 @@ def test_routes_shows_what_is_held_the_estimate_and_the_policies_before(home, lo
     rebuild(home, log)
     found = json.loads(run("routes", "--json").stdout)
     assert found["policy"]["review"]["search"] == "high_threshold"
-    rows = {one["action"]: one for one in found["routes"]}
+    rows = {route["action"]: route for route in found["routes"]}
     assert (rows["low_threshold"]["recalls"], rows["low_threshold"]["rated"]) == (30, 30)
     assert rows["medium_threshold"]["served"] and rows["medium_threshold"]["q"] == 0.0
     assert rows["low_threshold"]["estimate"]["low"] > 0 and rows["high_threshold"]["q"] is None

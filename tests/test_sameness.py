@@ -13,7 +13,7 @@ from store.text.strict_duplicates import Statement, statement
 
 
 def test_of_309_facts_that_look_alike_no_two_say_the_same():
-    keys = Counter(statement(one).key for one in facts())
+    keys = Counter(statement(fact).key for fact in facts())
     assert len(keys) == 309
 
 

@@ -95,6 +95,6 @@ def test_a_report_begins_with_what_somebody_would_miss_and_folds_repeats(session
         pairs.append((then, Replayed(one, "changed", after.get(one.id, brought[:1]))))
     diff = drift.count_changes(session.log, everything, pairs)
     assert diff.changed == 6
-    assert [one.recall for one in diff.answers] == [
+    assert [answer.recall for answer in diff.answers] == [
         helpful.id, silenced.id, reordered.id, repeats[0].id,
     ]  # fmt: skip

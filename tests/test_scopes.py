@@ -119,7 +119,7 @@ def test_folders_whose_names_a_project_cannot_bear_stay_apart():
     names = ["müll", "möll", "m-ll", "a b", "a-b", "..x y", "@scope", "scope", "x" * 200, "x" * 201]
     projects = [folder_scope(home / name / "in", home) for name in names]
     assert len(set(projects)) == len(projects)
-    assert all(check_project(one or "") for one in projects)
+    assert all(check_project(project or "") for project in projects)
     deep = home.joinpath(*["folder"] * 90)
     assert check_project(folder_scope(deep, home) or "") in scope_chain(
         folder_scope(deep, home) or ""

@@ -53,7 +53,10 @@ def built(
     documents: Sequence[Document], previous: Built | None = None, asked: list[int] | None = None
 ) -> Built:
     """Return the index; `asked` takes the numbers of the documents that were looked at."""
-    marks = [0 if one is None else crc32(repr(one).encode()) | 1 << 40 for one in documents]
+    marks = [
+        0 if document is None else crc32(repr(document).encode()) | 1 << 40
+        for document in documents
+    ]
 
     def counted(runs: Sequence[bm25.Numbers]) -> Iterator[segments.Counted]:
         for run in runs:

@@ -37,7 +37,7 @@ def tried(built, embedder=None, manifest: Manifest | None = None) -> Selftest:
 
 
 def failed(found: Selftest) -> dict[str, str]:
-    return {one.name: one.detail for one in found.probes if not one.ok}
+    return {probe.name: probe.detail for probe in found.probes if not probe.ok}
 
 
 def with_builds(manifest: Manifest, *outcomes: Outcome) -> Manifest:
@@ -56,7 +56,7 @@ def missing(count: int) -> Outcome:
 def test_a_sound_memory_passes_and_nothing_is_written(built):
     before, files = built.log.head(), sorted(built.tenant.root.rglob("*.json"))
     found = tried(built)
-    assert {one.name for one in found.probes} == ALL
+    assert {probe.name for probe in found.probes} == ALL
     assert failed(found) == {}
     assert built.log.head() == before
     assert sorted(built.tenant.root.rglob("*.json")) == files
@@ -149,7 +149,7 @@ def test_the_command_says_what_was_tried_without_a_server(built):
         "ok      round trip: written, recalled, forgotten, and no longer recalled" in result.stdout
     )
     told = json.loads(CliRunner().invoke(main, ["selftest", "--json"]).stdout)
-    assert told["ok"] and {one["name"] for one in told["probes"]} == ALL
+    assert told["ok"] and {probe["name"] for probe in told["probes"]} == ALL
 
 
 def test_the_command_fails_where_one_thing_does(built, tamper):

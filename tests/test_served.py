@@ -100,7 +100,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 def test_it_says_the_same_with_a_server_and_without(server: Server, answers: list[object]):
     served = {words: (say(*words), say(*words, "--json")) for words in COMMANDS}
     assert run(*COMMANDS[0]).said == served[COMMANDS[0]][0]  # a process of its own says no other
-    assert len([one for one in answers if one]) > len(COMMANDS)
+    assert len([answer for answer in answers if answer]) > len(COMMANDS)
     server.end()
     answers.clear()
     for words, (said, told) in served.items():
@@ -110,7 +110,7 @@ def test_it_says_the_same_with_a_server_and_without(server: Server, answers: lis
 
 
 def test_a_memory_is_shown_the_same_with_a_server_and_without(server: Server):
-    listed = [one["id"] for one in json.loads(say("list", "--json")[1])["memories"]]
+    listed = [memory["id"] for memory in json.loads(say("list", "--json")[1])["memories"]]
     shown = {one: (say("show", one), say("show", one[:12], "--json")) for one in listed}
     unknown = say("show", "01ZZZZZZZZ")
     server.end()

@@ -278,7 +278,7 @@ def test_a_body_that_is_not_redacted_yet_lies_in_no_file(
         head = f"POST /v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {MAX_BODY - 1}"
         raw.sendall(head.encode() + b"\r\n\r\n" + b"x" * (MAX_BODY - 2))
         assert server.ask("/health")[0] == 200  # what was sent before was read before
-        assert [one for one in held.iterdir() if os.readlink(one).startswith(str(spool))] == []
+        assert [path for path in held.iterdir() if os.readlink(path).startswith(str(spool))] == []
 
 
 def test_a_receipt_is_in_the_log_soon_after_an_answer_that_is_to_leave_one(start: Start):
@@ -300,7 +300,9 @@ def test_no_receipt_is_lost_when_it_is_told_to_end(start: Start):
     for number in range(20):
         server.recall(f"question {number}")
     assert server.end() == 0
-    assert [one.body.query for one in server.receipts()] == [f"question {n}" for n in range(20)]
+    assert [receipt.body.query for receipt in server.receipts()] == [
+        f"question {n}" for n in range(20)
+    ]
 
 
 def test_sixteen_clients_are_all_answered(start: Start):

@@ -58,7 +58,7 @@ def worked(session: Session) -> None:
 def test_a_session_that_was_compacted_is_told_what_it_did(session: Session):
     worked(session)
     session.cwd = "/src"
-    assert [one for one in notes(session.start("compact")) if "id" not in one] == [
+    assert [note for note in notes(session.start("compact")) if "id" not in note] == [
         {"asked": "now let the download retry too", "answered": False},
         {"failing": "test", "ran": "pytest", "error": "E 1", "trust": "tool"},
         {"asked": "make the upload retry five times"},
@@ -89,7 +89,7 @@ def test_a_rule_the_session_was_shown_is_shown_again_after_a_compaction(session:
     assert ids(session.ask("which package manager should be used, npm or pnpm?")) == ["rule"]
     assert ids(session.start("compact")) == ["rule"]
     assert session.ask("which package manager should be used, npm or pnpm? tell") == ""
-    assert [one.body.place for one in session.events(Surfaced)] == ["prompt", "session"]
+    assert [event.body.place for event in session.events(Surfaced)] == ["prompt", "session"]
 
 
 def test_a_session_that_is_taken_up_again_is_told_nothing_that_it_was_there_for(session: Session):
@@ -163,7 +163,7 @@ def test_a_project_nobody_told_anything_about_has_no_brief(session: Session):
     session.remember("We chose Postgres", kind="decision", project="acme/web")
     session.remember("The port is 7437", kind="fact")
     assert session.start() == ""
-    assert [one.body.stage for one in session.events(SessionTold)] == ["started"]
+    assert [event.body.stage for event in session.events(SessionTold)] == ["started"]
 
 
 def test_the_brief_holds_rules_open_goals_and_the_newest_decisions(session: Session):
@@ -175,7 +175,7 @@ def test_the_brief_holds_rules_open_goals_and_the_newest_decisions(session: Sess
     found = notes(session.start())
     assert [one["id"] for one in found] == ["rule", "d4", "d3", "d2", "d1", "d0", "g1"]
     assert found[-1]["due"] == "2026-12-01" and found[-1]["status"] == "open"
-    assert [one.subject for one in session.events(Surfaced)] == [one["id"] for one in found]
+    assert [event.subject for event in session.events(Surfaced)] == [one["id"] for one in found]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_what_most_of_the_last_sessions_edited_and_ran_is_told(session: Session)
     session.name = "new"
     block = session.start()
     assert "In several of the last ten sessions:" in block
-    habits = [one for one in notes(block) if "ran" in one]
+    habits = [note for note in notes(block) if "ran" in note]
     assert habits == [{"edited": ["src/report.py"], "ran": ["make report MONTH=3"]}]
 
 
@@ -382,8 +382,8 @@ STARTED = sorted(
     host
     for host, payloads in RECORDED.items()
     if any(
-        (e := HOSTS[host].read(one)) and e.moment == "session_start" and e.is_heard
-        for one in payloads
+        (e := HOSTS[host].read(payload)) and e.moment == "session_start" and e.is_heard
+        for payload in payloads
     )
 )
 
@@ -460,5 +460,5 @@ def test_how_a_session_began_is_kept(session: Session, start: str, stage: str):
     session.start(start)
     session.tell("compacted", said="a summary")
     session.tell("session_end")
-    kept = [(one.body.stage, one.body.said) for one in session.events(SessionTold)]
+    kept = [(event.body.stage, event.body.said) for event in session.events(SessionTold)]
     assert kept == [(stage, None), ("compacted", "a summary"), ("ended", None)]

@@ -299,7 +299,7 @@ def test_a_common_word_nobody_holds_silences_nothing(tmp_path: Path):
     home = tenant(tmp_path)
     notes = ["Secrets are found and redacted", "The log lies in store", "Tests take a minute"]
     with EventLog(home.log, create=True) as log:
-        commands.record_batch(log, [Draft(content=one) for one in notes], NOW)
+        commands.record_batch(log, [Draft(content=note) for note in notes], NOW)
         rebuild(home, log, EMBEDDER, NOW)
         with Reader(home, log, EMBEDDER).view() as view:
             sure = {

@@ -54,7 +54,7 @@ def test_a_plan_says_what_it_does_to_past_recalls_and_changes_nothing(session: S
     found = plan.body.replay
     assert found is not None and found.asked == 12
     assert found.gone and not found.new and found.answers
-    assert all(set(one.after) <= set(one.before) for one in found.answers)
+    assert all(set(answer.after) <= set(answer.before) for answer in found.answers)
     assert plan.state == "waiting" and not file_of(session).exists()
 
 
@@ -86,8 +86,8 @@ def test_a_plan_whose_checks_fail_is_applied_by_force_alone_which_the_log_keeps(
     assert not file_of(session).exists() and plans.find(session.log, plan.id).state == "waiting"
     forced = plans.apply(session.log, plan.id, session.at, force=True)
     assert "silence" in forced.forced
-    bodies = [one.body for one in session.log.job_events(("applied",))]
-    assert [one.forced for one in bodies if isinstance(one, Applied)] == [forced.forced]
+    bodies = [event.body for event in session.log.job_events(("applied",))]
+    assert [body.forced for body in bodies if isinstance(body, Applied)] == [forced.forced]
     assert config.kept_value(session.tenants.settings.home, "min_confidence") == 0.99
 
 
@@ -140,11 +140,11 @@ def test_a_recall_that_asked_for_so_many_still_does(session: Session):
     plan = propose(session, top_k="2")
     assert plan.body.replay is not None
     three = {  # asked for three, as no setting says
-        one.id
-        for one in receipts.page(session.log, Wanted(), 99).receipts
-        if one.body.basis.top_k == 3
+        receipt.id
+        for receipt in receipts.page(session.log, Wanted(), 99).receipts
+        if receipt.body.basis.top_k == 3
     }
-    assert three and three.isdisjoint(one.recall for one in plan.body.replay.answers)
+    assert three and three.isdisjoint(answer.recall for answer in plan.body.replay.answers)
 
 
 def test_what_was_rated_or_followed_is_missed_where_it_no_longer_comes_back(session: Session):
@@ -160,7 +160,9 @@ def test_what_was_rated_or_followed_is_missed_where_it_no_longer_comes_back(sess
 
 def test_a_pinned_question_that_would_lose_its_memory_holds_a_plan_back(session: Session):
     expect(session.log, "who owns the mail queue", "m1-4", None, session.at)
-    (check,) = [one for one in propose(session, top_k="5").body.checks if one.name == "expected"]
+    (check,) = [
+        other for other in propose(session, top_k="5").body.checks if other.name == "expected"
+    ]
     assert check.passed and check.detail.startswith("1 of 1 pinned questions")
     plan = propose(session, min_confidence="0.99")
     (check,) = [one for one in plan.failed if one.name == "expected"]
@@ -200,7 +202,7 @@ def test_a_model_that_tells_no_meanings_apart_holds_a_plan_back(
 def test_bounds_hold_changes_back(changed: dict[str, object], failed: set[str]):
     usual = ReplayDiff(asked=120, spoke=100, hits=300, characters=(100, 100))
     checks = drift.check_drift(msgspec.structs.replace(usual, **changed))
-    assert {one.name for one in checks if not one.passed} == failed
+    assert {check.name for check in checks if not check.passed} == failed
 
 
 def test_the_commands_propose_show_apply_and_undo(session: Session, tmp_path: Path):

@@ -24,7 +24,7 @@ WORDS = st.text("abc", min_size=1, max_size=12)
 
 
 def opened(*documents: str) -> PostingsIndex:
-    return PostingsIndex.open(index(one.split() for one in documents))
+    return PostingsIndex.open(index(document.split() for document in documents))
 
 
 def share_of(one: str, other: str) -> float:
@@ -145,7 +145,7 @@ def test_another_form_of_a_word_is_recalled(tmp_path: Path, built: bool):
         "Weekly e-mail goes to the owners",
     ]
     with EventLog(place.log, create=True) as log:
-        commands.record_batch(log, [Draft(content=one) for one in notes], NOW)
+        commands.record_batch(log, [Draft(content=note) for note in notes], NOW)
         if built:
             build.rebuild(place, log, model, NOW)
         reader = Reader(place, log, model)

@@ -199,7 +199,7 @@ def test_a_small_file_is_replaced_whole_and_private(tmp_path: Path):
     for data in (b"one", b"two"):
         replace_file(path, data)
         assert path.read_bytes() == data
-    assert [one.name for one in path.parent.iterdir()] == ["HEAD"]
+    assert [other.name for other in path.parent.iterdir()] == ["HEAD"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -214,7 +214,7 @@ def test_a_failed_replacement_keeps_the_old_file(tmp_path: Path, monkeypatch):
     with pytest.raises(OSError, match="the disk is gone"):
         replace_file(path, b"two")
     assert path.read_bytes() == b"one"
-    assert [one.name for one in tmp_path.iterdir()] == ["HEAD"]
+    assert [other.name for other in tmp_path.iterdir()] == ["HEAD"]
 
 
 def test_a_table_is_mapped_and_not_copied(root: Path, ref: SnapshotRef):

@@ -58,7 +58,7 @@ def events(home: Path) -> list[Event]:
 
 
 def prompts(home: Path) -> list[str]:
-    return [one.body.prompt or "" for one in events(home) if isinstance(one.body, Prompted)]
+    return [event.body.prompt or "" for event in events(home) if isinstance(event.body, Prompted)]
 
 
 def test_spooled_prompts_are_recorded_in_order_with_their_time(home: Path, hooks: Hooks):
@@ -66,7 +66,7 @@ def test_spooled_prompts_are_recorded_in_order_with_their_time(home: Path, hooks
         assert keep(home, number, payload(f"prompt {number}"))
     assert hooks.take_in_spool() == 3
     assert prompts(home) == ["prompt 1", "prompt 2", "prompt 3"]
-    assert [one.at for one in events(home)] == [NOW + n * 1_000_000 for n in (1, 2, 3)]
+    assert [event.at for event in events(home)] == [NOW + n * 1_000_000 for n in (1, 2, 3)]
     assert spool.entries(home) == [] and hooks.take_in_spool() == 0
 
 
@@ -97,7 +97,7 @@ def test_a_crash_between_log_and_spool_records_nothing_twice(home: Path, hooks: 
 def test_a_spooled_prompt_comes_before_the_live_end_of_its_turn(home: Path, hooks: Hooks):
     keep(home, 1, payload("what broke?"))
     hooks.deliver(CLAUDE, payload("", "Stop", last_assistant_message="the pump"))
-    kinds = [type(one.body) for one in events(home)]
+    kinds = [type(event.body) for event in events(home)]
     assert kinds.index(Prompted) < kinds.index(SessionTold)
 
 

@@ -49,7 +49,7 @@ def is_over(found: dict[tuple[int, int], tuple[str, float]], older: int, newer: 
 
 def test_a_claim_is_a_sentence_that_asks_nothing():
     text = "We use uv. Why? Update: the port is 5433; fine\n```\nx = 1\n```\nthe end"
-    assert [one.text for one in claims(text)] == [
+    assert [claim.text for claim in claims(text)] == [
         "We use uv.",
         "Update: the port is 5433;",
         "fine",
@@ -384,5 +384,5 @@ def test_an_aside_is_left_out_of_the_last_session(memory: Memory):
         (hit.memory for hit in memory.ask(" ".join(prompts), top_k=9).hits),
         key=lambda one: -one.created_at,
     )
-    kept = [one.content for one in without_asides(found)]
+    kept = [aside.content for aside in without_asides(found)]
     assert set(kept) <= {"plan the fair"} and len(found) >= 3

@@ -34,7 +34,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def stated(session: Session) -> list[Event]:
-    kept = (one for one in session.events(Recorded) if one.body.kind == STATEMENT)
+    kept = (event for event in session.events(Recorded) if event.body.kind == STATEMENT)
     return list(kept)
 
 
@@ -107,7 +107,7 @@ def test_it_is_told_to_a_later_session_as_the_users_words_and_not_to_its_own(ses
     assert session.ask(RULE) == ""
     assert session.ask("what else do we always use in this repository?") == ""
     session.name = "s2"
-    said = [one for one in notes(session.start()) if "user_said" in one]
+    said = [note for note in notes(session.start()) if "user_said" in note]
     assert [(one["user_said"], one["on"]) for one in said] == [(RULE, "2026-09-21")]
     assert "rule" not in said[0]
 

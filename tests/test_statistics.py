@@ -195,7 +195,7 @@ def test_builds_tell_of_checks_refusals_and_failures(built: Built):
     assert found.served.memories == 40
     assert found.served.checks and not found.served.failed
     assert found.refusal == refused
-    assert [one.what for one in found.failures] == ["judge"]
+    assert [failure.what for failure in found.failures] == ["judge"]
     assert found.tail == 0
 
 
@@ -251,7 +251,7 @@ def test_every_picture_has_a_description(built: Built):
 def test_the_disk_is_what_the_files_take(built: Built):
     found = of(built).disk
     root: Path = built.tenant.root
-    assert found.log == sum(one.stat().st_size for one in root.glob("log.sqlite*"))
+    assert found.log == sum(path.stat().st_size for path in root.glob("log.sqlite*"))
     assert found.snapshots > 0
     assert found.cold == 0
 

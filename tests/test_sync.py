@@ -151,7 +151,7 @@ def test_a_correction_on_another_machine_counts_and_so_does_a_forget(
 def listed(laptop: Laptop) -> list[str]:
     """Return why each conflict is one, as the command lists them."""
     found = json.loads(laptop.run("conflicts", "--json").stdout)
-    return [one["why"] for one in found["conflicts"]]
+    return [conflict["why"] for conflict in found["conflicts"]]
 
 
 def test_values_of_a_key_that_two_machines_wrote_unaware_are_a_conflict_everywhere(
@@ -161,13 +161,13 @@ def test_values_of_a_key_that_two_machines_wrote_unaware_are_a_conflict_everywhe
     red.record("eu-west-1", NOW + 9 * SECOND, key="deploy.region")
     green.record("us-east-1", NOW + 3 * SECOND, key="deploy.region")
     for _ in range(2):
-        for one in laptops:
-            one.sync(NOW + 20 * SECOND)
+        for laptop in laptops:
+            laptop.sync(NOW + 20 * SECOND)
     assert red.digest() == green.digest() == blue.digest()
-    for one in laptops:
-        shown = one.run("history", "deploy.region", "--json").stdout
+    for laptop in laptops:
+        shown = laptop.run("history", "deploy.region", "--json").stdout
         assert "eu-west-1" in shown and "us-east-1" in shown
-        assert listed(one) == ["said on two machines, neither of which knew of the other's"]
+        assert listed(laptop) == ["said on two machines, neither of which knew of the other's"]
 
 
 def test_a_persons_own_link_between_values_does_not_tell_of_two_machines(
@@ -192,7 +192,7 @@ def test_a_value_that_followed_another_machines_is_no_conflict(laptops: list[Lap
     red.sync(NOW + 61 * SECOND)
     blue.sync(NOW + 62 * SECOND)
     green.sync(NOW + 63 * SECOND)
-    assert [listed(one) for one in laptops] == [[], [], []]
+    assert [listed(laptop) for laptop in laptops] == [[], [], []]
     assert red.digest() == green.digest() == blue.digest()
 
 
@@ -209,20 +209,22 @@ def test_what_is_erased_on_one_machine_is_erased_on_all_and_at_the_place(
 ) -> None:
     red, green, blue = laptops
     secret = red.record("The alarm code of the cellar is zebra giraffe okapi")
-    for one in (red, green, blue):
-        one.sync()
+    for laptop in (red, green, blue):
+        laptop.sync()
     with EventLog(green.tenant.log, wall=lambda: NOW + SECOND) as log:
         erasing.erase(log, [secret], NOW + SECOND)
     green.sync(anew=True)
     assert red.sync().erased == 1
     assert blue.sync().erased == 1
-    for one in laptops:
-        data = b"".join(path.read_bytes() for path in sorted(one.home.rglob("*")) if path.is_file())
+    for laptop in laptops:
+        data = b"".join(
+            path.read_bytes() for path in sorted(laptop.home.rglob("*")) if path.is_file()
+        )
         assert b"giraffe" not in data
-        remote = Sealed(open_remote(str(one.place)), KEY)
+        remote = Sealed(open_remote(str(laptop.place)), KEY)
         for entry in remote.list(""):
             assert b"giraffe" not in remote.get(entry.name), "nor for who has the key"
-    assert len({one.digest() for one in laptops}) == 1
+    assert len({other.digest() for other in laptops}) == 1
 
 
 def test_a_machine_that_is_ended_before_it_notes_an_erasing_does_it_at_the_next_pass(
@@ -427,7 +429,7 @@ def _sealed_by(key: bytes, path: Path, data: bytes) -> bytes:
         def put(self, name: str, data: bytes) -> None:
             found[name] = data
 
-    root = next(one for one in path.parents if (one / "sync.json").exists())
+    root = next(parent for parent in path.parents if (parent / "sync.json").exists())
     name = path.relative_to(root).as_posix()
     Sealed(_Caught(), key).put(name, data)  # type: ignore[arg-type]
     return found[name]
@@ -444,7 +446,7 @@ def test_a_file_that_the_machine_did_not_write_so_is_refused_by_name(
     blue.record("said on blue")
     blue.sync()
     folders = (red.place / syncing.TOP).iterdir()
-    (files,) = [found for one in folders if len(found := sorted(one.glob("*.parquet"))) == 2]
+    (files,) = [found for folder in folders if len(found := sorted(folder.glob("*.parquet"))) == 2]
     HOSTILE[way](files)
     done = green.sync()
     assert done.received.get("blue") == 1, "what others wrote comes in all the same"

@@ -156,7 +156,7 @@ def test_any_split_gives_the_memories_of_a_full_rebuild(
 @given(st.lists(TEXTS, min_size=1, max_size=12, unique=True), TEXTS)
 @settings(deadline=None, max_examples=60)
 def test_a_memory_scores_the_same_in_the_tail_as_in_the_snapshot(texts: list[str], query: str):
-    recorded = [(Recorded(content=one), 0) for one in texts]
+    recorded = [(Recorded(content=text), 0) for text in texts]
     touched = [(Pinned(), number) for number in range(len(texts))]  # changes no word of any
     view = view_at(events([*recorded, *touched]), len(texts))
     asked = tokenizer.terms(query)

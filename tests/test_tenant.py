@@ -81,7 +81,7 @@ def test_tenants_are_those_with_a_log_by_name(home: Path):
         EventLog(tenants.tenant(home, name).log, create=True).close()
     (home / "tenants" / "empty").mkdir()
     (home / "tenants" / "Not A Name").mkdir()
-    assert [one.name for one in tenants.list_tenants(home)] == ["a", "b"]
+    assert [tenant.name for tenant in tenants.list_tenants(home)] == ["a", "b"]
     assert list(tenants.list_tenants(home / "nowhere")) == []
 
 

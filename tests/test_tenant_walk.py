@@ -198,10 +198,10 @@ def _arguments(walk: Walk, of: Any) -> list[Any]:
         least["tenant"] = THEIRS
     if of.__name__ == "NewJob":
         least["memories"] = tried["memories"][0]
-    found = [least]
+    arguments = [least]
     for name, values in tried.items():
-        found += [least | {name: value} for value in values if least.get(name) != value]
-    return found
+        arguments += [least | {name: value} for value in values if least.get(name) != value]
+    return arguments
 
 
 # MCP
@@ -224,9 +224,9 @@ def walk_mcp(walk: Walk, between: Callable[[Walk], None] = lambda walk: None) ->
         ref = {"type": "ref/resource", "uri": template["uriTemplate"]}
         for name in re.findall(r"{(\w+)}", template["uriTemplate"]):
             _complete(walk, rpc, ref, name)
-    _tools(walk, [one for one in tools if one["name"] not in MAKING])
+    _tools(walk, [tool for tool in tools if tool["name"] not in MAKING])
     between(walk)
-    _tools(walk, [one for one in tools if one["name"] in MAKING])
+    _tools(walk, [tool for tool in tools if tool["name"] in MAKING])
 
 
 def _tools(walk: Walk, tools: list[dict[str, Any]]) -> None:
@@ -347,8 +347,12 @@ def test_a_token_learns_nothing_of_another_tenant_and_changes_nothing(
         assert request == same
         assert said == told, request
     assert {name: everything(with_them, name) for name in (THEIRS, NOBODYS)} == before
-    assert {one.name for one in tenants.list_tenants(with_them.home)} == {MINE, NOBODYS, THEIRS}
-    assert {one.name for one in tenants.list_tenants(without_them.home)} == {MINE, NOBODYS}
+    assert {tenant.name for tenant in tenants.list_tenants(with_them.home)} == {
+        MINE,
+        NOBODYS,
+        THEIRS,
+    }
+    assert {tenant.name for tenant in tenants.list_tenants(without_them.home)} == {MINE, NOBODYS}
 
 
 # what tells nothing of a tenant to anybody, or only counts it
@@ -369,7 +373,9 @@ def test_the_owner_reaches_all_of_it_by_the_same_walk(tmp_path_factory: pytest.T
     assert told.keys() - done == {"requeueJob", "getReadiness"}
     assert any(said.startswith("409") for said in told["requeueJob"])
     shown = {what for what, answers in told.items() if MARKERS[THEIRS] in str(answers)}
-    reading = {one.id for one in OPERATIONS if one.scope == "read"} - TELLS_NOTHING
+    reading = {
+        operation.id for operation in OPERATIONS if operation.scope == "read"
+    } - TELLS_NOTHING
     reading |= {"resources/read", "prompt brief", "completion topic", "completion project"}
     reading |= {f"tool {name}" for name in ("recall", "recent", "get_memory", "project_overview")}
     assert reading <= shown | {"listTenants", "getTenant"}
@@ -411,10 +417,10 @@ def test_every_name_but_ones_own_is_answered_alike(with_them: World, name: str):
         answers = [
             with_them.send(method, path.format(one), body).json for one in (name, "nobody-at-all")
         ]
-        for one in answers:
-            assert (one.pop("status"), one.pop("code")) == (404, "not_found")
-            assert one.pop("detail").startswith("no tenant '")
-            del one["instance"]
+        for answer in answers:
+            assert (answer.pop("status"), answer.pop("code")) == (404, "not_found")
+            assert answer.pop("detail").startswith("no tenant '")
+            del answer["instance"]
         assert answers[0] == answers[1]
 
 

@@ -77,7 +77,7 @@ def test_a_tenant_is_made_once(client: FlaskClient, home: Path):
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json["tenant"] == "fresh"
     assert tenants.tenant(home, "fresh").exists
-    names = [one["tenant"] for one in ask(client, "GET", "/v1/tenants").json["tenants"]]
+    names = [tenant["tenant"] for tenant in ask(client, "GET", "/v1/tenants").json["tenants"]]
     assert names == ["default", "fresh", "other", "team"]
 
 
@@ -228,7 +228,7 @@ def test_a_deleted_tenant_is_put_away_whole_and_can_be_brought_back(
     assert (deleted.json["tenant"], deleted.json["tokens"]) == ("team", 1)
     kept = Path(deleted.json["kept_in"])
     assert kept.parent == home / "deleted" and kept.name.startswith("team-")
-    assert sorted(one.name for one in kept.glob("log.sqlite*")) == ["log.sqlite"]
+    assert sorted(path.name for path in kept.glob("log.sqlite*")) == ["log.sqlite"]
     assert not tenants.tenant(home, "team").root.exists()
     assert code(ask(client, "DELETE", "/v1/tenants/team")) == (404, "not_found")
     assert code(ask(client, "POST", "/v1/recall", {"query": "x"}, token)) == (401, "no_token")
@@ -295,8 +295,8 @@ def test_a_tenant_is_deleted_under_those_who_ask(
             )
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for one in threads:
-        one.start()
+    for thread in threads:
+        thread.start()
     folders = []
     for _ in range(3):
         until_busy(lambda: len(answers), 60)
@@ -307,8 +307,8 @@ def test_a_tenant_is_deleted_under_those_who_ask(
         assert not tenants.tenant(home, "team").root.exists()
         assert ask(client, "POST", "/v1/tenants", {"tenant": "team"}).status_code == 201
     ends.set()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.join()
     assert set(answers) <= {200, 201, 202, 204, 404}
     assert {404, 201} <= set(answers)
     found: set[str] = set()
@@ -337,10 +337,10 @@ def test_two_deletions_do_not_wait_for_each_other(
         statuses.append(ask(mine, "DELETE", f"/v1/tenants/{name}").status_code)
 
     threads = [threading.Thread(target=delete, args=(name,)) for name in ("team", "other")]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join(timeout=30)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
     assert statuses == [200, 200]
 
 

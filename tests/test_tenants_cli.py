@@ -57,7 +57,7 @@ def server(home: Path) -> Iterator[OpenTenants]:
 def test_tenants_are_listed_and_made_once(home: Path):
     assert told("tenants", "create", "fresh") == {"tenant": "fresh", "new": True}
     assert told("tenants", "create", "fresh") == {"tenant": "fresh", "new": False}
-    names = [one["tenant"] for one in told("tenants")["tenants"]]
+    names = [tenant["tenant"] for tenant in told("tenants")["tenants"]]
     assert names == ["default", "fresh", "team"]
     assert told("tenants", "list") == told("tenants")
     assert "default *" in run("tenants").stdout
@@ -118,7 +118,7 @@ def test_a_tenant_is_deleted_after_a_yes(home: Path):
     assert tenants.tenant(home, "team").exists
     assert run("tenants", "delete", "team", typed="y\n").exit_code == 0
     assert not tenants.tenant(home, "team").root.exists()
-    assert [one.name[:5] for one in (home / "deleted").iterdir()] == ["team-"]
+    assert [path.name[:5] for path in (home / "deleted").iterdir()] == ["team-"]
 
 
 def test_a_server_that_has_it_open_puts_it_away(home: Path, server: OpenTenants):

@@ -102,14 +102,14 @@ def test_many_who_make_and_revoke_at_once_lose_nothing(home: Path):
             assert tokens.find_active(text, tokens.every(home), NOW) == kept
 
     threads = [threading.Thread(target=work) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     every = tokens.every(home)
     assert len(every) == 40
     assert len([one for one in every if one.state(NOW) == "active"]) == len(texts) == 20
-    assert all(tokens.find_active(one, every, NOW) for one in texts)
+    assert all(tokens.find_active(text, every, NOW) for text in texts)
 
 
 def test_another_process_may_change_the_file(
@@ -415,8 +415,8 @@ def test_a_folder_that_a_tokens_holder_names_is_not_looked_into(
         ask(client, sent, "POST", f"/v1/hooks/claude-code?tenant={tenant}", used)
         opened.get(tenant).notes.write()
         events = list(opened.get(tenant).log.read())
-        projects[tenant] = {one.kind: one.project for one in events}
-        files[tenant] = [file for one in events for file in getattr(one.body, "files", ())]
+        projects[tenant] = {event.kind: event.project for event in events}
+        files[tenant] = [file for event in events for file in getattr(event.body, "files", ())]
     assert files == {"team": [edit["file_path"]], "default": ["src/a.py"]}
     assert projects["team"] == {"recorded": None, "action": None}
     assert projects["default"] == dict.fromkeys(("recorded", "action"), "x.org/acme/secret")
@@ -474,7 +474,7 @@ def test_a_tool_that_a_token_may_not_use_is_not_there_for_it(
     def rpc(method: str, **params: object) -> Any:
         return ask(client, text, "POST", "/mcp", message(method, params)).json
 
-    assert {one["name"] for one in rpc("tools/list")["result"]["tools"]} == there
+    assert {tool["name"] for tool in rpc("tools/list")["result"]["tools"]} == there
     for name in READING | WRITING | BOTH:
         answer = rpc("tools/call", name=name, arguments={})
         if name in there:

@@ -9,4 +9,4 @@ from torture.outcome import Scale, told
 def test_a_forged_backup_is_restored_whole_or_not_at_all(tmp_path: Path):
     outcomes = list(archives.attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes) > 100
+    assert sum(outcome.points for outcome in outcomes) > 100

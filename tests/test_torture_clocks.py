@@ -12,4 +12,4 @@ pytestmark = pytest.mark.skipif(not shim.is_possible(), reason="needs Linux and 
 def test_a_clock_that_jumps_changes_no_recall_and_delays_nothing(tmp_path: Path):
     outcomes = list(clocks.attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes) >= 50
+    assert sum(outcome.points for outcome in outcomes) >= 50

@@ -12,4 +12,4 @@ def test_disks_in_trouble_leave_reads_answered_and_recover_by_themselves(tmp_pat
         pytest.skip("a disk cannot be mounted here: needs Linux and root")
     outcomes = list(disks.attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes) >= 100
+    assert sum(outcome.points for outcome in outcomes) >= 100

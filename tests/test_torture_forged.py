@@ -10,4 +10,4 @@ from torture.outcome import Scale, told
 def test_what_was_forged_is_set_aside_or_named(tmp_path: Path):
     outcomes = list(forged.attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes) >= 30
+    assert sum(outcome.points for outcome in outcomes) >= 30

@@ -9,4 +9,4 @@ from torture.outcome import Scale, told
 def test_whatever_a_form_holds_nothing_fails_and_nothing_is_written_unasked(tmp_path: Path):
     outcomes = list(attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes) >= 500
+    assert sum(outcome.points for outcome in outcomes) >= 500

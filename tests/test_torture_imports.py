@@ -12,4 +12,4 @@ from torture.outcome import Scale, told
 def test_a_spoilt_source_is_read_or_refused_and_nothing_of_it_is_run(tmp_path: Path):
     outcomes = list(imports.attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes) > 200
+    assert sum(outcome.points for outcome in outcomes) > 200

@@ -13,4 +13,4 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends SIGTERM")
 def test_others_at_work_lose_nothing_and_hold_up_no_recall(tmp_path: Path):
     outcomes = list(locks.attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert all(one.points for one in outcomes)
+    assert all(outcome.points for outcome in outcomes)

@@ -25,4 +25,4 @@ def test_no_expression_takes_longer_than_its_text(tmp_path: Path):
     [(r"a\s*x", " "), (r"(?:ab)+c", "ab"), (r"<!--.*?-->", "<!--a"), (r"[\w.]+@x", "a")],
 )
 def test_the_bait_of_an_expression_is_what_it_repeats(pattern: str, again: str):
-    assert any(again in one.again for one in baits(re.compile(pattern), 16))
+    assert any(again in bait.again for bait in baits(re.compile(pattern), 16))

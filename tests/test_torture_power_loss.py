@@ -14,9 +14,9 @@ pytestmark = pytest.mark.skipif(
 def test_no_power_cut_loses_what_was_acknowledged(tmp_path: Path):
     outcomes = list(power_loss.attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes if not one.is_control) >= 350
-    assert any(one.is_control for one in outcomes)
+    assert sum(outcome.points for outcome in outcomes if not outcome.is_control) >= 350
+    assert any(outcome.is_control for outcome in outcomes)
 
 
 def test_the_trials_promise_what_the_table_of_threats_does():
-    assert sum(one.floor for one in power_loss.TRIALS) >= 15_000
+    assert sum(trial.floor for trial in power_loss.TRIALS) >= 15_000

@@ -9,4 +9,4 @@ from torture.queries import attack
 def test_whatever_is_asked_recall_answers(tmp_path: Path):
     outcomes = list(attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes) >= 1_000
+    assert sum(outcome.points for outcome in outcomes) >= 1_000

@@ -9,4 +9,4 @@ from torture.outcome import Scale, told
 def test_whatever_rots_is_named_or_harmless(tmp_path: Path):
     outcomes = list(rot.attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes) > 80
+    assert sum(outcome.points for outcome in outcomes) > 80

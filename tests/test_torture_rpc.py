@@ -13,4 +13,4 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a host's pipes 
 def test_whatever_is_sent_is_answered_as_agreed(tmp_path: Path):
     outcomes = list(attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes) > 1_000
+    assert sum(outcome.points for outcome in outcomes) > 1_000

@@ -9,4 +9,4 @@ from torture.outcome import Scale, told
 def test_spoilt_settings_are_given_back_or_left_alone(tmp_path: Path):
     outcomes = list(settings.attack(tmp_path, Scale.FAST))
     assert told(outcomes) == []
-    assert sum(one.points for one in outcomes) > 200
+    assert sum(outcome.points for outcome in outcomes) > 200

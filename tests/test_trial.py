@@ -35,8 +35,8 @@ EMBEDDER = LexicalEmbedder()
 
 def hits(*ids: str, copies: tuple[str, ...] = ()) -> tuple[Hit, ...]:
     body = Recorded(content="x")
-    memories = (new_memory(Event(one, NOW, body, one), body) for one in ids)
-    return tuple(Hit(one, 1.0, 0.5, copies) for one in memories)
+    memories = (new_memory(Event(id_, NOW, body, id_), body) for id_ in ids)
+    return tuple(Hit(memory, 1.0, 0.5, copies) for memory in memories)
 
 
 def test_teams_pick_in_turn_and_a_draw_decides_who_begins():
@@ -102,9 +102,9 @@ def test_a_receipt_says_who_brought_what_and_replays_to_the_byte(session: Sessio
         session.ask(f"which team owns the {topic}?")
     newest = receipts.page(session.log, Wanted(since=start), 99).receipts
     bodies = [one.body for one in newest if isinstance(one.body, Recalled)]
-    assert all(one.trial and one.trial.plan == plan.id for one in bodies)
-    assert {len(one.trial.teams) == len(one.hits) for one in bodies if one.trial} == {True}
-    assert {"A", "B"} <= {team for one in bodies if one.trial for team in one.trial.teams}
+    assert all(body.trial and body.trial.plan == plan.id for body in bodies)
+    assert {len(body.trial.teams) == len(body.hits) for body in bodies if body.trial} == {True}
+    assert {"A", "B"} <= {team for body in bodies if body.trial for team in body.trial.teams}
     again = list(replay(session.log, EMBEDDER, newest, Choices()))
     assert {one.body.door for one in newest} == {"mcp", "prompt"}
     assert [one.verdict for one in again] == ["same"] * len(newest)

@@ -21,19 +21,19 @@ def test_a_value_of_a_tool_takes_no_trusted_ones_place_until_a_person_restores_i
     fold = Fold()
     fold.apply(of_key(1, "agent", "eu"))
     fold.apply(of_key(2, trust, "mars"))
-    assert [(one.state, one.superseded_by) for one in fold.rows.values()] == [
+    assert [(row.state, row.superseded_by) for row in fold.rows.values()] == [
         (ACTIVE, None),
         (SUPERSEDED, "k1"),
     ]
     fold.apply(Event("r", NOW + 3, Restored(), "k2", seq=3))
-    assert [one.state for one in fold.rows.values()] == [SUPERSEDED, ACTIVE]
+    assert [row.state for row in fold.rows.values()] == [SUPERSEDED, ACTIVE]
 
 
 def test_a_value_of_a_tool_holds_where_there_is_no_trusted_one():
     fold = Fold()
     for number, (trust, value) in enumerate((("web", "us"), ("tool", "eu"), ("user", "ap"))):
         fold.apply(of_key(number, trust, value))
-    assert [one.state for one in fold.rows.values()] == [SUPERSEDED, SUPERSEDED, ACTIVE]
+    assert [row.state for row in fold.rows.values()] == [SUPERSEDED, SUPERSEDED, ACTIVE]
 
 
 def test_what_a_tool_said_does_not_pin_itself():

@@ -351,7 +351,7 @@ def test_a_server_begins_answers_and_recovers_without_a_restart(closed: Tenant, 
         server.add("The gateway listens on port 9")
         assert server.recall("gateway port")["hits"][0]["text"] == "The gateway listens on port 9"
         assert server.end() == 0
-        assert {one.query for one in _receipts(server)} >= {ASKED}
+        assert {receipt.query for receipt in _receipts(server)} >= {ASKED}
     finally:
         server.process.kill()
         server.process.wait()

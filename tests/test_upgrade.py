@@ -39,7 +39,7 @@ class Home:
 
     def build(self, **options: Any) -> CheckResult:
         runner.build(self.session.tenants.settings, "default", lambda said: None, **options)
-        return next(one for one in self.manifest.checks if one.name == UPGRADE)
+        return next(check for check in self.manifest.checks if check.name == UPGRADE)
 
     @property
     def manifest(self) -> manifests.Manifest:
@@ -47,9 +47,9 @@ class Home:
 
     def plan(self) -> Plan:
         served, settings = self.session.tenants.get("default"), self.session.tenants.settings
-        asked = upgrade.list_earlier(self.session.log, 1_000)
+        earlier = upgrade.list_earlier(self.session.log, 1_000)
         planned = upgrade.upgrade_plan(
-            settings, served.tenant, self.session.log, asked, self.session.at
+            settings, served.tenant, self.session.log, earlier, self.session.at
         )
         return plans.propose(self.session.log, planned, self.session.at)
 
@@ -121,7 +121,7 @@ def test_a_plan_shows_both_answers_and_is_applied_by_force_alone(
     assert home.session.log.head() == head + 1 and home.manifest.number == 1
     diff = plan.body.replay
     assert diff is not None and (diff.asked, diff.silenced) == (11, 10)
-    assert all(one.before and not one.after for one in diff.answers)
+    assert all(answer.before and not answer.after for answer in diff.answers)
     assert plan.body.steps[0].why.startswith("mnemolog from 0.0.9 to")
     with pytest.raises(PlanRefused, match="silence"):
         plans.apply(home.session.log, plan.id, home.session.at)
@@ -157,7 +157,7 @@ def test_a_pinned_question_that_a_version_no_longer_answers_holds_it_back(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ):
     expect(home.session.log, "which team owns the parser", "m5", None, home.session.at)
-    (check,) = [one for one in home.plan().body.checks if one.name == "expected"]
+    (check,) = [other for other in home.plan().body.checks if other.name == "expected"]
     assert check.passed
     real = upgrade.expectations.ask
 
@@ -166,7 +166,7 @@ def test_a_pinned_question_that_a_version_no_longer_answers_holds_it_back(
 
     monkeypatch.setattr(upgrade.expectations, "ask", ask)
     under_code(monkeypatch, "other")
-    (check,) = [one for one in home.plan().body.checks if one.name == "expected"]
+    (check,) = [other for other in home.plan().body.checks if other.name == "expected"]
     assert not check.passed and "which team owns the parser" in check.detail
 
 

@@ -107,9 +107,9 @@ def test_a_silent_prompt_that_something_nearly_fitted_is_told_apart(
     found = today(session)
     assert (found.prompts, found.told, found.silent, found.near) == (2, 0, 2, 1)
     page = receipts.page(session.log, Wanted(silent=True, near=True), 5)
-    assert [one.body.query for one in page.receipts if isinstance(one.body, Recalled)] == [
-        "which port does the staging database listen on?"
-    ]
+    assert [
+        receipt.body.query for receipt in page.receipts if isinstance(receipt.body, Recalled)
+    ] == ["which port does the staging database listen on?"]
 
 
 def test_what_a_recap_says_is_measured(session: Session):
@@ -252,7 +252,7 @@ def test_what_is_read_is_bounded_and_says_since_when(
         told(session, Prompted(prompt="which port?"), NOW - number * DAY)
     monkeypatch.setattr(counted, "LOOKED_AT", 2)
     found = of(session, NOW)
-    assert [one.prompts for one in found.periods.values()] == [1, 2, 2]
+    assert [period.prompts for period in found.periods.values()] == [1, 2, 2]
     assert found.periods["last_7_days"].since == found.cut_at == NOW - 2 * DAY + 1
     monkeypatch.setattr(counted, "LOOKED_AT", 4)
     assert of(session, NOW).cut_at is None

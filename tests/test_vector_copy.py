@@ -125,7 +125,7 @@ def test_another_models_vectors_take_the_place_of_all(chosen, tenant, log, said)
     build.rebuild(tenant, log, Other(), NOW)
     assert vector_copy.sync(tenant, chosen) == len(TEXTS)
     client = qdrant.connect(chosen, 5)
-    assert before not in [one.name for one in client.get_collections().collections]
+    assert before not in [collection.name for collection in client.get_collections().collections]
     client.close()
 
 
@@ -223,7 +223,7 @@ def test_a_build_that_it_missed_is_caught_up_by_the_next(server, home, tenant, l
     runner.build(settings, tenant.name, lambda event: None)
     assert not vector_copy.is_in_step(tenant, ours)
     notices = ask(tenant, log, searching(tenant, ours)).notices
-    assert [one for one in notices if "another build: `mnemolog build`" in one]
+    assert [notice for notice in notices if "another build: `mnemolog build`" in notice]
     assert said_behind(home, server.url) == (True, True)
     server.start()
     runner.build(settings, tenant.name, lambda event: None)
@@ -237,7 +237,9 @@ def said_behind(home, url: str) -> tuple[bool, bool]:
     shown = CliRunner().invoke(main, ["status"])
     assert shown.exit_code == 0
     findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["findings"]
-    [found] = [one for one in findings if one["what"].startswith("the copy of the vectors")]
+    [found] = [
+        finding for finding in findings if finding["what"].startswith("the copy of the vectors")
+    ]
     is_behind = found["severity"] == "warn"
     assert ("mnemolog build" in found["cure"]) == is_behind
     return "behind    the copy of the vectors in Qdrant" in shown.output, is_behind

@@ -39,7 +39,7 @@ class Counting:
     is_local = True
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
-        self.asked += [one for one in texts if one not in CALIBRATING]
+        self.asked += [text for text in texts if text not in CALIBRATING]
         return LexicalEmbedder().embed(texts)
 
     def embed_queries(self, texts):

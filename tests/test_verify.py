@@ -46,7 +46,7 @@ def forge(
     """Put another table into a snapshot, and its hash into the manifest and HEAD."""
     live = manifest.current(tenant)
     ref = live.projections[name]
-    projection = next(one for one in catalog.all_projections(EMBEDDER) if one.name == name)
+    projection = next(other for other in catalog.all_projections(EMBEDDER) if other.name == name)
     part = snapshot.keep(tenant.snapshots, projection, table_name, table)
     named = msgspec.structs.replace(part.file, digest=digest or part.digest)
     parts = dict(ref.parts) | {table_name: (named,)}
@@ -63,14 +63,14 @@ def point_head_at(tenant: Tenant, forged: Manifest) -> None:
 
 def live_table(tenant: Tenant, name: str, table: str) -> pa.Table:
     ref = manifest.current(tenant).projections[name]
-    projection = next(one for one in catalog.all_projections(EMBEDDER) if one.name == name)
+    projection = next(other for other in catalog.all_projections(EMBEDDER) if other.name == name)
     return snapshot.read(tenant.snapshots, ref, projection)[table]
 
 
 def test_what_was_just_built_is_what_the_log_gives(built, log):
     report = verify(built, log, EMBEDDER)
     assert report.ok
-    assert [one.projection for one in report.projections if one.ok] == list(
+    assert [projection.projection for projection in report.projections if projection.ok] == list(
         manifest.current(built).projections
     )
 
@@ -93,7 +93,7 @@ def test_a_row_changed_behind_the_hashes_is_named(built, log):
     place = table.column_names.index("content")
     forge(built, "memories", "memories", table.set_column(place, "content", pa.array(contents)))
     report = verify(built, log, EMBEDDER)
-    (wrong,) = [one for one in report.projections if not one.ok]
+    (wrong,) = [projection for projection in report.projections if not projection.ok]
     found = wrong.difference
     assert (wrong.projection, found.table, found.row) == ("memories", "memories", 3)
     assert (found.column, found.live) == ("content", "Something nobody said")
@@ -106,7 +106,9 @@ def test_a_row_changed_behind_the_digests_too_is_named(built, log):
     other = table.set_column(place, "content", pa.array(["Nobody said so"] * 5))
     (file,) = manifest.current(built).projections["memories"].parts["memories"]
     forge(built, "memories", "memories", other, file.digest)
-    (wrong,) = [one for one in verify(built, log, EMBEDDER).projections if not one.ok]
+    (wrong,) = [
+        projection for projection in verify(built, log, EMBEDDER).projections if not projection.ok
+    ]
     assert (wrong.difference.row, wrong.difference.live) == (0, "Nobody said so")
 
 
@@ -125,7 +127,9 @@ def test_what_was_built_to_compare_is_gone_afterwards(built, log, tmp_path, monk
 def test_a_row_left_out_behind_the_hashes_is_named(built, log):
     table = live_table(built, "memories", "memories")
     forge(built, "memories", "memories", table.slice(0, 4))
-    (wrong,) = [one for one in verify(built, log, EMBEDDER).projections if not one.ok]
+    (wrong,) = [
+        projection for projection in verify(built, log, EMBEDDER).projections if not projection.ok
+    ]
     assert (wrong.difference.row, wrong.difference.live) == (4, "no row")
 
 
@@ -134,7 +138,9 @@ def test_a_flipped_byte_is_found_by_its_hash(built, log):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    (wrong,) = [one for one in verify(built, log, EMBEDDER).projections if not one.ok]
+    (wrong,) = [
+        projection for projection in verify(built, log, EMBEDDER).projections if not projection.ok
+    ]
     assert wrong.projection == "postings"
     assert "hash" in wrong.detail
 

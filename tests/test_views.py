@@ -51,7 +51,10 @@ def told(tail: Tail) -> list[object]:
         tail.sample_coverage,
         tail.people,
         [tail.find(f"m{number}") for number in range(10)],
-        [[one.id for one in tail.predecessors(f"m{number}")] for number in range(10)],
+        [
+            [predecessor.id for predecessor in tail.predecessors(f"m{number}")]
+            for number in range(10)
+        ],
         tail.current(),
         tail.scores(words, least_idf=0.1).tolist(),
         [(tail.idf(word), tail.frequency(word)) for word in words],
@@ -166,7 +169,7 @@ def test_threads_that_see_the_same_new_events_read_them_once(
         assert reached.wait(timeout=60)
         answers += [pool.submit(memory.ids, "falcon tower") for _ in range(2)]
         go_on.set()
-        assert [one.result() for one in answers] == [[id_]] * 3
+        assert [answer.result() for answer in answers] == [[id_]] * 3
     assert len(reads) == 1
 
 

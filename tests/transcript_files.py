@@ -46,8 +46,8 @@ def imported(
     """Import a host's transcripts as the command does."""
     host, skipped = TRANSCRIPT_HOSTS[agent], list[str]()
     sessions = Sessions(log, agent, project, now)
-    found = find_transcripts(host, source, skipped.append)
-    events = sessions.events(found, host.turns, skipped.append)
+    transcripts = find_transcripts(host, source, skipped.append)
+    events = sessions.events(transcripts, host.turns, skipped.append)
     return Done(commands.import_drafts(log, events, now), sessions, skipped)
 
 
@@ -89,7 +89,7 @@ def opencode_database(path: Path, some: Iterable[JSON]) -> Path:
             database.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}, PRIMARY KEY (id))")
         for row in some:
             names = _COLUMNS[row["table"]].split(", ")
-            values = [json.dumps(row[one]) if one == "data" else row[one] for one in names]
+            values = [json.dumps(row[name]) if name == "data" else row[name] for name in names]
             marks = ", ".join("?" * len(names))
             database.execute(f"REPLACE INTO {row['table']} VALUES ({marks})", values)
     database.close()

@@ -145,7 +145,7 @@ def _fill(home: Path, opened: OpenTenants, name: str) -> dict[str, list[Any]]:
     return {
         "id": sent,
         "hidden": [id_ for id_ in told if id_ not in (*sent, "shared")],
-        "cursor": [one for one in pages.values() if one],
+        "cursor": [page for page in pages.values() if page],
         "token": [text],
         "hook": [hook_key(OWNERS, "claude-code", name)],
     }
@@ -172,8 +172,8 @@ def _owner(opened: OpenTenants, clock: Any) -> Any:
 def _waits(opened: OpenTenants, name: str) -> str:
     """Leave a job in a tenant's queue; return its id."""
     body = {"memories": [{"content": f"it waits, says {MARKERS[name]}"}], "tenant": name}
-    found: str = _owner(opened, lambda: NOW)("POST", "/v1/ingest", body)["id"]
-    return found
+    waits: str = _owner(opened, lambda: NOW)("POST", "/v1/ingest", body)["id"]
+    return waits
 
 
 def _memories(log: EventLog, name: str, word: str, clock: Any) -> list[str]:

@@ -47,15 +47,15 @@ def main() -> None:
     parser.add_argument(
         "--cache", type=Path, default=config.cache_folder() / "vectors", help="of vectors"
     )
-    asked = parser.parse_args()
-    workspaces = dataset.read_workspaces(asked.folder, asked.only)
-    choices = config.change_choices(Choices(), {"embedder": asked.embedder})
-    names = ["all", *sorted({one.source for one in workspaces})]
+    args = parser.parse_args()
+    workspaces = dataset.read_workspaces(args.folder, args.only)
+    choices = config.change_choices(Choices(), {"embedder": args.embedder})
+    names = ["all", *sorted({workspace.source for workspace in workspaces})]
     print(f"| layer | {' | '.join(names)} | against | recall@5 | recall@10 |")
     print("|---" * (len(names) + 4) + "|")
     done: dict[str, Results] = {}
     with tempfile.TemporaryDirectory() as home:
-        for row in rows(workspaces, Path(home), choices, asked.cache):
+        for row in rows(workspaces, Path(home), choices, args.cache):
             done[row.name] = row.results
             print(line(workspaces, row, done), flush=True)
 

@@ -41,10 +41,10 @@ def find_names(notes: list[Note]) -> list[list[frozenset[str]]]:
     ]
     columns = zip(*rows, strict=True) if rows else ((), (), (), ())
     settled = settle_names(pa.table(list(map(pa.array, columns)), schema=FOUND))
-    found: list[list[frozenset[str]]] = [[] for _ in notes]
+    names: list[list[frozenset[str]]] = [[] for _ in notes]
     for row in settled.to_pylist():
-        found[row["document"]].append(frozenset((row["name"].casefold(), row["alias"].casefold())))
-    return found
+        names[row["document"]].append(frozenset((row["name"].casefold(), row["alias"].casefold())))
+    return names
 
 
 def count(notes: list[Note], found: list[list[frozenset[str]]]) -> Counter[str]:
@@ -61,13 +61,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", nargs="?", default="dev", choices=["dev", "aside"])
     parser.add_argument("--show", action="store_true")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     total: Counter[str] = Counter()
     print("| life | notes | names | precision | recall |\n|---|---|---|---|---|")
-    for life, notes in read_notes(asked.part).items():
+    for life, notes in read_notes(args.part).items():
         found = find_names(notes)
         for (text, names), entities in zip(notes, found, strict=True):
-            if asked.show and {name for called in entities for name in called} != names:
+            if args.show and {name for called in entities for name in called} != names:
                 print(f"{text!r}: {sorted(names)}, found {[sorted(called) for called in entities]}")
         counts = count(notes, found)
         total += counts

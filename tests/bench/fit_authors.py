@@ -92,7 +92,9 @@ def templates() -> list[Template]:
 def lists() -> dict[str, list[str]]:
     rows = (TEMPLATES / "lists.txt").read_text("utf-8").splitlines()
     pairs = (row.split(" = ", 1) for row in rows if " = " in row)
-    return {name: [one.replace("\\n", "\n") for one in words.split(" ~ ")] for name, words in pairs}
+    return {
+        name: [part.replace("\\n", "\n") for part in words.split(" ~ ")] for name, words in pairs
+    }
 
 
 class Texts:
@@ -110,9 +112,9 @@ class Texts:
                 if line.wants in ("work", "general") and not re.search('[:："“„«]', line.text):
                     self.requests[line.language].append(line.text)
             if line.spans or len(line.text) > 120:
-                for one in sentences(line.text):
-                    said = line.text[one.start : one.end].strip()
-                    if not any(a < one.end and one.start < b for a, b, _ in line.spans):
+                for sentence in sentences(line.text):
+                    said = line.text[sentence.start : sentence.end].strip()
+                    if not any(a < sentence.end and sentence.start < b for a, b, _ in line.spans):
                         if 20 < len(said) < 160 and not re.search('[:："“„«]', said):
                             self.remarks[line.language].append(said)
 
@@ -205,7 +207,7 @@ class Corpus:
 
     def __init__(self, samples: list[Sample]) -> None:
         self.samples = samples
-        self.rows = [lines(one.text) for one in samples]
+        self.rows = [lines(sample.text) for sample in samples]
         self.parts = [parts(one.text, rows) for one, rows in zip(samples, self.rows, strict=True)]
         self.names = [
             features(one.text, rows, some)
@@ -221,7 +223,7 @@ class Corpus:
         self.of = np.array([n for n, some in enumerate(self.parts) for _ in some])
         self.open = np.array([part.author is None for some in self.parts for part in some])
         self.known = self.open & (self.labels >= 0)
-        self.first = matrix([names for some in self.names for names in some])
+        self.first = matrix([names for name in self.names for names in name])
 
     def second(self, shares: Shares) -> sp.csr_matrix:
         """Return the features of the second model, given what the first decided."""
@@ -235,7 +237,7 @@ class Corpus:
 
 
 def matrix(names: list[list[str]]) -> sp.csr_matrix:
-    buckets = [ids(some) for some in names]
+    buckets = [ids(name) for name in names]
     starts = np.cumsum([0, *map(len, buckets)])
     flat = np.concatenate(buckets)
     return sp.csr_matrix((np.ones(len(flat)), flat, starts), shape=(len(names), BUCKETS))
@@ -293,10 +295,12 @@ def figures(corpus: Corpus, shares: Shares) -> dict[str, tuple[int, int]]:
 
 
 def report(corpus: Corpus) -> None:
-    kinds_ = sorted({one.family for one in corpus.samples} - {*OWN, "plain", "marked"})
+    kinds_ = sorted({sample.family for sample in corpus.samples} - {*OWN, "plain", "marked"})
     fold_of = {family: place % FOLDS for place, family in enumerate(kinds_)}
-    by_family = np.array([fold_of.get(one.family, one.group % FOLDS) for one in corpus.samples])
-    by_template = np.array([one.group % FOLDS for one in corpus.samples])
+    by_family = np.array(
+        [fold_of.get(sample.family, sample.group % FOLDS) for sample in corpus.samples]
+    )
+    by_template = np.array([sample.group % FOLDS for sample in corpus.samples])
     tables = {
         "other templates of its kind": figures(corpus, held_out(corpus, by_template)),
         "no template of its kind": figures(corpus, held_out(corpus, by_family)),
@@ -321,7 +325,7 @@ def digest() -> str:
 
 
 def write(corpus: Corpus) -> None:
-    folds = np.array([one.group % FOLDS for one in corpus.samples])
+    folds = np.array([sample.group % FOLDS for sample in corpus.samples])
     near = folded(corpus, corpus.first, folds)
     saved = {}
     for name, matrix_ in (("first", corpus.first), ("second", corpus.second(near))):
@@ -345,7 +349,7 @@ def times(template: Template) -> int:
 def build() -> Corpus:
     found, dice = prompt_lines(), random.Random(28)
     texts = Texts(found)
-    made = [fill(one, texts, dice) for one in templates() for _ in range(times(one))]
+    made = [fill(template, texts, dice) for template in templates() for _ in range(times(template))]
     plain = typed_lines(found)
     marked = [one for one in plain if one.family == "marked"]
     rest = [one for one in plain if one.family == "plain"]

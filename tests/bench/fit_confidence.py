@@ -89,7 +89,7 @@ def ask(
     model = plain if cache is None or plain.is_cheap else harness.CachedEmbedder(plain, cache)
     choices = Choices(embedder=embedder)
     for workspace in workspaces:
-        ids = {harness._id(workspace, one): one.id for one in workspace.memories}
+        ids = {harness._id(workspace, memory): memory.id for memory in workspace.memories}
         with harness._build_workspace(workspace, home, model, [], lambda *_: None) as tenant:
             for asked in workspace.asked:
                 request = replace(harness._request(asked, "auto"), explain=True, top_k=HITS)

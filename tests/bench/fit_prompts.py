@@ -97,13 +97,13 @@ def _unmarked(marked: str) -> tuple[str, list[tuple[int, int, str]]]:
 
 def _lasts(line: Line, start: int, end: int) -> str:
     """Return what of LASTS a sentence is marked as, "" for none: most of it, or most of a mark."""
-    best, found = 0, ""
+    best, lasts = 0, ""
     for first, last, kind in line.spans:
         shared = min(end, last) - max(start, first)
         is_it = shared >= 0.35 * (end - start) or shared >= 0.6 * (last - first)
         if shared > best and is_it:
-            best, found = shared, kind
-    return found
+            best, lasts = shared, kind
+    return lasts
 
 
 @dataclass(frozen=True)
@@ -211,9 +211,9 @@ def report(found: Sequence[Line], of: dict[str, Samples]) -> None:
     for rate in RATES:
         bar = np.quantile(of_line[~marked], 1 - rate)
         by = [
-            f"{(of_line[marked & (languages == one)] >= bar).mean():.2f}"
-            f" / {(of_line[~marked & (languages == one)] >= bar).mean():.2f}"
-            for one in sorted(set(languages))
+            f"{(of_line[marked & (languages == language)] >= bar).mean():.2f}"
+            f" / {(of_line[~marked & (languages == language)] >= bar).mean():.2f}"
+            for language in sorted(set(languages))
         ]
         print(
             f"| {rate:.2f} | {bar:.3f} | {(of_line[marked] >= bar).mean():.3f} | {' | '.join(by)} |"

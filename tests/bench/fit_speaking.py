@@ -158,7 +158,9 @@ def _ask_home(texts: Sequence[str], prompts: Sequence[str]) -> list[Asked]:
 
 def fitted(prompts: Sequence[Prompt], kind: str) -> object:
     """Return the model of a kind of memory, over its SIGNS."""
-    rows = [(one.weight, said) for one in prompts for said in one.said if said.kind == kind]
+    rows = [
+        (prompt.weight, said) for prompt in prompts for said in prompt.said if said.kind == kind
+    ]
     model = make_pipeline(StandardScaler(), LogisticRegression(C=STRENGTH, max_iter=800))
     return model.fit(
         [_signs(said) for _, said in rows],
@@ -177,14 +179,14 @@ def judge(prompts: Sequence[Prompt]) -> None:
     print("| kind | bar | right | said | of that with no need |\n|---|---|---|---|---|")
     for kind in SIGNS:
         best: list[tuple[float, bool, bool]] = []
-        for source in sorted({one.source for one in prompts}):
-            model = fitted([one for one in prompts if one.source != source], kind)
-            for one in prompts:
-                rows = [said for said in one.said if said.kind == kind]
-                if one.source == source and rows:
-                    likely = model.predict_proba([_signs(said) for said in rows])[:, 1]
+        for source in sorted({other.source for other in prompts}):
+            model = fitted([other for other in prompts if other.source != source], kind)
+            for prompt in prompts:
+                rows = [said for said in prompt.said if said.kind == kind]
+                if prompt.source == source and rows:
+                    likely = model.predict_proba([_signs(row) for row in rows])[:, 1]
                     at = int(np.argmax(likely))
-                    best.append((float(likely[at]), rows[at].helps, one.needs_any))
+                    best.append((float(likely[at]), rows[at].helps, prompt.needs_any))
         for bar in BARS:
             said = [one for one in best if one[0] >= bar]
             right = sum(helps for _, helps, _ in said)
@@ -210,20 +212,20 @@ def main() -> None:
     parser.add_argument("clones", nargs="*", metavar="NAME=CLONE")
     parser.add_argument("--lives", type=Path, action="append", default=[])
     parser.add_argument("--notes", type=Path)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     prompts: list[Prompt] = []
     with Pool(2) as pool:
         for days in DAYS:
             for some in pool.imap(partial(live, days=days, weight=OWN), list(stories())):
                 prompts += some
-        for folder in asked.lives:
+        for folder in args.lives:
             for some in pool.imap(live, list(stories(folder=folder))):
                 prompts += some
-    for clone in asked.clones:
+    for clone in args.clones:
         prompts += ask_history(clone)
-    if asked.notes:
-        prompts += ask_notes(asked.notes)
-    print(f"{len(prompts)} prompts, {sum(len(one.said) for one in prompts)} memories")
+    if args.notes:
+        prompts += ask_notes(args.notes)
+    print(f"{len(prompts)} prompts, {sum(len(prompt.said) for prompt in prompts)} memories")
     judge(prompts)
     report(prompts)
 

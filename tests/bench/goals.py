@@ -218,7 +218,7 @@ GOALS = RATIOS + BUDGETS
 
 def markdown(figures: Sequence[Figure], goals: Sequence[Goal] = GOALS) -> str:
     """Return a table of the goals at the sizes measured; the others are named in a line below."""
-    known = {(one.what, one.who, one.size): one for one in figures}
+    known = {(figure.what, figure.who, figure.size): figure for figure in figures}
     heads = ["| goal | memories | bound | measured | |", "|---|---|---|---|---|"]
     lines: list[str] = []
     unknown: dict[str, list[str]] = {}

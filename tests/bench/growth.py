@@ -27,17 +27,17 @@ def exponent(series: Sequence[Figure]) -> float | None:
 
     1 is linear. What a thing costs even for nothing flattens it at the small sizes.
     """
-    if len(series) < 2 or any(one.unit not in TIMES or one.value <= 0 for one in series):
+    if len(series) < 2 or any(sery.unit not in TIMES or sery.value <= 0 for sery in series):
         return None
-    sizes, values = ([getattr(one, name) for one in series] for name in ("size", "value"))
+    sizes, values = ([getattr(sery, name) for sery in series] for name in ("size", "value"))
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
 def series(figures: Iterable[Figure]) -> dict[tuple[str, str], list[Figure]]:
     """Return the figures by what and who, as first met, each by size."""
     found: dict[tuple[str, str], list[Figure]] = {}
-    for one in figures:
-        found.setdefault((one.what, one.who), []).append(one)
+    for figure in figures:
+        found.setdefault((figure.what, figure.who), []).append(figure)
     return {key: sorted(those, key=lambda one: one.size) for key, those in found.items()}
 
 

@@ -85,7 +85,9 @@ def ask(clone: Path, questions: Sequence[dict[str, Any]], embedder: str) -> list
         tenants = OpenTenants(settings)
         hooks = Hooks(tenants, lambda: micros(datetime.now(UTC)), deadline_s=60.0)
         try:
-            return [_ask(one, tenants, hooks, work, project, commits) for one in questions]
+            return [
+                _ask(question, tenants, hooks, work, project, commits) for question in questions
+            ]
         finally:
             hooks.close()
             tenants.close()
@@ -100,7 +102,7 @@ def load(settings: Settings, clone: Path, project: str | None) -> dict[str, str]
     with EventLog(home.log, create=True) as log:
         drafts = list(git.drafts(clone, project=project))
         counts = commands.import_drafts(log, drafts, now)
-        commits = {str(one.id): one.metadata.get("commit", "") for one in drafts}
+        commits = {str(draft.id): draft.metadata.get("commit", "") for draft in drafts}
         model = make_embedder(settings.choices.embedder, settings.home)
         build.rebuild(home, log, model, now)
     seconds = time.perf_counter() - began
@@ -148,13 +150,13 @@ def _search(
     asked = RecallRequest(query=query, project=project, touch=False, **settings)
     found, _ = answer(opened.reader, asked, tenants.settings.choices, now)
     return [
-        (commits.get(one["id"], ""), one["text"], one["confidence"]) for one in found["hits"][:TOP]
+        (commits.get(hit["id"], ""), hit["text"], hit["confidence"]) for hit in found["hits"][:TOP]
     ]
 
 
 def row(name: str, outcomes: Sequence[Outcome]) -> str:
-    asked = [one for one in outcomes if one.question["answers"]]
-    none = [one for one in outcomes if not one.question["answers"]]
+    asked = [outcome for outcome in outcomes if outcome.question["answers"]]
+    none = [outcome for outcome in outcomes if not outcome.question["answers"]]
     cells = [sum(one.within(places) for one in asked) for places in (1, 3, 5)]
     cells += [sum(one.is_near for one in asked)]
     cells += [sum(one.is_kept for one in asked), sum(bool(one.notes) for one in asked)]
@@ -163,13 +165,15 @@ def row(name: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def show(outcomes: Sequence[Outcome]) -> None:
-    for one in outcomes:
-        mark = f"@{one.rank}" if one.rank else ("-" if one.question["answers"] else "none")
-        stored = "" if one.is_stored or not one.question["answers"] else " NOT STORED"
-        kept = "kept" if one.is_kept else "spoke" if one.notes else "silent"
-        print(f"{one.question['id']} {mark} {kept}{stored}: {one.question['query']}")
-        if one.rank != 1 or not one.is_kept:
-            for commit, text, confidence in one.nearest:
+    for outcome in outcomes:
+        mark = (
+            f"@{outcome.rank}" if outcome.rank else ("-" if outcome.question["answers"] else "none")
+        )
+        stored = "" if outcome.is_stored or not outcome.question["answers"] else " NOT STORED"
+        kept = "kept" if outcome.is_kept else "spoke" if outcome.notes else "silent"
+        print(f"{outcome.question['id']} {mark} {kept}{stored}: {outcome.question['query']}")
+        if outcome.rank != 1 or not outcome.is_kept:
+            for commit, text, confidence in outcome.nearest:
                 print(f"      {commit} {confidence:.2f} {text.splitlines()[0][:100]}")
 
 
@@ -177,7 +181,11 @@ def find_set(given: str) -> tuple[str, Path]:
     """Return the name of the set that a clone is for, and its folder."""
     name, is_named, path = given.partition("=")
     folder = Path(path if is_named else given)
-    names = [name] if is_named else [one.stem for one in SETS.glob("*.jsonl") if one.stem in given]
+    names = (
+        [name]
+        if is_named
+        else [other.stem for other in SETS.glob("*.jsonl") if other.stem in given]
+    )
     if len(names) != 1:
         sys.exit(f"{given}: say which set it is for, as NAME=CLONE")
     return names[0], folder
@@ -190,14 +198,14 @@ def main() -> None:
     parser.add_argument("clones", nargs="+", metavar="CLONE")
     parser.add_argument("--embedder", default="lexical")
     parser.add_argument("--show", action="store_true", help="each question and what came")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     every: list[Outcome] = []
     rows = []
-    for given in asked.clones:
+    for given in args.clones:
         name, clone = find_set(given)
         lines = (SETS / f"{name}.jsonl").read_text().splitlines()
-        outcomes = ask(clone, [json.loads(line) for line in lines], asked.embedder)
-        if asked.show:
+        outcomes = ask(clone, [json.loads(line) for line in lines], args.embedder)
+        if args.show:
             show(outcomes)
         rows.append(row(name, outcomes))
         every += outcomes

@@ -33,14 +33,14 @@ SETTLE_S = 2.0  # for a server to start, or to end where it cannot: no two promp
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prompts", type=int, default=40, help="of each row")
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     print(
         "| memory | first prompt | second and later: p50 | p95 | answered |\n|---|---|---|---|---|"
     )
     for name, prepare, settle_s in _STATES:
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder) / "home"
-            print(_row(name, home, prepare, asked.prompts, settle_s), flush=True)
+            print(_row(name, home, prepare, args.prompts, settle_s), flush=True)
 
 
 def _row(

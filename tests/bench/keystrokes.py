@@ -30,10 +30,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().partition("\n\n")[0])
     parser.add_argument("home", type=Path, help="as pages.py makes it; made where it is not there")
     parser.add_argument("--size", type=int, default=100_000, help="default: %(default)s")
-    asked = parser.parse_args()
-    if not (asked.home / "tenants").exists():
-        pages_home.made(asked.home, asked.size)
-    took, cpu_ms = measure(asked.home)
+    args = parser.parse_args()
+    if not (args.home / "tenants").exists():
+        pages_home.made(args.home, args.size)
+    took, cpu_ms = measure(args.home)
     p95 = statistics.quantiles(took, n=20)[-1]
     print(
         f"{len(took)} keystrokes: half within {statistics.median(took):.1f} ms, 95 % within "

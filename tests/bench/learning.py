@@ -50,16 +50,17 @@ def main() -> None:
     parser.add_argument(
         "--cache", type=Path, default=config.cache_folder() / "vectors", help="of vectors"
     )
-    asked = parser.parse_args()
+    args = parser.parse_args()
     # what deserves no memory is `mnemolog eval`'s to measure
     workspaces = [
-        replace(one, silence=()) for one in dataset.read_workspaces(asked.folder, asked.only)
+        replace(workspace, silence=())
+        for workspace in dataset.read_workspaces(args.folder, args.only)
     ]
-    choices = config.change_choices(Choices(), {"embedder": asked.embedder})
-    names = [name for name in asked.jobs if name in jobs.JOBS]
+    choices = config.change_choices(Choices(), {"embedder": args.embedder})
+    names = [name for name in args.jobs if name in jobs.JOBS]
     with tempfile.TemporaryDirectory() as home:
         settings = Settings(Path(home), choices=choices)
-        every = list(learnt(workspaces, settings, names, asked.cache, each=asked.steps))
+        every = list(learnt(workspaces, settings, names, args.cache, each=args.steps))
     for line in lines(workspaces, every):
         print(line)
     lost = worse(workspaces, every[0].results, every[-1].results)
@@ -80,7 +81,7 @@ def learnt(
 
     def results() -> Results:
         found = runs.run_queries(workspaces, settings.home, settings.choices, "auto", cache=cache)
-        return {one.query_id: one for one in found.results}
+        return {result.query_id: result for result in found.results}
 
     yield Asked("", results())
     steps: dict[str, int] = {}
@@ -107,7 +108,7 @@ def applied(workspaces: Sequence[Workspace], settings: Settings, name: str) -> d
 
 def lines(workspaces: Sequence[Workspace], every: Sequence[Asked]) -> Iterator[str]:
     """Yield a table of what was measured, and what each job wrote."""
-    names = ["all", *sorted({one.source for one in workspaces})]
+    names = ["all", *sorted({workspace.source for workspace in workspaces})]
     yield f"| recall@5 / @10 | {' | '.join(names)} |"
     yield "|---" * (len(names) + 1) + "|"
     for one in every:

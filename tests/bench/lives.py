@@ -146,18 +146,18 @@ def main() -> None:
     parser.add_argument("--labels", type=Path, default=LABELS)
     parser.add_argument("--show", action="store_true", help="print what no label says")
     parser.add_argument("--take", type=Path, metavar="MIRROR", help="fill one folder from this")
-    asked = parser.parse_args()
-    if asked.take:
-        take(asked.take, asked.folders[0])
+    args = parser.parse_args()
+    if args.take:
+        take(args.take, args.folders[0])
         return
-    labels, lives = read_labels(asked.labels), list[tuple[Life, dict[str, bool]]]()
+    labels, lives = read_labels(args.labels), list[tuple[Life, dict[str, bool]]]()
     print(f"{'life':32}  kept    lasting             found         auc unknown")
-    for folder in asked.folders:
+    for folder in args.folders:
         if (folder / specstory.FOLDER).is_dir():
             own = labels.get(folder.name, {})
             lives.append((live(folder, own), own))
             print(report(folder.name, lives[-1:]))
-            if asked.show:
+            if args.show:
                 for id_, sentence in lives[-1][0].unknown.items():
                     print(f"  unknown: {id_} {sentence[:200]}")
     print(report("all", lives))

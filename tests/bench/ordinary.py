@@ -110,15 +110,15 @@ class Chores:
             for step in turn.get("steps", ())
         ]
         inside = f"/{story['name']}/"
-        files = [str(one["input"].get("file_path", "")).rpartition(inside)[2] for one in steps]
-        self._files = sorted({one for one in files if one}) or ["src/main.py", "README.md"]
-        ran = [str(one["input"].get("command", "")) for one in steps]
+        files = [str(step["input"].get("file_path", "")).rpartition(inside)[2] for step in steps]
+        self._files = sorted({file for file in files if file}) or ["src/main.py", "README.md"]
+        ran = [str(step["input"].get("command", "")) for step in steps]
         self._commands = sorted({one for one in ran if one and len(one) < 60}) or ["make test"]
-        self._names = sorted({Path(one).stem for one in self._files if len(Path(one).stem) > 3})
+        self._names = sorted({Path(file).stem for file in self._files if len(Path(file).stem) > 3})
 
     def _pick(self, kind: str, without: str = "-") -> str:
-        lines = [one.strip() for one in self._words[kind].split(";")]
-        line = self._random.choice([one for one in lines if without not in one])
+        lines = [part.strip() for part in self._words[kind].split(";")]
+        line = self._random.choice([other for other in lines if without not in other])
         return line if kind == "mend" else " ".join(line.split())
 
     def turn(self) -> Session:
@@ -166,7 +166,7 @@ def life(story: Session, count: int, ruled: int = 8, seed: int = 0) -> Session:
     days = list(chores.sessions(count))
     order = random.Random(f"order {story['name']} {seed}")
     laid_down = rules(story.get("language", "en"), ruled, sum(map(ord, story["name"])) + seed)
-    special = [one["turns"] for one in story["sessions"]]
+    special = [session["turns"] for session in story["sessions"]]
     for _, rule, *_ in laid_down:
         turn = chores.turn() | {"prompt": rule, "final": "OK."}
         days[order.randrange(count)]["turns"].insert(0, turn)

@@ -38,11 +38,11 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=SIZE, help="memories; default: %(default)s")
     parser.add_argument("--home", type=Path, help="made where it is not there, and kept")
     parser.add_argument("--beside", type=Path, help="a checkout to measure in the same run")
-    asked = parser.parse_args()
-    with _home(asked.home, asked.size) as home:
-        before = _asked(home, asked.beside) if asked.beside else []
+    args = parser.parse_args()
+    with _home(args.home, args.size) as home:
+        before = _asked(home, args.beside) if args.beside else []
         ours = _asked(home, _ROOT)
-    print(f"{asked.size:,} memories; load of the machine {os.getloadavg()[0]:.1f}\n")
+    print(f"{args.size:,} memories; load of the machine {os.getloadavg()[0]:.1f}\n")
     print(markdown(ours, before))
     if slow := [one.name for one in ours if one.warm_ms > MOST_MS]:
         sys.exit(f"over {MOST_MS:.0f} ms: {', '.join(slow)}")

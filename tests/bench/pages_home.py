@@ -230,7 +230,7 @@ def _recommended(seed: Seed, watermark: int) -> Iterator[Event]:
     for number in range(RECOMMENDED):
         id_, steps = f"RECOMMEND{number:04}", (_step(seed), _step(seed))
         draft = msgspec.to_builtins(Change(watermark, steps))
-        ids = tuple(one.subject for one in steps)
+        ids = tuple(step.subject for step in steps)
         body = Proposed(what="merge", draft=draft, because="nobody asked", source_ids=ids)
         yield Event(id_, seed.moment(), body, id_)
         if number % 2:

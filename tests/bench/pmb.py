@@ -138,13 +138,13 @@ def _theirs(
     daemon.write("warm up the tool that writes")
     daemon.recall("warm up the tool that writes")  # it loads what only this needs
     notes = [service.note(number) for number in range(WRITES)]
-    yield from timed(of(service.WRITE), [partial(daemon.write, one) for one in notes])
+    yield from timed(of(service.WRITE), [partial(daemon.write, note) for note in notes])
     remarks = [service.remark(number) for number in range(FRESH)]
     missed: list[str] = []
     yield from timed(
         of(service.FRESH),
-        [partial(_sought, daemon, one, missed) for one in remarks],
-        [partial(daemon.write, one) for one in remarks],
+        [partial(_sought, daemon, remark, missed) for remark in remarks],
+        [partial(daemon.write, remark) for remark in remarks],
     )
     if missed:
         yield Note(

@@ -90,7 +90,7 @@ class Daemon(Server):
     def recall(self, query: str) -> list[str]:
         """Return the texts of the best five."""
         results = self.post("/internal/recall", {"query": query, "top_k": 5})["results"]
-        return [str(one["content"]) for one in results]
+        return [str(result["content"]) for result in results]
 
     def write(self, text: str) -> None:
         """Write one fact by its tool, over HTTP, and wait for it to be stored."""

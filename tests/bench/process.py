@@ -87,11 +87,11 @@ class Server:
     def _port(self) -> int:
         while True:
             ended = self._process.poll() is not None
-            said = self._said.read_text(errors="replace")
-            if found := re.search(r"http://127\.0\.0\.1:(\d+)", said):
+            text = self._said.read_text(errors="replace")
+            if found := re.search(r"http://127\.0\.0\.1:(\d+)", text):
                 return int(found[1])
             if ended:
-                sys.exit(f"the server did not start: {said[-2_000:]}")
+                sys.exit(f"the server did not start: {text[-2_000:]}")
             time.sleep(0.002)
 
     def __enter__(self) -> Self:

@@ -36,17 +36,17 @@ def main() -> None:
     parser.add_argument("--new", type=int, help="memories added first: profile what these cost")
     parser.add_argument("--recalls", type=int, default=1_000)
     parser.add_argument("--quick", action="store_true", help="mnemolog build --quick")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        home = asked.home or Path(folder)
-        if asked.home is None:
-            builds.added(home, texts(asked.size), "m")
-        if asked.new:
-            builds.added(home, texts(asked.new, seed=os.getpid()), f"p{os.getpid()}-")
-        words = ["build", *(["--quick"] if asked.quick else [])]
-        report(f"a build of {asked.new or asked.size:,} memories", build(home, words))
+        home = args.home or Path(folder)
+        if args.home is None:
+            builds.added(home, texts(args.size), "m")
+        if args.new:
+            builds.added(home, texts(args.new, seed=os.getpid()), f"p{os.getpid()}-")
+        words = ["build", *(["--quick"] if args.quick else [])]
+        report(f"a build of {args.new or args.size:,} memories", build(home, words))
         for mode in ("lexical", "auto"):
-            report(f"{asked.recalls:,} recalls, {mode}", recalls(home, asked, mode))
+            report(f"{args.recalls:,} recalls, {mode}", recalls(home, args, mode))
 
 
 def build(home: Path, words: Sequence[str]) -> list[str]:

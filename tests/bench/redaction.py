@@ -24,15 +24,15 @@ def paragraphs(folder: Path) -> Iterator[str]:
                 text = path.read_text(encoding="utf-8")
             except UnicodeDecodeError:
                 continue
-            yield from (one for one in _PARAGRAPH.split(text) if one.strip())
+            yield from (part for part in _PARAGRAPH.split(text) if part.strip())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--show", action="store_true", help="print what was found")
-    asked = parser.parse_args()
-    texts = list(paragraphs(asked.folder))
+    args = parser.parse_args()
+    texts = list(paragraphs(args.folder))
     for text in texts[:100]:
         find(text)  # compiles the patterns
     began = time.perf_counter()
@@ -42,9 +42,9 @@ def main() -> None:
     alarms = [(text, secrets) for text, secrets in found if secrets]
     print(f"{len(texts):,} paragraphs, {size:,.0f} kB: {took * 1e6 / max(1, size):.1f} us a kB")
     print(f"{len(alarms)} hold a secret, {len(alarms) / max(1, len(texts)) * 10_000:.2f} in 10,000")
-    for text, secrets in alarms if asked.show else ():
-        for one in secrets:
-            print(f"  {one.kind}: {text[max(0, one.start - 30) : one.end + 10]!r:.160}")
+    for text, secrets in alarms if args.show else ():
+        for secret in secrets:
+            print(f"  {secret.kind}: {text[max(0, secret.start - 30) : secret.end + 10]!r:.160}")
 
 
 if __name__ == "__main__":

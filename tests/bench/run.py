@@ -44,14 +44,14 @@ def main() -> None:
         "--pmb", type=Path, default=ROOT / ".venv-pmb", help="virtual environment with pmb-ai"
     )
     parser.add_argument("--soak", type=float, default=60.0, help="seconds; default: %(default)g")
-    asked = parser.parse_args()
-    sizes = [int(size) for size in asked.sizes.split(",")]
+    args = parser.parse_args()
+    sizes = [int(size) for size in args.sizes.split(",")]
     # one thread for a product of matrices, as the server has; no chatter of a rival's
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "LANCE_LOG": "error"}
-    done = [one for name, part in parts(asked) for size in sizes for one in alone(name, part, size)]
+    done = [one for name, part in parts(args) for size in sizes for one in alone(name, part, size)]
     figures = [one for one in done if isinstance(one, Figure)]
     notes = list(dict.fromkeys(one.text for one in done if isinstance(one, Note)))
-    asked.out.mkdir(parents=True, exist_ok=True)
+    args.out.mkdir(parents=True, exist_ok=True)
     report = "\n\n".join(
         part
         for part in (
@@ -63,8 +63,8 @@ def main() -> None:
         )
         if part
     )
-    (asked.out / "bench.md").write_text(report + "\n")
-    growth.draw(figures, asked.out / "bench.png")
+    (args.out / "bench.md").write_text(report + "\n")
+    growth.draw(figures, args.out / "bench.png")
     print(report)
 
 

@@ -54,13 +54,13 @@ def main() -> None:
     parser.add_argument("--home", type=Path, help="a home to look at, instead of a made one")
     parser.add_argument("--repository", type=Path, default=ROOT, help="whose commits are imported")
     parser.add_argument("--only", action="append", help="a page's name; may be given several times")
-    asked = parser.parse_args()
-    asked.folder.mkdir(parents=True, exist_ok=True)
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        home = asked.home or Path(folder)
+        home = args.home or Path(folder)
         if not (home / "tenants").exists():
-            fill(home, asked.repository)
-        shoot(home, asked.folder, asked.only or ())
+            fill(home, args.repository)
+        shoot(home, args.folder, args.only or ())
 
 
 def fill(home: Path, repository: Path) -> None:
@@ -125,7 +125,7 @@ def tell(app: Any, session: str, prompt: str) -> None:
 
 def pages(tenants: OpenTenants, session: str) -> Iterator[tuple[str, str]]:
     """Yield each page's name and address."""
-    yield from ((one.name, one.name) for one in PLACES)
+    yield from ((place.name, place.name) for place in PLACES)
     yield "search", "memories?q=why+is+HEAD+replaced+atomically"
     yield "search-nothing", "memories?q=zanzibar+xylophone&kind=decision"
     yield "asked", "lab?q=why+is+HEAD+replaced+atomically"

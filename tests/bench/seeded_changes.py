@@ -245,9 +245,9 @@ def re_import(home: Home) -> list[str]:
 def each_of(count: int, act: Callable[[EventLog, str, int], object], of: str = "any") -> Change:
     def change(home: Home) -> list[str]:
         there = {id_ for _, _, ids in home.recalls for id_ in ids}
-        chosen = [one for one in home.notes if of == "any" or one[0] in there]
+        chosen = [note for note in home.notes if of == "any" or note[0] in there]
         if of == "oldest":
-            chosen = [one for one in home.notes if one[0] not in there][: len(home.notes) // 10]
+            chosen = [note for note in home.notes if note[0] not in there][: len(home.notes) // 10]
         for id_, _, _ in chosen[:: max(1, len(chosen) // count)][:count]:
             act(home.log, id_, home.tick())
         return home.build()
@@ -550,19 +550,19 @@ def main() -> None:
     parser.add_argument("--embedder", default="lexical")
     parser.add_argument("--only", default="")
     parser.add_argument("--markdown", action="store_true")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mnemolog-seeded-") as folder:
-        settings = Settings(Path(folder, "home"), Choices(embedder=asked.embedder))
-        made = make(asked.of, settings)
+        settings = Settings(Path(folder, "home"), Choices(embedder=args.embedder))
+        made = make(args.of, settings)
         for kind, changes in GROUPS.items():
             caught = 0
-            tried = {name: one for name, one in changes.items() if asked.only in name}
+            tried = {name: one for name, one in changes.items() if args.only in name}
             for number, (name, change) in enumerate(tried.items()):
                 found, effect = try_change(made, Path(folder, f"try{number}"), change)
                 caught += bool(found)
                 said = ", ".join(dict.fromkeys(found)) or "-"
-                row = f"| {kind} | {name} | {said} |" if asked.markdown else f"{name:<46}{said}"
-                print(row if asked.markdown else f"{row}  {effect}", flush=True)
+                row = f"| {kind} | {name} | {said} |" if args.markdown else f"{name:<46}{said}"
+                print(row if args.markdown else f"{row}  {effect}", flush=True)
             print(f"\n{caught} of {len(tried)} {kind} changes caught\n")
 
 

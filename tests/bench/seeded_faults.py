@@ -50,7 +50,7 @@ def propose(home: Home, changes: dict[str, str]) -> list[str]:
     asked = receipts.page(home.log, Wanted(), 1_000).receipts
     tenant = tenants.tenant(home.settings.home)
     plan = drift.settings_plan(home.settings, tenant, home.log, steps, asked, home.tick())
-    return [one.name for one in plan.checks if not one.passed]
+    return [check.name for check in plan.checks if not check.passed]
 
 
 def setting(**changes: str) -> Change:
@@ -67,8 +67,8 @@ class OtherModel(LexicalEmbedder):
 
     def embed(self, texts: Sequence[str]) -> Any:
         rows = [
-            np.random.default_rng(zlib.crc32(one.encode())).normal(size=self.dimension)
-            for one in texts
+            np.random.default_rng(zlib.crc32(text.encode())).normal(size=self.dimension)
+            for text in texts
         ]
         found = np.array(rows, np.float32).reshape(len(texts), self.dimension)
         return found / np.linalg.norm(found, axis=1, keepdims=True)
@@ -113,7 +113,7 @@ def zero_vectors(home: Home) -> list[str]:
 
     def embed(self: Any, texts: Sequence[str]) -> Any:
         made = real(self, texts).copy()
-        made[[zlib.crc32(one.encode()) % 2 == 0 for one in texts]] = 0
+        made[[zlib.crc32(text.encode()) % 2 == 0 for text in texts]] = 0
         return made
 
     with patch.object(model, "embed", embed):
@@ -292,7 +292,7 @@ def new_memories(**fields: Any) -> Callable[[Any, Any], Any]:
 
 
 def unstemmed_questions(text: str) -> list[str]:
-    return [one for one in text.lower().split() if one not in tokenizer.STOP_WORDS]
+    return [word for word in text.lower().split() if word not in tokenizer.STOP_WORDS]
 
 
 class QueryTokenizer:
@@ -307,7 +307,7 @@ class QueryTokenizer:
 def put_some_away(home: Home) -> None:
     """Forget and supersede some of what was answered, and some of what was not."""
     there = {id_ for _, _, ids in home.recalls for id_ in ids}
-    chosen = [one for one in home.notes if one[0] in there][::7][:12]
+    chosen = [note for note in home.notes if note[0] in there][::7][:12]
     for number, (id_, _, text) in enumerate(chosen):
         if number % 2:
             commands.forget(home.log, id_, home.tick())

@@ -115,8 +115,8 @@ class Home:
         """Ask, as an agent does; yield the ids of what comes back."""
         reader = Reader(tenants.tenant(self.settings.home), self.log, self.embedder)
         choices = self.settings.choices
-        for one in questions:
-            asked = RecallRequest(query=one.query, project=one.project)
+        for question in questions:
+            asked = RecallRequest(query=question.query, project=question.project)
             given = answer(reader, asked, choices, self.tick(), Asker(door="mcp"))
             payload, receipt = given
             assert receipt is not None
@@ -125,7 +125,7 @@ class Home:
 
     def build(self, *, full: bool = False) -> list[str]:
         """Build as an idle server does, but with all questions; return what caught the change."""
-        before = {one.id for one in quarantine.entries(self.log)}
+        before = {entry.id for entry in quarantine.entries(self.log)}
         with (
             patch("serve.evaluation.past_answers.A_FEW", 40),
             patch("pipelines.jobs.runner._now", self.tick),
@@ -134,10 +134,10 @@ class Home:
                 runner.build(self.settings, "default", lambda said: None, full=full)
             except BuildRefused as error:
                 reasons = str(error).partition("was not published: ")[2].split("; ")
-                known = (one.partition(":")[0] for one in reasons if ": " in one)
+                known = (reason.partition(":")[0] for reason in reasons if ": " in reason)
                 return [name for name in known if " " not in name]
         self.effect = self._effect()
-        held = [one for one in quarantine.entries(self.log) if one.id not in before]
+        held = [entry for entry in quarantine.entries(self.log) if entry.id not in before]
         return sorted({f"{one.check} (left out)" for one in held})
 
     def _effect(self) -> str:
@@ -163,8 +163,8 @@ def make_home(of: str, settings: Settings) -> Home:
     else:
         drafts, questions = _of_repository(Path(where)) if kind == "git" else _of_set(where)
         most = len(drafts) if kind == "check" else 2 * len(drafts) // 3
-        known = {one.id for one in drafts[:most]}
-        asked = [one for one in questions if known.issuperset(one.relevant)]
+        known = {draft.id for draft in drafts[:most]}
+        asked = [question for question in questions if known.issuperset(question.relevant)]
         random.Random(1).shuffle(asked)
         home = Home(settings, log, asked, drafts[most:])
         for one in drafts[:most]:
@@ -185,9 +185,9 @@ def _of_set(where: str) -> tuple[list[Draft], list[Asked]]:
     """Return the memories and questions of workspaces, in turn."""
     folder, _, names = where.rpartition("/workspaces/")
     found = [
-        one
+        workspace
         for name in names.split(",")
-        for one in dataset.read_workspaces(Path(folder) if where else dataset.CHECK_SET, name)
+        for workspace in dataset.read_workspaces(Path(folder) if where else dataset.CHECK_SET, name)
     ]
     drafts, asked = [], []
     for one in found:

@@ -158,7 +158,7 @@ def table_of_homes() -> Iterator[str]:
         *("CPU to build all anew", "USD a month"),
     )
     yield row(*["---"] * 9)
-    for home in (Home(*one) for one in HOMES):
+    for home in (Home(*other) for other in HOMES):
         first = f"{home.memories:,}", f"{home.tenants:,}", f"{home.size:,.0f}"
         disk = amount(home.disk_bytes)
         rebuilt = duration(home.tenants * at(FULL_BUILD_S, home.size))

@@ -92,7 +92,7 @@ class Served:
 
     @property
     def beside(self) -> int:
-        return sum(not touches(one, self.needs) for one in self.notes)
+        return sum(not touches(note, self.needs) for note in self.notes)
 
 
 def holds(text: str, needs: Sequence[Sequence[str]]) -> bool:
@@ -276,8 +276,8 @@ def _import(log: EventLog, folder: Path, project: str, scratch: Path, at: dateti
         path.write_bytes(gzip.decompress(packed.read_bytes()))
     host = transcribed.TRANSCRIPT_HOSTS["claude-code"]
     sessions = Sessions(log, host.agent, project, micros(at))
-    found = transcribed.find_transcripts(host, scratch, print)
-    commands.import_drafts(log, sessions.events(found, host.turns, print), micros(at))
+    transcripts = transcribed.find_transcripts(host, scratch, print)
+    commands.import_drafts(log, sessions.events(transcripts, host.turns, print), micros(at))
 
 
 def stories(only: str = "", folder: Path = STORIES) -> Iterator[dict[str, Any]]:
@@ -374,24 +374,24 @@ def main() -> None:
     parser.add_argument("--jobs", default=",".join(JOBS))
     parser.add_argument("--ablation", action="store_true", help="one part taken away at a time")
     parser.add_argument("--show", action="store_true", help="print what each probe was given")
-    asked = parser.parse_args()
-    crowd = list(stories()) if asked.crowd else []
-    wanted = tuple(filter(None, asked.jobs.split(",")))
+    args = parser.parse_args()
+    crowd = list(stories()) if args.crowd else []
+    wanted = tuple(filter(None, args.jobs.split(",")))
 
     def lived(jobs: Sequence[str] = wanted, without: str = "") -> list[Served]:
         found: list[Served] = []
-        nights = BETWEEN_NIGHTS if asked.days else 1
-        for short in stories(asked.only, asked.stories):
-            story = ordinary.life(short, asked.days) if asked.days else short
-            found += told(story, asked.embedder, jobs, asked.background, crowd, without, nights)
+        nights = BETWEEN_NIGHTS if args.days else 1
+        for short in stories(args.only, args.stories):
+            story = ordinary.life(short, args.days) if args.days else short
+            found += told(story, args.embedder, jobs, args.background, crowd, without, nights)
             print(story["name"], file=sys.stderr)
         return found
 
-    if asked.ablation:
+    if args.ablation:
         ablation(lived)
         return
     found = lived()
-    if asked.show:
+    if args.show:
         for one in found:
             print(f"\n--- {one.id} {one.kind} {'SERVED' if one.is_served else ''}: {one.prompt}")
             print(f"{one.needs}\n{one.block or '(nothing)'}")

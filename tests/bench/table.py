@@ -8,8 +8,8 @@ from growth import exponent, series
 
 def markdown(figures: Sequence[Figure]) -> str:
     """Return the table; "12x" is how many times as much as ours, "size^1" how it grows."""
-    sizes = sorted({one.size for one in figures})
-    ours = {(one.what, one.size): one.value for one in figures if one.who == OURS}
+    sizes = sorted({figure.size for figure in figures})
+    ours = {(figure.what, figure.size): figure.value for figure in figures if figure.who == OURS}
     heads = ["what", "whose", *(f"{size:,}" for size in sizes), "grows as"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     found = series(figures)

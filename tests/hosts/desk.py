@@ -130,7 +130,7 @@ class Desk:
         """Return what the log holds of one kind from a session; the server ends for it."""
         self.mnemolog("stop")  # what it gathered is written then
         with EventLog(tenant.tenant(self.memory).log) as log:
-            return [one for one in log.session_events(session) if isinstance(one.body, kind)]
+            return [event for event in log.session_events(session) if isinstance(event.body, kind)]
 
     @property
     def server(self) -> object:

@@ -71,9 +71,9 @@ def parts(body: JSON) -> list[tuple[str, str]]:
     """Return the role and text of every piece of a request, in order; the system prompt first."""
     system = body.get("system") or body.get("instructions") or body.get("systemInstruction")
     found = [("system", text) for text in _texts(system)]
-    for one in _items(body):
-        content = one.get("content", one.get("output", one.get("parts")))
-        found += [(one.get("role") or one["type"], text) for text in _texts(content)]
+    for item in _items(body):
+        content = item.get("content", item.get("output", item.get("parts")))
+        found += [(item.get("role") or item["type"], text) for text in _texts(content)]
     return found
 
 
@@ -170,7 +170,9 @@ def _turn(items: list[JSON]) -> list[JSON]:
 
 
 def _calls(item: JSON) -> bool:
-    return any(one.get("type") == "tool_use" or "functionCall" in one for one in _pieces(item))
+    return any(
+        piece.get("type") == "tool_use" or "functionCall" in piece for piece in _pieces(item)
+    )
 
 
 def _pieces(item: JSON) -> list[JSON]:
@@ -183,7 +185,9 @@ def _results(item: JSON) -> int:
     if item.get("type", "").endswith("_call_output"):
         return 1
     pieces = _pieces(item)
-    return sum(one.get("type") == "tool_result" or "functionResponse" in one for one in pieces)
+    return sum(
+        piece.get("type") == "tool_result" or "functionResponse" in piece for piece in pieces
+    )
 
 
 def _messages(body: JSON, step: tuple[str, JSON] | str, ending: str) -> Iterator[JSON]:

@@ -62,7 +62,7 @@ def test_each_of_four_sessions_at_once_is_told_of_its_own_project(
     for request in desk.models.requests:
         (name,) = {one for _, text in parts(request) for one in _ASKING.findall(text)}
         said = "".join(blocks(request))
-        told[name] = [one for one in names if f"db-{one}-9" in said]
+        told[name] = [other for other in names if f"db-{other}-9" in said]
     assert told == {name: [name] for name in names}
 
 
@@ -106,7 +106,7 @@ def test_the_longest_notes_are_cut_and_their_block_arrives_whole(desk: Desk, age
     (block,) = blocks(desk.models.requests[0])
     notes = [json.loads(line) for line in block.splitlines() if line.startswith("{")]
     assert 1 <= len(notes) <= 2
-    assert all(one["fact"].endswith("...") and len(one["fact"]) <= 600 for one in notes)
+    assert all(note["fact"].endswith("...") and len(note["fact"]) <= 600 for note in notes)
 
 
 def test_a_rule_is_said_once_before_a_command_that_breaks_it(desk: Desk, agent: Agent) -> None:
@@ -115,7 +115,7 @@ def test_a_rule_is_said_once_before_a_command_that_breaks_it(desk: Desk, agent: 
     desk.mnemolog("start")
     desk.models.script = Script((agent.shell("npm install lodash"), agent.shell("npm install ms")))
     agent.ask(desk, "go on with what you were doing")
-    said = [[RULE in block for block in blocks(one)] for one in desk.models.requests]
+    said = [[RULE in block for block in blocks(request)] for request in desk.models.requests]
     assert said == [[True], [True, True], [True, True]]  # the project's brief, and the command
 
 

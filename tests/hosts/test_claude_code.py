@@ -27,11 +27,11 @@ def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_kn
     told = blocks(desk.models.requests[-1])
     assert '"ran":"pytest -q"' in told[0]
     assert FACT in told[-1]
-    stages = [one.body.stage for one in desk.events(session, SessionTold)]
+    stages = [event.body.stage for event in desk.events(session, SessionTold)]
     ended = ["stopped", "ended"]
     compacted = ["resumed", "compacted", "compacted", "ended"]  # as it starts anew, its summary
     assert stages == ["started", *ended, *compacted, "resumed", *ended]
-    assert [one.body.prompt for one in desk.events(session, Prompted)] == [ASKED, ASKED]
+    assert [event.body.prompt for event in desk.events(session, Prompted)] == [ASKED, ASKED]
 
 
 def test_a_turn_leaves_an_episode_of_what_was_asked_done_and_said(

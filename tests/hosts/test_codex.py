@@ -81,7 +81,7 @@ def test_after_a_compaction_the_session_is_told_what_it_did_and_again_what_is_kn
     told = blocks(desk.models.requests[-1])
     assert '"ran":"pytest -q"' in told[0]
     assert FACT in told[-1]
-    assert "compacted" in [one.body.stage for one in desk.events(session, SessionTold)]
+    assert "compacted" in [event.body.stage for event in desk.events(session, SessionTold)]
 
 
 def test_codex_has_nothing_to_say_against_our_settings(desk: Desk, codex: Agent) -> None:

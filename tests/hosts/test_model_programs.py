@@ -203,13 +203,13 @@ def test_a_prompt_stands_on_no_command_line(case: Case) -> None:
 
 
 def _command_lines() -> list[str]:
-    found = []
+    lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
         except OSError:  # it ended
             continue
-    return found
+    return lines
 
 
 def test_an_estimate_names_program_and_version_and_asks_nothing(case: Case) -> None:

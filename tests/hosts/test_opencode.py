@@ -65,8 +65,8 @@ def test_a_note_stands_beside_its_prompt_in_every_request_of_the_session(
     desk.models.script = Script((opencode.shell("echo 1"), opencode.shell("echo 2")))
     opencode.ask(desk, ASKED)
     told = [
-        [(role, text) for role, text in parts(one) if "ledger service" in text]
-        for one in desk.models.requests
+        [(role, text) for role, text in parts(request) if "ledger service" in text]
+        for request in desk.models.requests
     ]
     assert len(told) == 3 and told[0] == told[1] == told[2]  # a provider's cache stays valid
     ((role, _),) = told[0]

@@ -52,7 +52,7 @@ def test_what_a_new_session_needs_of_a_story_reaches_the_model(
         for _ in _told_at_turns(desk, agent, name, session["turns"]):
             pass
         desk.mnemolog("build", "--quick")  # as an idle server does
-    asked = next(one for one in story["probes"] if one["id"] == probe)
+    asked = next(other for other in story["probes"] if other["id"] == probe)
     desk.models.script = Script()
     agent.ask(desk, asked["prompt"])
     told = blocks(desk.models.requests[-1])
@@ -137,11 +137,14 @@ def _writes(agent: Agent, file: Path, path: str, text: str) -> tuple[str, JSON]:
 def _stand_in(desk: Desk, command: str, wrote: str, code: int) -> bool:
     """Make programs that answer a command line as the story has it; return whether that can be."""
     try:
-        parts = [shlex.split(one) for one in re.split(r"&&|\|\||[|;]", command)]
+        parts = [shlex.split(part) for part in re.split(r"&&|\|\||[|;]", command)]
     except ValueError:  # a quoted bar or semicolon
         return False
-    programs = [one[0] for one in parts if one]
-    if any(Path(one).name in LEFT_OUT or one.startswith("/") or "=" in one for one in programs):
+    programs = [part[0] for part in parts if part]
+    if any(
+        Path(program).name in LEFT_OUT or program.startswith("/") or "=" in program
+        for program in programs
+    ):
         return False
     made = [words for words in parts if words and words[0] not in PLAIN]
     for words in made:

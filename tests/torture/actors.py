@@ -49,8 +49,8 @@ class Run:
         return self.clients[-1]
 
     def close(self) -> None:
-        for one in self.clients:
-            one.close()
+        for client in self.clients:
+            client.close()
 
     def ask(
         self, client: Client, what: str, method: str, path: str, body: object = None

@@ -131,7 +131,7 @@ class _Here:
             except Exception as error:  # whatever it is: no answer may end a job
                 self.wrong.append(f"{lie}: {job} died of {type(error).__name__}: {error}"[:300])
         self.wrong += _wrong(told, canary(0))
-        self.made += sum(one.job is not None for one in _memories(told).values())
+        self.made += sum(memory.job is not None for memory in _memories(told).values())
 
     def _answer(self, lie: str, round_: int, asked: Asked) -> object:
         where = f"{lie}, {asked.schema_name}"
@@ -255,8 +255,8 @@ def _wrong(of: Tenant, word: str) -> Iterator[str]:
     memories = _memories(of)
     with EventLog(of.log) as log:
         bodies = [encode(event.body) for event in log.read()]
-    yield from ("a block of ours is kept" for one in bodies if frame.contains(one))
-    yield from ("another tenant's memory is named" for one in bodies if FOREIGN in one)
+    yield from ("a block of ours is kept" for body in bodies if frame.contains(body))
+    yield from ("another tenant's memory is named" for body in bodies if FOREIGN in body)
     for one in memories.values():
         if one.job is None:
             if one.state != ACTIVE and word in one.content:
@@ -273,7 +273,7 @@ def _wrong(of: Tenant, word: str) -> Iterator[str]:
         yield f"a block of {len(memories)} is read as {len(read)}"
     if HIDDEN.search(made.text):
         yield "a block holds what it must not"
-    trusted = {short_id(one.id): one.trust in MAY_RULE for one in memories.values()}
+    trusted = {short_id(memory.id): memory.trust in MAY_RULE for memory in memories.values()}
     for one in read:
         if not trusted[one["id"]] and one.get("by") not in ("tool", "web") and not is_turn(one):
             yield f"{one} is unlabelled"

@@ -135,8 +135,8 @@ def _piece(op: Any, given: Any, variant: int) -> str:
 
 def _one_of(given: Tree, variant: int) -> str:
     if given[0][0] is codes.NEGATE:
-        return _other({one for code in given[1:] for one in _letters(code)}, variant)
-    letters = [one for code in given for one in _letters(code)]
+        return _other({letter for code in given[1:] for letter in _letters(code)}, variant)
+    letters = [letter for code in given for letter in _letters(code)]
     return letters[variant * 7 % len(letters)] if letters else ""
 
 

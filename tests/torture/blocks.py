@@ -37,5 +37,5 @@ def rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
     """
     found = [memories[id_] for id_ in made.source_ids if id_ in memories]
     sources = [one for one in found if one.kind != EPISODE]
-    least = max((TRUSTS.index(one.trust) for one in sources), default=0)
+    least = max((TRUSTS.index(source.trust) for source in sources), default=0)
     return TRUSTS.index(made.trust) < least

@@ -223,9 +223,9 @@ class _Run:
         with EventLog(tenant(self.home).log) as log:
             self.wrong += integrity.problems(log)
             events = list(log.read())
-        written = [one.id for one in events if isinstance(one.body, Recorded)]
+        written = [event.id for event in events if isinstance(event.body, Recorded)]
         ours = [id_ for id_ in written if id_ in set(self.order)]
         if ours != self.order:
             self.wrong.append(f"the log's order is {ours}, not {self.order}")
-        if [id_ for id_, times in Counter(one.id for one in events).items() if times > 1]:
+        if [id_ for id_, times in Counter(event.id for event in events).items() if times > 1]:
             self.wrong.append("an id stands for two events")

@@ -241,7 +241,8 @@ def a_repositorys_document(place: Place, one: Poison) -> None:
     path.write_text(f"# Rules of {one.canary}\n\n{one.text}\n\n- Always {one.text}\n")
     # of no project, as the hooks are asked where none is: else nothing would be tried
     drafts = (
-        msgspec.structs.replace(one, project=None) for one in markdown.drafts(path, project="up")
+        msgspec.structs.replace(draft, project=None)
+        for draft in markdown.drafts(path, project="up")
     )
     commands.import_drafts(place.tenant.log, drafts, NOW)
 

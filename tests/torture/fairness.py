@@ -155,5 +155,5 @@ def _home(folder: Path) -> Path:
 
 def _peak(server: Server) -> int:
     """Return the most bytes of memory that a server held."""
-    said = Path(f"/proc/{server.process.pid}/status").read_text()
-    return next(int(line.split()[1]) for line in said.splitlines() if "VmHWM" in line) << 10
+    text = Path(f"/proc/{server.process.pid}/status").read_text()
+    return next(int(line.split()[1]) for line in text.splitlines() if "VmHWM" in line) << 10

@@ -84,7 +84,7 @@ class Fault:
 
     def kinds(self) -> list[Kind]:
         """Return what kind each point was that was listed, in their order, and list anew."""
-        listed = [Kind(one) for one in self.trace.read_bytes()]
+        listed = [Kind(byte) for byte in self.trace.read_bytes()]
         self.trace.write_bytes(b"")
         return listed
 

@@ -71,16 +71,16 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         columns = _drawn(points, scale.of(18, 600), chance)
         yield look.at(columns, scale.of(9, 10)).outcome("forged tables", 600)
         says = _drawn(list(_of_manifests(home)), scale.of(8, 150), chance)
-        yield look.blindly([one for one in points if one[0] in _FOLLOWED])
+        yield look.blindly([point for point in points if point[0] in _FOLLOWED])
         yield look.at(says, scale.of(9, 5)).outcome("forged manifests", 150)
 
 
 def _of_tables(home: Path) -> Iterator[Point]:
     for place in forged_write.places(home):
         table = forged_write.read(home, place)
-        for one in forged_changes.forgeries(f"{place.projection}.{place.table}", table):
-            forge = partial(forged_write.put, place=place, table=one.table)
-            yield f"{place}: {one.what}", forge, one.is_seen
+        for forgery in forged_changes.forgeries(f"{place.projection}.{place.table}", table):
+            forge = partial(forged_write.put, place=place, table=forgery.table)
+            yield f"{place}: {forgery.what}", forge, forgery.is_seen
 
 
 def _of_manifests(home: Path) -> Iterator[Point]:

@@ -123,9 +123,9 @@ def _under_load(here: Here, seconds: float, *, is_first: bool) -> None:
 def _port(settings: Settings, process: subprocess.Popen[bytes]) -> int:
     until = time.monotonic() + 60
     while time.monotonic() < until and process.poll() is None:
-        found = read_registry(settings)
-        if found is not None and found.pid == process.pid:
-            return found.port
+        registry = read_registry(settings)
+        if registry is not None and registry.pid == process.pid:
+            return registry.port
         time.sleep(0.02)
     raise RuntimeError(f"the server did not come up: exit code {process.poll()}")
 
@@ -133,10 +133,10 @@ def _port(settings: Settings, process: subprocess.Popen[bytes]) -> int:
 def _look_at_spooled(here: Here, pid: int) -> None:
     """Keep what is in the files without a name that a server holds open for a moment."""
     try:
-        for one in Path(f"/proc/{pid}/fd").iterdir():
-            name = os.readlink(one)
+        for path in Path(f"/proc/{pid}/fd").iterdir():
+            name = os.readlink(path)
             if name.startswith(str(here.spool)):
-                data = one.read_bytes()
+                data = path.read_bytes()
                 here.spooled[f"{name} of {len(data)} bytes"] = data
     except OSError:  # no such folder on this system, or the file was closed meanwhile
         return

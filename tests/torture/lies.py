@@ -36,31 +36,31 @@ Lie = Callable[[Asked, Seed], object]
 
 def fair(asked: Asked, more: str) -> dict[str, Any]:
     """Return an answer that a job believes, followed by more words wherever it has words."""
-    lines = [json.loads(one) for one in asked.data.splitlines() if one.startswith("{")]
+    lines = [json.loads(line) for line in asked.data.splitlines() if line.startswith("{")]
     match asked.schema_name:
         case "Judgment":
             relation = "same" if "pnpm" in asked.data else "update"
             return {"relation": relation, "because": f"so it is {more}", "text": ONE}
         case "Written":
-            notes = [one.partition(": ")[2] for one in asked.data.splitlines()[1:]]
+            notes = [line.partition(": ")[2] for line in asked.data.splitlines()[1:]]
             return {"sentences": [notes[0], f"{notes[1]} {more}"]}
         case "Statings":
-            (turn,) = [one["turn"] for one in lines if FACT in one["text"]]
+            (turn,) = [line["turn"] for line in lines if FACT in line["text"]]
             stated = {"turn": turn, "sentence": FACT, "entity": "nightly export"}
             stated |= {"relation": "bucket", "value": "exports-eu"}
             also = stated | {"sentence": f"{FACT} {more}", "relation": f"gate {more}"[:39]}
             return {"facts": [stated, also]}
         case "Lessons":
-            said = next(one for one in lines if one["by"] == "person")
+            said = next(line for line in lines if line["by"] == "person")
             text = said["text"]
             first = {"kind": "lesson", "text": f"{text} {more}"[:600], "ids": [said["id"]]}
             return {
                 "lessons": [first, first | {"kind": "decision", "text": f"{text} {more}"[:600]}]
             }
         case "Scores":
-            return {"scores": [{"n": one["n"], "importance": 0.9} for one in lines]}
+            return {"scores": [{"n": line["n"], "importance": 0.9} for line in lines]}
         case "Opinions":
-            ids = [one["memory"] for one in lines if "memory" in one]
+            ids = [line["memory"] for line in lines if "memory" in line]
             return {"opinions": [{"memory": id_, "verdict": 0.5, "why": more} for id_ in ids]}
     raise AssertionError(f"a job asks for {asked.schema_name!r}, which nobody lies about yet")
 

@@ -83,8 +83,8 @@ def _exclusive(folder: Path, seconds: int, *, is_held_for_ever: bool) -> Outcome
     ran: list[str] = []
     took: list[float] = []
     with _held(tenant(home), "BEGIN EXCLUSIVE"):
-        for one in writers:
-            one.start()
+        for writer in writers:
+            writer.start()
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             took += _ask_in_time(server, wrong, counts)
@@ -92,12 +92,12 @@ def _exclusive(folder: Path, seconds: int, *, is_held_for_ever: bool) -> Outcome
             time.sleep(PACE_S)
         over.set()
         if is_held_for_ever:
-            for one in writers:
-                one.join()  # each gives up while it is held
+            for writer in writers:
+                writer.join()  # each gives up while it is held
             if counts["writes answered 201"]:
                 wrong.append("a write went through: the log was not held")
-    for one in writers:
-        one.join()
+    for writer in writers:
+        writer.join()
     if statistics.median(took) > SLOWEST_S:  # one alone may be slow where the machine does much
         wrong.append(f"recalls and prompts took {statistics.median(took):.1f} s")
     for body in refused:
@@ -195,7 +195,7 @@ def _together(folder: Path, rounds: int) -> Outcome:
     server = Server(home)
     for number in range(rounds):
         rows = [{"id": f"i{number}-{at}", "content": f"imported {number} {at}"} for at in range(50)]
-        lines.write_text("".join(json.dumps(one) + "\n" for one in rows))
+        lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
         erased = f"e{number}"
         server.record({"id": erased, "content": f"to be erased, {number}"})
         some = [
@@ -305,8 +305,8 @@ def _compared(home: Path, sure: Sequence[str], ran: Sequence[str]) -> Iterator[s
     with EventLog(tenant(home).log) as log:
         yield from integrity.problems(log)
         events = list(log.read())
-    written = Counter(one.id for one in events if isinstance(one.body, Recorded))
-    acted = Counter(one.body.command for one in events if isinstance(one.body, Acted))
+    written = Counter(event.id for event in events if isinstance(event.body, Recorded))
+    acted = Counter(event.body.command for event in events if isinstance(event.body, Acted))
     if lost := [id_ for id_ in sure if id_ not in written]:
         yield f"{len(lost)} memories are lost, as {lost[0]}"
     if missing := [one for one in ran if one not in acted]:

@@ -52,13 +52,13 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=60.0, help="default: %(default)g")
     parser.add_argument("--memories", type=int, default=5_000, help="default: %(default)s")
-    asked = parser.parse_args(words)
+    args = parser.parse_args(words)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = Path(folder)
-        builds.added(home, texts(asked.memories), "m")
+        builds.added(home, texts(args.memories), "m")
         _job(home, "build")
         with serve(home) as server:
-            run, seen, jobs = lived(home, server, asked.minutes * 60)
+            run, seen, jobs = lived(home, server, args.minutes * 60)
         with serve(home) as server:
             again, fresh, _ = lived(home, server, FRESH_S, first=len(run.written))
         wrong = [*bounds(seen), *leaks(seen, fresh), *told(run, home), *told(again, home)]
@@ -77,7 +77,7 @@ def lived(
     run = Run(server.client.port, server.client.token, settings, tenant.tenant(home), first)
     began, seen, jobs = time.monotonic(), list[Held](), list[str]()
     with ThreadPoolExecutor(len(ACTORS) + 1) as pool:
-        taking_part = [pool.submit(one, run) for one in ACTORS]
+        taking_part = [pool.submit(actor, run) for actor in ACTORS]
         taking_part.append(pool.submit(_beside, run, home, jobs))
         while (now := time.monotonic() - began) < seconds:
             seen.append(held(server.pid, home, run.tenant, now))

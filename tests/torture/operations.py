@@ -32,7 +32,7 @@ from store.log import commands
 # an address under /v1/memories/ is also that of a memory whose id is such a word
 _TWO_ADDRESSES = ("searchMemories", "createMemories")
 # several ids may begin as the one that was made up, which is refused as the summaries say
-_BY_PREFIX = [one.id for one in OPERATIONS if "{id}" in one.path]
+_BY_PREFIX = [operation.id for operation in OPERATIONS if "{id}" in operation.path]
 EXAMPLES = 200  # of each operation, at full scale
 OURS = {"Authorization": "Bearer owner"}
 _OF_SOCKETS = ("max_redirects", "verify", "cert", "proxies")
@@ -166,7 +166,7 @@ def _mend(operation: str, body: dict[str, Any]) -> None:
     if operation == "reviseMemory":
         body["pinned"] = True
     if isinstance(body.get("steps"), list):
-        body["steps"] = [int(one) for one in body["steps"]]  # and so is 7.0 here
+        body["steps"] = [int(step) for step in body["steps"]]  # and so is 7.0 here
     if operation == "createToken":
         body["name"] = "one line of text"
     if operation == "ingest":

@@ -40,7 +40,7 @@ class Outcome:
 def told(outcomes: Iterable[Outcome]) -> list[str]:
     """Return what did not go as it must, in words: nothing where every attack was withstood."""
     return [
-        f"{one.tried}: {'; '.join(one.wrong[:5]) or 'the control lost nothing'}"
-        for one in outcomes
-        if not one.held
+        f"{outcome.tried}: {'; '.join(outcome.wrong[:5]) or 'the control lost nothing'}"
+        for outcome in outcomes
+        if not outcome.held
     ]

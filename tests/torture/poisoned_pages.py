@@ -100,7 +100,7 @@ class Page(HTMLParser):
             if word not in said or any(one.tag in _ECHOES for one in within):
                 continue
             if OPENING in said:
-                found = [one for one in items(said) if word in json.dumps(one)]
+                found = [item for item in items(said) if word in json.dumps(item)]
                 if not all(one.get("by") in _QUARANTINED or is_turn(one) for one in found):
                     yield "is unlabelled in a block"
                 if any("rule" in one for one in found):

@@ -98,7 +98,7 @@ class Finding:
 
     def look(self, sent: Sent, where: str, text: str, may_come: bool) -> None:
         self.looked += 1
-        found = [one for one in items(text) if sent.poison.canary in json.dumps(one)]
+        found = [item for item in items(text) if sent.poison.canary in json.dumps(item)]
         self.came += bool(found)
         faults = list(_faults(sent, text, found))
         if found and not may_come:
@@ -170,7 +170,9 @@ def _at_a_start(here: Place, sent: Sequence[Sent]) -> Outcome:
     """Begin sessions, and go on in those whose tools said the text, in every host."""
     found = Finding()
     for host, payloads in RECORDED.items():
-        begun = next((one for one in payloads if moment(host, one) == "session_start"), None)
+        begun = next(
+            (payload for payload in payloads if moment(host, payload) == "session_start"), None
+        )
         if begun is None:
             continue  # it does not tell
         said = here.hook(host, in_session(begun, f"new-{host}"))
@@ -251,7 +253,7 @@ def _is_labelled(hit: str, canary: str) -> bool:
 
 
 def _on_pages(here: Place, sent: Sequence[Sent], most: int, when: str) -> Outcome:
-    texts = {one.id: one.content for one in _memories(here)}
+    texts = {memory.id: memory.content for memory in _memories(here)}
     return asked(logged_in(here.client, NOW), sent, texts, most, when)
 
 
@@ -269,8 +271,8 @@ def _framed(here: Place) -> Outcome:
     for at in range(0, len(memories), _TOGETHER):
         some = memories[at : at + _TOGETHER]
         made = block([note(one) for one in some], 1 << 20)
-        read = {one["id"] for one in items(made.text)}
-        if {one.id for one in some} != set(made.ids) or {short_id(one) for one in made.ids} != read:
+        read = {item["id"] for item in items(made.text)}
+        if {one.id for one in some} != set(made.ids) or {short_id(id_) for id_ in made.ids} != read:
             wrong.append(f"a block of {len(some)} is read as {len(items(made.text))}")
         if HIDDEN.search(made.text) or made.text.count(OPENING) + made.text.count(CLOSING) != 2:
             wrong.append("a block holds what it must not")
@@ -285,7 +287,7 @@ def _worked_over(here: Place) -> Outcome:
         plan = runner.run(job, Settings(here.home), "default", now, apply=True, no_model=True)
         steps += len(plan.body.steps) if plan is not None else 0
     here.build()
-    memories = {one.id: one for one in _memories(here)}
+    memories = {memory.id: memory for memory in _memories(here)}
     true = [memories[str(draft.id)] for draft in TRUE]
     wrong = [f"{one.id} is {one.state}" for one in true if one.state != ACTIVE]
     wrong += [
@@ -294,9 +296,9 @@ def _worked_over(here: Place) -> Outcome:
         if one.content != draft.content or one.trust != draft.trust
     ]
     wrong += [
-        f"{one.id} of {one.job} is trusted more than what it was made of"
-        for one in memories.values()
-        if one.job is not None and rises(one, memories)
+        f"{memory.id} of {memory.job} is trusted more than what it was made of"
+        for memory in memories.values()
+        if memory.job is not None and rises(memory, memories)
     ]
     facts = here.tenant.reader.answer(all_facts)
     held = {(fact.key, fact.value) for fact, _ in facts if fact.holds_at(NOW + 20_000 * MINUTE)}

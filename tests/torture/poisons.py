@@ -47,7 +47,7 @@ def _bare(template: str) -> Disguise:
 def _between(mark: str) -> Disguise:
     """Hide the letters of the order from whoever looks for them; the canary stays a word."""
     return lambda order, word: " ".join(
-        one if word in one else mark.join(one) for one in order.split()
+        other if word in other else mark.join(other) for other in order.split()
     )
 
 

@@ -41,7 +41,7 @@ def _check_replaced(home: Path, acknowledged: Collection[str]) -> list[str]:
         path = home / "some" / "where" / str(name)
         held = path.read_bytes() if path.exists() else None
         numbers = range(name, min(told + 1, _TIMES), _NAMES)
-        last = max((one for one in numbers if one < told), default=None)
+        last = max((number for number in numbers if number < told), default=None)
         allowed = {None if last is None else _data(last)}
         if told in numbers:
             allowed.add(_data(told))

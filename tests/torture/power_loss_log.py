@@ -58,7 +58,7 @@ def problems(home: Path, acknowledged: Collection[str], *, events: int) -> list[
         return [f"the log is gone, and {told} acknowledged batches with it"]
     try:
         with EventLog(path, create=not told) as log:
-            wrong = [f"integrity: {one}" for one in integrity.problems(log)]
+            wrong = [f"integrity: {problem}" for problem in integrity.problems(log)]
             return [*wrong, *_compared(log, batches(events), told)]
     except MnemologError as error:
         return [f"with {told} batches acknowledged: {error}"]

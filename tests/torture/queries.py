@@ -129,7 +129,7 @@ def _ask(memory: Memory, seen: Found, chance: random.Random) -> None:
         return
     seen.longest_s = max(seen.longest_s, took)
     seen.hits[bool(said["hits"])] += 1
-    seen.wrong += (f"{asked!r:.300}: {one}" for one in _faults(said, request, took))
+    seen.wrong += (f"{asked!r:.300}: {fault}" for fault in _faults(said, request, took))
     if wanted:
         seen.planted += 1
         if wanted[0] not in [hit["id"] for hit in said["hits"]]:

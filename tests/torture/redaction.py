@@ -136,14 +136,14 @@ def messages(most: int) -> Iterator[str]:
 def _commits() -> Iterator[str]:
     words = ["git", "-C", str(ROOT), "log", "--format=%B%x00"]
     told = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
-    yield from (one.strip() for one in told.stdout.split("\0") if one.strip())
+    yield from (part.strip() for part in told.stdout.split("\0") if part.strip())
 
 
 def _entries() -> Iterator[str]:
     for path in sorted(CHANGELOGS.glob("*/changelog*.gz")):
         with gzip.open(path, "rt", errors="replace") as file:
             text = file.read(100_000)
-        yield from (one.strip() for one in _ENTRY.split(text) if len(one.strip()) > 10)
+        yield from (part.strip() for part in _ENTRY.split(text) if len(part.strip()) > 10)
 
 
 def code(most: int) -> Iterator[str]:

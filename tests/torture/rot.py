@@ -97,7 +97,7 @@ def _flipped(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
     for what, (some, count) in groups.items():
         if not count:  # one bit of a few of them
             some, count = chance.sample(some, 6), 1
-        damages = (one for file in some for one in flips(home, file, count, chance))
+        damages = (flip for file in some for flip in flips(home, file, count, chance))
         tally = _tried(damages, home, copy, base)
         floor = {"log": 800, "snapshots": 250}.get(what, 0)  # 1,000 of them promised
         yield tally.outcome(f"bits flipped: {what}", "flips", floor)
@@ -140,8 +140,8 @@ def _killed(folder: Path, scale: Scale) -> Iterator[Outcome]:
     (below := folder / "killed").mkdir()
     place = crash_points.Place(below)
     with forks(place.fault) as processes:
-        for one in work_repair.WORKS:
-            yield crash_points.broken_off(place, processes, one.name, scale.of(4, 300))
+        for work in work_repair.WORKS:
+            yield crash_points.broken_off(place, processes, work.name, scale.of(4, 300))
 
 
 def _after(path: Path, there: set[str]) -> Iterator[str]:

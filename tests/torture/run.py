@@ -35,13 +35,13 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", action="store_true", help="print the outcomes as JSON Lines")
     parser.add_argument("--one", choices=roster.NAMES, help=argparse.SUPPRESS)
-    asked = parser.parse_args(words)
-    scale = Scale.FAST if asked.fast else Scale.FULL
-    if asked.one:
-        return _one(asked.one, scale)
-    names = asked.only or roster.NAMES
+    args = parser.parse_args(words)
+    scale = Scale.FAST if args.fast else Scale.FULL
+    if args.one:
+        return _one(args.one, scale)
+    names = args.only or roster.NAMES
     beside = [name for name in names if name not in roster.ALONE]
-    with ThreadPoolExecutor(asked.jobs) as pool:
+    with ThreadPoolExecutor(args.jobs) as pool:
         outcomes = dict(
             zip(beside, pool.map(lambda name: _apart(name, scale), beside), strict=True)
         )
@@ -49,7 +49,7 @@ def main(words: Sequence[str]) -> int:
         if name not in outcomes:
             outcomes[name] = _apart(name, scale)
     found = [one for name in names for one in outcomes[name]]
-    if asked.json:
+    if args.json:
         for one in found:
             print(json.dumps(asdict(one)))
     else:

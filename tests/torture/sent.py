@@ -128,7 +128,7 @@ _NAMES: Sequence[str] = sorted(
     {name for payloads in RECORDED.values() for payload in payloads for name in payload}
     | {"tool_result", "agent_id", "is_interrupt", "metadata", "exit_code", "error", "mcp_server"}
 )
-TOLD = [(host, one) for host, payloads in RECORDED.items() for one in payloads]
+TOLD = [(host, payload) for host, payloads in RECORDED.items() for payload in payloads]
 TOLD += [(host, one) for host in RECORDED for _, one in TOLD[::3]]  # to another host's route
 
 

@@ -142,8 +142,8 @@ def _erase(home: Path, acknowledge: Acknowledge) -> None:
         wiped = erase.wipe(tenant, log, erase.EraseRequest(("e1",)), NOW)
         acknowledge("log")
         write_archive(Settings(home), tenant.name, NOW, lambda said: None, only_newest=True)
-        found = erase_receipt.make_receipt(home, tenant, wiped, "somebody", NOW, before)
-        acknowledge("erased" if found.is_clean else f"left in {found.left}")
+        receipt = erase_receipt.make_receipt(home, tenant, wiped, "somebody", NOW, before)
+        acknowledge("erased" if receipt.is_clean else f"left in {receipt.left}")
 
 
 def _check_archive(home: Path, acknowledged: Collection[str]) -> list[str]:

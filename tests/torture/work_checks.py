@@ -57,7 +57,7 @@ def of_the_log(
     if not path.exists():
         return [f"the log is gone, with {len(acknowledged)} acknowledged"] if acknowledged else []
     with EventLog(path) as log:
-        wrong = [f"integrity: {one}" for one in integrity.problems(log)]
+        wrong = [f"integrity: {problem}" for problem in integrity.problems(log)]
         events = list(log.read())
     ids = Counter(event.id for event in events)
     wrong += [f"{id_} was acknowledged and is lost" for id_ in acknowledged if id_ not in ids]
@@ -73,7 +73,7 @@ def of_the_log(
 
 
 def _doubled(events: Collection[Event]) -> Iterator[str]:
-    texts = Counter(one.body.content for one in events if isinstance(one.body, Recorded))
+    texts = Counter(event.body.content for event in events if isinstance(event.body, Recorded))
     yield from (f"{text[:40]!r} was recorded {count} times" for text, count in texts.items()
                 if count > 1 and text)  # fmt: skip
 
@@ -95,7 +95,7 @@ def recalled(home: Path, query: str, wanted: str) -> list[str]:
         answer = recall(view, default_question(query, Filter(now=NOW), Choices()))
     ids = [hit.memory.id for hit in answer.hits]
     wrong = [] if wanted in ids else [f"recall brought {ids}, not {wanted}"]
-    return [*wrong, *(f"recall said: {one}" for one in answer.notices)]
+    return [*wrong, *(f"recall said: {notice}" for notice in answer.notices)]
 
 
 def served(tenant: Tenant) -> list[str]:
@@ -128,8 +128,12 @@ def left_over(home: Path) -> list[str]:
     """Return the files that nothing names, where all was done that takes such away."""
     tenant = tenants.tenant(home)
     with EventLog(tenant.log) as log:
-        segments = {one.name for one in log.segments()}
-    refs = [ref for one in manifests.list_manifests(tenant) for ref in one.projections.values()]
+        segments = {segment.name for segment in log.segments()}
+    refs = [
+        ref
+        for manifest in manifests.list_manifests(tenant)
+        for ref in manifest.projections.values()
+    ]
     wanted = {f"snapshots/{file.path}" for ref in refs for file in ref.files}
     wanted |= {f"cold/log/{name}" for name in segments}
     cold = sorted((tenant.cold / "memories").glob("*.parquet"))[-1:]

@@ -48,8 +48,8 @@ def _append(home: Path, acknowledge: Acknowledge) -> None:
 
 def _batch(home: Path, acknowledge: Acknowledge) -> None:
     with log_of(home) as log:
-        for some in _BATCHES:
-            for appended in commands.record_batch(log, drafts(some), NOW):
+        for batch in _BATCHES:
+            for appended in commands.record_batch(log, drafts(batch), NOW):
                 acknowledge(appended.event.id)
 
 
@@ -94,7 +94,7 @@ def _of_log(
     batches: Sequence[Sequence[tuple[str, str]]],
     prepare: Callable[[Path], None] = record_before,
 ) -> Work:
-    writing = [[id_ for id_, _ in some] for some in batches]
+    writing = [[id_ for id_, _ in batch] for batch in batches]
     ends = tuple(itertools.chain.from_iterable(writing))
     return Work(name, prepare, do, partial(_check_log, writing=writing), ends, built=False)
 
@@ -140,7 +140,7 @@ def _ingest(home: Path, acknowledge: Acknowledge) -> None:
         acknowledge(_JOB)
         with log_of(home) as log:
             jobs = queue.list_jobs()
-            now = max(NOW, *(max(one.lease_until or 0, one.next_at) for one in jobs))
+            now = max(NOW, *(max(job.lease_until or 0, job.next_at) for job in jobs))
             while lease := queue.lease(job_queue.new_owner(), now):
                 job_queue.record_lease(queue, log, lease, lambda: now)
         acknowledge("recorded")
