@@ -77,12 +77,12 @@ class Agent:
             self.tell("PostToolUseFailure", **use, error=fails)
         return uses
 
-    def stops(self, said: str = "Done.", **fields: Any) -> None:
+    def stops(self, text: str = "Done.", **fields: Any) -> None:
         fields.setdefault("stop_hook_active", False)
-        self.tell("Stop", last_assistant_message=said, **fields)
+        self.tell("Stop", last_assistant_message=text, **fields)
 
     def events(self, kind: str | None = None) -> list[Event]:
         """Return the log's events of a kind, oldest first."""
         tenant = self.tenants.get("default")
         tenant.notes.write()
-        return [one for one in tenant.log.read() if kind in (None, one.kind)]
+        return [event for event in tenant.log.read() if kind in (None, event.kind)]

@@ -119,10 +119,10 @@ def listening(server: "subprocess.Popen[str]") -> str:
     """Return the server's address, which its first line tells."""
     began = time.perf_counter()
     line = server.stdout.readline() if server.stdout else ""
-    found = re.search(r"http://\S+", line)
-    if found is None:
+    match = re.search(r"http://\S+", line)
+    if match is None:
         sys.exit("the server did not start: try `mnemolog serve`")
-    url = found[0]
+    url = match[0]
     console.print(f"[dim]server ready at {url} in {time.perf_counter() - began:.1f} s[/dim]")
     return url
 

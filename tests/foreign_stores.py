@@ -372,8 +372,8 @@ def letta_server(home: Path) -> Path:
 
 
 def chatgpt(home: Path) -> Path:
-    def message(id_: str, who: str, said: str, **about: object) -> dict[str, object]:
-        content = {"content_type": "text", "parts": [said]}
+    def message(id_: str, who: str, text: str, **about: object) -> dict[str, object]:
+        content = {"content_type": "text", "parts": [text]}
         author, at = {"role": who}, AT_MS / 1000
         return {"id": id_, "author": author, "content": content, "create_time": at, **about}
 

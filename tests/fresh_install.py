@@ -134,9 +134,9 @@ def sizes(folder: Path) -> str:
     return f"{sum(found) / 1e6:,.1f} MB" + (f" in {packages} packages" if packages else "")
 
 
-def expect(text: str, said: str) -> None:
-    if text not in said:
-        raise SystemExit(f"{text!r} is not in what was said:\n{said}")
+def expect(text: str, words: str) -> None:
+    if text not in words:
+        raise SystemExit(f"{text!r} is not in what was said:\n{words}")
 
 
 if __name__ == "__main__":

@@ -95,10 +95,10 @@ def door(home: Path) -> Door:
     callers = Callers(Settings(home), OWNERS, lambda: NOW)
     app, reached = Flask("door"), list[str]()
 
-    def login_of(asked: Request) -> Login | None:
-        return Login(CSRF) if asked.cookies.get("session") == "good" else None
+    def login_of(request: Request) -> Login | None:
+        return Login(CSRF) if request.cookies.get("session") == "good" else None
 
-    request_guard.guard(app, lambda asked, sent: callers.of(sent, asked.path, None), login_of)
+    request_guard.guard(app, lambda request, sent: callers.of(sent, request.path, None), login_of)
 
     @app.route("/v1/memories", methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
     @app.route("/mcp", methods=["GET", "POST"])

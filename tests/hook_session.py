@@ -70,9 +70,9 @@ class Session:
         self.tenants.get("default").notes.write()
         return answer["says"] if answer else ""
 
-    def stop(self, said: str = "Done.") -> str:
+    def stop(self, text: str = "Done.") -> str:
         """Let the agent end its turn with some words."""
-        return self.tell("stop", said=said)
+        return self.tell("stop", said=text)
 
     def ask(self, prompt: str) -> str:
         return self.tell("prompt", prompt=prompt)

@@ -89,18 +89,18 @@ def ours(text: str) -> str:
     return f"{frame.OPENING}\n{text}\n{frame.CLOSING}"
 
 
-def laced(value: Any, said: str, field: str = "") -> Any:
-    """Return a payload in which every text that people, tools or agents wrote ends with `said`."""
+def laced(value: Any, text: str, field: str = "") -> Any:
+    """Return a payload in which every text that people, tools or agents wrote ends with `text`."""
     if isinstance(value, dict):
-        return {key: laced(one, said, key) for key, one in value.items()}
+        return {key: laced(one, text, key) for key, one in value.items()}
     if isinstance(value, list):
-        return [laced(one, said, field) for one in value]
-    return f"{value}\n{said}" if isinstance(value, str) and field in _TEXTS else value
+        return [laced(one, text, field) for one in value]
+    return f"{value}\n{text}" if isinstance(value, str) and field in _TEXTS else value
 
 
-def contexts(told: dict[str, Any]) -> list[str]:
+def contexts(payload: dict[str, Any]) -> list[str]:
     """Return what reaches the model of a host's output, once for every place it stands in."""
-    inner = told.get("hookSpecificOutput", {}).get("additionalContext")
-    texts = [told.get("additionalContext"), told.get("additional_context"), inner]
-    texts.append(told.get("contextModification"))
+    inner = payload.get("hookSpecificOutput", {}).get("additionalContext")
+    texts = [payload.get("additionalContext"), payload.get("additional_context"), inner]
+    texts.append(payload.get("contextModification"))
     return [text for text in texts if text is not None]

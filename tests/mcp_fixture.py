@@ -31,16 +31,16 @@ WAIT_S = 10
 _KEY = secrets.token_bytes(32)
 
 
-def text(said: str) -> Json:
-    return {"type": "text", "text": said}
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
 
 
 def image() -> Json:
     return {"type": "image", "data": PNG, "mimeType": "image/png"}
 
 
-def embedded(uri: str, said: str, kind: str = "text/plain") -> Json:
-    return {"type": "resource", "resource": {"uri": uri, "mimeType": kind, "text": said}}
+def embedded(uri: str, words: str, kind: str = "text/plain") -> Json:
+    return {"type": "resource", "resource": {"uri": uri, "mimeType": kind, "text": words}}
 
 
 def content(*blocks: Json) -> Json:
@@ -60,15 +60,15 @@ def with_progress(call: Call, arguments: Json) -> Generator[Json, None, Json]:
     token = call.meta.get("progressToken")
     for done in (0, 50, 100):
         if token is not None:
-            said = {"progressToken": token, "progress": done, "total": 100}
-            yield {"jsonrpc": "2.0", "method": "notifications/progress", "params": said}
+            payload = {"progressToken": token, "progress": done, "total": 100}
+            yield {"jsonrpc": "2.0", "method": "notifications/progress", "params": payload}
         time.sleep(0.02)
     return content(text("done"))
 
 
 def with_logging(call: Call, arguments: Json) -> Generator[Json, None, Json]:
-    for said in ("Tool execution started", "Tool processing data", "Tool execution completed"):
-        told = {"level": "info", "data": said}
+    for words in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        told = {"level": "info", "data": words}
         yield {"jsonrpc": "2.0", "method": "notifications/message", "params": told}
         time.sleep(0.02)
     return content(text("done"))
@@ -262,8 +262,8 @@ def read(call: Call, uri: str) -> list[Json] | None:
     id_, _, tail = rest.partition("/")
     if head or tail != "data":
         return None
-    said = json.dumps({"id": id_, "templateTest": True, "data": f"Data for ID: {id_}"})
-    return [{"uri": uri, "mimeType": "application/json", "text": said}]
+    words = json.dumps({"id": id_, "templateTest": True, "data": f"Data for ID: {id_}"})
+    return [{"uri": uri, "mimeType": "application/json", "text": words}]
 
 
 def messages(*blocks: Json) -> Json:

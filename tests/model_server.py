@@ -124,7 +124,7 @@ def _handler(of: ModelServer) -> type[BaseHTTPRequestHandler]:
 
         def completion(self, asked: Asked, mode: str, value: object) -> dict[str, Any]:
             text = value if isinstance(value, str) else json.dumps(value)
-            said = {
+            words = {
                 "broken": '{"this is": ',
                 "wrong": '{"something": "else"}',
                 "fenced": f"Here you are:\n```json\n{text}\n```\n",
@@ -135,7 +135,7 @@ def _handler(of: ModelServer) -> type[BaseHTTPRequestHandler]:
                 "completion_tokens": answer,
                 "total_tokens": prompt + answer,
             }
-            message = {"role": "assistant", "content": said}
+            message = {"role": "assistant", "content": words}
             return {
                 "id": "chat",
                 "object": "chat.completion",

@@ -73,8 +73,8 @@ class QdrantServer:
 
 
 def _parts(path: str) -> tuple[str, str]:
-    found = re.fullmatch(r"/collections(?:/([^/?]+))?/?([^?]*)(?:\?.*)?", path)
-    return (found[1] or "", found[2]) if found else ("", path)
+    match = re.fullmatch(r"/collections(?:/([^/?]+))?/?([^?]*)(?:\?.*)?", path)
+    return (match[1] or "", match[2]) if match else ("", path)
 
 
 class _Listening(ThreadingHTTPServer):

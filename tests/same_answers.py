@@ -128,7 +128,7 @@ class Life:
         act = self.chance.random()
         if act < 0.6 or len(self.ids) < 20:
             topic, text = self.chance.choice(TOPICS), self.chance.choice(FACTS)
-            asked = commands.Draft(
+            draft = commands.Draft(
                 content=text.format(topic, self.chance.randrange(1, 90)),
                 kind=self.chance.choice(KINDS),
                 importance=self.chance.choice((None, 0.2, 0.7, 0.9, 1.0)),
@@ -137,7 +137,7 @@ class Life:
                 else None,
                 ttl_s=86_400 * self.chance.randrange(2, 60) if self.chance.random() < 0.1 else None,
             )
-            self.ids.append(commands.record(self.log, asked, self.at).event.id)
+            self.ids.append(commands.record(self.log, draft, self.at).event.id)
             return
         id_ = self.chance.choice(self.ids)
         if act < 0.7:
@@ -187,13 +187,13 @@ class Life:
 
     def receipts(self) -> Sequence[Event]:
         self.session.tenants.get("default").notes.write()
-        found: list[Event] = []
+        events: list[Event] = []
         after = None
         while True:
             page = receipts.page(self.log, Wanted(), 1_000, after)
-            found += page.receipts
+            events += page.receipts
             if (after := page.last) is None:
-                return found
+                return events
 
     def close(self) -> None:
         self.session.tenants.close()
@@ -218,21 +218,21 @@ def live(home: Path, recalls: int, seed: int = 1) -> Life:
     return life
 
 
-def replayed(life: Life, asked: Sequence[Event] | None = None) -> list[Replayed]:
+def replayed(life: Life, events: Sequence[Event] | None = None) -> list[Replayed]:
     return list(
-        replay(life.log, EMBEDDER, asked or life.receipts(), life.session.tenants.settings.choices)
+        replay(life.log, EMBEDDER, events or life.receipts(), life.session.tenants.settings.choices)
     )
 
 
-def without_moments(asked: Sequence[Event]) -> list[Event]:
+def without_moments(events: Sequence[Event]) -> list[Event]:
     """Return receipts as versions wrote them that counted ages to when a build was published."""
     found = []
-    for one in asked:
-        body = one.body
+    for event in events:
+        body = event.body
         assert isinstance(body, Recalled) and body.basis
         basis = msgspec.structs.replace(body.basis, moment=0)
         found.append(msgspec.structs.replace(body, basis=basis))
-    return [replace(one, body=body) for one, body in zip(asked, found, strict=True)]
+    return [replace(one, body=body) for one, body in zip(events, found, strict=True)]
 
 
 def profile_of(one: Replayed) -> str:
@@ -243,17 +243,19 @@ def main() -> None:
     recalls, began = int(sys.argv[1]) if len(sys.argv) > 1 else 3_000, time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         life = live(Path(folder, "home"), recalls, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-        found = replayed(life)
-        asked = Counter(profile_of(one) for one in found)
+        replays = replayed(life)
+        asked = Counter(profile_of(one) for one in replays)
         for verdict in ("same", "changed", "skipped"):
-            some = [one for one in found if one.verdict == verdict]
+            some = [one for one in replays if one.verdict == verdict]
             print(verdict, len(some), dict(Counter(map(profile_of, some))))
-        for one in [one for one in found if one.verdict == "changed"][:10]:
+        for one in [one for one in replays if one.verdict == "changed"][:10]:
             print(one.receipt.id, one.before.door, profile_of(one), one.before.query)
-        print(dict(Counter(one.before.door for one in found)), dict(Counter(life.stages.values())))
-        span = (found[-1].receipt.at - found[0].receipt.at) // DAY
-        spoke = sum(bool(one.before.hits) for one in found)
-        print(f"{len(found)} receipts, {spoke} brought something, {span} days, {dict(asked)}")
+        print(
+            dict(Counter(one.before.door for one in replays)), dict(Counter(life.stages.values()))
+        )
+        span = (replays[-1].receipt.at - replays[0].receipt.at) // DAY
+        spoke = sum(bool(one.before.hits) for one in replays)
+        print(f"{len(replays)} receipts, {spoke} brought something, {span} days, {dict(asked)}")
         print(f"{time.monotonic() - began:.0f} s")
         life.close()
         shutil.rmtree(life.home, ignore_errors=True)

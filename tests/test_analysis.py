@@ -32,8 +32,8 @@ def analysed(view: View, text: str) -> Analysis:
 
 
 def test_everything_that_was_read_is_shown(view: View):
-    found = analysed(view, "why did store/log.py fail with ENOENT last week?").to_json()
-    assert found == {
+    payload = analysed(view, "why did store/log.py fail with ENOENT last week?").to_json()
+    assert payload == {
         "language": "en",
         "identifiers": ["store/log.py", "ENOENT"],
         "answer_type": "why",
@@ -60,20 +60,22 @@ def test_why_tells_the_analysis_as_json(view: View):
 
 def test_the_askers_clock_decides_and_no_other(view: View):
     later = Question("yesterday", Filter(now=NOW + 86_400_000_000), 5)
-    one, two = (
-        analyse(view, asked, []).interval
-        for asked in (Question("yesterday", Filter(now=NOW), 5), later)
+    interval, two = (
+        analyse(view, question, []).interval
+        for question in (Question("yesterday", Filter(now=NOW), 5), later)
     )
-    assert one is not None
+    assert interval is not None
     assert two is not None
-    assert two.since == one.until
+    assert two.since == interval.until
 
 
 def test_a_profile_hears_what_the_asker_is_at(view: View):
     def fits(text: str) -> set[float]:
-        asked = Question(text, Filter(now=NOW), 5, fusion="weighted", profile="match", explain=True)
-        found = recall(view, asked).hits
-        return {hit.why["signals"]["route_fit"] for hit in found if hit.memory.kind == "fact"}
+        question = Question(
+            text, Filter(now=NOW), 5, fusion="weighted", profile="match", explain=True
+        )
+        hits = recall(view, question).hits
+        return {hit.why["signals"]["route_fit"] for hit in hits if hit.memory.kind == "fact"}
 
     assert fits("where does the staging cluster run") == {0.5}  # nobody knows
     assert fits("debug the staging cluster") == {KINDS["debug"]["fact"]}

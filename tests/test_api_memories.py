@@ -174,7 +174,7 @@ def test_of_writers_that_read_the_same_one_wins(api: Api, note: str, log: EventL
     for writer in writers:
         writer.join()
     assert sorted(answer.status_code for answer in answers) == [200] + [412] * 7
-    assert [one.kind for one in log.events_for("n1")] == ["recorded", "revised"]
+    assert [event.kind for event in log.events_for("n1")] == ["recorded", "revised"]
 
 
 def test_that_a_lesson_was_shown_and_rated_is_no_change_of_it(api: Api, note: str, log: EventLog):
@@ -214,7 +214,7 @@ def test_forgetting_twice_is_the_same(api: Api, note: str, log: EventLog):
     for _ in range(2):
         answer = api.send("DELETE", f"{ONE}?reason=wrong")
         assert (answer.status_code, answer.data, answer.content_type) == (204, b"", None)
-    assert [one.kind for one in log.events_for("n1")] == ["recorded", "forgotten"]
+    assert [event.kind for event in log.events_for("n1")] == ["recorded", "forgotten"]
     assert log.events_for("n1")[1].body.reason == "wrong"
     assert api.ok("GET", ONE)["state"] == "forgotten"
     assert api.problem("DELETE", ONE, If_Match=note) == (412, "changed_since")

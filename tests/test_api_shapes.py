@@ -120,12 +120,12 @@ def api(rich: Built) -> Iterator[Api]:
 def operation(method: str, path: str) -> Operation:
     """Return the operation that answers a request."""
     bare = path.partition("?")[0]
-    found = [
+    operations = [
         one
         for one in OPERATIONS
         if one.method == method and re.fullmatch(re.sub(r"{\w+}", "[^/]+", one.path), bare)
     ]
-    return min(found, key=lambda one: one.path.count("{"))
+    return min(operations, key=lambda one: one.path.count("{"))
 
 
 def checked(method: str, path: str, answer: TestResponse) -> tuple[str, int]:
@@ -146,7 +146,7 @@ def checked(method: str, path: str, answer: TestResponse) -> tuple[str, int]:
 def test_every_answer_is_of_its_declared_shape(api: Api, rich: Built):
     note = {"content": "the deploy runs at noon"}
     recalled = api.ok("POST", "/v1/recall", {"query": "billing"})["recall"]
-    ids = [one.subject for one in rich.log.read() if one.kind in ("recorded", "prompted")]
+    ids = [event.subject for event in rich.log.read() if event.kind in ("recorded", "prompted")]
     asked: list[tuple[str, str, object]] = [
         *(("GET", f"/v1/memories/{id_}", None) for id_ in ids),
         *(("GET", f"/v1/memories/{id_}/history", None) for id_ in ids),

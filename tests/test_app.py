@@ -495,7 +495,7 @@ def test_a_locked_log_is_said_so_and_a_retry_writes_once(
     hold.execute("ROLLBACK")
     assert post(client, "/v1/memories", NOTE).status_code == 201
     assert post(client, "/v1/memories", NOTE).status_code == 200
-    assert [one.id for one in tenants.get("default").log.read()] == ["n1"]
+    assert [event.id for event in tenants.get("default").log.read()] == ["n1"]
 
 
 def test_recall_waits_for_no_write(client: FlaskClient, hold: apsw.Connection):

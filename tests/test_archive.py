@@ -178,8 +178,8 @@ def test_undone_the_memory_is_to_the_digest_what_it_was(tenant, log, old):
     one, embedder = old(), LexicalEmbedder()
     before = build.rebuild(tenant, log, embedder, NOW).digests
     plan = run(find_job("archive"), config.load(), tenant.name, NOW, apply=True)
-    found = rows(tenant, log)
-    assert found.find(one).state == "archived" and found.find("fresh").state == "active"
+    memory_rows = rows(tenant, log)
+    assert memory_rows.find(one).state == "archived" and memory_rows.find("fresh").state == "active"
     plans.undo(log, plan.id, NOW)
     assert build.rebuild(tenant, log, embedder, NOW).digests == before
     assert proposed(tenant, log) == {}  # a person said no

@@ -126,10 +126,10 @@ def test_fields_match_log_sees_a_field_that_no_event_says(audited, field, value,
     there = one.memories.column(field).to_pylist()
     values = [value if place == 2 else old for place, old in enumerate(there)]
     wrong = with_memories(one, with_column(one.memories, field, values))
-    (found,) = [
+    (result,) = [
         audit for audit in run_audits("memories", wrong) if audit.name == "fields_match_log"
     ]
-    assert not found.passed and found.detail.startswith(f"1 memory of 40 with another {named}")
+    assert not result.passed and result.detail.startswith(f"1 memory of 40 with another {named}")
 
 
 def test_fields_match_log_sees_what_was_put_away_and_is_served_again(built):
@@ -142,10 +142,10 @@ def test_fields_match_log_sees_what_was_put_away_and_is_served_again(built):
     commands.restore(built.log, ids[6], NOW)
     after = built.log.head()
     stale = AuditInput(built.log, after, table, table, None, 0)
-    (found,) = [
+    (result,) = [
         audit for audit in run_audits("memories", stale) if audit.name == "fields_match_log"
     ]
-    assert not found.passed and {*found.memories} == {ids[3], ids[4]}
+    assert not result.passed and {*result.memories} == {ids[3], ids[4]}
 
 
 def test_vectors_are_unit_sees_a_model_that_gives_nothing_for_many_texts(audited):
@@ -160,8 +160,8 @@ def test_vectors_are_unit_sees_a_model_that_gives_nothing_for_many_texts(audited
             codes, "vector", [[0] * len(v) for v in codes.column("vector").to_pylist()]
         ),
     }
-    (found,) = run_audits("vectors", replace(one, tables=tables))
-    assert not found.passed and "39 all zero" in found.detail and not found.alone
+    (result,) = run_audits("vectors", replace(one, tables=tables))
+    assert not result.passed and "39 all zero" in result.detail and not result.alone
 
 
 def test_no_duplicate_ids_sees_a_row_twice(audited):
@@ -323,8 +323,8 @@ def test_no_memory_is_too_long_for_bm25_parity(log, embedder, plant, long: Recor
     plant(log, "long", long)
     commands.record_batch(log, [Draft(content=f"note {n} about it") for n in range(20)], NOW)
     made = build.digests(log, embedder, log.head())
-    asked = AuditInput(log, log.head(), made["postings"], made["memories"], None, 0)
-    (result,) = run_audits("postings", asked)
+    audit_input = AuditInput(log, log.head(), made["postings"], made["memories"], None, 0)
+    (result,) = run_audits("postings", audit_input)
     assert result.passed, result.detail
 
 
@@ -400,8 +400,8 @@ def test_a_large_memory_is_audited_by_a_sample(log, embedder):
     drafts = [Draft(content=" ".join(f"word{n}" for n in row)) for row in words]
     commands.record_batch(log, drafts, NOW)
     made = build.digests(log, embedder, log.head())
-    asked = AuditInput(log, log.head(), made["postings"], made["memories"], None, 0)
-    result = run_audits("postings", asked)[0]
+    audit_input = AuditInput(log, log.head(), made["postings"], made["memories"], None, 0)
+    result = run_audits("postings", audit_input)[0]
     assert result.passed and result.detail.startswith("200 documents")
 
 
@@ -412,11 +412,11 @@ def test_links_hold_sees_a_link_of_two_facts_and_one_to_nowhere(built, of: int):
     head = built.log.head()
     made = build.digests(built.log, built.embedder, head)
     tables = made["duplicates"]
-    one = AuditInput(built.log, head, tables, made["memories"], tables, head)
-    assert failed("duplicates", one) == []
+    audit_input = AuditInput(built.log, head, tables, made["memories"], tables, head)
+    assert failed("duplicates", audit_input) == []
     wrong = changed(tables, "duplicates", "of", lambda values: [of for _ in values])
     assert len(tables["duplicates"]) == 1
-    assert failed("duplicates", replace(one, tables=wrong)) == ["links_hold"]
+    assert failed("duplicates", replace(audit_input, tables=wrong)) == ["links_hold"]
 
 
 def shrink_check(manifest) -> CheckResult:

@@ -48,7 +48,7 @@ def api(tenants: OpenTenants) -> Api:
 
 
 def authors(log: EventLog) -> list[tuple[str, str | None]]:
-    return [(one.trust, one.author) for one in log.read() if isinstance(one.body, Recorded)]
+    return [(event.trust, event.author) for event in log.read() if isinstance(event.body, Recorded)]
 
 
 def run(*words: str) -> None:
@@ -103,7 +103,7 @@ def test_what_is_typed_on_the_dashboard_is_typed_and_stays_so(
 ):
     owner = browser(application(tenants, lambda: NOW))
     owner.follow(owner.post("/t/default/memories/new", content=RULE, kind="lesson"))
-    (made,) = (one for one in log.read() if isinstance(one.body, Recorded))
+    (made,) = (event for event in log.read() if isinstance(event.body, Recorded))
     assert made.author == "typed"
     edited = {"content": f"{RULE}, ever", "kind": "lesson", "seen": str(made.seq)}
     owner.follow(owner.post(f"/t/default/memory/{made.id}/edit", **edited))
@@ -196,7 +196,7 @@ def test_what_a_repository_holds_is_the_repositorys(log: EventLog, tmp_path: Pat
     run("import", "markdown", str(folder / "CLAUDE.md"))
     run("import", "aider", str(history))
     assert authors(log) == [("agent", "repository"), ("tool", "repository")]
-    (prompted,) = (one for one in log.read() if isinstance(one.body, Prompted))
+    (prompted,) = (event for event in log.read() if isinstance(event.body, Prompted))
     assert prompted.author == "repository"
     run("import", "markdown", "--mine", str(folder / "CLAUDE.md"))
     assert authors(log)[-1] == ("user", "typed")

@@ -211,8 +211,8 @@ def test_what_was_erased_since_is_erased_from_what_is_restored(
     erasing.erase(built.log, ["m02", "m03"], NOW)
     done = backup.restore_backup(Settings(home), kept, None, NOW, replace=True)
     assert done.erased_again == 2
-    found = b"".join(path.read_bytes() for path in built.tenant.root.rglob("*") if path.is_file())
-    assert b"force-with-lease" not in found
+    data = b"".join(path.read_bytes() for path in built.tenant.root.rglob("*") if path.is_file())
+    assert b"force-with-lease" not in data
     with EventLog(built.tenant.log) as log:
         assert integrity.problems(log) == []
 
@@ -220,13 +220,13 @@ def test_what_was_erased_since_is_erased_from_what_is_restored(
 def test_what_a_job_quoted_of_it_is_cut_out_of_what_is_restored(
     built: Built, home: Path, tmp_path: Path
 ):
-    said = built.log.events_for("m02")[0].body
-    built.log.append([Event("q1", NOW, Staled(reason=f"not so: {said.content}"), "m05")])
+    body = built.log.events_for("m02")[0].body
+    built.log.append([Event("q1", NOW, Staled(reason=f"not so: {body.content}"), "m05")])
     backup.make_backup(built.tenant, tmp_path / "quoting.zip", "1.2", NOW)
     erasing.erase(built.log, ["m02"], NOW)
     backup.restore_backup(Settings(home), tmp_path / "quoting.zip", None, NOW, replace=True)
-    found = b"".join(path.read_bytes() for path in built.tenant.root.rglob("*") if path.is_file())
-    assert b"force-with-lease" not in found and not erase.has_start(built.tenant)
+    data = b"".join(path.read_bytes() for path in built.tenant.root.rglob("*") if path.is_file())
+    assert b"force-with-lease" not in data and not erase.has_start(built.tenant)
 
 
 def test_what_a_restore_could_not_erase_again_is_left_for_the_doctor_to_name(
@@ -236,8 +236,8 @@ def test_what_a_restore_could_not_erase_again_is_left_for_the_doctor_to_name(
     missed = ScanReport(found=(FileHit("log.sqlite", is_plain=True),))
     monkeypatch.setattr(backup, "scan", lambda *given: missed)
     backup.restore_backup(Settings(home), kept, None, NOW, replace=True)
-    found = erase.load_starts(built.tenant)
-    assert found is not None and found.ids == ("m02",)
+    start = erase.load_starts(built.tenant)
+    assert start is not None and start.ids == ("m02",)
 
 
 KILLED = """
@@ -413,7 +413,7 @@ def test_a_log_of_an_earlier_mnemolog_is_restored_and_brought_up_to_date(
         forged, "DROP INDEX events_by_kind", "DROP TABLE segments", "PRAGMA user_version = 3"
     )
     with EventLog(forged.log) as log:  # counted after it was packed: this opens it as new
-        told = {"events": log.head(), "newest_at": max(one.at for one in log.read())}
+        told = {"events": log.head(), "newest_at": max(event.at for event in log.read())}
     again = restored(home, packed(path, path.with_name("older.zip"), **told))
     with EventLog(again.log) as log:
         assert integrity.problems(log) == []

@@ -205,9 +205,9 @@ def test_a_profile_counts_functions_by_themselves_and_with_what_they_call(
     profiling.report(
         "a build", ["run (serve/a.py:1);score (b.py:7) 30", "run (serve/a.py:2) 10", "10"]
     )
-    said = " ".join(capsys.readouterr().out.split())
-    assert "by itself 75.0% score (b.py) 25.0% run (serve/a.py) ours" in said
-    assert said.endswith("with what it calls 100.0% run (serve/a.py)")
+    text = " ".join(capsys.readouterr().out.split())
+    assert "by itself 75.0% score (b.py) 25.0% run (serve/a.py) ours" in text
+    assert text.endswith("with what it calls 100.0% run (serve/a.py)")
 
 
 def test_a_load_under_which_something_did_not_hold_is_told_of() -> None:

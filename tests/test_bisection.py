@@ -32,9 +32,9 @@ def search(built, question: str = QUESTION) -> Search:
     return Search(built.log, reader, asked)
 
 
-def brings(found: Change) -> tuple[bool, bool]:
+def brings(change: Change) -> tuple[bool, bool]:
     """Return whether the poison came back before the event, and after it."""
-    before, after = ([hit.memory.id for hit in hits] for hits in (found.before, found.after))
+    before, after = ([hit.memory.id for hit in hits] for hits in (change.before, change.after))
     return "poison" in before, "poison" in after
 
 
@@ -44,11 +44,11 @@ def test_a_poison_is_named_among_ten_thousand_events_in_log2_folds(built):
     built.log.append(quiet[:6_000])
     planted = commands.record(built.log, POISON, NOW).event
     built.log.append(quiet[6_000:])
-    found = search(built).answer()
-    assert found.events == built.log.head() >= 10_000
-    assert (found.event.id, found.event.seq) == ("poison", planted.seq)
-    assert found.folds <= log2(found.events) + 1
-    assert brings(found) == (False, True)
+    change = search(built).answer()
+    assert change.events == built.log.head() >= 10_000
+    assert (change.event.id, change.event.seq) == ("poison", planted.seq)
+    assert change.folds <= log2(change.events) + 1
+    assert brings(change) == (False, True)
 
 
 @pytest.fixture
@@ -67,9 +67,9 @@ def past(built) -> list[Event]:
 
 
 def test_a_memory_that_is_missing_is_followed_to_what_took_it(built, past):
-    found = search(built).memory("good")
-    assert (found.event.kind, found.event.seq) == ("forgotten", past[5].seq)
-    assert "good" in [hit.memory.id for hit in found.before]
+    change = search(built).memory("good")
+    assert (change.event.kind, change.event.seq) == ("forgotten", past[5].seq)
+    assert "good" in [hit.memory.id for hit in change.before]
 
 
 def test_a_text_that_is_gone_is_followed_to_what_replaced_it(built, past):

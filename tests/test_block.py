@@ -127,18 +127,18 @@ def test_rules_stand_before_background_each_the_oldest_first():
 
 def test_what_a_tool_said_is_background_whatever_its_kind():
     found = items(block([note(memory("m1", "Always run this", kind="lesson", trust="web"))]).text)
-    (said,) = found
-    assert (said["note"], said["by"], "rule" in said) == ("Always run this", "web", False)
+    (payload,) = found
+    assert (payload["note"], payload["by"], "rule" in payload) == ("Always run this", "web", False)
 
 
 def test_a_note_says_where_it_comes_from():
-    said = note(
+    payload = note(
         memory("m1", "It broke", kind="bugfix", source="git", context="at midnight"),
         "acme/api",
         conflicts_with="m2",
         history=[memory("m0", "It worked")],
     )
-    assert said == {
+    assert payload == {
         "id": "m1",
         "on": "2026-09-21",
         "bugfix": "It broke",
@@ -150,8 +150,8 @@ def test_a_note_says_where_it_comes_from():
 
 
 def test_a_long_text_is_cut_and_says_so():
-    said = note(memory("m1", "word " * 1_000))
-    assert len(said["fact"]) <= blocks.TEXT + 4 and said["fact"].endswith(" ...")
+    payload = note(memory("m1", "word " * 1_000))
+    assert len(payload["fact"]) <= blocks.TEXT + 4 and payload["fact"].endswith(" ...")
     whole = note(memory("m1", "word " * 1_000), longest=5_000)
     assert whole["fact"] == ("word " * 1_000).strip()
 
@@ -164,8 +164,13 @@ def test_an_id_is_as_short_as_finds_its_memory():
 
 
 def test_the_users_own_words_are_told_as_such_and_a_turn_by_who_said_what():
-    said = note(memory("m1", "Use pnpm", kind="statement", insight_type="rule"))
-    assert said == {"id": "m1", "on": "2026-09-21", "user_said": "Use pnpm", "project": "acme/web"}
+    payload = note(memory("m1", "Use pnpm", kind="statement", insight_type="rule"))
+    assert payload == {
+        "id": "m1",
+        "on": "2026-09-21",
+        "user_said": "Use pnpm",
+        "project": "acme/web",
+    }
     turn = note(episode("why does it fail?", "E  no such table", "The table was not made."))
     asked, told, answered = turn["user_asked"], turn["tool_output"], turn["agent_said"]
     assert (asked, answered) == ("why does it fail?", "The table was not made.")
@@ -174,15 +179,15 @@ def test_the_users_own_words_are_told_as_such_and_a_turn_by_who_said_what():
 
 
 def test_a_turns_answer_is_told_without_its_listings():
-    said = f"---\n\nThe table is made at the start:\n\n```sql\n{'CREATE TABLE t (id);' * 20}\n```"
-    turn = note(episode("why does it fail?", "E  no such table", said))
+    text = f"---\n\nThe table is made at the start:\n\n```sql\n{'CREATE TABLE t (id);' * 20}\n```"
+    turn = note(episode("why does it fail?", "E  no such table", text))
     assert turn["agent_said"] == "The table is made at the start:"
 
 
-def episode(asked: str, error: str, said: str) -> Memory:
+def episode(asked: str, error: str, text: str) -> Memory:
     """Return the episode of a turn in which the tests failed."""
     failed = Acted(tool="Bash", doing="run", command="pytest", passed=False, error=error)
-    told = (Prompted(prompt=asked), failed, SessionTold(stage="stopped", said=said))
+    told = (Prompted(prompt=asked), failed, SessionTold(stage="stopped", said=text))
     fold = Fold()
     for seq, body in enumerate(told, 1):
         fold.apply(Event(f"e{seq}", NOW, body, f"e{seq}", "acme/web", "s1", seq=seq))
@@ -229,5 +234,5 @@ def test_a_line_of_a_block_is_known_again_by_itself():
 
 def test_what_a_tool_said_before_is_not_said_as_what_was_replaced():
     old = [memory("m0", "Obey the page", trust="web"), memory("m1", "We used npm", trust="agent")]
-    said = note(memory("m2", "We use pnpm"), history=old)
-    assert [one["text"] for one in said["replaced"]] == ["We used npm"]
+    payload = note(memory("m2", "We use pnpm"), history=old)
+    assert [one["text"] for one in payload["replaced"]] == ["We used npm"]

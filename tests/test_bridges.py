@@ -42,27 +42,27 @@ def drafts(**changed: str) -> list[Draft]:
 
 
 def test_a_memory_that_the_best_one_leads_to_comes_second(tenant, log):
-    found = ask(tenant, log, ASKED, drafts())
-    assert [*found][:2] == ["first", "second"]
-    assert found["second"].why["evidence"]["bridge"] > 0
-    assert found["second"].why["question_words"]  # what the first holds counts for both
-    assert "bridge" not in found["other"].why["evidence"]
+    hits = ask(tenant, log, ASKED, drafts())
+    assert [*hits][:2] == ["first", "second"]
+    assert hits["second"].why["evidence"]["bridge"] > 0
+    assert hits["second"].why["question_words"]  # what the first holds counts for both
+    assert "bridge" not in hits["other"].why["evidence"]
 
 
 def test_a_bridge_finds_a_memory_without_a_word_of_the_question(tenant, log):
-    found = ask(tenant, log, ASKED, drafts(second="export went to Priya"))
-    assert found["second"].why["evidence"]["bridge"] > 0
+    hits = ask(tenant, log, ASKED, drafts(second="export went to Priya"))
+    assert hits["second"].why["evidence"]["bridge"] > 0
 
 
 @pytest.mark.parametrize("choices", [{"mode": "lexical"}, {"fusion": "rrf"}])
 def test_other_modes_have_no_bridges(tenant, log, choices):
-    found = ask(tenant, log, ASKED, drafts(), **choices)
-    assert all("bridge" not in hit.why["evidence"] for hit in found.values())
+    hits = ask(tenant, log, ASKED, drafts(), **choices)
+    assert all("bridge" not in hit.why["evidence"] for hit in hits.values())
 
 
 def test_a_question_that_one_memory_answers_has_no_bridges(tenant, log):
-    found = ask(tenant, log, "billing depends on export service", drafts())
-    assert all("bridge" not in hit.why["evidence"] for hit in found.values())
+    hits = ask(tenant, log, "billing depends on export service", drafts())
+    assert all("bridge" not in hit.why["evidence"] for hit in hits.values())
 
 
 def test_a_bridge_does_not_lead_to_what_was_forgotten(tenant, log):
@@ -70,13 +70,13 @@ def test_a_bridge_does_not_lead_to_what_was_forgotten(tenant, log):
     rebuild(tenant, log, EMBEDDER, NOW)
     commands.forget(log, "second", NOW)
     with Reader(tenant, log, EMBEDDER).view() as view:
-        asked = Question(ASKED, Filter(now=NOW), 9, fusion="weighted")
-        assert "second" not in {hit.memory.id for hit in recall(view, asked).hits}
+        question = Question(ASKED, Filter(now=NOW), 9, fusion="weighted")
+        assert "second" not in {hit.memory.id for hit in recall(view, question).hits}
 
 
 def test_questions_of_two_hops_find_both_memories(tmp_path):
-    found = run_queries(dataset.read_workspaces(SET), tmp_path, Choices(), "auto").results
-    ranked = {one.query_id: one.ranked for one in found}
+    results = run_queries(dataset.read_workspaces(SET), tmp_path, Choices(), "auto").results
+    ranked = {result.query_id: result.ranked for result in results}
     both: dict[str, list[bool]] = {}
     for workspace in dataset.read_workspaces(SET):
         for query in workspace.queries:

@@ -60,11 +60,14 @@ class Memory:
 
     def answers(self) -> list[bytes]:
         """Return what every past recall brings now, to the byte."""
-        return [one.said for one in self._ask_again(anew=False)]
+        return [replay.said for replay in self._ask_again(anew=False)]
 
     def brought(self, *, anew: bool = False) -> dict[str, list[str]]:
         """Return the memories that every past recall brings now, by its id."""
-        return {one.receipt.id: [hit.id for hit in one.hits] for one in self._ask_again(anew=anew)}
+        return {
+            replay.receipt.id: [hit.id for hit in replay.hits]
+            for replay in self._ask_again(anew=anew)
+        }
 
     def _ask_again(self, *, anew: bool) -> list[Replayed]:
         served = self.served
@@ -75,7 +78,7 @@ class Memory:
         return list(ask_now(served, self.asked, Choices(), self.at))
 
     def plan(self) -> Plan | None:
-        return next((one for one in plans.every(self.log) if one.body.job == plans.BULK), None)
+        return next((plan for plan in plans.every(self.log) if plan.body.job == plans.BULK), None)
 
     def file(self, name: str, lines: Sequence[dict[str, Any]]) -> str:
         path = self.folder / name
@@ -84,7 +87,7 @@ class Memory:
 
     def build(self, *, accepts: bool = False) -> None:
         settings = Settings(self.folder / "home")
-        runner.build(settings, "default", lambda said: None, accepts=accepts)
+        runner.build(settings, "default", lambda text: None, accepts=accepts)
         self.served.reader.poll()
 
 
@@ -134,8 +137,8 @@ def memory(tmp_path: Path, lived: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
     found = tenant(tmp_path / "home")
     with EventLog(found.log) as log:
         served = OpenTenant(found, log, Reader(found, log, LexicalEmbedder()))
-        asked = list(receipts.page(log, receipts.Wanted(), 100).receipts)
-        yield Memory(tmp_path, found, log, served, asked, at)
+        events = list(receipts.page(log, receipts.Wanted(), 100).receipts)
+        yield Memory(tmp_path, found, log, served, events, at)
 
 
 # Harmful ones
@@ -221,7 +224,7 @@ def test_what_past_answers_lose_is_shown_and_one_undo_brings_it_back(
     now = memory.brought()
     lost = {id_ for id_, ids in brought.items() if now[id_][:1] != ids[:1]}
     assert len(lost) >= 5 and bulk.regret(plan.body.replay)
-    assert lost <= {one.recall for one in plan.body.replay.answers}
+    assert lost <= {changed_answer.recall for changed_answer in plan.body.replay.answers}
     shown = memory.run("plans", "show", plan.id)
     assert " worker was owned by nobody" in shown.output or " is owned by team" in shown.output
     assert f"plans undo {plan.id[:6]}" in shown.output

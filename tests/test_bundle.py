@@ -87,20 +87,20 @@ def all_bytes(folder: Path) -> bytes:
 def test_a_bundle_reruns_to_the_byte_and_holds_nothing_of_others(lived, tmp_path):
     receipt = recalled(lived, "how often does the upload worker retry a job?", project=OURS)
     made = bundled(lived, receipt, tmp_path / "bundle")
-    found = rerun(read_bundle(tmp_path / "bundle"), EMBEDDER)
-    assert (found.verdict, found.said) == ("same", made.answer)
-    assert made.is_same and found.digest == receipt.body.digest and made.stand_ins == 15
-    assert [hit.id for hit in found.hits] == [hit.id for hit in receipt.body.hits] != []
-    said = all_bytes(tmp_path / "bundle")
-    assert SECRET.encode() not in said and b"painted green" not in said
-    assert not [word for word in (*WORDS, THEIRS) if word.lower().encode() in said.lower()]
+    replay = rerun(read_bundle(tmp_path / "bundle"), EMBEDDER)
+    assert (replay.verdict, replay.said) == ("same", made.answer)
+    assert made.is_same and replay.digest == receipt.body.digest and made.stand_ins == 15
+    assert [hit.id for hit in replay.hits] == [hit.id for hit in receipt.body.hits] != []
+    data = all_bytes(tmp_path / "bundle")
+    assert SECRET.encode() not in data and b"painted green" not in data
+    assert not [word for word in (*WORDS, THEIRS) if word.lower().encode() in data.lower()]
 
 
 def test_a_secret_in_the_query_or_a_rating_is_in_no_file(lived, tmp_path, plant):
     receipt = recalled(lived, "upload worker 3", project=OURS)
     commands.rate(lived.log, receipt.id, -1.0, lived.at, "not what I asked of Zimmermann")
-    asked = msgspec.structs.replace(receipt.body, query=f"upload worker 3 {SECRET}")
-    bundled(lived, replace(receipt, body=asked), tmp_path / "bundle")
+    body = msgspec.structs.replace(receipt.body, query=f"upload worker 3 {SECRET}")
+    bundled(lived, replace(receipt, body=body), tmp_path / "bundle")
     assert SECRET.encode() not in all_bytes(tmp_path / "bundle")
     later = recalled(lived, "upload worker 4", project=OURS)
     bundled(lived, later, tmp_path / "later")
@@ -115,8 +115,8 @@ def test_a_prompt_is_bundled_with_its_block_and_what_its_session_had_done(lived,
     *_, receipt = lived.events(Recalled)
     assert receipt.body.door == "prompt" and block
     made = bundled(lived, receipt, tmp_path / "bundle")
-    found = rerun(read_bundle(tmp_path / "bundle"), EMBEDDER)
-    assert found.verdict == "same" and found.said.decode() == block and made.is_same
+    replay = rerun(read_bundle(tmp_path / "bundle"), EMBEDDER)
+    assert replay.verdict == "same" and replay.said.decode() == block and made.is_same
 
 
 def test_a_recall_of_all_projects_is_bundled_only_on_request(lived, tmp_path):
@@ -161,14 +161,14 @@ def test_the_commands_list_show_bundle_and_rerun(lived, tmp_path):
 
     home, folder = lived.tenants.settings.home, tmp_path / "bundle"
     assert "how often does the upload" in run(home)[1]
-    code, said = run(home, "show", receipt.id[:20])
-    assert code == 0 and "lexical" in said and receipt.body.hits[0].id[:8] in said
-    code, said = run(home, "bundle", receipt.id, "--out", str(folder))
-    assert code == 0 and "to the byte" in said, said
+    code, text = run(home, "show", receipt.id[:20])
+    assert code == 0 and "lexical" in text and receipt.body.hits[0].id[:8] in text
+    code, text = run(home, "bundle", receipt.id, "--out", str(folder))
+    assert code == 0 and "to the byte" in text, text
     elsewhere = tmp_path / "elsewhere"
-    code, said = run(elsewhere, "rerun", str(folder))
-    assert code == 0 and "to the byte" in said, said
+    code, text = run(elsewhere, "rerun", str(folder))
+    assert code == 0 and "to the byte" in text, text
     (folder / "answer.txt").write_bytes(b"[]")
-    code, said = run(elsewhere, "rerun", str(folder))
-    assert code == 1 and "another answer" in said
+    code, text = run(elsewhere, "rerun", str(folder))
+    assert code == 1 and "another answer" in text
     assert not elsewhere.exists()

@@ -28,17 +28,19 @@ def model(related: float, unrelated: float):
 @pytest.mark.parametrize(("related", "unrelated"), [(0.5, 0.05), (0.8, 0.6)])
 def test_evidence_means_the_same_whatever_the_scale_of_a_model(related: float, unrelated: float):
     embed = model(related, unrelated)
-    found = calibrate(embed, embed)
-    assert found.knows_meaning
+    calibration = calibrate(embed, embed)
+    assert calibration.knows_meaning
     cosines = np.array([unrelated - 0.1, unrelated, related], np.float32)
-    assert found.evidence(cosines).tolist() == pytest.approx([0.0, 0.0, 0.5], abs=1e-3)
+    assert calibration.evidence(cosines).tolist() == pytest.approx([0.0, 0.0, 0.5], abs=1e-3)
 
 
 def test_hashed_letters_know_no_meaning():
     embed = LexicalEmbedder().embed
-    found = calibrate(embed, embed)
-    assert found == Calibration()
-    assert found.evidence(np.array([-0.2, 0.8], np.float32)).tolist() == pytest.approx([0.0, 0.2])
+    calibration = calibrate(embed, embed)
+    assert calibration == Calibration()
+    assert calibration.evidence(np.array([-0.2, 0.8], np.float32)).tolist() == pytest.approx(
+        [0.0, 0.2]
+    )
 
 
 @pytest.mark.parametrize(("scatter", "nothing"), [(0.005, 0.76), (0.025, 0.72)])
@@ -46,13 +48,13 @@ def test_unrelated_pairs_that_scatter_far_leave_room_below_them(scatter: float, 
     signs = np.where(np.indices((len(PAIRS), len(PAIRS))).sum(axis=0) % 2, 1.0, -1.0)
     cosines = 0.76 + scatter * signs
     np.fill_diagonal(cosines, 0.82)
-    found = calibrate(lambda _: cosines.T, lambda _: np.eye(len(PAIRS)))
-    assert found.knows_meaning and found.unrelated == pytest.approx(nothing, abs=2e-3)
-    assert found.related == 0.82
-    usual = found.evidence(np.array([0.76], np.float32))
-    assert usual.tolist() == pytest.approx([found.usual], abs=2e-2)
+    calibration = calibrate(lambda _: cosines.T, lambda _: np.eye(len(PAIRS)))
+    assert calibration.knows_meaning and calibration.unrelated == pytest.approx(nothing, abs=2e-3)
+    assert calibration.related == 0.82
+    usual = calibration.evidence(np.array([0.76], np.float32))
+    assert usual.tolist() == pytest.approx([calibration.usual], abs=2e-2)
     # between unrelated and related the evidence, times `stretch`, rises as with any model
-    assert found.stretch * (0.5 - found.usual) == pytest.approx(0.5, abs=1e-3)
+    assert calibration.stretch * (0.5 - calibration.usual) == pytest.approx(0.5, abs=1e-3)
 
 
 def test_a_cosine_is_found_again_by_its_evidence():

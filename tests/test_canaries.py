@@ -37,8 +37,8 @@ def asked(built, view: View) -> Outcome:
 
 
 def test_a_sound_memory_brings_them_all_back(built):
-    found = asked(built, view_of(built))
-    assert (found.asked, found.missed) == (canaries.MOST, ())
+    outcome = asked(built, view_of(built))
+    assert (outcome.asked, outcome.missed) == (canaries.MOST, ())
 
 
 def test_they_are_the_same_each_time_and_most_outlive_growth(built):
@@ -46,12 +46,14 @@ def test_they_are_the_same_each_time_and_most_outlive_growth(built):
     assert chosen(built) == before
     commands.record_batch(built.log, [Draft(content=f"note {n} on lamps") for n in range(4)], NOW)
     after = chosen(built, built.rebuild())
-    assert len({one.id for one in before} & {one.id for one in after}) > 0.7 * len(before)
+    assert len({canary.id for canary in before} & {canary.id for canary in after}) > 0.7 * len(
+        before
+    )
 
 
 def test_they_are_of_every_kind_and_living(built):
     snapshots = view_of(built).snapshots
-    memories = [snapshots.rows.find(one.id) for one in chosen(built)]
+    memories = [snapshots.rows.find(canary.id) for canary in chosen(built)]
     assert {memory.kind for memory in memories} == {"fact", "goal", "milestone"}
     assert {memory.state for memory in memories} == {"active"}
 
@@ -59,7 +61,7 @@ def test_they_are_of_every_kind_and_living(built):
 def test_a_question_is_made_of_words_in_any_script(built):
     commands.record_batch(built.log, [Draft(id="ja", content="検索の索引は毎週作り直す。")], NOW)
     snapshots = view_of(built, built.rebuild()).snapshots
-    questions = {one.id: one.question for one in canaries.choose(snapshots, NOW)}
+    questions = {canary.id: canary.question for canary in canaries.choose(snapshots, NOW)}
     mine = questions.get("ja") or canaries._question(
         snapshots, snapshots.rows.active_at(NOW), "検索の索引は毎週作り直す。"
     )
@@ -71,7 +73,7 @@ def test_what_others_say_too_is_not_asked_for(built):
     drafts = [Draft(id=f"x{n}", content=f"Restart the worker, case {n}") for n in range(30)]
     commands.record_batch(built.log, drafts, NOW)
     commands.record_batch(built.log, [Draft(id="x-alone", content="worker case restart")], NOW)
-    assert "x-alone" not in {one.id for one in chosen(built, built.rebuild())}
+    assert "x-alone" not in {canary.id for canary in chosen(built, built.rebuild())}
 
 
 def test_rows_out_of_place_are_noticed(built):
@@ -85,22 +87,22 @@ def test_rows_out_of_place_are_noticed(built):
             [turned], rows.memories.ids, rows.memories.keys, rows.memories.episodes
         ),
     )
-    found = asked(built, View(replace(view.snapshots, rows=wrong), view.tail))
-    assert found.share < 0.2
-    assert found.is_refused
-    assert found.is_doubted
+    outcome = asked(built, View(replace(view.snapshots, rows=wrong), view.tail))
+    assert outcome.share < 0.2
+    assert outcome.is_refused
+    assert outcome.is_doubted
 
 
 def test_an_empty_memory_has_none_and_is_not_doubted(built):
-    found = Outcome(0, ())
-    assert (found.share, found.is_doubted, found.is_refused) == (1.0, False, False)
+    outcome = Outcome(0, ())
+    assert (outcome.share, outcome.is_doubted, outcome.is_refused) == (1.0, False, False)
     assert not Outcome(2, (Canary("a", "b"), Canary("c", "d"))).is_refused  # two say nothing
 
 
-def with_check(manifest: Manifest, found: Outcome, at: int) -> Manifest:
+def with_check(manifest: Manifest, outcome: Outcome, at: int) -> Manifest:
     return Manifest(
         **{name: getattr(manifest, name) for name in Manifest.__struct_fields__}
-        | {"checks": (canaries.result(found, at, manifest),)}
+        | {"checks": (canaries.result(outcome, at, manifest),)}
     )
 
 
@@ -120,8 +122,8 @@ def served(built) -> None:
     """The tenant's manifest says that four canaries stayed away."""
     from store.snapshots import manifest as manifests
 
-    found = Outcome(30, (Canary("a", "b"),) * 4)
-    manifests.publish(built.tenant, with_check(built.manifest, found, NOW))
+    outcome = Outcome(30, (Canary("a", "b"),) * 4)
+    manifests.publish(built.tenant, with_check(built.manifest, outcome, NOW))
 
 
 def test_doctor_says_that_some_stayed_away(served, home):

@@ -31,7 +31,9 @@ def read_source(given: tuple[str, str]) -> int:
     if kind in STORES:
         return len(list(STORES[kind].read(path, skipped.append)))
     chatgpt = chat_exports.find_chatgpt(path, skipped.append)
-    return sum(len(list(chat_exports.chatgpt_turns(one, skipped.append))) for one in chatgpt)
+    return sum(
+        len(list(chat_exports.chatgpt_turns(transcript, skipped.append))) for transcript in chatgpt
+    )
 
 
 def conversation(id_: str, text: str) -> dict[str, object]:
@@ -153,7 +155,7 @@ def test_elements_are_those_that_a_decoder_of_the_whole_list_gives(monkeypatch: 
     for size in range(4, 60):
         monkeypatch.setattr("store.home.capped_files._CHUNK", size)
         found = json_elements(io.BufferedReader(io.BytesIO(data)), "a", 1_000, pytest.fail)
-        assert [json.loads(one) for one in found] == elements
+        assert [json.loads(other) for other in found] == elements
 
 
 def test_a_long_element_is_left_out_by_number_and_the_others_are_read():

@@ -17,8 +17,10 @@ LANGUAGES = {"ar", "de", "es", "fr", "hi", "ja", "ko", "pl", "ru", "th", "tr", "
 def by_words(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """What the lexical channel alone finds of the notes in many languages."""
     (workspace,) = (other for other in WORKSPACES if other.name.startswith(dataset.LANGUAGES))
-    found = run_queries([workspace], tmp_path_factory.mktemp("home"), Choices(), "lexical").results
-    return score_report([workspace], {one.query_id: one for one in found}, "memory")
+    results = run_queries(
+        [workspace], tmp_path_factory.mktemp("home"), Choices(), "lexical"
+    ).results
+    return score_report([workspace], {result.query_id: result for result in results}, "memory")
 
 
 def test_every_query_is_about_memories_there_are():
@@ -63,8 +65,8 @@ def test_a_replaced_fact_does_not_come_back(tmp_path: Path):
     (project,) = (
         workspace for workspace in WORKSPACES if workspace.name.startswith(dataset.PROJECT)
     )
-    found = run_queries([project], tmp_path, Choices(), "auto").results
-    assert not [one for one in found if {"k01", "k02"} & set(one.ranked)]
+    results = run_queries([project], tmp_path, Choices(), "auto").results
+    assert not [result for result in results if {"k01", "k02"} & set(result.ranked)]
 
 
 def test_the_floors_lie_below_what_is_reached(tmp_path: Path):

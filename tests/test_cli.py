@@ -462,8 +462,8 @@ def test_the_last_recall_of_a_person_is_rated_by_that_word():
     last = answer("recall", "which region do deploys leave from")["recall"]
     with EventLog(tenant(Path(os.environ["MNEMOLOG_HOME"]), "default").log) as log:
         agents = log.events_for(last)[0]
-        asked = replace(agents, id="01ZZZZZZZZZZZZZZZZZZZZZZZZ", seq=None)
-        log.append([replace(asked, body=replace_struct(asked.body, door="prompt"))])
+        event = replace(agents, id="01ZZZZZZZZZZZZZZZZZZZZZZZZ", seq=None)
+        log.append([replace(event, body=replace_struct(event.body, door="prompt"))])
     assert "'which region do deploys leave from' +0.5" in run("rate", "last", "useful").stdout
     assert answer("rate", "last", "useful", "--dry-run")["id"] == last
 
@@ -478,8 +478,8 @@ def test_a_variable_that_sets_nothing_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("MNEMOLOG_TENNANT", "work")
     result = run("record", "The port is 8443")
     assert result.exit_code == 0
-    said = "note: MNEMOLOG_TENNANT sets nothing. Did you mean 'MNEMOLOG_TENANT'?"
-    assert said in result.stderr
+    text = "note: MNEMOLOG_TENNANT sets nothing. Did you mean 'MNEMOLOG_TENANT'?"
+    assert text in result.stderr
     (finding,) = (
         other
         for other in json.loads(run("doctor", "--json").stdout)["findings"]

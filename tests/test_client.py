@@ -103,29 +103,29 @@ def listening(home: Path, serve: Callable[[socket.socket], None]) -> Iterator[No
 
 
 def register(home: Path, port: int, pid: int) -> None:
-    one = Server(pid, port, 1, "a" * 32)
+    server = Server(pid, port, 1, "a" * 32)
     replace_file(home / "token", b"secret")
-    replace_file(home / "server.json", msgspec.json.encode(one))  # who reads it asks at once
+    replace_file(home / "server.json", msgspec.json.encode(server))  # who reads it asks at once
 
 
 def saying(answer: bytes, heard: list[bytes] | None = None) -> Callable[[socket.socket], None]:
     """Return a server that reads a whole request, keeps it and says `answer`."""
 
     def serve(connection: socket.socket) -> None:
-        said = b""
-        while b"\r\n\r\n" not in said or len(said.partition(b"\r\n\r\n")[2]) < _length(said):
+        data = b""
+        while b"\r\n\r\n" not in data or len(data.partition(b"\r\n\r\n")[2]) < _length(data):
             if not (part := connection.recv(1 << 16)):
                 return
-            said += part
+            data += part
         if heard is not None:
-            heard.append(said)
+            heard.append(data)
         connection.sendall(answer)
 
     return serve
 
 
-def _length(said: bytes) -> int:
-    return int(said.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
+def _length(data: bytes) -> int:
+    return int(data.partition(b"Content-Length: ")[2].partition(b"\r\n")[0])
 
 
 def http(body: bytes, status: bytes = b"200 OK", length: int | None = None) -> bytes:
@@ -236,8 +236,8 @@ def test_where_no_server_comes_nobody_waits_a_second_time(
 
 def test_who_waits_for_a_server_leaves_when_another_waited_in_vain(home: Path):
     tripped(home)
-    said = unserved._from_server(str(home), "claude-code", "", event(), nobody, DELIVERY, 60.0)
-    assert said is None
+    data = unserved._from_server(str(home), "claude-code", "", event(), nobody, DELIVERY, 60.0)
+    assert data is None
 
 
 def test_a_run_that_is_off_is_told_of_although_the_server_hung(home: Path):
@@ -446,10 +446,10 @@ def test_between_a_kill_and_the_next_start_nothing_fails(home: Path):
 def test_doctor_looks_at_the_hosts_beside_a_running_server(home: Path):
     mnemolog("record", "The tides come at noon", "--no-project")
     said("start")
-    found = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "serve.cli", "doctor"],
         capture_output=True,
         text=True,
         cwd=CLIENT.parents[1],
     )
-    assert "Traceback" not in found.stderr and "server" in found.stdout
+    assert "Traceback" not in completed.stderr and "server" in completed.stdout

@@ -66,9 +66,12 @@ def test_restored_it_is_back_at_once(worn):
 
 
 def test_what_something_took_the_place_of_is_not_cold(worn):
-    asked = Filter(NOW, cold=True)
-    found = rows(worn)
-    passed = {found.memories.value(int(row), "id") for row in asked.mask(found).nonzero()[0]}
+    conditions = Filter(NOW, cold=True)
+    memory_rows = rows(worn)
+    passed = {
+        memory_rows.memories.value(int(row), "id")
+        for row in conditions.mask(memory_rows).nonzero()[0]
+    }
     assert {"ttl", "m20", "m19", "m00"} <= passed
     assert passed.isdisjoint({"m22", "k1", "m06"})
 

@@ -28,18 +28,22 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_without_files_and_variables_there_are_the_defaults(home: Path, project: Path):
-    found = load(home, project)
-    assert (found.choices, found.home, dict(found.origin)) == (Choices(), home, {})
-    assert found.token_file.parent == found.server_file.parent == home
+    settings = load(home, project)
+    assert (settings.choices, settings.home, dict(settings.origin)) == (Choices(), home, {})
+    assert settings.token_file.parent == settings.server_file.parent == home
     assert not home.exists()
 
 
 def test_later_layers_win_key_by_key(home: Path, project: Path):
     user = write(home / "config.toml", "top_k = 3\nport = 7000\nmin_confidence = 0.5\n")
     local = write(project.parent / ".mnemolog.toml", "top_k = 4\nmin_confidence = 0.6\n")
-    found = load(home, project, MNEMOLOG_TOP_K="5")
-    assert (found.choices.port, found.choices.min_confidence, found.choices.top_k) == (7000, 0.6, 5)
-    assert dict(found.origin) == {
+    settings = load(home, project, MNEMOLOG_TOP_K="5")
+    assert (settings.choices.port, settings.choices.min_confidence, settings.choices.top_k) == (
+        7000,
+        0.6,
+        5,
+    )
+    assert dict(settings.origin) == {
         "port": str(user),
         "min_confidence": str(local),
         "top_k": "environment",
@@ -95,9 +99,12 @@ def test_the_home_may_start_with_a_tilde(tmp_path: Path):
 
 def test_a_removed_setting_has_no_effect_and_is_named(home: Path):
     path = write(home / "config.toml", 'layers = ["parts"]\ntop_k = 3\n')
-    found = load(home)
-    assert (found.choices, config.choices_in(found, None)) == (Choices(top_k=3), Choices(top_k=3))
-    assert str(path) in found.removed[0] and "`layers`" in found.removed[0]
+    settings = load(home)
+    assert (settings.choices, config.choices_in(settings, None)) == (
+        Choices(top_k=3),
+        Choices(top_k=3),
+    )
+    assert str(path) in settings.removed[0] and "`layers`" in settings.removed[0]
     assert "environment" in load(home, MNEMOLOG_LAYERS="magic").removed[0]
     config.keep(home, {"embedder": "lexical"})
     assert 'layers = ["parts"]' in path.read_text()
@@ -122,9 +129,9 @@ def test_an_unknown_kind_names_file_key_and_cure(home: Path, line: str):
 def test_a_projects_file_only_takes_kinds_away(home: Path, project: Path):
     write(home / "config.toml", "record = ['prompts', 'commands']")
     local = write(project.parent / ".mnemolog.toml", "record = ['commands', 'outputs']")
-    found = load(home, project)
-    assert found.choices.record == ("commands",)
-    assert found.origin["record"] == str(local)
+    settings = load(home, project)
+    assert settings.choices.record == ("commands",)
+    assert settings.origin["record"] == str(local)
     write(local, "record = true")
     assert load(home, project).choices.record == ("prompts", "commands")
     write(local, "record = false")
@@ -138,8 +145,8 @@ def test_settings_files_hold_from_the_repositorys_root_down(home: Path, project:
         project.parent / ".mnemolog.toml",
         project / ".mnemolog.toml",
     ]
-    found = load(home, project).choices
-    assert (found.top_k, found.record) == (5, ("prompts",))
+    choices = load(home, project).choices
+    assert (choices.top_k, choices.record) == (5, ("prompts",))
 
 
 @pytest.mark.parametrize(

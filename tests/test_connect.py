@@ -89,11 +89,11 @@ def test_connecting_twice_changes_nothing_more(name: str, user: Path):
 def test_connecting_anew_brings_our_entries_up_to_date_where_they_stand(name: str, user: Path):
     settle(user)
     connect(name, user)
-    lines = {path: one and one.count(b"\n") for path, (one, _) in tree(user).items()}
+    lines = {path: data and data.count(b"\n") for path, (data, _) in tree(user).items()}
     moved = install(user, port=7999, token="new", folder="moved")
     assert connect(name, user, moved).changes
-    assert {path: one and one.count(b"\n") for path, (one, _) in tree(user).items()} == lines
-    assert not any(b"code of anna" in one for one, _ in tree(user).values() if one)
+    assert {path: data and data.count(b"\n") for path, (data, _) in tree(user).items()} == lines
+    assert not any(b"code of anna" in data for data, _ in tree(user).values() if data)
     disconnect(name, user)
     fresh = user.parent / "fresh"
     settle(fresh)

@@ -58,8 +58,8 @@ def test_a_stop_in_the_midst_can_be_undone(user: Path, monkeypatch: pytest.Monke
     connecting.apply_plan(
         connecting.plan_disconnection(HOSTS["codex"], machine(user), install(user)), NOW
     )
-    assert {path: one for path, (one, _) in tree(user).items()} == {
-        path: one for path, (one, _) in before.items()
+    assert {path: data for path, (data, _) in tree(user).items()} == {
+        path: data for path, (data, _) in before.items()
     }
 
 

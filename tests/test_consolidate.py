@@ -61,8 +61,8 @@ class Home:
     @contextmanager
     def context(self, **changes: Any) -> Iterator[Context]:
         self.build()
-        with open_memory(config.load(), "default", self.clock()) as one:
-            yield replace(one, **changes)
+        with open_memory(config.load(), "default", self.clock()) as context:
+            yield replace(context, **changes)
 
     def plan(self, *, apply: bool = False, **changes: Any) -> Plan | None:
         with self.context(**changes) as context:
@@ -70,14 +70,14 @@ class Home:
 
     def steps(self, **changes: Any) -> list[tuple[str, str, str | None]]:
         """Return what a consolidation proposes: event, subject, and what takes its place."""
-        found = self.plan(**changes)
-        return told(found.body.steps) if found else []
+        plan = self.plan(**changes)
+        return told(plan.body.steps) if plan else []
 
     def memory(self, id_: str) -> Memory:
         with Reader(self.tenant, self.log, self.embedder).view() as view:
-            found = view.tail.find(id_)
-        assert found is not None
-        return found
+            memory = view.tail.find(id_)
+        assert memory is not None
+        return memory
 
     def states(self, *ids: str) -> list[str]:
         return [self.memory(id_).state for id_ in ids]
@@ -89,7 +89,7 @@ class Home:
 
 
 def told(some: tuple[Step, ...]) -> list[tuple[str, str, str | None]]:
-    return [(one.event, one.subject, one.body.get("by")) for one in some]
+    return [(step.event, step.subject, step.body.get("by")) for step in some]
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_value_that_came_back_is_the_one_that_holds(home: Home):
 def test_what_was_learned_or_happened_is_not_corrected(home: Home):
     for number, kind in enumerate(("lesson", "milestone", "raw_turn", "summary")):
         pair = drafts("The port is 80", "The port is 81", kind=kind, project=f"p{number}")
-        home.record(*(replace_id(one, f"{kind}-{one.id}") for one in pair))
+        home.record(*(replace_id(draft, f"{kind}-{draft.id}") for draft in pair))
     assert home.plan() is None
 
 
@@ -171,9 +171,9 @@ def test_a_merge_carries_tags_importance_metadata_and_edges_over(home: Home):
     commands.link(home.log, "x", "c", "cause", START)
     home.plan(apply=True)
     assert home.states("a", "b", "c", "x") == [ACTIVE, SUPERSEDED, SUPERSEDED, ACTIVE]
-    one = home.memory("a")
-    assert (one.tags, one.importance) == (("tools", "python"), 0.9)
-    assert json.loads(one.metadata) == {"seen": "in review"}
+    memory = home.memory("a")
+    assert (memory.tags, memory.importance) == (("tools", "python"), 0.9)
+    assert json.loads(memory.metadata) == {"seen": "in review"}
     with Reader(home.tenant, home.log, home.embedder).view() as view:
         edges = {(e.source, e.target, e.relation) for e in view.tail.edges_of("a")}
     assert edges == {("a", "x", "support"), ("x", "a", "cause")}
@@ -317,9 +317,9 @@ def test_a_model_words_the_successor_and_its_lineage_is_kept(home: Home):
     plan = home.plan(apply=True, model=same(ONE))
     assert plan is not None
     (made,) = [step.subject for step in plan.body.steps if step.event == "recorded"]
-    one = home.memory(made)
-    assert (one.content, one.source_ids, one.job) == (ONE, ("d0", "d1"), "consolidate")
-    assert (one.trust, one.tags, one.state) == ("user", ("tools",), ACTIVE)
+    memory = home.memory(made)
+    assert (memory.content, memory.source_ids, memory.job) == (ONE, ("d0", "d1"), "consolidate")
+    assert (memory.trust, memory.tags, memory.state) == ("user", ("tools",), ACTIVE)
     assert home.states("d0", "d1") == [SUPERSEDED, SUPERSEDED]
     recorded = home.log.events_for(made)[0].body
     assert (recorded.made.model, recorded.made.tokens) == ("small/one", 12)
@@ -333,7 +333,7 @@ def test_the_successor_is_recallable_whenever_its_sources_are_not(home: Home):
     assert set(home.recalled(query)) == {"d0", "d1"}
     plans.apply(home.log, plan.id, home.clock())
     made = plan.body.steps[0].subject
-    events = [one.kind for one in home.log.read(plan.body.watermark) if one.kind != "planned"]
+    events = [event.kind for event in home.log.read(plan.body.watermark) if event.kind != "planned"]
     assert events == ["recorded", "superseded", "superseded", "applied"]  # one transaction
     assert home.recalled(query) == [made]  # from the log's tail, before any build
     home.build()
@@ -470,8 +470,8 @@ def test_on_a_terminal_review_asks_and_does_what_is_answered(home: Home, tmp_pat
     with subprocess.Popen(command, cwd=tmp_path, stdin=inner, stdout=inner, stderr=inner) as child:
         os.write(outer, b"what?\ndetails\napply\n")
         assert child.wait(120) == 0
-    said = os.read(outer, 1 << 16).decode()
+    text = os.read(outer, 1 << 16).decode()
     os.close(outer)
     os.close(inner)
-    assert "merged into  d0" in said and "applied" in said
+    assert "merged into  d0" in text and "applied" in text
     assert home.states("d0", "d1") == [ACTIVE, SUPERSEDED]

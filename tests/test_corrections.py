@@ -37,9 +37,9 @@ def ask(request: pytest.FixtureRequest, tenant: Tenant, log: EventLog, clock: Cl
         if request.param != "tail":
             rebuild(tenant, log, LexicalEmbedder(), clock())
         reader = Reader(tenant, log, LexicalEmbedder())
-        asked = RecallRequest(query=query, touch=False, min_confidence=0.0)
+        recall_request = RecallRequest(query=query, touch=False, min_confidence=0.0)
         hits: list[dict[str, Any]]
-        hits = answer(reader, asked, Choices(), clock())[0]["hits"]
+        hits = answer(reader, recall_request, Choices(), clock())[0]["hits"]
         return hits
 
     return run

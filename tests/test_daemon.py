@@ -104,8 +104,8 @@ def test_the_registry_is_the_owners_and_every_start_has_its_own_instance(home: P
 def test_stop_ends_no_process_that_was_given_the_pid_of_a_dead_server(home: Path):
     sleeping = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        one = Server(sleeping.pid, 1, 1, "a" * 32)
-        replace_file(home / "server.json", msgspec.json.encode(one))
+        server = Server(sleeping.pid, 1, 1, "a" * 32)
+        replace_file(home / "server.json", msgspec.json.encode(server))
         assert said("stop")["stopped"] is None
         assert sleeping.poll() is None
     finally:

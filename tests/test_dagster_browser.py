@@ -130,8 +130,8 @@ def test_a_run_shows_its_steps_which_of_them_failed_and_why(page, tab, tmp_path)
         {... on Runs {results {runId}}}}"""
     )["runsOrError"]["results"]  # the first: a later one builds without the memory
     tab.goto(f"{page.url}/runs/{run['runId']}")
-    for said in ("memories", "event_log", "Failure", "leaky", "no_self_injection"):
-        tab.get_by_text(said).first.wait_for()
+    for text in ("memories", "event_log", "Failure", "leaky", "no_self_injection"):
+        tab.get_by_text(text).first.wait_for()
     tab.get_by_text("1 memory holding an injected block: memory planted").first.wait_for()
     tab.screenshot(path=tmp_path / "run.png")
     assert "kept from everybody" not in tab.content()

@@ -80,17 +80,17 @@ def page(dagster_page) -> Page:
 
 
 def runs(page: Page) -> list[str]:
-    found = page.ask("{runsOrError {... on Runs {results {runId}}}}")
-    return [one["runId"] for one in found.get("runsOrError", {}).get("results", ())]
+    payload = page.ask("{runsOrError {... on Runs {results {runId}}}}")
+    return [one["runId"] for one in payload.get("runsOrError", {}).get("results", ())]
 
 
 def schedules_that_run(page: Page) -> set[str]:
     """Return the schedules of jobs that Dagster's pages show as running."""
-    found = page.ask(
+    payload = page.ask(
         """{workspaceOrError {... on Workspace {locationEntries {locationOrLoadError
         {... on RepositoryLocation {repositories {schedules {name scheduleState {status}}}}}}}}}"""
     )
-    (entry,) = found["workspaceOrError"]["locationEntries"]
+    (entry,) = payload["workspaceOrError"]["locationEntries"]
     (repository,) = entry["locationOrLoadError"]["repositories"]
     return {
         schedule["name"]

@@ -271,7 +271,7 @@ def test_static_files_are_kept_for_ever_under_their_hash(owner: Browser):
 
 
 def test_every_static_file_has_a_type_that_browsers_run():
-    kinds = {Path(name).suffix: one.mimetype for name, one in assets().items()}
+    kinds = {Path(name).suffix: asset.mimetype for name, asset in assets().items()}
     assert kinds.items() >= {".js": "text/javascript", ".css": "text/css"}.items()
 
 

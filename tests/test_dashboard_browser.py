@@ -78,9 +78,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenTenants]:
         _fill(log)
         build.rebuild(tenant, log, LexicalEmbedder(), NOW)
     failures.keep(tenant.root, "facts", NOW, f"it failed on {HOSTILE[0]}")
-    found = OpenTenants(Settings(home))
-    yield found
-    found.close()
+    open_tenants = OpenTenants(Settings(home))
+    yield open_tenants
+    open_tenants.close()
 
 
 def _fill(log: EventLog) -> None:
@@ -255,9 +255,9 @@ def test_keys_lead_through_the_pages(app, paths):
 
 def state(opened: OpenTenants, id_: str) -> str:
     with opened.get("default").reader.view() as view:
-        found = view.tail.find(id_)
-    assert found is not None
-    return found.state
+        memory = view.tail.find(id_)
+    assert memory is not None
+    return memory.state
 
 
 def test_a_memory_is_searched_edited_archived_and_taken_back(app, paths, opened):

@@ -92,12 +92,12 @@ def test_a_name_is_looked_for_by_its_beginning_or_that_of_its_file(owner: Browse
 def test_an_entity_is_a_page_with_its_neighbours_and_memories(owner: Browser):
     page = owner.get(entity("store/log.py")).text
     assert "<h1" in page
-    for said in (
+    for text in (
         "store/events.py",
         "serve/app.py",
         *(TEXTS[id_] for id_ in ("m1", "m2", "m3")),
     ):
-        assert said in page
+        assert text in page
     assert TEXTS["m4"] not in page
 
 
@@ -140,9 +140,9 @@ def test_a_name_is_harmless(tmp_path: Path, log: EventLog):
 
 def drawn(page: str) -> dict[str, Any]:
     """Return the picture's data that a page holds."""
-    found = re.search(r'data-picture="([^"]*)"', page)
-    assert found is not None
-    picture: dict[str, Any] = msgspec.json.decode(html.unescape(found[1]))
+    match = re.search(r'data-picture="([^"]*)"', page)
+    assert match is not None
+    picture: dict[str, Any] = msgspec.json.decode(html.unescape(match[1]))
     return picture
 
 
@@ -207,8 +207,8 @@ def test_communities_are_lists_that_need_no_script(owner: Browser, log: EventLog
     build.rebuild(tenant.tenant(tmp_path), log, LexicalEmbedder(), NOW)
     tenants = OpenTenants(Settings(tmp_path))
     page = browser(application(tenants)).get(GRAPH).text
-    found = drawn(page)
-    group = {node["name"]: node["group"] for node in found["nodes"]}
+    payload = drawn(page)
+    group = {node["name"]: node["group"] for node in payload["nodes"]}
     assert len({group[name] for name in teams[0]}) == len({group[name] for name in teams[1]}) == 1
     assert group["red/a.py"] != group["blue/a.py"]
     assert page.count('class="community"') == len(
@@ -254,7 +254,7 @@ def test_entities_are_found_by_kind_and_name(app: Flask, tmp_path: Path):
         assert index.find("file", "zzz") is None and index.find("", "") is None
         named = graph_views.most_mentioned(index, ["file"], 2)
     tenants.close()
-    assert [one.mentions for one in named] == [3, 2]
+    assert [name.mentions for name in named] == [3, 2]
 
 
 CY = "document.querySelector('[data-graph-view]')._cyreg.cy"

@@ -73,8 +73,8 @@ def test_what_the_user_said_is_accepted_here(owner, tenants):
     owner.client.post("/v1/hooks/claude-code", json=sent, headers=HOST | bearer)
     tenants.get("default").notes.write()
     page = owner.get("/t/default/holds").text  # of the newest session's project
-    said = sections(page)["Said by the user here, not confirmed as rules"]
-    assert "always use pnpm" in said and "Accept Change Forget" in said
+    text = sections(page)["Said by the user here, not confirmed as rules"]
+    assert "always use pnpm" in text and "Accept Change Forget" in text
 
 
 def test_further_decisions_and_facts_that_hold_are_listed(owner, remember):

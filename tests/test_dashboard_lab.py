@@ -57,21 +57,21 @@ def read(*pairs: tuple[str, str]) -> asking.LabQuestion:
 
 
 def lab(tenants: OpenTenants, *pairs: tuple[str, str]) -> list[SideAnswer]:
-    asked, reader = read(*pairs), tenants.get("default").reader
-    sides = [one for one in (asked.a, asked.b) if one is not None]
-    return [answer_side(reader, asked, side, USUAL, NOW) for side in sides]
+    question, reader = read(*pairs), tenants.get("default").reader
+    sides = [side for side in (question.a, question.b) if side is not None]
+    return [answer_side(reader, question, side, USUAL, NOW) for side in sides]
 
 
 # What is asked
 
 
 def test_an_address_of_the_settings_says_the_question_only():
-    asked = read(("q", QUESTION), ("mode", "auto"), ("fusion", "weighted"), ("top_k", "8"))
-    assert asking.link(asked, USUAL) == [("q", QUESTION)]
+    question = read(("q", QUESTION), ("mode", "auto"), ("fusion", "weighted"), ("top_k", "8"))
+    assert asking.link(question, USUAL) == [("q", QUESTION)]
 
 
 def test_an_address_says_all_that_differs_and_reads_back_the_same():
-    asked = read(
+    question = read(
         ("q", QUESTION),
         ("project", "acme/web"),
         ("kind", "fact"),
@@ -87,8 +87,8 @@ def test_an_address_says_all_that_differs_and_reads_back_the_same():
         ("b_mode", "lexical"),
         ("b_min_confidence", "0.1"),
     )
-    assert asked.b is not None and asked.b.choices.min_confidence == 0.1
-    assert asking.parse_parameters(MultiDict(asking.link(asked, USUAL)), USUAL) == asked
+    assert question.b is not None and question.b.choices.min_confidence == 0.1
+    assert asking.parse_parameters(MultiDict(asking.link(question, USUAL)), USUAL) == question
 
 
 @pytest.mark.parametrize(
@@ -152,32 +152,32 @@ def test_the_slider_asks_what_was_known_then(tenants: OpenTenants):
 
 
 def test_the_lab_answers_as_recall_does(tenants: OpenTenants):
-    (found,) = lab(tenants, ("q", QUESTION))
-    asked = asking.request(read(("q", QUESTION)), read(("q", QUESTION)).a, USUAL, NOW)
+    (side_answer,) = lab(tenants, ("q", QUESTION))
+    request = asking.request(read(("q", QUESTION)), read(("q", QUESTION)).a, USUAL, NOW)
     reader = tenants.get("default").reader
-    plain, receipt = answer(reader, asked, USUAL, NOW)
+    plain, receipt = answer(reader, request, USUAL, NOW)
     assert receipt is None
-    assert [hit["id"] for hit in found.hits] == [hit["id"] for hit in plain["hits"]]
-    assert found.hits[0]["id"] == "m10"
+    assert [hit["id"] for hit in side_answer.hits] == [hit["id"] for hit in plain["hits"]]
+    assert side_answer.hits[0]["id"] == "m10"
 
 
 def test_stages_lose_memories_and_never_gain_any(tenants: OpenTenants):
-    (found,) = lab(tenants, ("q", QUESTION), ("top_k", "1"), ("min_confidence", "0.2"))
-    left = [stage.left for stage in found.stages]
+    (side_answer,) = lab(tenants, ("q", QUESTION), ("top_k", "1"), ("min_confidence", "0.2"))
+    left = [stage.left for stage in side_answer.stages]
     assert left == sorted(left, reverse=True)
-    assert (left[0], left[-1]) == (40, len(found.hits)) == (40, 1)
-    assert set(found.why["took_us"]) == {"analysis", "candidates", "weighing", "selection"}
+    assert (left[0], left[-1]) == (40, len(side_answer.hits)) == (40, 1)
+    assert set(side_answer.why["took_us"]) == {"analysis", "candidates", "weighing", "selection"}
 
 
 def test_the_block_is_what_a_hook_writes(tenants: OpenTenants):
-    (found,) = lab(tenants, ("q", QUESTION))
-    assert set(found.block.ids) == {hit["id"] for hit in found.hits}
+    (side_answer,) = lab(tenants, ("q", QUESTION))
+    assert set(side_answer.block.ids) == {hit["id"] for hit in side_answer.hits}
 
 
 def test_a_bar_that_was_said_holds(tenants: OpenTenants):
-    (found,) = lab(tenants, ("q", QUESTION), ("min_confidence", "0.99"))
-    assert found.hits == [] and found.payload["min_confidence"] == 0.99
-    assert not found.block.text
+    (side_answer,) = lab(tenants, ("q", QUESTION), ("min_confidence", "0.99"))
+    assert side_answer.hits == [] and side_answer.payload["min_confidence"] == 0.99
+    assert not side_answer.block.text
 
 
 def said(tenants: OpenTenants, prompt: str, project: str = "") -> HookPreview:
@@ -211,10 +211,10 @@ def test_each_hit_has_its_chance_and_what_is_over_the_bar_is_said(
     tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch
 ):
     speaks_where_recall_is_sure(monkeypatch)
-    found = said(tenants, QUESTION)
-    assert 0 < len(found.weighed) <= 3
-    assert found.weighed[0].chance >= found.weighed[0].bar == 0.5
-    assert found.weighed[0].hit.memory.id in found.block.ids
+    preview = said(tenants, QUESTION)
+    assert 0 < len(preview.weighed) <= 3
+    assert preview.weighed[0].chance >= preview.weighed[0].bar == 0.5
+    assert preview.weighed[0].hit.memory.id in preview.block.ids
     quiet = said(tenants, "please paint the fence of the garden in green")
     assert not quiet.block.text and all(one.chance < one.bar for one in quiet.weighed)
 
@@ -228,24 +228,26 @@ def test_lasting_words_are_said_to_be_kept_and_are_not(owner: Browser, built: Bu
 
 
 def test_filters_hold(tenants: OpenTenants):
-    (found,) = lab(tenants, ("q", "web client"), ("project", "acme/web"), ("min_confidence", "0"))
-    assert "p1" in {hit["id"] for hit in found.hits}
-    (found,) = lab(tenants, ("q", "web client"), ("project", "-"), ("min_confidence", "0"))
-    assert "p1" not in {hit["id"] for hit in found.hits}
-    (found,) = lab(tenants, ("q", QUESTION), ("kind", "goal"), ("min_confidence", "0"))
-    assert {hit["kind"] for hit in found.hits} <= {"goal"}
-    (found,) = lab(tenants, ("q", QUESTION), ("min_score", "99"))
-    assert found.hits == [] and found.stages[3].left == 0 < found.stages[2].left
-    (found,) = lab(tenants, ("q", QUESTION), ("as_of", "2020-01-01"))
-    assert found.why["passed_filter"] == 0
+    (side_answer,) = lab(
+        tenants, ("q", "web client"), ("project", "acme/web"), ("min_confidence", "0")
+    )
+    assert "p1" in {hit["id"] for hit in side_answer.hits}
+    (side_answer,) = lab(tenants, ("q", "web client"), ("project", "-"), ("min_confidence", "0"))
+    assert "p1" not in {hit["id"] for hit in side_answer.hits}
+    (side_answer,) = lab(tenants, ("q", QUESTION), ("kind", "goal"), ("min_confidence", "0"))
+    assert {hit["kind"] for hit in side_answer.hits} <= {"goal"}
+    (side_answer,) = lab(tenants, ("q", QUESTION), ("min_score", "99"))
+    assert side_answer.hits == [] and side_answer.stages[3].left == 0 < side_answer.stages[2].left
+    (side_answer,) = lab(tenants, ("q", QUESTION), ("as_of", "2020-01-01"))
+    assert side_answer.why["passed_filter"] == 0
 
 
 def test_two_settings_are_told_apart(tenants: OpenTenants):
     a, b = lab(tenants, ("q", QUESTION), ("compare", "1"), ("b_mode", "lexical"), ("b_top_k", "1"))
-    found = compare_hits(a.hits, b.hits)
+    comparison = compare_hits(a.hits, b.hits)
     assert list(a.why["candidates"]) != list(b.why["candidates"])
-    assert found.count("B") == 0
-    assert found.count("") + found.count("A") == len(a.hits)
+    assert comparison.count("B") == 0
+    assert comparison.count("") + comparison.count("A") == len(a.hits)
 
 
 def hits(*ids: str) -> list[dict[str, object]]:
@@ -253,12 +255,17 @@ def hits(*ids: str) -> list[dict[str, object]]:
 
 
 def test_moves_are_places_won_and_lost():
-    found = compare_hits(hits("a", "b", "c"), hits("b", "d", "a"))
-    rows = {row.hit["id"]: row for row in found.rows}
+    comparison = compare_hits(hits("a", "b", "c"), hits("b", "d", "a"))
+    rows = {row.hit["id"]: row for row in comparison.rows}
     assert list(rows) == ["a", "b", "d", "c"]
     assert (rows["b"].move, rows["a"].move) == (1, -2)
     assert (rows["c"].is_only, rows["d"].is_only, rows["a"].is_only) == ("A", "B", "")
-    assert (found.count("A"), found.count("B"), found.count(""), found.moves) == (1, 1, 2, 2)
+    assert (
+        comparison.count("A"),
+        comparison.count("B"),
+        comparison.count(""),
+        comparison.moves,
+    ) == (1, 1, 2, 2)
 
 
 def test_nothing_compared_with_nothing_is_nothing():
@@ -276,8 +283,8 @@ def test_the_page_without_a_question_has_the_form_only(owner: Browser):
 
 def test_the_page_shows_every_stage(owner: Browser):
     page = owner.get(f"{PAGE}?{urlencode({'q': QUESTION})}").text
-    for said in ("Passed the filter", "Sure enough", "Features of each hit", "What was heard"):
-        assert said in page
+    for text in ("Passed the filter", "Sure enough", "Features of each hit", "What was heard"):
+        assert text in page
     assert "Notes recalled from local memory" in page
     hook = page[page.index("What the prompt hook would say now") :]
     assert "outside any repository" in hook and "Likely to help" in hook

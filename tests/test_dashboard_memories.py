@@ -89,9 +89,9 @@ def undo(owner: Browser, page: TestResponse) -> TestResponse:
 
 def state(tenants: OpenTenants, id_: str) -> str:
     with tenants.get("default").reader.view() as view:
-        found = view.tail.find(id_)
-        assert found is not None
-        return found.state
+        memory = view.tail.find(id_)
+        assert memory is not None
+        return memory.state
 
 
 # The list
@@ -224,8 +224,8 @@ def test_pages_of_the_list_show_each_memory_once(owner, log):
     while address:
         page = owner.get(address).text
         seen += re.findall(r'name="id" value="(m\d+)"', page)
-        found = re.search(r'rel="next" href="([^"]+)"', page)
-        address = found[1].replace("&amp;", "&") if found else ""
+        match = re.search(r'rel="next" href="([^"]+)"', page)
+        address = match[1].replace("&amp;", "&") if match else ""
     assert sorted(seen) == sorted(draft.id for draft in drafts)
     assert len(seen) == count
 
@@ -487,11 +487,11 @@ def test_a_revision_holds_only_what_was_changed(owner, remember, log):
     assert "We deploy on Fridays" in page.text
     body = list(log.read())[-1].body
     assert isinstance(body, Revised)
-    said = {
+    payload = {
         name: one for name in body.__struct_fields__ if (one := getattr(body, name)) is not None
     }
-    said.pop("tier", None)
-    assert said == {"content": "We deploy on Fridays", "reason": "moved"}
+    payload.pop("tier", None)
+    assert payload == {"content": "We deploy on Fridays", "reason": "moved"}
 
 
 def test_a_revision_can_empty_a_field_and_is_put_back(owner, remember, tenants):
@@ -572,8 +572,8 @@ def test_a_forgotten_memory_shows_nothing_it_said(owner, remember, tenants):
 def recalled(tenants: OpenTenants, query: str) -> str:
     """Ask as an agent does, and return the receipt's id."""
     opened, now = tenants.get("default"), NOW
-    asked = RecallRequest(query=query, min_confidence=0.0)
-    _, receipt = answer(opened.reader, asked, tenants.settings.choices, now)
+    request = RecallRequest(query=query, min_confidence=0.0)
+    _, receipt = answer(opened.reader, request, tenants.settings.choices, now)
     assert receipt is not None
     opened.log.append([receipt])
     return receipt.id

@@ -64,8 +64,8 @@ def test_it_shows_what_there_is(owner: Browser, built: Built):
     recall(built, 3)
     page = owner.get(PAGE)
     assert page.status_code == 200
-    for said in ("36</a>", "39 held", "50 %", "4.0 ms", " passed</span>", "No model was called"):
-        assert said in page.text
+    for text in ("36</a>", "39 held", "50 %", "4.0 ms", " passed</span>", "No model was called"):
+        assert text in page.text
     assert page.text.count('role="img"') == 7  # a spark and six pictures
     assert "style=" not in page.text and "<script>" not in page.text
 
@@ -82,9 +82,9 @@ def test_a_tenant_of_nothing_has_an_overview(owner: Browser, tenants: OpenTenant
 
 
 def test_a_refused_build_and_a_failure_are_said_first_and_harmless(owner: Browser, built: Built):
-    said = f"a key in {HOSTILE}"
-    manifests.refuse(built.tenant, Refusal(NOW, 9, (CheckResult("secrets", False, said),)))
-    failures.keep(built.tenant.root, "judge", NOW, said)
+    text = f"a key in {HOSTILE}"
+    manifests.refuse(built.tenant, Refusal(NOW, 9, (CheckResult("secrets", False, text),)))
+    failures.keep(built.tenant.root, "judge", NOW, text)
     page = owner.get(PAGE).text
     assert page.index("was not published") < page.index("Recalls a minute")
     assert "secrets</strong>: a key in" in page and "judge</strong> failed" in page

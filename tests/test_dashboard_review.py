@@ -80,9 +80,9 @@ def proposed(opened: OpenTenant) -> str:
 
 def found_note(opened: OpenTenant, id_: str) -> Memory:
     with opened.reader.view() as view:
-        found = view.tail.find(id_)
-    assert found is not None
-    return found
+        memory = view.tail.find(id_)
+    assert memory is not None
+    return memory
 
 
 def state_of(opened: OpenTenant, id_: str) -> str:
@@ -219,8 +219,8 @@ def test_the_words_that_differ_are_found_and_no_text_is_lost(
     before: str, after: str, marked: tuple[list[str], list[str]]
 ):
     found = differing_words(before, after)
-    assert tuple([one.text for one in side if one.differs] for side in found) == marked
-    assert tuple("".join(one.text for one in side) for side in found) == (before, after)
+    assert tuple([piece.text for piece in side if piece.differs] for side in found) == marked
+    assert tuple("".join(piece.text for piece in side) for side in found) == (before, after)
 
 
 def test_what_a_job_says_of_a_hostile_memory_is_harmless(owner, opened):
@@ -297,10 +297,10 @@ def test_a_token_is_shown_once_and_revoked(owner, opened):
     (made,) = tokens.every(home, "default")
     assert (made.name, made.scopes) == ("ci", ("read", "write"))
     assert made.expires_at == NOW + 30 * 86_400_000_000
-    found = re.search(r"mnemo_\w+_[\w-]+", shown.text)
-    assert found is not None and tokens.find_active(found[0], [made], NOW) == made
+    match = re.search(r"mnemo_\w+_[\w-]+", shown.text)
+    assert match is not None and tokens.find_active(match[0], [made], NOW) == made
     assert shown.headers["Cache-Control"] == "no-store"
-    assert found[0] not in owner.get(page).text
+    assert match[0] not in owner.get(page).text
     assert "is revoked" in owner.follow(owner.post(f"{page}/tokens/{made.id}/revoke")).text
     assert tokens.every(home, "default")[0].state(NOW) == "revoked"
 

@@ -42,8 +42,8 @@ def ran(command: str, passed: bool | None, **more: str) -> Acted:
     return Acted(tool="Bash", doing="run", command=command, passed=passed, **more)
 
 
-def told(said: str) -> SessionTold:
-    return SessionTold(stage="stopped", said=said)
+def told(text: str) -> SessionTold:
+    return SessionTold(stage="stopped", said=text)
 
 
 def words_of(page: str) -> str:

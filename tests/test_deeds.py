@@ -102,5 +102,5 @@ def test_hazardous_statement_is_held_back_from_a_tool(session: Session):
         source="prompt",
     )
     view = session.tenants.get("default").reader
-    found = view.answer(lambda one: statements_for_tool(one, Filter(session.at), "curl x | bash"))
-    assert found == []
+    matches = view.answer(lambda one: statements_for_tool(one, Filter(session.at), "curl x | bash"))
+    assert matches == []

@@ -23,13 +23,13 @@ from store.home.files import disk_error
     ],
 )
 def test_it_names_the_file_and_the_cure(number: int, kind: type[LogError], cure: str):
-    said = disk_error(OSError(number, os.strerror(number), "/home/of/it"))
-    assert type(said) is kind and cure in str(said) and "/home/of/it" in str(said)
+    error = disk_error(OSError(number, os.strerror(number), "/home/of/it"))
+    assert type(error) is kind and cure in str(error) and "/home/of/it" in str(error)
 
 
 def test_a_file_that_the_error_does_not_name_is_the_one_given():
-    said = disk_error(OSError(errno.ENOSPC, "no space"), Path("/the/log"))
-    assert "/the/log" in str(said)
+    error = disk_error(OSError(errno.ENOSPC, "no space"), Path("/the/log"))
+    assert "/the/log" in str(error)
 
 
 def test_what_is_no_trouble_of_a_disk_is_none():

@@ -307,9 +307,9 @@ def test_a_command_that_a_tool_told_of_once_is_no_lesson(agent: Agent, told: int
         error = "E   run make db_setup\n1 failed" if number == told else RED
         fails_until(agent.again(f"s{number}"), "make db_setup", error=error)
         distilled(agent)
-    (found,) = lessons(agent)
-    assert (found.kind, role(found)) == ("bugfix", "fact")
-    assert found.content.endswith("Seen in 3 sessions.")
+    (memory,) = lessons(agent)
+    assert (memory.kind, role(memory)) == ("bugfix", "fact")
+    assert memory.content.endswith("Seen in 3 sessions.")
 
 
 @pytest.mark.parametrize("named", ["npm install left-pad", "uv pip install -q left_pad"])
@@ -318,8 +318,8 @@ def test_an_installation_of_a_named_package_is_no_rule(agent: Agent, named: str)
     for number in range(2):
         fails_until(agent.again(f"s{number}"), named)
         distilled(agent)
-    (found,) = lessons(agent)
-    assert (found.kind, role(found)) == ("bugfix", "fact")
+    (memory,) = lessons(agent)
+    assert (memory.kind, role(memory)) == ("bugfix", "fact")
 
 
 @pytest.mark.parametrize("all_of_them", ["npm install", "uv sync"])
@@ -367,7 +367,7 @@ def test_what_passed_or_stayed_was_not_given_up(agent: Agent, way: str):
     undo = {"other file": "git checkout -- README.md", "staged": "git restore --staged ."}
     agent.runs(undo.get(way, "git checkout -- src/cache.py"))
     agent.stops()
-    assert not [one for one in recorded(distilled(agent)) if one.body["kind"] == "antipattern"]
+    assert not [step for step in recorded(distilled(agent)) if step.body["kind"] == "antipattern"]
 
 
 # What was said

@@ -208,7 +208,7 @@ def test_without_an_answer_what_is_sure_is_learnt_all_the_same(
     fails_until(agent, "make db")
     model.mode = mode
     plan = distilled(agent, model)
-    assert [one.body["kind"] for one in recorded(plan)] == ["bugfix"]
+    assert [step.body["kind"] for step in recorded(plan)] == ["bugfix"]
     model.mode = "well"
     before = len(model.asked)
     distilled(agent, model)
@@ -230,7 +230,7 @@ def test_a_budget_spent_in_the_middle_keeps_what_was_done(agent: Agent, model: M
     model.answers = answers
     plan = distilled(agent, model, tokens_a_run=45_000)
     assert plan is not None and len(model.asked) == 2
-    kinds = [one.body.get("kind", "fact") for one in recorded(plan)]
+    kinds = [step.body.get("kind", "fact") for step in recorded(plan)]
     assert kinds.count("fact") == 2 and kinds.count("bugfix") == 1
     assert any("tokens_a_run" in note for note in plan.body.notes)
     assert distilled(agent, model, tokens_a_run=45_000) is not None
@@ -330,15 +330,17 @@ def test_no_order_of_a_tool_ever_becomes_a_rule_or_is_said_unasked(
     plan = distilled(agent, model, usd_a_run=0.0, tokens_a_run=0, tokens_a_day=0)
     assert plan is not None and len(model.asked) == 50
     made = lessons(agent)
-    quoted = {word for one in made for word in words if word in one.content}
+    quoted = {word for memory in made for word in words if word in memory.content}
     assert len(quoted) >= 30  # each is there, as what a tool said
-    assert {role(one) for one in made} == {"fact"} and {one.trust for one in made} == {"tool"}
+    assert {role(memory) for memory in made} == {"fact"} and {memory.trust for memory in made} == {
+        "tool"
+    }
     fresh = agent.again("fresh")
-    said = fresh.tell("SessionStart", source="startup")
+    text = fresh.tell("SessionStart", source="startup")
     for number, word in enumerate(words):
-        said += fresh.asked(f"do the tests of part {number} say anything of {word}?")
-        said += fresh.runs("make test") + fresh.runs(f"make {word}")
-    told = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+        text += fresh.asked(f"do the tests of part {number} say anything of {word}?")
+        text += fresh.runs("make test") + fresh.runs(f"make {word}")
+    told = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     assert told
     orders = [one for one in told if "canary" in json.dumps({**one, "user_asked": ""})]
     assert [

@@ -71,9 +71,9 @@ def run(*words: str, home: Path, **environment: str) -> Result:
 
 
 def test_the_page_lists_the_commands_that_there_are():
-    found = LISTS.search(TEXT)
-    assert found is not None
-    assert found[1] == lists()
+    match = LISTS.search(TEXT)
+    assert match is not None
+    assert match[1] == lists()
 
 
 def test_the_page_shows_twenty_typing_errors():
@@ -89,8 +89,8 @@ def test_a_typing_error_is_answered_as_the_page_says(typed: str, answer: str, ho
         environment[name] = value
     assert words[0] == "mnemolog"
     result = run(*words[1:], home=home, **environment)
-    said = result.stderr.rpartition("Error: ")[2].removeprefix("mnemolog: ")
-    told = " ".join(said.replace(str(home), "~/memory").split())
+    text = result.stderr.rpartition("Error: ")[2].removeprefix("mnemolog: ")
+    told = " ".join(text.replace(str(home), "~/memory").split())
     if answer.endswith("…"):
         told = f"{told[: len(answer) - 1]}…"
     assert told == answer

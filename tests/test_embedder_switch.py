@@ -211,8 +211,8 @@ def test_the_past_is_answered_with_the_embedder_of_then_where_its_vectors_are_ke
     other = Model()
     rebuild(built, other)
     reader = Reader(built.tenant, built.log, other)
-    asked = RecallRequest(query="which port")
-    then, receipt = answer(reader, asked, Choices(), NOW)
+    request = RecallRequest(query="which port")
+    then, receipt = answer(reader, request, Choices(), NOW)
     assert receipt is not None
     head = built.log.head()
     built.log.append([receipt])
@@ -222,7 +222,7 @@ def test_the_past_is_answered_with_the_embedder_of_then_where_its_vectors_are_ke
     find = {"other-1": other}.get
     now = Reader(built.tenant, built.log, built.embedder, find_embedder=find)
     with past.known_at(built.log, now, place) as known:
-        payload, _ = answer(known.reader, asked, known.choices, known.now)
+        payload, _ = answer(known.reader, request, known.choices, known.now)
     assert payload["hits"] == then["hits"] and payload["hits"]
     assert not known.notes and not other.asked
 
@@ -246,13 +246,16 @@ def test_a_model_elsewhere_is_asked_only_while_the_settings_name_it(home: Path, 
     local = make_embedder(f"onnx:{bert(tmp_path)}", home)
     embedders = QueryEmbedders(home, lambda: setting)
     assert embedders.find(there.model) is None
-    found = embedders.find(local.model)
-    assert found is not None and found.embed(["deploy"]).shape == (1, local.dimension)
+    query_embedder = embedders.find(local.model)
+    assert query_embedder is not None and query_embedder.embed(["deploy"]).shape == (
+        1,
+        local.dimension,
+    )
     assert embedders.find(LexicalEmbedder.model) is not None
     assert embedders.find("never-seen") is None
     setting = "litellm:openai/tiny"
-    asked = embedders.find(there.model)
-    assert asked is not None and asked.model == there.model
+    embedder = embedders.find(there.model)
+    assert embedder is not None and embedder.model == there.model
 
 
 @pytest.fixture

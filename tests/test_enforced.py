@@ -43,8 +43,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return Agent.start(opened[-1], tmp_path / "shop", itertools.count(NOW, 1_000_000).__next__)
 
     yield begin
-    for one in opened:
-        one.close()
+    for tenants in opened:
+        tenants.close()
 
 
 def learn(agent: Agent, text: str = RULE, **fields: Any) -> str:
@@ -68,10 +68,10 @@ def test_a_rule_of_the_users_is_denied_each_time_with_its_words(start: Start):
     agent = start("deny")
     id_ = learn(agent)
     for _ in range(2):
-        told = before(agent)
-        assert told["permissionDecision"] == "deny"
-        assert f"“{RULE}” ({id_[:14]}, 2026-" in told["permissionDecisionReason"]
-        assert "additionalContext" not in told
+        payload = before(agent)
+        assert payload["permissionDecision"] == "deny"
+        assert f"“{RULE}” ({id_[:14]}, 2026-" in payload["permissionDecisionReason"]
+        assert "additionalContext" not in payload
     assert [event.subject for event in agent.events("surfaced")] == [id_, id_]
 
 
@@ -94,8 +94,8 @@ def test_what_no_rule_forbids_is_not_decided(start: Start, command: str):
 def test_what_a_rule_only_speaks_of_is_advised(start: Start):
     agent = start("deny")
     learn(agent, "Always run ruff before committing")
-    told = before(agent, "git commit -m x")
-    assert "permissionDecision" not in told and "ruff" in told["additionalContext"]
+    payload = before(agent, "git commit -m x")
+    assert "permissionDecision" not in payload and "ruff" in payload["additionalContext"]
 
 
 @pytest.mark.parametrize("fields", [{"trust": "agent"}, {"source": "markdown"}, {"source": "x"}])
@@ -104,16 +104,16 @@ def test_a_rule_of_an_agent_an_import_or_a_program_is_only_advice(
 ):
     agent = start("deny")
     learn(agent, **fields)
-    told = before(agent)
-    assert "permissionDecision" not in told and RULE in told["additionalContext"]
+    payload = before(agent)
+    assert "permissionDecision" not in payload and RULE in payload["additionalContext"]
 
 
 def test_a_statement_is_enforced_once_it_is_accepted(start: Start):
     agent = start("deny")
-    said = learn(agent, kind="statement", insight_type="rule", source="prompt")
-    told = before(agent)  # a quote is told and binds nobody
-    assert "permissionDecision" not in told and "user_said" in told["additionalContext"]
-    lesson_proposals.accept(agent.tenants.get("default").log, said, NOW)
+    text = learn(agent, kind="statement", insight_type="rule", source="prompt")
+    payload = before(agent)  # a quote is told and binds nobody
+    assert "permissionDecision" not in payload and "user_said" in payload["additionalContext"]
+    lesson_proposals.accept(agent.tenants.get("default").log, text, NOW)
     assert before(agent)["permissionDecision"] == "deny"
 
 

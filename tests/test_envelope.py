@@ -62,12 +62,15 @@ def test_a_home_that_takes_no_file_takes_events(tmp_path: Path):
     with EventLog(path, create=True, wall=lambda: NOW) as log:
         log.append([memory("a")])
         log.append([memory("b")])
-        assert [(one.origin, one.clock) for one in log.read()] == [(None, NOW), (None, NOW + 1)]
+        assert [(event.origin, event.clock) for event in log.read()] == [
+            (None, NOW),
+            (None, NOW + 1),
+        ]
 
 
 def test_what_another_home_wrote_keeps_its_origin_and_clock(log: EventLog):
     log.append([memory("theirs", origin="OTHER", clock=5)])
-    assert [(one.origin, one.clock) for one in log.read()] == [("OTHER", 5)]
+    assert [(event.origin, event.clock) for event in log.read()] == [("OTHER", 5)]
 
 
 def test_a_clock_set_back_moves_no_event_back(tmp_path: Path):
@@ -75,7 +78,7 @@ def test_a_clock_set_back_moves_no_event_back(tmp_path: Path):
     with EventLog(tmp_path / "log.sqlite", create=True, wall=lambda: next(shown)) as log:
         for id_ in "abc":
             log.append([memory(id_)])
-        assert [one.clock for one in log.read()] == [NOW, NOW + 1, NOW + 7]
+        assert [event.clock for event in log.read()] == [NOW, NOW + 1, NOW + 7]
 
 
 def test_clocks_go_on_after_those_of_others_came_in(tmp_path: Path):
@@ -84,7 +87,7 @@ def test_clocks_go_on_after_those_of_others_came_in(tmp_path: Path):
         log.append([memory("b", origin="OTHER", clock=NOW + 500), memory("c")])
         log.append([memory("d", origin="OTHER", clock=3)])
         log.append([memory("e")])
-        own = [one.clock for one in log.read() if one.origin != "OTHER"]
+        own = [event.clock for event in log.read() if event.origin != "OTHER"]
     assert own == [NOW, NOW + 501, NOW + 502]
 
 
@@ -92,7 +95,7 @@ def test_one_wrong_clock_does_not_hide_the_right_ones(tmp_path: Path):
     with EventLog(tmp_path / "log.sqlite", create=True, wall=lambda: NOW) as log:
         log.append([memory("b", origin="B", clock=NOW + 500)])
         log.append([memory("c", origin="C", clock=NOW * 2), memory("a")])
-        assert [one.clock for one in log.read() if one.id == "a"] == [NOW + 501]
+        assert [event.clock for event in log.read() if event.id == "a"] == [NOW + 501]
 
 
 clocks = st.integers(0, 2**52)
@@ -146,11 +149,11 @@ def test_salvage_reads_rows_of_both_forms(log: EventLog):
     make_older(log.path)
     with EventLog(log.path) as again:
         again.append([memory("b", author="typed"), memory("c", body=Recorded(content=long))])
-        before = [(one, one.origin, one.clock) for one in again.read()]
+        before = [(event, event.origin, event.clock) for event in again.read()]
     log.close()
     salvage.write(log.path, salvage.salvage(log.path), NOW)
     with EventLog(log.path) as mended:
-        assert [(one, one.origin, one.clock) for one in mended.read()] == before
+        assert [(event, event.origin, event.clock) for event in mended.read()] == before
 
 
 def test_a_segment_of_an_older_version_is_read_and_rewritten(log: EventLog, monkeypatch):
@@ -166,7 +169,7 @@ def test_a_segment_of_an_older_version_is_read_and_rewritten(log: EventLog, monk
         assert compaction.compact(again, 1, later).events == 1
         again.append([call("b")])
         assert compaction.compact(again, 2, later).events == 1
-        assert [one.id for one in again.read()] == ["a", "b"]
+        assert [event.id for event in again.read()] == ["a", "b"]
         assert integrity.problems(again) == []
 
 
@@ -209,7 +212,7 @@ def test_what_is_there_already_keeps_its_author(log: EventLog):
 @pytest.mark.parametrize("author", AUTHORS)
 def test_every_author_is_read_back(log: EventLog, author):
     log.append([memory("a", author=author)])
-    assert [one.author for one in log.read()] == [author]
+    assert [event.author for event in log.read()] == [author]
 
 
 def sums(path: Path) -> list[bytes]:

@@ -157,10 +157,10 @@ def test_what_a_later_session_is_told_of_a_turn_is_who_said_what(
     id_ = turn(session)
     session.stop(SAID)
     session.name = "s2"
-    (said,) = notes(session.ask("why does the parcel tracker survive an outage of the carrier?"))
-    assert id_.startswith(said["id"]) and len(said["id"]) >= 10
-    assert (said["user_asked"], said["agent_said"]) == (ASKED, SAID)
-    assert "zanzibar" in said["tool_output"] and "rule" not in said
+    (payload,) = notes(session.ask("why does the parcel tracker survive an outage of the carrier?"))
+    assert id_.startswith(payload["id"]) and len(payload["id"]) >= 10
+    assert (payload["user_asked"], payload["agent_said"]) == (ASKED, SAID)
+    assert "zanzibar" in payload["tool_output"] and "rule" not in payload
 
 
 def test_a_turn_is_told_with_the_files_it_edited_those_of_the_question_first(
@@ -173,8 +173,8 @@ def test_a_turn_is_told_with_the_files_it_edited_those_of_the_question_first(
     session.use("Edit", doing="edit", files=files, passed=True)
     session.stop(SAID)
     session.name = "s2"
-    (said,) = notes(session.ask("why does the parcel tracker survive an outage of the carrier?"))
-    edited = said["edited"]
+    (payload,) = notes(session.ask("why does the parcel tracker survive an outage of the carrier?"))
+    edited = payload["edited"]
     assert len(edited) == 4 and edited[-2] == "src/carrier.py"
     assert edited[-1] == ".../kit/a-folder-of-a-long-name/another-one/third/src/outage.py"
 
@@ -189,9 +189,9 @@ def test_what_an_agent_reports_is_told_before_what_it_was_about_to_do(
         "Three steps: 1. The carrier answers. 2. The cache is cleared."
     )
     session.name = "s2"
-    (said,) = notes(session.ask("why does the parcel tracker survive an outage of the carrier?"))
-    assert said["agent_said"].startswith(SAID)
-    assert "2. The cache is cleared." in said["agent_said"]
+    (payload,) = notes(session.ask("why does the parcel tracker survive an outage of the carrier?"))
+    assert payload["agent_said"].startswith(SAID)
+    assert "2. The cache is cleared." in payload["agent_said"]
 
 
 def test_what_a_command_wrote_of_a_variable_that_names_a_secret_is_no_text(session: Session):
@@ -211,9 +211,9 @@ def test_episodes_are_in_no_list_but_where_they_are_asked_for(session: Session):
         if built:
             build(session)
         with session.tenants.get("default").reader.view() as view:
-            assert [one.id for one in newest(view, Filter(session.at, ""), 9)] == ["fact"]
+            assert [memory.id for memory in newest(view, Filter(session.at, ""), 9)] == ["fact"]
             of_kind = Filter(session.at, "", kinds=(EPISODE,))
-            assert [one.id for one in newest(view, of_kind, 9)] == [id_]
+            assert [memory.id for memory in newest(view, of_kind, 9)] == [id_]
     listed = CliRunner().invoke(main, ["list", "--json"])
     assert listed.exit_code == 0, listed.output
     assert id_ not in listed.output and "fact" in listed.output
@@ -268,8 +268,8 @@ def _rows(session: Session, events: list[Event]) -> list[object]:
     reader = session.tenants.get("default").reader
     reader.poll()
     with reader.view() as view:
-        found = [view.tail.find(event.id) for event in events]
-    return [one for one in found if one is not None and one.state != OPEN]
+        memories = [view.tail.find(event.id) for event in events]
+    return [memory for memory in memories if memory is not None and memory.state != OPEN]
 
 
 def _folded(session: Session) -> list[object]:
@@ -352,13 +352,13 @@ def test_an_erased_episode_leaves_nothing_of_its_turn_and_all_of_the_others(
         assert any("billing press" in body for body in bodies)
         kinds = [event.kind for event in log.read() if event.session == "s1"]
         assert {"prompted", "action", "session"} <= set(kinds)  # that it happened stays
-        receipts = [one.body for one in log.read() if isinstance(one.body, Recalled)]
+        receipts = [other.body for other in log.read() if isinstance(other.body, Recalled)]
         assert receipts[0].query == ""
         fold = Fold()
         for event in log.read():
             fold.apply(event)
         assert (fold.rows[first].state, fold.rows[first].text) == (FORGOTTEN, "")
         others = [row for row in fold.rows.values() if row.id != first and row.kind == EPISODE]
-        assert [one.state for one in others] == [ACTIVE, ACTIVE]
+        assert [memory.state for memory in others] == [ACTIVE, ACTIVE]
         with pytest.raises(NotFound, match="erased"):
             commands.restore(log, first, session.at)

@@ -195,8 +195,8 @@ def test_what_was_made_of_it_is_not_restored_as_valid(built, clock: Clock):
             commands.restore(built.log, id_, clock())
     built.log.append([late, Event(new_id(clock()), clock(), Restored(), "l2")])
     law(built, built.log.head(), Previous(manifest.watermark, tables))
-    found = rows(built, built.rebuild())
-    assert [found.find(id_).state for id_ in ("l1", "l2")] == [STALE, STALE]
+    memory_rows = rows(built, built.rebuild())
+    assert [memory_rows.find(id_).state for id_ in ("l1", "l2")] == [STALE, STALE]
 
 
 def test_nothing_brings_it_back(built, clock: Clock):
@@ -385,13 +385,13 @@ def test_words_that_sessions_use_too_are_erased_and_a_build_is_served(
         id_, prompt = f"turn{number}", Prompted(prompt=f"{SECRET} data of {words}?")
         built.log.append([Event(id_, clock(), prompt, id_, session="s")])
     before = built.rebuild()
-    asked = erase.EraseRequest(("e1",), texts=(f"{SECRET} data",), also_quotes=also_quotes)
-    assert erase.wipe(built.tenant, built.log, asked, clock()).cut >= 30
+    request = erase.EraseRequest(("e1",), texts=(f"{SECRET} data",), also_quotes=also_quotes)
+    assert erase.wipe(built.tenant, built.log, request, clock()).cut >= 30
     made = built.rebuild()
     assert made.number > before.number
     texts = rows(built, made).take(range(made.projections["memories"].rows["memories"]))
     assert not [text for text in texts if f"{SECRET} data" in text.text]
     again = build.rebuild(built.tenant, built.log, built.embedder, clock(), full=True)
-    assert {name: one.digest for name, one in again.projections.items()} == {
+    assert {name: ref.digest for name, ref in again.projections.items()} == {
         name: one.digest for name, one in made.projections.items()
     }

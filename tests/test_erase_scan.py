@@ -146,10 +146,10 @@ def test_the_scan_finds_it_in_every_kind_of_file(tmp_path: Path):
     for name, write in ways.items():
         write(tmp_path / name)
     (tmp_path / "harmless.txt").write_text("Nobody said anything of the kind")
-    found = scan(tmp_path, tmp_path, MARKS)
-    assert {one.path for one in found.found} == ways.keys()
-    assert {one.path for one in found.found if one.is_plain} >= {"plain.txt", "freed.db"}
-    assert (found.files, found.decoded) == (len(ways) + 1, 5)
+    report = scan(tmp_path, tmp_path, MARKS)
+    assert {hit.path for hit in report.found} == ways.keys()
+    assert {hit.path for hit in report.found if hit.is_plain} >= {"plain.txt", "freed.db"}
+    assert (report.files, report.decoded) == (len(ways) + 1, 5)
 
 
 def test_a_file_that_cannot_be_read_is_no_proof(tmp_path: Path):
@@ -478,4 +478,4 @@ def test_nothing_is_served_where_no_build_passes(
 def test_quotes_of_a_memory_are_not_cut(built, clock: Clock):
     told(built, clock)
     cut = erase.find_cuts(built.log, Looker(MARKS), receipts=True)
-    assert {one.row[1] for one in cut} == {"q1", "a1"}
+    assert {change.row[1] for change in cut} == {"q1", "a1"}

@@ -120,10 +120,10 @@ def bootstrap(differences: list[float]) -> report.Interval:
 
 
 def test_the_bootstrap_comes_close_to_the_normal_interval():
-    found = bootstrap([1.0, -1.0] * 200 + [1.0] * 100)
+    interval = bootstrap([1.0, -1.0] * 200 + [1.0] * 100)
     error = math.sqrt((1 - 0.2**2) / 500)
-    assert found.mean == pytest.approx(0.2)
-    assert (found.low, found.high) == pytest.approx(
+    assert interval.mean == pytest.approx(0.2)
+    assert (interval.low, interval.high) == pytest.approx(
         (0.2 - 1.96 * error, 0.2 + 1.96 * error), abs=0.01
     )
 
@@ -247,13 +247,13 @@ def test_what_the_prompt_hook_says_is_measured_by_its_own_choice(data, tmp_path)
         {"id": "s2", "workspace": "notes/one", "query": "a deploy token", "kind": "near"},
     )
     found = answer(data, "--set", "min_confidence=0.99", "--output", tmp_path / "a.jsonl")
-    said = {id_: row["said"] for id_, row in rows(tmp_path / "a.jsonl").items()}
-    assert said["n-now"][0] == "2"
-    assert said["s1"] == []
+    payload = {id_: row["said"] for id_, row in rows(tmp_path / "a.jsonl").items()}
+    assert payload["n-now"][0] == "2"
+    assert payload["s1"] == []
     asked = found["unasked"]
     assert asked["queries"] == 2  # a hook asks of now, so not of a past
-    assert asked["right"] == sum(bool(said[id_]) for id_ in ("n-now", "t-cat")) / 2
-    assert asked["injected"] == {"control": 0.0, "near": float(bool(said["s2"]))}
+    assert asked["right"] == sum(bool(payload[id_]) for id_ in ("n-now", "t-cat")) / 2
+    assert asked["injected"] == {"control": 0.0, "near": float(bool(payload["s2"]))}
     assert "correct answers: a right memory" in evaluated(data).stdout
 
 

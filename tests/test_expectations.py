@@ -31,7 +31,7 @@ def ranks(built, **settings: object) -> list[int | None]:
     view = open_view(built.tenant, built.rebuild(), built.embedder)
     expectations = list_expectations(built.log)
     choices = msgspec.structs.replace(Choices(), **settings)
-    return [one.rank for one in ask(view, expectations, choices, NOW)]
+    return [outcome.rank for outcome in ask(view, expectations, choices, NOW)]
 
 
 def built_check(home, built) -> CheckResult:
@@ -42,8 +42,8 @@ def built_check(home, built) -> CheckResult:
 def test_a_pin_is_kept_once_and_can_be_removed(built):
     before = built.log.head()
     for _ in range(2):
-        one = expect(built.log, f"  {QUESTION}\n", "m05", "acme/web", NOW)
-    assert list_expectations(built.log) == [one] and built.log.head() == before + 1
+        expectation = expect(built.log, f"  {QUESTION}\n", "m05", "acme/web", NOW)
+    assert list_expectations(built.log) == [expectation] and built.log.head() == before + 1
     with pytest.raises(NotFound, match="mnemolog expect"):
         expect(built.log, QUESTION, "m05", None, NOW, expected=False)
     expect(built.log, QUESTION, "m05", "acme/web", NOW, expected=False)
@@ -92,11 +92,11 @@ def test_the_command_pins_lists_and_fails_where_one_is_missing(built, home):
         return result.exit_code, result.stdout
 
     assert run() == (0, 'no question is pinned. Pin one: `mnemolog expect "QUESTION" ID`\n')
-    code, said = run("where is staging?", "m13", "--all-projects")
-    assert code == 0 and "where is staging?" in said and "m13" in said
+    code, text = run("where is staging?", "m13", "--all-projects")
+    assert code == 0 and "where is staging?" in text and "m13" in text
     commands.forget(built.log, "m13", NOW)
-    code, said = run("--json")
-    assert code == 1 and msgspec.json.decode(said)["expected"][0]["rank"] is None
+    code, text = run("--json")
+    assert code == 1 and msgspec.json.decode(text)["expected"][0]["rank"] is None
     assert "missing" in run()[1]
     assert run("where is staging?", "m13", "--all-projects", "--remove")[0] == 0
     assert run("where is staging?")[0] == 2

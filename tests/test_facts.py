@@ -56,8 +56,8 @@ def test_values_of_a_relation_that_has_several_hold_side_by_side(log: EventLog, 
     for value in ("Redis", "Postgres"):
         fact = borne("Job Queue", "uses", value)
         commands.record(log, Draft(content=f"the queue uses {value}", metadata=fact), clock())
-    found = facts_of(memories(log))
-    assert [(one.entity, one.value, one.valid_to) for one in found] == [
+    facts = facts_of(memories(log))
+    assert [(other.entity, other.value, other.valid_to) for other in facts] == [
         ("job-queue", "Redis", NEVER),
         ("job-queue", "Postgres", NEVER),
     ]
@@ -68,7 +68,7 @@ def test_a_singleton_fact_closes_the_older_of_its_project_alone(log: EventLog, c
         fact = borne("numpy", "version", value, singleton=True)
         draft = Draft(content=f"numpy is at {value}", metadata=fact, project=project)
         commands.record(log, draft, clock())
-    now = [one.value for one in facts_of(memories(log)) if one.valid_to == NEVER]
+    now = [other.value for other in facts_of(memories(log)) if other.valid_to == NEVER]
     assert now == ["2.0", "3.0"]
 
 
@@ -130,5 +130,5 @@ def test_keyed_facts_hold_when_their_memories_do(steps, at):
         )
     rows = list(fold.rows.values())
     then = NOW + at * DAY + 1
-    held = {place for place, one in enumerate(rows) if one.holds_at(then)}
-    assert {one.document for one in facts_of(rows) if one.holds_at(then)} == held
+    held = {place for place, memory in enumerate(rows) if memory.holds_at(then)}
+    assert {fact.document for fact in facts_of(rows) if fact.holds_at(then)} == held

@@ -73,7 +73,7 @@ def learn(home: Path, log: EventLog, clock: Clock) -> Callable[..., Plan | None]
 def known(log: EventLog) -> dict[str, str]:
     """Return the values that hold now."""
     rows = [memory for memory in memories(log).values() if memory.state == ACTIVE]
-    return {one.key: one.value for one in facts_of(rows)}
+    return {fact.key: fact.value for fact in facts_of(rows)}
 
 
 def named(fact: str) -> tuple[str, str, str]:
@@ -130,13 +130,13 @@ def test_a_time_that_had_not_come_is_no_fact():
     ],
 )
 def test_what_one_says_of_oneself_is_of_whoever_said_it(fields: dict[str, Any], who: str | None):
-    found = [one.entity for one in facts_in(of_turn("I live in Lisbon.", **fields))]
+    found = [fact.entity for fact in facts_in(of_turn("I live in Lisbon.", **fields))]
     assert found == ([who] if who else [])
 
 
 def test_a_text_that_says_two_values_of_one_thing_says_neither():
     text = "The API runs on port 8080.\nThe API runs on port 8090.\nThe web runs on port 3000."
-    assert [one.key for one in facts_in(of_turn(text))] == ["web.port"]
+    assert [fact.key for fact in facts_in(of_turn(text))] == ["web.port"]
 
 
 def test_what_is_pasted_asserts_nothing():
@@ -181,8 +181,8 @@ def test_two_turns_are_read_in_the_order_of_their_days(log: EventLog, say, learn
     say("The API runs on port 8080.", created_at=moment(NOW - DAY))
     learn()
     assert known(log) == {"api.port": "9090"}
-    found = facts_of(list(memories(log).values()))
-    assert [(one.value, one.valid_from) for one in found] == [("8080", NOW - DAY), ("9090", NOW)]
+    facts = facts_of(list(memories(log).values()))
+    assert [(fact.value, fact.valid_from) for fact in facts] == [("8080", NOW - DAY), ("9090", NOW)]
 
 
 def test_a_value_by_hand_is_never_replaced_but_contradicted(log: EventLog, say, learn):

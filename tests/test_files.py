@@ -39,7 +39,7 @@ def was_synced(monkeypatch: pytest.MonkeyPatch) -> WasSynced:
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
-    return lambda path: any(os.path.samestat(path.stat(), one) for one in found)
+    return lambda path: any(os.path.samestat(path.stat(), status) for status in found)
 
 
 def test_a_new_folder_is_brought_to_the_disk_in_the_one_above(
@@ -160,8 +160,8 @@ def test_a_temporary_folder_of_a_killed_process_goes_with_the_next_one(
     (killed,) = tmp_path.iterdir()
     with temporary_folder("past") as held:
         assert killed.is_dir()  # it is young: its process may be about to lock it
-        for one in (killed, held):
-            os.utime(one, (1, 1))
+        for path in (killed, held):
+            os.utime(path, (1, 1))
         with temporary_folder("past"):
             assert held.is_dir() and not killed.exists()
     assert list(tmp_path.iterdir()) == []

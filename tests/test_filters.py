@@ -165,8 +165,8 @@ def test_a_mask_kept_at_hand_is_the_one_made_anew(
     index = {name: table.combine_chunks() for name, table in postings.index([]).items()}
     empty = LiveTail(rows, PostingsIndex.open(index), LexicalEmbedder())
     masks = Masks(RowMasks(rows), empty.now())
-    for one in (*asked, *asked):
-        assert masks.of(one).tolist() == one.mask(rows).tolist()
+    for conditions in (*asked, *asked):
+        assert masks.of(conditions).tolist() == conditions.mask(rows).tolist()
 
 
 def test_a_mask_knows_when_a_memory_of_the_tail_expires(log: EventLog, home: Path):
@@ -221,15 +221,15 @@ def test_since_is_inclusive_and_until_is_not():
 )
 def test_a_crowd_that_is_filtered_out_takes_no_place(crowded: View, only: dict, mode: Mode):
     question = Question("rotate the signing key in src/keys.py", Filter(now=NOW, **only), 1, mode)
-    found = recall(crowded, question)
-    assert [hit.memory.id for hit in found.hits] == ["wanted"]
+    answer = recall(crowded, question)
+    assert [hit.memory.id for hit in answer.hits] == ["wanted"]
 
 
 def test_without_the_filter_the_crowd_would_have_taken_it(crowded: View):
     question = Question("rotate the signing key", Filter(now=NOW), 50)
-    found = recall(crowded, question)
-    assert len(found.hits) == 50
-    assert "wanted" not in [hit.memory.id for hit in found.hits]
+    answer = recall(crowded, question)
+    assert len(answer.hits) == 50
+    assert "wanted" not in [hit.memory.id for hit in answer.hits]
 
 
 def test_every_filter_of_a_field_can_be_asked_for_at_each_door():

@@ -54,7 +54,7 @@ def test_only_the_login_itself_is_open(door: Door):
 
 def test_an_empty_csrf_token_is_none():
     app = Flask("empty")
-    request_guard.guard(app, lambda asked, sent: None, lambda asked: Login(""))
+    request_guard.guard(app, lambda request, sent: None, lambda request: Login(""))
     app.add_url_rule("/page", "page", lambda: "in", methods=["POST"])
     answer = app.test_client().post(
         "/page", data="csrf=", content_type=FORM, headers={"Host": "localhost"}
@@ -144,6 +144,6 @@ def test_without_a_host_nobody_gets_in(door: Door, port: int, line: bytes):
     door.reached.clear()
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(line + b"\r\n\r\n")
-        said = connection.recv(1 << 16)
-    assert said.split(b" ")[1] in (b"421", b"401", b"303")
+        data = connection.recv(1 << 16)
+    assert data.split(b" ")[1] in (b"421", b"401", b"303")
     assert door.reached == []

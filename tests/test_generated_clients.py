@@ -109,14 +109,14 @@ def port(built: Built) -> Iterator[int]:
     """Serve a memory with something of everything; give the port."""
     populated(built)
     turn = {"project": None, "session": "s9", "agent": "claude-code"}
-    said = "I always prefer rebase over merge"
+    text = "I always prefer rebase over merge"
     built.log.append(
         [
-            Event("ep1", NOW + 20, Prompted(prompt=f"What listens? {said}"), "ep1", **turn),
+            Event("ep1", NOW + 20, Prompted(prompt=f"What listens? {text}"), "ep1", **turn),
             Event(
                 "st1",
                 NOW + 20,
-                Recorded(content=said, kind="statement", insight_type="preference"),
+                Recorded(content=text, kind="statement", insight_type="preference"),
                 "st1",
                 **turn,
             ),

@@ -319,7 +319,7 @@ def test_a_build_that_it_missed_is_caught_up_by_the_next(server, chosen, home, t
     commands.record(log, Draft(id="new", content="`store/home/files.py` is new"), NOW)
     runner.build(settings, tenant.name, lambda event: None)
     assert not graph_copy.is_in_step(tenant, chosen) and says_behind()
-    assert [chosen.url in one.said for one in failures.every(tenant.root)] == [True]
+    assert [chosen.url in failure.said for failure in failures.every(tenant.root)] == [True]
     server.open()
     runner.build(settings, tenant.name, lambda event: None)
     assert graph_copy.is_in_step(tenant, chosen) and not says_behind()

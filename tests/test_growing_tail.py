@@ -53,8 +53,8 @@ def test_a_recall_answers_from_what_is_indexed_and_says_so(polled, log, embedder
     commands.record_batch(log, [note(number) for number in range(5)], NOW)
     answer = asked(polled, WORDS[0], embedder)
     assert [hit.memory.id for hit in answer.hits] == ["n0"]
-    (said,) = answer.notices
-    assert said.startswith("3 new memories are not found by their words yet")
+    (text,) = answer.notices
+    assert text.startswith("3 new memories are not found by their words yet")
     assert found(polled, WORDS[4], embedder) == []
 
 

@@ -33,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
 def build(home: Home) -> CheckResult:
     session, path = home
     settings = config.load(environ={"MNEMOLOG_HOME": str(path)})
-    runner.build(settings, "default", lambda said: None)
+    runner.build(settings, "default", lambda text: None)
     manifest = manifests.current(session.tenants.get("default").tenant)
     return next(check for check in manifest.checks if check.name == SETTINGS)
 

@@ -74,7 +74,7 @@ def test_held_advice_waits_among_the_lessons_with_its_reason(session: Session):
     held = session.remember(SKIPS, kind="lesson", trust="agent")
     friend = session.remember("Uploads are tried five times", kind="lesson", trust="agent")
     tenant = session.tenants.get("default")
-    asked = Filter(session.at, None)
-    found = tenant.reader.answer(lambda view: statistics(view, session.log, asked))
+    conditions = Filter(session.at, None)
+    found = tenant.reader.answer(lambda view: statistics(view, session.log, conditions))
     reasons = {row["id"]: row["because"] for row in found.drafts}
     assert reasons == {held: "held back from agents: check", friend: None}

@@ -99,8 +99,8 @@ def test_mcp_says_that_it_holds_back_and_tells_what_was_accepted(
     client: FlaskClient, log: EventLog
 ):
     asked = {"name": "get_memory", "arguments": {"id": "held"}}
-    said = over_mcp(client, "tools/call", **asked)
-    assert '"held": "check"' in said and "mnemolog lessons accept held" in said
+    text = over_mcp(client, "tools/call", **asked)
+    assert '"held": "check"' in text and "mnemolog lessons accept held" in text
     accepted = lesson_proposals.accept(log, "held", NOW, "typed")
     asked["arguments"] = {"id": accepted.id}
     assert MARK in over_mcp(client, "tools/call", **asked)
@@ -117,8 +117,8 @@ def test_held_advice_counts_as_given_in_no_receipt_of_mcp(
     client: FlaskClient, tenants: OpenTenants, log: EventLog
 ):
     question = {"query": "how do we commit the invoices, and how is the hook?"}
-    said = over_mcp(client, "tools/call", name="recall", arguments=question)
-    assert "held back until the user accepts" in said
+    text = over_mcp(client, "tools/call", name="recall", arguments=question)
+    assert "held back until the user accepts" in text
     hits = Api(client).ok("POST", "/v1/recall", question)["hits"]  # the control
     tenants.get("default").notes.write()
     by_agent, by_program = given(log)
@@ -182,8 +182,8 @@ def as_person(*words: str) -> str:
 
 def test_a_person_sees_held_advice_and_that_it_is_held(log: EventLog):
     for words in (WORDS[0], ("show", "held"), ("list",), ("lessons",)):
-        said = as_person(*words)
-        assert MARK in said and "held back from agents: check" in said, words
+        text = as_person(*words)
+        assert MARK in text and "held back from agents: check" in text, words
     assert "held back" not in as_person("show", "friend")
 
 

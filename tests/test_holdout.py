@@ -134,13 +134,13 @@ def drawn(
     chance: np.random.Generator, count: int, told: float, held_out: float, share: float = 0.2
 ) -> list[holdout.Session]:
     """Return sessions with so many failures on average in each arm: few in most, many in some."""
-    found = []
+    sessions = []
     for _ in range(count):
         silent = bool(chance.random() < share)
         mean = chance.gamma(2.0, (held_out if silent else told) / 2.0)
         values = {"failures": float(chance.poisson(mean))}
-        found.append(holdout.Session(share, silent, values))
-    return found
+        sessions.append(holdout.Session(share, silent, values))
+    return sessions
 
 
 def fooled(sessions: list[holdout.Session], is_over) -> bool:  # type: ignore[no-untyped-def]
@@ -149,8 +149,8 @@ def fooled(sessions: list[holdout.Session], is_over) -> bool:  # type: ignore[no
 
 
 def is_outside(sessions: list[holdout.Session], true: float = 0.0) -> bool:
-    found = holdout.difference("failures", sessions)
-    return found.low is not None and not found.low <= true <= found.high
+    difference = holdout.difference("failures", sessions)
+    return difference.low is not None and not difference.low <= true <= difference.high
 
 
 def is_outside_for_a_t_test(sessions: list[holdout.Session]) -> bool:
@@ -167,13 +167,13 @@ def is_outside_for_a_t_test(sessions: list[holdout.Session]) -> bool:
 def test_a_known_difference_is_recovered_and_where_there_is_none_none_is_seen():
     runs = [np.random.default_rng(seed) for seed in range(100)]
     with_effect = [drawn(one, 300, told=2.0, held_out=4.0) for one in runs]
-    assert sum(is_outside(one, -2.0) for one in with_effect) <= 5
-    assert sum(holdout.difference("failures", one).high < 0 for one in with_effect) >= 90
+    assert sum(is_outside(sessions, -2.0) for sessions in with_effect) <= 5
+    assert sum(holdout.difference("failures", sessions).high < 0 for sessions in with_effect) >= 90
     without = [drawn(one, 200, told=3.0, held_out=3.0) for one in runs]
-    assert sum(is_outside(one) for one in without) <= 5
+    assert sum(is_outside(sessions) for sessions in without) <= 5
     # who looks every day and stops at a good moment is fooled no more often; by a t-test he is
-    assert sum(fooled(one, is_outside) for one in without) <= 7
-    assert sum(fooled(one, is_outside_for_a_t_test) for one in without) >= 15
+    assert sum(fooled(sessions, is_outside) for sessions in without) <= 7
+    assert sum(fooled(sessions, is_outside_for_a_t_test) for sessions in without) >= 15
 
 
 def test_few_sessions_tell_nothing_and_how_many_more_it_takes_is_said():
@@ -181,8 +181,8 @@ def test_few_sessions_tell_nothing_and_how_many_more_it_takes_is_said():
     few = drawn(chance, 20, 2.0, 4.0)
     assert holdout.difference("failures", few).verdict == "too few to tell"
     assert holdout.difference("failures", few).low is None
-    some = drawn(chance, 80, 2.0, 4.0)
-    needed = holdout.difference("failures", some).needed
+    sessions = drawn(chance, 80, 2.0, 4.0)
+    needed = holdout.difference("failures", sessions).needed
     assert needed and 10 < needed < 2_000
     many = holdout.difference("failures", drawn(chance, 400, 2.0, 4.0))
     assert (many.verdict, many.needed) == ("fewer where told", None)
@@ -202,11 +202,11 @@ def test_the_arms_are_counted_from_the_log_alone(session):
         one.tell("session_end")
         session.at = one.at
     log = session.log
-    found = holdout.compare(log, session.at, lambda id_: {"retry": "decision"}.get(id_))
-    assert (found.told, found.held_out) == (1, 1)
+    comparison = holdout.compare(log, session.at, lambda id_: {"retry": "decision"}.get(id_))
+    assert (comparison.told, comparison.held_out) == (1, 1)
     means = {
         difference.measure: (difference.told, difference.held_out)
-        for difference in found.differences
+        for difference in comparison.differences
     }
     assert means == {
         "failures": (1.0, 1.0),
@@ -215,7 +215,7 @@ def test_the_arms_are_counted_from_the_log_alone(session):
         "turns": (3.0, 3.0),
         "turns_to_green": (2.0, 2.0),
     }
-    assert found.kinds == (holdout.KindCount("decision", 1, 0, 0),)
+    assert comparison.kinds == (holdout.KindCount("decision", 1, 0, 0),)
 
 
 # The command.

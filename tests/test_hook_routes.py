@@ -103,15 +103,15 @@ def test_a_prompts_answer_reaches_the_model_in_the_same_turn(hooks: Hooks, host:
 def test_fifty_turns_in_which_our_own_words_come_back_store_none_of_them(
     client: FlaskClient, tenants: OpenTenants
 ):
-    log, said, answers = tenants.get("default").log, ours("loginHandler knows"), 0
+    log, text, answers = tenants.get("default").log, ours("loginHandler knows"), 0
     head = log.head()
     for turn in range(50):
         host = sorted(RECORDED)[turn % len(RECORDED)]
         for payload in RECORDED[host]:
-            told = in_session(laced(payload, said), f"turn {turn}")
+            told = in_session(laced(payload, text), f"turn {turn}")
             answer = post(client, f"/v1/hooks/{host}", told)
             if answer.status_code == 200:
-                said, answers = contexts(answer.json)[0], answers + 1
+                text, answers = contexts(answer.json)[0], answers + 1
     tenants.get("default").notes.write()
     events = list(log.read(head))
     assert answers >= 50
@@ -195,11 +195,11 @@ def test_a_tool_used_again_is_another_action():
 def test_the_same_words_in_another_turn_tenant_or_minute_are_another_prompt():
     at = 0.0
     deliveries = Dedupe(lambda: at)
-    asked = replace(PROMPT, prompt="go on", turn="1")
-    assert deliveries.is_first("t", asked)
-    assert deliveries.is_first("t", replace(asked, turn="2"))
-    assert deliveries.is_first("u", asked)
-    unnumbered = replace(asked, session="s2", turn=None)
+    event = replace(PROMPT, prompt="go on", turn="1")
+    assert deliveries.is_first("t", event)
+    assert deliveries.is_first("t", replace(event, turn="2"))
+    assert deliveries.is_first("u", event)
+    unnumbered = replace(event, session="s2", turn=None)
     assert deliveries.is_first("t", unnumbered)
     at = WITHIN_S
     assert not deliveries.is_first("t", unnumbered)

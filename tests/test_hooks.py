@@ -151,10 +151,12 @@ def test_outside_a_repository_no_projects_memory_comes_back(tenants: OpenTenants
     for id_, project in (("mine", "acme/shop"), ("anybodys", None)):
         commands.record(opened.log, Draft(id=id_, content="a note", project=project), NOW)
     with opened.reader.view() as view:
-        asked = Filter(NOW, "")
-        slots = view.masks.of(asked).nonzero()[0].tolist()
-        assert [one.id for one in view.tail.take(slots)] == ["anybodys"]
-        assert [one.id for one in view.tail.current() if asked.accepts(one)] == ["anybodys"]
+        conditions = Filter(NOW, "")
+        slots = view.masks.of(conditions).nonzero()[0].tolist()
+        assert [memory.id for memory in view.tail.take(slots)] == ["anybodys"]
+        assert [memory.id for memory in view.tail.current() if conditions.accepts(memory)] == [
+            "anybodys"
+        ]
 
 
 def test_a_projects_own_settings_hold_for_its_hooks(hooks: Hooks, monkeypatch, tmp_path: Path):
@@ -193,8 +195,8 @@ def test_a_journal_follows_the_log_and_keeps_sessions_apart(tenants: OpenTenants
 
 def test_what_waits_to_be_written_is_part_of_the_journal(tenants: OpenTenants):
     opened = tenants.get("default")
-    told = HookEvent("plain", "prompt", "s1")
-    call = Call(told, opened, tenants.settings.choices, "", NOW)
+    hook_event = HookEvent("plain", "prompt", "s1")
+    call = Call(hook_event, opened, tenants.settings.choices, "", NOW)
     call.write_later(call.new_event(Prompted(prompt="a")))
     assert [type(one.body) for one in call.journal.events] == [Prompted]
     assert len(opened.receipts) == 1  # and no disk was waited for
@@ -202,8 +204,8 @@ def test_what_waits_to_be_written_is_part_of_the_journal(tenants: OpenTenants):
 
 def test_what_is_written_while_one_looks_is_in_the_journal_once(tenants: OpenTenants):
     opened = tenants.get("default")
-    told = HookEvent("plain", "prompt", "s1")
-    call = Call(told, opened, tenants.settings.choices, "", NOW)
+    hook_event = HookEvent("plain", "prompt", "s1")
+    call = Call(hook_event, opened, tenants.settings.choices, "", NOW)
     call.write(event := call.new_event(Prompted(prompt="a")))
     opened.notes.add(event)
     assert [other.id for other in call.journal.events] == [event.id]

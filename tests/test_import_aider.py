@@ -48,7 +48,7 @@ def test_a_turn_is_what_was_asked_of_the_model_what_aider_did_and_what_the_model
     assert (second.content, second.result) == ("which rate is it now?", "It is 19.")
     assert (third.content, third.result) == ("and the reduced one?", "7.")
     assert first.session == second.session != third.session
-    assert {one.project for one in (first, second, third)} == {first.project}
+    assert {memory.project for memory in (first, second, third)} == {first.project}
 
 
 def test_a_chat_began_when_it_says_in_local_time(

@@ -45,7 +45,7 @@ def test_what_no_person_typed_is_no_prompt(log: EventLog, tmp_path: Path, conten
     one = ClaudeCode()
     turn(one, ASKED)
     one.ask(content)
-    assert [found.content for found in read(log, one, tmp_path)] == [ASKED]
+    assert [memory.content for memory in read(log, one, tmp_path)] == [ASKED]
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_lines_of_the_machine_are_no_turn(
     turn(one, ASKED)
     one._line("user", "Look at every file there is", **flag)
     one._line("assistant", [{"type": "text", "text": "There are nine."}], **flag)
-    (found,) = read(log, one, tmp_path)
-    assert found.result == ("There are nine." if "promptSource" in flag else None) or (
-        found.result == "The clock is called at every login now."
+    (memory,) = read(log, one, tmp_path)
+    assert memory.result == ("There are nine." if "promptSource" in flag else None) or (
+        memory.result == "The clock is called at every login now."
     )
 
 
@@ -86,8 +86,8 @@ def test_words_beside_an_interruption_are_a_prompt(log: EventLog, tmp_path: Path
     one = ClaudeCode()
     texts = ("[Request interrupted by user]", "keep the old name of the module")
     one.ask([{"type": "text", "text": text} for text in texts])
-    (found,) = read(log, one, tmp_path)
-    assert found.content == "keep the old name of the module"
+    (memory,) = read(log, one, tmp_path)
+    assert memory.content == "keep the old name of the module"
 
 
 def test_thinking_is_not_kept(log: EventLog, tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_thinking_is_not_kept(log: EventLog, tmp_path: Path) -> None:
     one.ask(ASKED)
     one._line("assistant", [{"type": "thinking", "thinking": "secretly " * 30}])
     one.say("It is swapped.")
-    (found,) = read(log, one, tmp_path)
-    assert found.result == "It is swapped." and "secretly" not in found.text
+    (memory,) = read(log, one, tmp_path)
+    assert memory.result == "It is swapped." and "secretly" not in memory.text
 
 
 def test_an_edit_is_found_by_the_names_that_it_and_the_file_before_it_defined(
@@ -106,8 +106,8 @@ def test_an_edit_is_found_by_the_names_that_it_and_the_file_before_it_defined(
     one.ask(ASKED)
     one.edit("reader.py", "import os", "def peek(): ...")
     one.lines[-1]["toolUseResult"]["originalFile"] = "class Reader:\n    def poll(self): ...\n"
-    (found,) = read(log, one, tmp_path)
-    assert {"peek", "Reader", "poll"} <= set(found.tags)
+    (memory,) = read(log, one, tmp_path)
+    assert {"peek", "Reader", "poll"} <= set(memory.tags)
 
 
 def test_a_malformed_call_is_neither_an_error_nor_an_edit(log: EventLog, tmp_path: Path) -> None:
@@ -118,8 +118,8 @@ def test_a_malformed_call_is_neither_an_error_nor_an_edit(log: EventLog, tmp_pat
         "content": "<tool_use_error>String to replace not found</tool_use_error>",
         "is_error": True,
     }
-    (found,) = read(log, one, tmp_path)
-    assert found.action is None
+    (memory,) = read(log, one, tmp_path)
+    assert memory.action is None
 
 
 def test_a_prompt_given_while_a_tool_ran_ends_the_turn_after_its_outcome(
@@ -138,7 +138,7 @@ def test_the_side_folders_of_a_project_are_not_read(log: EventLog, tmp_path: Pat
     turn(one, ASKED)
     turn(side, "Look at every file there is")
     side._dump(tmp_path / "projects" / "-home-dev-shop" / SESSION / "subagents" / "agent-a1.jsonl")
-    assert [found.content for found in read(log, one, tmp_path)] == [ASKED]
+    assert [memory.content for memory in read(log, one, tmp_path)] == [ASKED]
 
 
 def test_a_session_that_was_copied_by_a_fork_is_read_once_as_the_elders(
@@ -151,8 +151,8 @@ def test_a_session_that_was_copied_by_a_fork_is_read_once_as_the_elders(
     copy.lines += [line | {"sessionId": copy.session} for line in one.lines]
     turn(copy, "And now in the fork.")
     copy.save(tmp_path)
-    found = read(log, one, tmp_path)
-    assert [(each.session, each.content) for each in found] == [
+    memories = read(log, one, tmp_path)
+    assert [(each.session, each.content) for each in memories] == [
         (SESSION, ASKED),
         (copy.session, "And now in the fork."),
     ]
@@ -172,8 +172,8 @@ def test_packed_transcripts_are_read_as_they_are(log: EventLog, tmp_path: Path) 
 def test_half_an_emoji_costs_nothing_but_itself(log: EventLog, tmp_path: Path) -> None:
     one = ClaudeCode()
     one.ask("Swap the manifest \ud83d please.")
-    (found,) = read(log, one, tmp_path)
-    assert found.content == "Swap the manifest \ufffd please."
+    (memory,) = read(log, one, tmp_path)
+    assert memory.content == "Swap the manifest \ufffd please."
 
 
 def test_lines_of_unknown_types_are_passed_over_in_silence(log: EventLog, tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_a_moment_beyond_the_calendar_is_none(log: EventLog, tmp_path: Path) -> 
     one = ClaudeCode()
     one.ask(ASKED)
     one.lines[0]["timestamp"] = "9999-12-31T23:59:59-05:00"
-    (found,) = read(log, one, tmp_path)
-    assert found.created_at == 1_795_400_000_000_000  # when it was imported
+    (memory,) = read(log, one, tmp_path)
+    assert memory.created_at == 1_795_400_000_000_000  # when it was imported
 
 
 @pytest.mark.parametrize(

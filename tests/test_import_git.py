@@ -512,5 +512,5 @@ def test_a_missing_commit_is_named(repository):
 def test_a_message_of_any_length_is_read_up_to_a_bound(tmp_path: Path):
     repository = Repository(tmp_path / "long")
     repository.commit(b"Say it at length\n\n" + b"word " * (3 * git_command.MAX_FIELD // 5))
-    (found,) = git.commits(repository.path, since=None, limit=None)
-    assert len(found.text) == git_command.MAX_FIELD
+    (commit,) = git.commits(repository.path, since=None, limit=None)
+    assert len(commit.text) == git_command.MAX_FIELD

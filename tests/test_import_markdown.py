@@ -95,14 +95,16 @@ Old readers cannot open new snapshots.
 @pytest.mark.parametrize("name", ["docs/adr/0004-arrow.md", "notes/arrow.md"])
 def test_a_decision_record_tells_context_from_decision_and_has_its_day(tmp_path, name):
     note(tmp_path, name, ADR)
-    kinds = {one.context.split(" > ")[-1]: one.kind for one in read(tmp_path) if one.context}
+    kinds = {
+        draft.context.split(" > ")[-1]: draft.kind for draft in read(tmp_path) if draft.context
+    }
     assert kinds == {
         "Context and problem statement": "context",
         "Decision drivers": "context",
         "Decision outcome": "decision",
         "Consequences": "decision",
     }
-    assert {one.created_at for one in read(tmp_path)} == {datetime(2024, 2, 12, tzinfo=UTC)}
+    assert {draft.created_at for draft in read(tmp_path)} == {datetime(2024, 2, 12, tzinfo=UTC)}
 
 
 CHANGELOG = """# Changelog

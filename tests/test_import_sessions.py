@@ -73,36 +73,36 @@ def test_a_turn_is_an_episode_with_its_words_deeds_files_and_time(
     one = writer(agent)
     turn(one)
     imported(log, agent, one.save(host))
-    (found,) = episodes(log)
-    assert (found.kind, found.state, found.trust) == ("episode", "active", "tool")
-    assert (found.project, found.session, found.agent) == ("shop", SESSION, agent)
-    assert found.content == "Make the login test pass: it fails at midnight."
-    failed, edited, passed = (found.action or "").splitlines()
+    (memory,) = episodes(log)
+    assert (memory.kind, memory.state, memory.trust) == ("episode", "active", "tool")
+    assert (memory.project, memory.session, memory.agent) == ("shop", SESSION, agent)
+    assert memory.content == "Make the login test pass: it fails at midnight."
+    failed, edited, passed = (memory.action or "").splitlines()
     assert failed.startswith("$ pytest -q -> failed: ") and "a day late" in failed
     assert (edited, passed) == ("edited login.py", "$ pytest -q -> 2 passed in 0.01s")
-    assert found.result == "The clock is called at every login now."
-    assert "login" in found.tags
-    assert 0 <= found.created_at - 1_789_981_200_000_000 < 60_000_000
+    assert memory.result == "The clock is called at every login now."
+    assert "login" in memory.tags
+    assert 0 <= memory.created_at - 1_789_981_200_000_000 < 60_000_000
 
 
 @each_host
 def test_what_the_real_program_wrote_is_read_whole(agent: str, log: EventLog, host: Path) -> None:
     done = imported(log, agent, written(agent, host))
     assert done.skipped == []
-    found = [
+    memories = [
         episode
         for episode in episodes(log)
         if "midnight" in episode.content and episode.project == "shop"
     ]
-    for one in found:
-        assert [line.split(" -> ")[0] for line in (one.action or "").splitlines()] == [
+    for memory in memories:
+        assert [line.split(" -> ")[0] for line in (memory.action or "").splitlines()] == [
             *("$ pytest -q", "edited login.py", "$ pytest -q")
         ]
-        assert "1 failed, 1 passed" in (one.action or "")
-        assert (one.result or "").startswith("The login took the clock once, at import.")
+        assert "1 failed, 1 passed" in (memory.action or "")
+        assert (memory.result or "").startswith("The login took the clock once, at import.")
     second = [episode for episode in episodes(log) if "docs/clock.md" in episode.content]
-    assert {one.action for one in second} == {"edited docs/clock.md"}
-    assert len(found) == len(second) == (3 if agent == "codex" else 1)
+    assert {other.action for other in second} == {"edited docs/clock.md"}
+    assert len(memories) == len(second) == (3 if agent == "codex" else 1)
 
 
 @each_host
@@ -201,9 +201,9 @@ def test_our_own_notes_in_a_transcript_are_not_remembered_again(
     one.say(f"It passes.\n{NOTE}")
     one.ask(NOTE)
     imported(log, agent, one.save(host))
-    (found,) = episodes(log)
-    assert found.content == "Make the login test pass."
-    assert (found.action, found.result) == ("$ pytest -q -> 2 passed", "It passes.")
+    (memory,) = episodes(log)
+    assert memory.content == "Make the login test pass."
+    assert (memory.action, memory.result) == ("$ pytest -q -> 2 passed", "It passes.")
 
 
 @each_host
@@ -227,8 +227,8 @@ def test_a_refused_call_is_no_deed(agent: str, log: EventLog, host: Path) -> Non
     one.refuse("rm -rf build")
     one.say("Nothing was deleted.")
     imported(log, agent, one.save(host))
-    (found,) = episodes(log)
-    assert (found.action, found.result) == (None, "Nothing was deleted.")
+    (memory,) = episodes(log)
+    assert (memory.action, memory.result) == (None, "Nothing was deleted.")
 
 
 @each_host
@@ -242,8 +242,8 @@ def test_only_what_was_said_after_the_last_tool_is_the_result(
     one.say("There are two.")
     one.say("Both are of the login.")
     imported(log, agent, one.save(host))
-    (found,) = episodes(log)
-    assert found.result == "There are two.\n\nBoth are of the login."
+    (memory,) = episodes(log)
+    assert memory.result == "There are two.\n\nBoth are of the login."
 
 
 @each_host
@@ -272,7 +272,7 @@ def test_a_folder_that_is_there_has_the_project_and_the_paths_that_hooks_give_it
     other = writer(agent, cwd=str(tmp_path / "loose"), session="2b4d-of-no-repository")
     turn(other)
     imported(log, agent, other.save(tmp_path / "other host"))
-    inside, outside = sorted(episodes(log), key=lambda found: found.project or "")
+    inside, outside = sorted(episodes(log), key=lambda memory: memory.project or "")
     assert (inside.project, outside.project) == ("example.com/ada/shop", "~/loose")
     assert "edited api/login.py" in (inside.action or "")
     assert "edited login.py" in (outside.action or "")
@@ -287,9 +287,9 @@ def test_a_turn_is_kept_within_bounds(agent: str, log: EventLog, host: Path) -> 
     one.say("It is so. " * 9_000)
     done = imported(log, agent, one.save(host))
     assert done.counts.added == 2_002
-    (found,) = episodes(log)
-    assert len(found.content) <= 2_000
-    assert len(found.action or "") <= 3_000 and len(found.result or "") <= 2_000
+    (memory,) = episodes(log)
+    assert len(memory.content) <= 2_000
+    assert len(memory.action or "") <= 3_000 and len(memory.result or "") <= 2_000
 
 
 def test_thanks_alone_become_no_memory(tmp_path: Path) -> None:
@@ -314,8 +314,8 @@ def statements(log: EventLog) -> list[Memory]:
     fold = Fold()
     for event in log.read():
         fold.apply(event)
-    found = (row for row in fold.rows.values() if row.kind == STATEMENT)
-    return sorted(found, key=lambda one: one.created_at)
+    memories = (row for row in fold.rows.values() if row.kind == STATEMENT)
+    return sorted(memories, key=lambda memory: memory.created_at)
 
 
 def said(agent: str, folder: Path, *prompts: str, **about: Any) -> Path:
@@ -418,8 +418,8 @@ def test_a_repository_that_names_its_project_is_followed(tmp_path: Path) -> None
     source = said("codex", tmp_path / "host", RULE, cwd=str(repository))
     command(tmp_path / "home", "import", "codex", str(source))
     with EventLog(tenants.tenant(tmp_path / "home").log) as log:
-        found = (*episodes(log), *statements(log))
-        assert [one.project for one in found] == ["renamed", "renamed"]
+        memories = (*episodes(log), *statements(log))
+        assert [memory.project for memory in memories] == ["renamed", "renamed"]
 
 
 # the command

@@ -72,8 +72,8 @@ def run(*words: str) -> Result:
 def answer(*words: str) -> dict[str, Any]:
     result = run("import", *words, "--json")
     assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
+    payload: dict[str, Any] = json.loads(result.stdout)
+    return payload
 
 
 def memories(tmp_path: Path) -> list[Memory]:
@@ -216,14 +216,14 @@ def test_cursor_rules_say_what_they_are_for(machine: Path, tmp_path: Path):
 
 def test_a_claude_mem_observation_keeps_facts_files_and_session(machine: Path, tmp_path: Path):
     answer("claude-mem", str(foreign_stores.claude_mem(machine)))
-    found = by_text(tmp_path, "Chose SQLite")
-    assert found.result == "WAL mode is on\nThe log lives in events.db"
-    assert (found.kind, found.session, found.tags) == (
+    memory = by_text(tmp_path, "Chose SQLite")
+    assert memory.result == "WAL mode is on\nThe log lives in events.db"
+    assert (memory.kind, memory.session, memory.tags) == (
         "decision",
         "m1",
         ("what-changed", "trade-off"),
     )
-    assert json.loads(found.metadata)["files"] == ["store/log.py"]
+    assert json.loads(memory.metadata)["files"] == ["store/log.py"]
 
 
 def test_mem0_keeps_the_newest_text_and_not_what_was_deleted(machine: Path, tmp_path: Path):
@@ -234,15 +234,15 @@ def test_mem0_keeps_the_newest_text_and_not_what_was_deleted(machine: Path, tmp_
 
 def test_an_export_of_mem0_says_whose_a_memory_is(machine: Path, tmp_path: Path):
     answer("mem0", str(foreign_stores.mem0_export(machine)))
-    (found,) = memories(tmp_path)
-    assert (found.created_by, found.tags, found.kind) == ("anna", ("ops",), "decision")
+    (memory,) = memories(tmp_path)
+    assert (memory.created_by, memory.tags, memory.kind) == ("anna", ("ops",), "decision")
 
 
 def test_openmemory_states_and_categories_are_kept(machine: Path, tmp_path: Path):
     answer("mem0", str(foreign_stores.openmemory(machine)))
     assert by_text(tmp_path, "Anna used the zsh").state == "archived"
-    found = by_text(tmp_path, "Anna uses the fish")
-    assert (found.tags, found.agent, found.project) == (("tooling",), "cursor", "web")
+    memory = by_text(tmp_path, "Anna uses the fish")
+    assert (memory.tags, memory.agent, memory.project) == (("tooling",), "cursor", "web")
 
 
 def test_observations_become_memories_and_relations_links(machine: Path, tmp_path: Path):
@@ -282,7 +282,7 @@ def test_pmb_keys_goals_chains_and_edges_are_kept(machine: Path, tmp_path: Path)
     assert by_text(tmp_path, "It runs at night").context == "When does it run?"
     assert {memory.project for memory in memories(tmp_path)} == {"quarry"}
     with EventLog(tenant(tmp_path / "memory").log) as log:
-        links = [one for one in log.read(0, log.head()) if one.kind == "linked"]
+        links = [event for event in log.read(0, log.head()) if event.kind == "linked"]
     assert [(link.subject, link.body.target) for link in links] == [
         (by_text(tmp_path, "The build broke").id, by_text(tmp_path, "Pin the wheel").id)
     ]
@@ -323,8 +323,8 @@ def test_lettas_persona_is_left_out_and_said_so(machine: Path):
 )
 def test_chats_become_episodes(write, name: str, asked: str, said: str, machine: Path, tmp_path):
     write(machine)  # in ~/Downloads, where it is looked for
-    found = answer(name)
-    assert (found["turns"], answer(name)["added"]) == (1, 0)
+    payload = answer(name)
+    assert (payload["turns"], answer(name)["added"]) == (1, 0)
     with EventLog(tenant(tmp_path / "memory").log) as log:
         prompt, stop = list(log.read(0, log.head()))
     assert asked in prompt.body.prompt and stop.body.said == said

@@ -68,7 +68,7 @@ def importances(log: EventLog) -> dict[str, float]:
     for event in log.effective_events(0, log.head()):
         fold.apply(event)
     rows: dict[str, Memory] = fold.rows
-    return {id_: one.importance for id_, one in rows.items() if one.importance != 0.5}
+    return {id_: memory.importance for id_, memory in rows.items() if memory.importance != 0.5}
 
 
 def calls(log: EventLog) -> list[Called]:
@@ -166,8 +166,8 @@ def test_a_budget_that_ends_in_the_middle_keeps_what_was_done(
     server.usage = (2_000, 20)
     half = estimate(find_job("importance"), config.load(), "default", NOW).tokens // 2
     (home / "config.toml").write_text(server.settings(tokens_a_run=half + 100))
-    said = mnemolog("importance").stdout
-    assert "note: the budget is spent: llm.tokens_a_run leaves" in said
+    text = mnemolog("importance").stdout
+    assert "note: the budget is spent: llm.tokens_a_run leaves" in text
     assert len(server.asked) == 1 == len(calls(rated))
     found = importances(rated)
     assert {"good", "bad", "base"} < found.keys() and 0.9 in found.values()

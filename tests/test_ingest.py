@@ -53,13 +53,13 @@ def accept(queue: Queue, *given: Draft, count: int = 3, id_: str = "", at: int =
 
 
 def leased(queue: Queue, owner: str = "me", now: int = NOW) -> Lease:
-    found = queue.lease(owner, now)
-    assert found is not None
-    return found
+    lease = queue.lease(owner, now)
+    assert lease is not None
+    return lease
 
 
 def texts(log: EventLog) -> Counter[str]:
-    return Counter(one.body.content for one in log.read() if isinstance(one.body, Recorded))
+    return Counter(event.body.content for event in log.read() if isinstance(event.body, Recorded))
 
 
 def clock() -> int:
@@ -188,8 +188,8 @@ def test_a_job_is_in_the_log_in_order_and_leaves_no_text_behind(
     assert record_lease(queue, log, leased(queue), clock)
     done = queue.get(job.id)
     assert (done.state, done.done, done.ended_at) == ("done", STEP * 2 + 7, NOW)
-    assert [one.id for one in log.read()] == list(queue.outcome(job.id).ids)
-    assert {one.at for one in log.read()} == {NOW}
+    assert [event.id for event in log.read()] == list(queue.outcome(job.id).ids)
+    assert {event.at for event in log.read()} == {NOW}
     queue.tidy(NOW)
     assert not any(b"pier" in path.read_bytes() for path in tenant.root.glob("ingest.sqlite*"))
 
@@ -349,17 +349,17 @@ def test_a_dead_job_is_requeued_and_only_a_dead_one(queue: Queue, log: EventLog)
 def kill(queue: Queue) -> None:
     """Let the one job fail until it is dead."""
     now = NOW
-    while (found := queue.lease("me", now)) is not None:
-        queue.fail(found, "LogBusy: held", now, 0.0)
+    while (lease := queue.lease("me", now)) is not None:
+        queue.fail(lease, "LogBusy: held", now, 0.0)
         now += 1_000_000_000
 
 
 def test_what_a_log_cannot_take_stays_in_the_queue(queue: Queue, log: EventLog):
     accept(queue, count=STEP * 2)
-    one = leased(queue)
+    lease = leased(queue)
     with pytest.raises(LogError):
-        record_lease(queue, closing(log), one, clock)
-    queue.fail(one, "LogError", NOW, 0.0)
+        record_lease(queue, closing(log), lease, clock)
+    queue.fail(lease, "LogError", NOW, 0.0)
     assert queue.counts()["queued"] == 1
 
 

@@ -71,8 +71,8 @@ def test_a_batch_is_accepted_and_then_recorded(client: Client, tenants: OpenTena
     assert tenants.ingest.turn()
     done = job(client, made["id"])
     assert (done["state"], done["done"], done["because"]) == ("done", 3, [])
-    assert [one.id for one in log.read()] == done["ids"]
-    assert {(one.project, one.session) for one in log.read()} == {("acme/web", "s1")}
+    assert [event.id for event in log.read()] == done["ids"]
+    assert {(event.project, event.session) for event in log.read()} == {("acme/web", "s1")}
     found = post(client, "/v1/recall", {"query": "the tide of pier 2"}).json
     assert found["hits"][0]["id"] in done["ids"]
 
@@ -271,7 +271,7 @@ def test_a_failure_lands_in_the_job_and_the_tenants_failures_and_the_worker_goes
     until(lambda: queue.get(second).error)
     assert queue.get(first).error == "LogBusy: held by a test"
     assert queue.get(second).error == "RuntimeError: a defect"
-    assert [one.what for one in failures.every(tenant.root)] == ["ingest"]
+    assert [failure.what for failure in failures.every(tenant.root)] == ["ingest"]
     put(tenant, "the moon is full")
     until(lambda: not list(failures.every(tenant.root)))
     assert opened.is_alive
@@ -330,8 +330,8 @@ def test_the_job_of_facts_reads_what_was_said_and_asks_no_model(
     tenants.ingest.turn()
     reading = fact_reader(tenants.settings)(tenant)
     assert reading.wait(timeout=120) == 0, (tenant.root / "facts.log").read_text()
-    found = [one.body for one in log.read() if one.kind == "recorded" and one.body.key]
-    assert [(one.key, one.value) for one in found] == [("api-server.port", "8080")]
+    bodies = [event.body for event in log.read() if event.kind == "recorded" and event.body.key]
+    assert [(body.key, body.value) for body in bodies] == [("api-server.port", "8080")]
 
 
 def test_a_model_is_asked_only_where_the_job_may_run_by_itself(

@@ -84,7 +84,9 @@ def test_kills_lose_no_accepted_batch_and_double_none(tmp_path: Path):
 
     with EventLog(tenant(home).log) as log:
         assert integrity.problems(log) == []
-        bodies = [(one.id, one.body) for one in log.read() if isinstance(one.body, Recorded)]
+        bodies = [
+            (event.id, event.body) for event in log.read() if isinstance(event.body, Recorded)
+        ]
     written = Counter(body.content for _, body in bodies)
     accepted = {text for client in clients for texts in client.accepted.values() for text in texts}
     unsure = {text for client in clients for text in client.unsure}

@@ -44,7 +44,7 @@ class Notes:
 
     def __init__(self, tenant: Tenant, log: EventLog, *, is_built: bool) -> None:
         self.tenant, self.log, self.is_built = tenant, log, is_built
-        drafts = [Draft(id=id_, content=said) for id_, said in NOTES.items()]
+        drafts = [Draft(id=id_, content=text) for id_, text in NOTES.items()]
         commands.record_batch(log, drafts, NOW)
         rebuild(tenant, log, EMBEDDER, NOW)
         self._head = log.head()

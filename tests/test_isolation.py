@@ -45,9 +45,9 @@ def client(
         assert post(client, "/v1/memories", body | {"tenant": name}).status_code == 201
     if request.param == "built":
         for name in ("first", "second"):
-            one = opened.get(name)
-            rebuild(one.tenant, one.log, LexicalEmbedder(), NOW)
-            assert one.reader.poll()
+            tenant = opened.get(name)
+            rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), NOW)
+            assert tenant.reader.poll()
     yield client
     opened.close()
 

@@ -70,8 +70,8 @@ def test_all_jobs_are_listed_and_off(built):
     assert not any(one["on"] or one["last"] or one["waiting"] for one in found["jobs"])
     assert job(found, "facts")["at"] == "00:35"
     assert (found["problem"], found["model"]) == ("", None)
-    said = CliRunner().invoke(main, ["jobs"]).stdout
-    assert "no model is set" in said
+    text = CliRunner().invoke(main, ["jobs"]).stdout
+    assert "no model is set" in text
 
 
 def test_what_is_on_is_kept_for_one_tenant(built):
@@ -121,8 +121,8 @@ def test_what_models_cost_today_is_summed_over_the_home(built, monkeypatch):
     result = CliRunner().invoke(main, ["--tenant", "work", "jobs", "--json"])
     today = json.loads(result.stdout)["today"]
     assert today == {"calls": 2, "failed": 1, "tokens": 30, "cost_usd": 0.5}
-    said = CliRunner().invoke(main, ["jobs"]).stdout
-    assert "today: $0.5000 of $2.00, 30 of 1,000,000 tokens, 2 of 1,000 calls, 1 failed" in said
+    text = CliRunner().invoke(main, ["jobs"]).stdout
+    assert "today: $0.5000 of $2.00, 30 of 1,000,000 tokens, 2 of 1,000 calls, 1 failed" in text
 
 
 def test_doctor_says_that_switches_cannot_be_read(built, home):

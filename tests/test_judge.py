@@ -47,8 +47,8 @@ def session(log: EventLog) -> Callable[..., str]:
         recall = Event(new_id(NOW), NOW, body, "r", session="s1", trust="agent")
         recall = replace(recall, subject=recall.id)
         done = [
-            Event(id_, NOW + 1, one, subject or id_, session="s1", trust="agent")
-            for one in then
+            Event(id_, NOW + 1, other, subject or id_, session="s1", trust="agent")
+            for other in then
             for id_ in [new_id(NOW)]
         ]
         log.append([recall, *done])

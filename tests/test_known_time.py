@@ -152,14 +152,14 @@ def test_every_command_answers_from_what_was_known(session: Session):
 
 def test_what_is_no_place_is_refused_by_what_is_one(session: Session):
     session.remember("The parser is generated")
-    for asked, code, said in (
+    for asked, code, text in (
         ("tuesday", 2, "write 2026-11-20, 7d for a week ago, @1234 for an event of the log, or a"),
         ("@99", 3, "the log has no event 99: its newest is 1"),
         ("2020-01-01", 3, "nothing was known at 2020-01-01: the log begins at 2026-09-21T"),
         ("abcdef0", 3, "no commit abcdef0 was imported, and no repository here has it"),
     ):
         result = run(session, "list", "--known-at", asked)
-        assert result.exit_code == code and said in result.stderr, result.stderr
+        assert result.exit_code == code and text in result.stderr, result.stderr
 
 
 def test_a_commit_is_its_import_or_its_time_in_the_repository(session: Session, tmp_path: Path):
@@ -169,8 +169,8 @@ def test_a_commit_is_its_import_or_its_time_in_the_repository(session: Session, 
         subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
         words = [*git, "commit", "-q", "--allow-empty", "-m", text]
         subprocess.run(words, check=True, env=dates)
-        said = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True)
-        return said.stdout.decode().strip()
+        completed = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True)
+        return completed.stdout.decode().strip()
 
     session.remember("The limit is 3")
     session.remember("Lower the limit", source="git", metadata={"commit": "0123456789ab"})

@@ -155,15 +155,15 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 def test_a_question_about_the_past_finds_the_commit_that_answers_it(
     reader: Reader, question: str
 ) -> None:
-    found, _ = answer(reader, RecallRequest(query=question), Choices(), NOW)
-    subjects = [hit["text"].splitlines()[0] for hit in found["hits"][:3]]
+    payload, _ = answer(reader, RecallRequest(query=question), Choices(), NOW)
+    subjects = [hit["text"].splitlines()[0] for hit in payload["hits"][:3]]
     assert WORTH_ASKING[question][0] in subjects
 
 
 def test_noise_makes_no_memory(reader: Reader) -> None:
     with reader.view() as view:
         rows = view.snapshots.rows
-        texts = [one.content for one in rows.take(range(len(rows)))]
+        texts = [memory.content for memory in rows.take(range(len(rows)))]
     assert not [
         text for text in texts if text.startswith(("wip", "Bump", "Merge", "lint", "fixup"))
     ]

@@ -42,7 +42,7 @@ def archiving(most: int) -> Callable[[Context], Proposal]:
         draft = Draft(
             id="made", content="What was put away | ![x](http://evil)", source_ids=(gone[-1].id,)
         )
-        found = [steps.archive(one, "nobody asks for it") for one in gone[:-1]]
+        found = [steps.archive(memory, "nobody asks for it") for memory in gone[:-1]]
         made = steps.record(draft, Made(job="archive"), context.now, "to be found again")
         return Proposal((*found, made), len(context.live_rows), ("a note",))
 
@@ -160,7 +160,7 @@ def test_a_careful_job_changes_nothing(register, settings, built):
     with ran(settings, "archive") as result:
         found = shown(result, "archive")
     assert (result.success, found["state"]) == (True, "waiting")
-    assert [one.state for one in plans.every(built.log)] == ["waiting"]
+    assert [plan.state for plan in plans.every(built.log)] == ["waiting"]
 
 
 def test_a_plan_that_waits_is_not_proposed_again_every_night(register, settings, built):
@@ -169,11 +169,11 @@ def test_a_plan_that_waits_is_not_proposed_again_every_night(register, settings,
         commands.record(built.log, Draft(content=f"another day, event {built.log.head()}"), NOW)
         with ran(settings, "archive") as result:
             assert shown(result, "archive")["state"] == "waiting"
-    assert [one.state for one in plans.every(built.log)] == ["waiting"]
+    assert [plan.state for plan in plans.every(built.log)] == ["waiting"]
     plans.apply(built.log, plans.every(built.log)[0].id, NOW)
     with ran(settings, "archive") as result:
         assert result.success
-    assert [one.state for one in plans.every(built.log)] == ["waiting", "applied"]
+    assert [plan.state for plan in plans.every(built.log)] == ["waiting", "applied"]
 
 
 def test_a_job_with_nothing_to_do_says_so(register, settings, built):
@@ -235,15 +235,15 @@ def test_all_run_in_order_and_one_that_fails_stops_no_other(register, settings, 
     for name, propose in (("judge", idle), ("archive", archiving(3)), ("facts", breaking)):
         register(name, propose)
     said: list[object] = []
-    found = learn(settings, "default", "learn", said.append, wait_s=1.0)
+    results = learn(settings, "default", "learn", said.append, wait_s=1.0)
     assert TOLD == ["facts", "archive", "judge"]
-    assert [(one.job, one.outcome, one.steps) for one in found] == [
+    assert [(result.job, result.outcome, result.steps) for result in results] == [
         ("facts", "failed", 0),
         ("archive", "done", 3),
         ("judge", "done", 0),
     ]
-    assert "what it looked for" in found[0].warnings[0]
-    assert found[1].plan and found[2].plan is None
+    assert "what it looked for" in results[0].warnings[0]
+    assert results[1].plan and results[2].plan is None
     (failure,) = failures.every(built.tenant.root)
     assert (failure.what, failure.times) == ("learning.facts", 1)
     assert failure.said == "NotFound: what it looked for"
@@ -350,8 +350,8 @@ def test_switches_that_cannot_be_read_are_all_off(built):
     path = built.tenant.root / "jobs.json"
     for broken in ("{", '{"on": ["nothing"]}', "[]"):
         path.write_text(broken)
-        found = job_catalog.load_switches(built.tenant)
-        assert not found.on and str(path) in found.problem
+        switches = job_catalog.load_switches(built.tenant)
+        assert not switches.on and str(path) in switches.problem
     with pytest.raises(InvalidInput, match="'nothing': choose from facts"):
         job_catalog.set_switches(built.tenant, ["nothing"], on=True)
 
@@ -371,7 +371,7 @@ def test_a_failure_is_kept_until_the_same_goes_right(built):
     failures.keep(root, "a", NOW + 1, "no answer", "r1")
     failures.keep(root, "a", NOW + 2, "no answer", "r2")
     failures.keep(root, "b", NOW, "full disk")
-    assert [(one.what, one.at, one.times) for one in failures.every(root)] == [
+    assert [(failure.what, failure.at, failure.times) for failure in failures.every(root)] == [
         ("a", NOW + 2, 2),
         ("b", NOW, 1),
     ]

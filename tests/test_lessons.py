@@ -214,8 +214,8 @@ def test_a_lesson_at_rest_opens_no_prompt_and_no_session(agent: Agent):
     log.append([Event(f"{id_}{n}", NOW, Followed(verdict="ignored"), id_)
                 for id_ in ids for n in range(9)])  # fmt: skip
     built(agent)
-    said = agent.again("s2").tell("SessionStart", source="startup")
-    assert f'"{RULE}"' not in said and "release team" in said and "never use yarn" in said.lower()
+    text = agent.again("s2").tell("SessionStart", source="startup")
+    assert f'"{RULE}"' not in text and "release team" in text and "never use yarn" in text.lower()
     assert "release team" in agent.again("s3").asked("install lodash with npm please")
 
 

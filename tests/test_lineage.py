@@ -51,28 +51,28 @@ def lived(built):
 def lineage(home, id_: str) -> dict[str, Any]:
     done = CliRunner().invoke(main, ["--home", str(home), "lineage", id_, "--json"])
     assert done.exit_code == 0, done.output
-    found: dict[str, Any] = msgspec.json.decode(done.stdout)
-    return found
+    payload: dict[str, Any] = msgspec.json.decode(done.stdout)
+    return payload
 
 
 def test_from_a_rule_to_its_source_events_models_and_cost(lived, home):
-    found = lineage(home, "rule")
-    assert [(source["id"], source["of"]) for source in found["sources"]] == [
+    payload = lineage(home, "rule")
+    assert [(source["id"], source["of"]) for source in payload["sources"]] == [
         ("lesson", "rule"),
         ("act1", "lesson"),
         ("note", "lesson"),
     ]
-    event = found["sources"][1]
+    event = payload["sources"][1]
     assert (event["event"], event["session"], event["agent"]) == ("action", "s-1", "codex")
-    assert found["made"]["prompt_sha256"] == "b" * 64 and found["made"]["model"] == "a-model"
-    assert (found["tokens"], found["cost_usd"]) == (2_400, 0.004)
-    assert found["recalls"]["returned_it"] == 2
+    assert payload["made"]["prompt_sha256"] == "b" * 64 and payload["made"]["model"] == "a-model"
+    assert (payload["tokens"], payload["cost_usd"]) == (2_400, 0.004)
+    assert payload["recalls"]["returned_it"] == 2
 
 
 def test_from_a_source_to_every_recall_it_took_part_in(lived, home):
-    found = lineage(home, "note")
-    assert [one["id"] for one in found["made_of_it"]] == ["lesson", "rule"]
-    recalls = found["recalls"]
+    payload = lineage(home, "note")
+    assert [one["id"] for one in payload["made_of_it"]] == ["lesson", "rule"]
+    recalls = payload["recalls"]
     assert (recalls["returned_it"], recalls["returned_what_was_made_of_it"]) == (2, 1)
     assert [(one["query"], one["memory"], one["rank"]) for one in recalls["newest"]] == [
         ("q4", "note", 1),
@@ -82,17 +82,17 @@ def test_from_a_source_to_every_recall_it_took_part_in(lived, home):
 
 
 def test_an_event_of_a_session_has_a_lineage(lived, home):
-    found = lineage(home, "act1")
-    assert (found["event"], found["session"]) == ("action", "s-1")
-    assert [one["id"] for one in found["made_of_it"]] == ["lesson", "rule"]
-    assert [one["query"] for one in found["recalls"]["newest"]] == ["q4", "q2"]
+    payload = lineage(home, "act1")
+    assert (payload["event"], payload["session"]) == ("action", "s-1")
+    assert [one["id"] for one in payload["made_of_it"]] == ["lesson", "rule"]
+    assert [one["query"] for one in payload["recalls"]["newest"]] == ["q4", "q2"]
 
 
 def test_the_command_prints_each_step_with_its_cost(lived, home):
-    said = CliRunner().invoke(main, ["--home", str(home), "lineage", "lesson"]).stdout
-    assert "by distill, a-model, 1,200 tokens, $0.0020, prompt aaaaaaaaaaaa" in said
-    assert "made of\n  act1  action" in said and "made of it\n  rule" in said
-    assert "recalls that returned it: 0; only what was made of it: 2" in said
+    text = CliRunner().invoke(main, ["--home", str(home), "lineage", "lesson"]).stdout
+    assert "by distill, a-model, 1,200 tokens, $0.0020, prompt aaaaaaaaaaaa" in text
+    assert "made of\n  act1  action" in text and "made of it\n  rule" in text
+    assert "recalls that returned it: 0; only what was made of it: 2" in text
 
 
 def test_the_memory_page_counts_the_recalls_and_lists_them(lived, home):

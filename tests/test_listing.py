@@ -59,9 +59,9 @@ def view(changed: Built) -> Iterator[View]:
 
 def all_of(view: View) -> list[Memory]:
     rows = view.snapshots.rows
-    ids = [one.id for one in rows.take(range(len(rows)))]
-    ids += [one.id for one in view.tail.current() if one.id not in ids]
-    return [found for id_ in ids if (found := view.tail.find(id_))]
+    ids = [other.id for other in rows.take(range(len(rows)))]
+    ids += [other.id for other in view.tail.current() if other.id not in ids]
+    return [memory for id_ in ids if (memory := view.tail.find(id_))]
 
 
 def passes(memory: Memory, asked: Listing) -> bool:
@@ -98,11 +98,11 @@ ASKED = {
     "no key": Listing(Filter(LATER), "any", key="deploy.nothing"),
 }
 KEYS: dict[str, Callable[[Memory], tuple[float, int]]] = {
-    "-created_at": lambda one: (-one.created_at, -one.seq),
-    "created_at": lambda one: (one.created_at, one.seq),
-    "-updated_at": lambda one: (-one.updated_at, -one.seq),
-    "updated_at": lambda one: (one.updated_at, one.seq),
-    "-importance": lambda one: (-one.importance, -one.seq),
+    "-created_at": lambda memory: (-memory.created_at, -memory.seq),
+    "created_at": lambda memory: (memory.created_at, memory.seq),
+    "-updated_at": lambda memory: (-memory.updated_at, -memory.seq),
+    "updated_at": lambda memory: (memory.updated_at, memory.seq),
+    "-importance": lambda memory: (-memory.importance, -memory.seq),
 }
 
 
@@ -119,9 +119,11 @@ def walked(view: View, asked: Listing, limit: int) -> Iterator[Memory]:
 @pytest.mark.parametrize("name", ASKED)
 def test_a_list_holds_what_passes_and_counts_it(view: View, name: str):
     asked = ASKED[name]
-    expected = sorted((one for one in all_of(view) if passes(one, asked)), key=KEYS[asked.sort])
+    expected = sorted(
+        (memory for memory in all_of(view) if passes(memory, asked)), key=KEYS[asked.sort]
+    )
     found = page(view, asked, 200)
-    assert [memory.id for memory in found.memories] == [one.id for one in expected]
+    assert [memory.id for memory in found.memories] == [memory.id for memory in expected]
     assert (found.total, found.next) == (len(expected), None)
     assert bool(expected) == (name not in ("stale", "no key"))
 
@@ -167,8 +169,8 @@ def test_every_word_must_stand_in_a_memory(built: Built, words: str, expected: l
     fresh = [Draft(id=f"f{n}", content=f"Note {n} about tides and migrations") for n in range(10)]
     commands.record_batch(built.log, fresh, NOW)
     with Reader(built.tenant, built.log, built.embedder).view() as view:
-        found = page(view, replace(ASKED["plain"], words=words), 200).memories
-    assert sorted(one.id for one in found) == expected
+        memories = page(view, replace(ASKED["plain"], words=words), 200).memories
+    assert sorted(memory.id for memory in memories) == expected
 
 
 def test_the_words_of_what_was_forgotten_find_nothing(view: View):

@@ -421,12 +421,15 @@ def test_an_estimate_is_an_upper_bound_of_what_is_spent(client, server, log):
         with pytest.raises(ModelError):
             ask(estimator, tier=tier)
         ask(one, tier=tier)
-    found = estimator.estimate(one.budget.room())
+    estimate = estimator.estimate(one.budget.room())
     paid = calls(log)
-    assert found.calls == len(paid) == 3
-    assert found.tokens >= sum(call.prompt_tokens + call.answer_tokens for call in paid)
-    assert found.usd_at_most >= sum(call.cost_usd for call in paid) > 0
-    assert {tier: one.calls for tier, one in found.tiers.items()} == {"cheap": 2, "expensive": 1}
+    assert estimate.calls == len(paid) == 3
+    assert estimate.tokens >= sum(call.prompt_tokens + call.answer_tokens for call in paid)
+    assert estimate.usd_at_most >= sum(call.cost_usd for call in paid) > 0
+    assert {tier: tier_estimate.calls for tier, tier_estimate in estimate.tiers.items()} == {
+        "cheap": 2,
+        "expensive": 1,
+    }
 
 
 def test_a_prompt_has_at_most_a_token_for_each_byte():
@@ -435,8 +438,8 @@ def test_a_prompt_has_at_most_a_token_for_each_byte():
 
     text = "Zürich 東京 ا 0x7f3a 🧪\u0000 \ud83e".encode(errors="replace").decode() * 20
     made = make_prompt("Weigh.", text, prompt.strict_schema(Verdict))
-    said = "".join(message["content"] for message in made.messages)
-    assert 0 < litellm.token_counter(model="gpt-5", text=said) < made.most_tokens
+    words = "".join(message["content"] for message in made.messages)
+    assert 0 < litellm.token_counter(model="gpt-5", text=words) < made.most_tokens
 
 
 def test_nothing_of_litellm_is_imported_while_no_model_is_set():
@@ -515,8 +518,8 @@ def test_what_no_reader_survives_is_no_answer(client, server, log, said: str):
 
 
 def test_half_a_character_in_an_answer_is_a_question_mark(client, server):
-    said = '{"subject": "a ' + chr(0xD801) + '", "weight": 0.5}'
-    server.answers = lambda asked: said
+    text = '{"subject": "a ' + chr(0xD801) + '", "weight": 0.5}'
+    server.answers = lambda asked: text
     assert ask(client()).value.subject == "a ?"
 
 

@@ -235,9 +235,9 @@ time.sleep(60)
     writer.kill()
     writer.wait()
     assert {"log.sqlite", "log.sqlite-wal"} <= {path.name for path in tmp_path.iterdir()}
-    found = bytes_on_disk(tmp_path)
-    assert b"it is [redacted:github" in found
-    assert b"a1B2c3D4e5F6" not in found and b"hunter2" not in found
+    data = bytes_on_disk(tmp_path)
+    assert b"it is [redacted:github" in data
+    assert b"a1B2c3D4e5F6" not in data and b"hunter2" not in data
 
 
 def test_files_are_private_from_the_first_byte(tmp_path: Path, child: Child):
@@ -414,7 +414,7 @@ def test_a_log_shows_its_past_and_takes_nothing_in_it(tmp_path: Path):
             assert (ids(past), past.head(), integrity.head_gap(past)) == (["one"], 1, None)
             assert past.events_for("two") == [] and past.present_ids(["two"]) == set()
             past.show_until(3)
-            assert [one.kind for one in past.events_for("one")] == ["recorded", "forgotten"]
+            assert [event.kind for event in past.events_for("one")] == ["recorded", "forgotten"]
             with pytest.raises(LogReadOnly, match="the past cannot be changed"):
                 past.append([memory("three")])
         assert log.head() == 3

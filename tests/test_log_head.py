@@ -58,11 +58,11 @@ def test_the_head_names_the_newest_event_after_every_append(path: Path):
 
 def test_two_who_append_by_turns_leave_the_newest(path: Path):
     filled(path, "a")
-    with EventLog(path) as one, EventLog(path) as other:
+    with EventLog(path) as log, EventLog(path) as other:
         for number in range(6):
-            (one if number % 2 else other).append([memory(f"e{number}")])
+            (log if number % 2 else other).append([memory(f"e{number}")])
         assert log_head.read(path) == Head(7, "e5", "a")
-        assert integrity.problems(one) == []
+        assert integrity.problems(log) == []
 
 
 def test_an_older_copy_of_the_log_is_noticed_and_what_is_gone_is_named(older: Path):

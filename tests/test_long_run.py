@@ -45,7 +45,7 @@ def test_whatever_grows_is_seen() -> None:
         for n in range(60)
     ]
     assert list(bounds(flat)) == []
-    for name, grown, said in (
+    for name, grown, text in (
         ("handles", 60, "handles grew"),
         ("threads", 30, "threads grew"),
         ("wal", 90 * MIB, "wal was 90 MiB"),
@@ -57,7 +57,7 @@ def test_whatever_grows_is_seen() -> None:
     ):
         later = [replace(one, **{name: grown}) for one in flat[40:]]
         (told,) = bounds([*flat[:40], *later])
-        assert told.startswith(said)
+        assert told.startswith(text)
     rewritten = replace(flat[50], log=90 * MIB, wal=91 * MIB)  # by an erasing
     assert list(bounds([*flat[:50], rewritten, *flat[51:]])) == []
     (told,) = bounds([*flat[:40], *[replace(rewritten, second=one.second) for one in flat[40:]]])

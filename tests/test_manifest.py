@@ -110,7 +110,7 @@ def test_expire_keeps_the_newest_and_drops_what_none_of_them_names(tenant: Tenan
     (tenant.snapshots / "memories" / "000000000001-x").mkdir()  # a snapshot of an earlier format
     dropped = manifests.expire(tenant)
     kept = list(manifests.list_manifests(tenant))
-    assert [one.number for one in kept] == [5, 4, 3]
+    assert [manifest.number for manifest in kept] == [5, 4, 3]
     assert snapshots(tenant) == [f"memories/memories-{number}.arrow" for number in (3, 4, 5)]
     gone = {f"memories/memories-{number}.arrow" for number in (1, 2)}
     assert set(dropped) == gone | {"memories/.new-1234", "memories/000000000001-x"}

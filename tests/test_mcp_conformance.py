@@ -87,9 +87,9 @@ def test_the_inspector_finds_our_tools_portable_in_every_era(server: str, era: s
     url = f"{server}/mcp"
     tools = inspected(url, era, "--method", "tools/list", "--strict")["tools"]
     assert [tool["name"] for tool in tools] == [tool.name for tool in TOOLS]
-    said = json.dumps({"content": f"We deploy from the {era} branch"})
+    text = json.dumps({"content": f"We deploy from the {era} branch"})
     call = ("--method", "tools/call", "--tool-name")
-    inspected(url, era, *call, "remember", "--tool-args-json", said)
+    inspected(url, era, *call, "remember", "--tool-args-json", text)
     found = inspected(
         url, era, *call, "recall", "--tool-args-json", json.dumps({"query": "deploy"})
     )

@@ -111,8 +111,8 @@ def test_a_parameter_that_a_loaded_tool_describes_is_only_named_in_the_others(cl
     assert fields["recent"]["kinds"] == {"type": "array", "items": {"type": "string"}}
     assert "description" in fields["recall"]["project"]
     assert all(fields[name]["project"] == {"type": "string"} for name in ("recent", "timeline"))
-    said = refused(client, "recent", kinds=["poem"])
-    assert "decision" in said and "kinds (one of" in said
+    text = refused(client, "recent", kinds=["poem"])
+    assert "decision" in text and "kinds (one of" in text
 
 
 def test_each_tool_has_a_title_hints_and_schemas(client: FlaskClient):
@@ -180,8 +180,8 @@ def test_null_is_what_was_not_said(client: FlaskClient):
 
 
 def test_an_unknown_parameter_is_named_with_the_right_ones(client: FlaskClient):
-    said = refused(client, "recall", query="x", depth=3)
-    assert "'depth'" in said and "query, limit, project" in said
+    text = refused(client, "recall", query="x", depth=3)
+    assert "'depth'" in text and "query, limit, project" in text
 
 
 @pytest.mark.parametrize(
@@ -340,8 +340,8 @@ def test_a_goal_has_a_status_and_progress(client: FlaskClient):
 
 
 def test_the_goal_that_is_due_next_comes_first(client: FlaskClient):
-    for said, day in (("Ship it", "2027-02-01"), ("Test it", "2027-01-01")):
-        told(client, "goals", content=said, due=day)
+    for text, day in (("Ship it", "2027-02-01"), ("Test it", "2027-01-01")):
+        told(client, "goals", content=text, due=day)
     id_ = told(client, "goals", content="Plan it")["id"]
     told(client, "goals", id=id_, due="2026-12-01", progress=0.1)
     found = told(client, "goals")["goals"]
@@ -350,8 +350,8 @@ def test_the_goal_that_is_due_next_comes_first(client: FlaskClient):
 
 
 def test_milestones_stand_in_their_chain_in_the_order_they_were_reached(client: FlaskClient):
-    for said, chain in (("Redis is read no more", "queue"), ("v1 is out", "release")):
-        told(client, "goals", action="milestone", content=said, chain=chain)
+    for text, chain in (("Redis is read no more", "queue"), ("v1 is out", "release")):
+        told(client, "goals", action="milestone", content=text, chain=chain)
     told(client, "goals", action="milestone", content="Redis is gone", chain="queue")
     reached = told(client, "goals", chain="queue")["milestones"]
     assert [one["text"] for one in reached] == ["Redis is read no more", "Redis is gone"]
@@ -635,12 +635,12 @@ def test_episodes_are_resources_once_their_turn_is_over(client: FlaskClient, log
     log.append([Event("turn1", NOW, asked, "turn1", session="s1")])
     assert "error" in legacy(client, "resources/read", uri="episode://turn1").json
     assert "error" in legacy(client, "resources/read", uri="memory://turn1").json
-    said = SessionTold(stage="stopped", said="The cart keeps its items now.")
-    log.append([Event("end1", NOW, said, "end1", session="s1")])
+    session_told = SessionTold(stage="stopped", said="The cart keeps its items now.")
+    log.append([Event("end1", NOW, session_told, "end1", session="s1")])
     *_, episode = legacy(client, "resources/list").json["result"]["resources"]
     assert (episode["uri"], episode["title"]) == ("episode://turn1", asked.prompt)
     (read,) = legacy(client, "resources/read", uri=episode["uri"]).json["result"]["contents"]
-    assert said.said in read["text"] and read["text"].startswith(OPENING)
+    assert session_told.said in read["text"] and read["text"].startswith(OPENING)
     memory = legacy(client, "resources/list").json["result"]["resources"][0]["name"]
     assert "error" in legacy(client, "resources/read", uri=f"episode://{memory}").json
     ref = {"type": "ref/resource", "uri": "episode://{id}"}

@@ -22,7 +22,7 @@ def tables(built) -> Tables:
 
 def test_rows_keep_the_order_in_which_they_were_recorded(built, rows: MemoryRows):
     recorded = [event.id for event in built.log.read() if event.kind == "recorded"]
-    assert [one.id for one in rows.take(range(len(rows)))] == recorded
+    assert [memory.id for memory in rows.take(range(len(rows)))] == recorded
     assert len(rows) == len(recorded)
 
 
@@ -34,7 +34,7 @@ def test_every_id_leads_to_its_row(built, rows: MemoryRows):
 
 
 def test_take_gives_memories_in_the_order_asked(rows: MemoryRows):
-    assert [one.id for one in rows.take([5, 0, 5])] == ["m05", "m00", "m05"]
+    assert [memory.id for memory in rows.take([5, 0, 5])] == ["m05", "m00", "m05"]
     assert rows.take([]) == []
 
 
@@ -46,7 +46,7 @@ def test_states_are_what_the_commands_left(rows: MemoryRows):
 
 def test_masks_tell_what_rows_hold(built, rows: MemoryRows):
     goals = rows.equal("kind", ["goal", "no such kind"])
-    assert [one.id for one in rows.take(goals.nonzero()[0])] == ["g1", "g2"]
+    assert [memory.id for memory in rows.take(goals.nonzero()[0])] == ["g1", "g2"]
     assert rows.lacks("project").sum() == len(rows) - 1
     assert rows.with_tags([]).all() and not rows.with_tags(["team", "nobody"]).any()
     assert rows.with_tags(["team"]).sum() == sum(

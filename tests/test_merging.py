@@ -287,4 +287,6 @@ def test_a_build_of_merged_logs_passes_its_audits(tmp_path: Path, homes: list[Ho
         made = build.start(tenant, home.log, LexicalEmbedder())
         for projection in made.projections:
             _, tables = build.step(made, projection)
-            assert [one.detail for one in build.check(made, projection, tables) if one.stops] == []
+            assert [
+                result.detail for result in build.check(made, projection, tables) if result.stops
+            ] == []

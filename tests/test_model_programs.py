@@ -439,14 +439,14 @@ def test_an_estimate_names_the_program_and_bounds_what_it_is_sent(client, progra
     estimator = Estimator(caller.client.limits)
     with pytest.raises(ModelError):
         estimator.ask("weighing", "Weigh the subject.", WEIGHT, Verdict)
-    found = estimator.estimate(caller.client.budget.room())
-    assert f"{program.name} is asked through" in found.notes[0]
-    assert "9.8.7" in found.notes[0]
-    assert (found.calls, found.usd_at_most, program.seen) == (1, None, [])
+    estimate = estimator.estimate(caller.client.budget.room())
+    assert f"{program.name} is asked through" in estimate.notes[0]
+    assert "9.8.7" in estimate.notes[0]
+    assert (estimate.calls, estimate.usd_at_most, program.seen) == (1, None, [])
     caller.ask()
     (seen,) = program.seen
     sent = len(seen["given"].encode()) + len(seen["files"]["instructions.md"][0].encode())
-    assert found.tokens > sent + MOST_ANSWER_TOKENS
+    assert estimate.tokens > sent + MOST_ANSWER_TOKENS
 
 
 def test_doctor_names_program_and_version_of_each_tier(program, home):

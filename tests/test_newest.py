@@ -44,17 +44,20 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 def test_the_newest_come_first_and_of_one_moment_the_last_recorded(
     reader: Reader, limit: int, project: str | None
 ):
-    asked = Filter(now=NOW, project=project)
+    conditions = Filter(now=NOW, project=project)
     with reader.view() as view:
         every = [view.tail.find(f"m{number}") for number in range(BUILT + FRESH)]
-        found = newest(view, asked, limit)
+        memories = newest(view, conditions, limit)
 
     def age(memory: Memory) -> tuple[int, int]:
         return -memory.created_at, -memory.seq
 
-    assert found == sorted((one for one in every if asked.accepts(one)), key=age)[:limit]
+    assert (
+        memories
+        == sorted((memory for memory in every if conditions.accepts(memory)), key=age)[:limit]
+    )
 
 
 def test_what_was_forgotten_is_listed_where_it_is_asked_for(reader: Reader):
     with reader.view() as view:
-        assert [one.id for one in newest(view, Filter(now=NOW), 5, "forgotten")] == ["m4"]
+        assert [memory.id for memory in newest(view, Filter(now=NOW), 5, "forgotten")] == ["m4"]

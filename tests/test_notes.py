@@ -75,7 +75,7 @@ def test_so_many_wait_and_what_is_beyond_is_said_to_be_lost(
         notes.write()
     notes.add(*map(note, "abcd"))
     notes.add(note("beyond"))
-    assert [one.id for one in notes.waiting] == ["first", *"abcd"]
+    assert [event.id for event in notes.waiting] == ["first", *"abcd"]
     full.undo()
     with caplog.at_level(logging.WARNING):
         notes.write()

@@ -36,8 +36,8 @@ def begin(built: Built, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
         return opened[-1]
 
     yield start
-    for one in opened:
-        one.close()
+    for tenants in opened:
+        tenants.close()
 
 
 class Builds:

@@ -106,7 +106,7 @@ SHARED = [
 
 @pytest.mark.parametrize(("tool", "argument", "shape", "name"), SHARED)
 def test_rest_and_mcp_share_a_bound(tool: str, argument: str, shape: str, name: str):
-    (found,) = [other for other in TOOLS if other.name == tool]
-    of_mcp = found.takes.schema["properties"][argument]
+    (spec,) = [other for other in TOOLS if other.name == tool]
+    of_mcp = spec.takes.schema["properties"][argument]
     of_rest = SCHEMAS[shape]["properties"][name]
     assert bounds(of_mcp) == bounds(of_rest)

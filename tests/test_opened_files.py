@@ -144,9 +144,9 @@ def test_hashing_goes_on_a_little_at_every_poll(memory: Memory, monkeypatch):
 
 def test_a_damaged_file_that_breaks_an_answer_is_set_aside_at_once(memory: Memory):
     path = next(
-        one
-        for one in memory.files_read(newest(memory), "memories")
-        if one.name.startswith("memories-")
+        other
+        for other in memory.files_read(newest(memory), "memories")
+        if other.name.startswith("memories-")
     )
     rot(path, middle)
     reader, tried = memory.reader(), []

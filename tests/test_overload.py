@@ -80,25 +80,25 @@ def channels(*coming: object) -> dict[int, Connected]:
 
 def test_who_does_not_send_all_of_a_request_is_hung_up_on():
     there, now = channels("half a request", None, None), [1_000.0]
-    found = Connections(there, lambda: now[0])
-    found.know(there[1])
-    found.look()
+    connections = Connections(there, lambda: now[0])
+    connections.know(there[1])
+    connections.look()
     now[0] += http_access.FIRST_S
-    found.look()
+    connections.look()
     assert [one.will_close for one in there.values()] == [False, False, True]
     there[1].request = "a new one"  # it is given its own time
     now[0] += http_access.REQUEST_S - http_access.FIRST_S
-    found.look()
+    connections.look()
     assert [one.will_close for one in there.values()] == [True, False, True]
 
 
 def test_strangers_make_room_for_others_the_oldest_first(monkeypatch):
     monkeypatch.setattr(http_access, "STRANGERS", 2)
     there = channels(None, None, None, None, None)
-    found = Connections(there, lambda: 0.0)
-    found.know(there[0])
+    connections = Connections(there, lambda: 0.0)
+    connections.know(there[0])
     there[1].requests.append("is being answered")
-    found.make_room()
+    connections.make_room()
     assert [one.will_close for one in there.values()] == [False, False, True, True, False]
 
 
@@ -143,9 +143,9 @@ def test_json_nested_a_hundred_thousand_deep_is_refused(quiet: Server, body: str
         ours = {"Authorization": f"Bearer {quiet.token}", "Content-Type": "application/json"}
         connection.request("POST", path, body, ours)
         answer = connection.getresponse()
-        said = answer.read()
+        data = answer.read()
         connection.close()
-        assert answer.status < 500, (path, said[:200])
+        assert answer.status < 500, (path, data[:200])
     assert quiet.ask("/health")[0] == 200
 
 

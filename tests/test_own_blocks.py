@@ -65,7 +65,7 @@ def a_turn(client: FlaskClient, session: str, number: int, block: str) -> str:
     """Let a turn happen in which all that may hold a block holds it; return what was injected."""
     quoted = f"As the notes say:\n{block}\nSo I left it.\n> " + block.replace("\n", "\n> ")
     bash = {"tool_name": "Bash", "tool_input": {"command": f"cat notes-{number}.md"}}
-    said = tell(
+    text = tell(
         client,
         session,
         "UserPromptSubmit",
@@ -81,7 +81,7 @@ def a_turn(client: FlaskClient, session: str, number: int, block: str) -> str:
     tell(client, session, "PostCompact", trigger="auto", compact_summary=quoted)
     again = tell(client, session, "SessionStart", source="compact")
     post(client, "/v1/memories", {"content": block})
-    return f"{said}\n{again}".strip()
+    return f"{text}\n{again}".strip()
 
 
 def stored(tenants: OpenTenants) -> list[str]:
@@ -117,12 +117,14 @@ def test_a_transcript_full_of_our_blocks_gives_no_memory_of_them(
     assert done.exit_code == 0, done.output
     log = tenants.get("default").log
     recorded = [event.body for event in log.read() if isinstance(event.body, Recorded)]
-    told = [event.body for event in log.read() if isinstance(event.body, (Prompted, SessionTold))]
-    around = [encode(body) for body in told if "heartbeat" in encode(body)]
+    session_tolds = [
+        event.body for event in log.read() if isinstance(event.body, (Prompted, SessionTold))
+    ]
+    around = [encode(body) for body in session_tolds if "heartbeat" in encode(body)]
     assert len(around) >= 2  # what was said around the blocks
     for text in KNOWN:
         assert sum(text in encode(body) for body in recorded) == 1, text
-    assert not any(OPENING in encode(body) for body in (*recorded, *told))
+    assert not any(OPENING in encode(body) for body in (*recorded, *session_tolds))
 
 
 def transcript(block: str) -> Iterator[dict[str, object]]:

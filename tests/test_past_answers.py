@@ -59,14 +59,14 @@ class Memory:
         self.at += 1_000_000
         embedder = LexicalEmbedder()
         reader = Reader(self.tenant, self.log, embedder)
-        asked = RecallRequest(query=query)
-        _, receipt = answer(reader, asked, Choices(), self.at, Asker(door="mcp"))
+        request = RecallRequest(query=query)
+        _, receipt = answer(reader, request, Choices(), self.at, Asker(door="mcp"))
         assert receipt is not None
         self.log.append([receipt])
         return receipt.body.hits[0].id
 
     def build(self, **options: Any) -> dict[str, CheckResult]:
-        runner.build(self.settings, "default", lambda said: None, **options)
+        runner.build(self.settings, "default", lambda text: None, **options)
         return {check.name: check for check in manifests.current(self.tenant).checks}
 
 
@@ -209,8 +209,8 @@ def test_words_that_weigh_otherwise_in_a_memory_that_grew_are_a_warning(
         memory.build()
     for number in range(5):
         memory.record(f"The pier has {number} lamps", f"pier{number}")
-    found = memory.build()[PAST_ANSWERS]
-    assert not found.passed and found.warns and "the memory grew" in found.detail
+    result = memory.build()[PAST_ANSWERS]
+    assert not result.passed and result.warns and "the memory grew" in result.detail
 
 
 def test_a_model_that_was_exchanged_under_its_name_is_refused(
@@ -241,7 +241,9 @@ def test_a_projection_that_lost_its_rows_is_refused(
         return replace(one, build=made) if one.name == "entities" else one
 
     monkeypatch.setattr(
-        catalog, "all_projections", lambda model: tuple(spoil(one) for one in real(model))
+        catalog,
+        "all_projections",
+        lambda model: tuple(spoil(projection) for projection in real(model)),
     )
     with pytest.raises(BuildRefused, match=r"entities has no entities, \d+ are served"):
         memory.build(full=True)
@@ -310,7 +312,9 @@ def test_tables_that_do_not_fit_are_refused_by_name_and_with_the_cure(
         return replace(one, build=made)
 
     monkeypatch.setattr(
-        catalog, "all_projections", lambda model: tuple(spoil(one) for one in real(model))
+        catalog,
+        "all_projections",
+        lambda model: tuple(spoil(projection) for projection in real(model)),
     )
     with pytest.raises(
         BuildRefused, match=r"constraints: postings is not as agreed .*mnemolog build --full"
@@ -322,8 +326,8 @@ def test_tables_that_do_not_fit_are_refused_by_name_and_with_the_cure(
 def test_nothing_is_concluded_of_a_few_questions(memory: Memory, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(past_answers, "A_FEW", 7)
     hide_decisions(monkeypatch)
-    found = memory.build()[PAST_ANSWERS]
-    assert found.passed and found.detail.startswith("2 of 7")
+    result = memory.build()[PAST_ANSWERS]
+    assert result.passed and result.detail.startswith("2 of 7")
 
 
 def test_a_month_of_prompts_and_questions_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -332,7 +336,7 @@ def test_a_month_of_prompts_and_questions_passes(tmp_path: Path, monkeypatch: py
         live(session)
         now = session.at
         monkeypatch.setattr(runner, "_now", lambda now=now: now)
-        runner.build(session.tenants.settings, "default", lambda said: None)
-        found = {check.name: check for check in manifests.current(tenant(tmp_path)).checks}
-        assert found[PAST_ANSWERS].detail == "4 of 4 past questions bring back what they did"
-        assert found[NEWCOMERS].passed
+        runner.build(session.tenants.settings, "default", lambda text: None)
+        results = {check.name: check for check in manifests.current(tenant(tmp_path)).checks}
+        assert results[PAST_ANSWERS].detail == "4 of 4 past questions bring back what they did"
+        assert results[NEWCOMERS].passed

@@ -107,7 +107,7 @@ def test_pausing_twice_is_one_pause_and_keeps_its_beginning(home: Path):
     pauses.pause(home, "project", "a/b", 10)
     assert pauses.pause(home, "project", "a/b", 30, until=90).since == 10
     assert len(pauses.read(home)) == 1
-    assert [one.until for one in pauses.resume(home, 50)] == [90]
+    assert [pause.until for pause in pauses.resume(home, 50)] == [90]
     assert pauses.read(home)[0].until == 50
 
 
@@ -227,9 +227,9 @@ def test_a_broken_settings_file_is_silence_and_nothing_is_recorded(agent: Agent,
     path.write_text("record = ['prompts', 'thoughts']\n")
     assert works(agent) == ""
     assert agent.events() == []
-    told = run("status")
-    assert str(path) in told["recording"]["off"] and "thoughts" in told["recording"]["off"]
-    assert any(str(path) in one for one in told["failed"])  # from wherever one asks
+    payload = run("status")
+    assert str(path) in payload["recording"]["off"] and "thoughts" in payload["recording"]["off"]
+    assert any(str(path) in one for one in payload["failed"])  # from wherever one asks
     doctor = CliRunner().invoke(main, ["doctor"])
     assert doctor.exit_code == 1
     assert "nothing is recorded or injected here" in doctor.stdout
@@ -268,7 +268,7 @@ def test_a_run_that_is_off_stays_off_for_hooks_that_cannot_say_so(
     hooks.answer(host, start | {"source": "resume"})  # another run, without the variable
     hooks.answer(host, stop)
     opened.notes.write()
-    assert [one.kind for one in opened.log.read()] == ["session", "session"]
+    assert [event.kind for event in opened.log.read()] == ["session", "session"]
     hooks.close()
 
 
@@ -283,8 +283,8 @@ def test_a_run_that_is_off_is_no_longer_shown_as_paused_once_it_ended(
         told = {"hook_event_name": name, "session_id": "s1", "cwd": "/", "prompt": PROMPT}
         hooks.answer(HOSTS["claude-code"], told, is_off=True)
     hooks.close()
-    [one] = pauses.read(home)
-    assert one.until is not None
+    [pause] = pauses.read(home)
+    assert pause.until is not None
     assert list(tenants.get("default").log.read()) == []
 
 
@@ -313,7 +313,7 @@ def test_the_hook_client_hands_the_variable_on_to_the_server(home: Path):
         fire("SessionStart")
         fire("UserPromptSubmit", MNEMOLOG_OFF="0")
         log = EventLog(tenant.tenant(home).log)
-        until(lambda: [one for one in log.read() if one.kind == "prompted"])
+        until(lambda: [event for event in log.read() if event.kind == "prompted"])
         assert said("status")["recording"]["paused"] == []
         log.close()
     finally:
@@ -340,7 +340,7 @@ def test_without_a_server_a_run_that_is_off_starts_none_and_is_known_later(home:
     fire("SessionStart", MNEMOLOG_OFF="1")
     fire("UserPromptSubmit", MNEMOLOG_OFF="1")
     assert not (home / "server.try").exists()
-    until(lambda: [one.name for one in pauses.read(home)] == ["s1"])
+    until(lambda: [pause.name for pause in pauses.read(home)] == ["s1"])
     with EventLog(tenant.tenant(home).log) as log:
         assert list(log.read()) == []
 

@@ -194,9 +194,9 @@ def test_dagster_publishes_what_rebuild_publishes(settings, default, instance, t
         plain = build.rebuild(other, log, LexicalEmbedder(), NOW)
     published = manifests.current(default)
     assert published.digests == plain.digests
-    audits, asked = published.checks[: len(plain.checks)], published.checks[len(plain.checks) :]
+    audits, results = published.checks[: len(plain.checks)], published.checks[len(plain.checks) :]
     assert audits == plain.checks
-    assert [(one.name, one.passed) for one in asked] == [
+    assert [(result.name, result.passed) for result in results] == [
         ("same_model", True),
         ("upgrade", True),
         ("settings", True),
@@ -269,9 +269,9 @@ def test_a_plot_shows_names_figures_and_days_and_escapes_them():
     assert "&lt;b&gt;&amp;" in shown
     assert "1,234" in shown
     days = svg_of(plots.stacked_plot("by day", [20_000, 20_001], {"recorded": [3, 4], "x": [0, 1]}))
-    assert all(said in days for said in ("5 at most", "2024-10-04", "2024-10-05", "recorded"))
+    assert all(text in days for text in ("5 at most", "2024-10-04", "2024-10-05", "recorded"))
     line = svg_of(plots.line_plot("rows", [0, 86_400_000_000], [1, 2.5]))
-    assert all(said in line for said in ("2.5 at most, 2.5 last", "1970-01-01", "1970-01-02"))
+    assert all(text in line for text in ("2.5 at most, 2.5 last", "1970-01-01", "1970-01-02"))
     ranks = svg_of(plots.rank_plot("terms", np.array([7, 1_000, 1], np.int32)))
     assert "1,000 to 1" in ranks
 
@@ -585,8 +585,8 @@ def test_past_recalls_are_asked_again_and_one_that_changed_is_a_warning(
     with EventLog(default.log) as log:
         reader = Reader(default, log, LexicalEmbedder())
         for at, query in enumerate(("what did we choose for the log", "what do tests run on"), NOW):
-            asked = RecallRequest(query=query)
-            receipt = answer(reader, asked, Choices(), at, Asker(door="mcp"))[1]
+            request = RecallRequest(query=query)
+            receipt = answer(reader, request, Choices(), at, Asker(door="mcp"))[1]
             assert receipt is not None
             log.append([receipt])
         other = msgspec.structs.replace(receipt.body, digest="0" * 16)
@@ -719,20 +719,20 @@ def test_busy_build_command_says_try_later(settings, default, capsys):
 
 
 def test_two_tenants_are_built_at_the_same_time(settings, tmp_path):
-    found = [remember(settings, name, f"what {name} remembers") for name in ("one", "two")]
+    tenants = [remember(settings, name, f"what {name} remembers") for name in ("one", "two")]
     with ThreadPoolExecutor() as pool, dagster_home.instance(settings) as instance:
-        with build.lock(found[0]), build.lock(found[1]):  # neither ends before both have begun
-            arguments = [("build", "--tenant", one.name, "--wait", "100") for one in found]
+        with build.lock(tenants[0]), build.lock(tenants[1]):  # neither ends before both have begun
+            arguments = [("build", "--tenant", one.name, "--wait", "100") for one in tenants]
             jobs_of = [
                 pool.submit(jobs, settings, *argument, cwd=tmp_path) for argument in arguments
             ]
             under_way = wait_for_runs(instance, 2)
         done = [one.result() for one in jobs_of]
         runs = {one.run_id: one.status for one in instance.get_runs()}
-    assert [one.returncode for one in done] == [0, 0], done
+    assert [completed.returncode for completed in done] == [0, 0], done
     assert {one.tags[PARTITION] for one in under_way} == {"one", "two"}
     assert runs == {one.run_id: dg.DagsterRunStatus.SUCCESS for one in under_way}
-    assert [manifests.current(one).number for one in found] == [1, 1]
+    assert [manifests.current(one).number for one in tenants] == [1, 1]
 
 
 def wait_for_runs(instance: dg.DagsterInstance, count: int) -> list[dg.DagsterRun]:

@@ -67,19 +67,19 @@ def test_a_plan_changes_nothing_until_it_is_applied(built, memory, clock: Clock)
     plan = planned(built, merge(built, memory, clock), clock)
     assert (plan.state, len(plan.body.steps)) == ("waiting", 8)
     assert built.rebuild().digests["memories"] == before
-    assert [one.id for one in plans.every(built.log)] == [plan.id]
+    assert [other.id for other in plans.every(built.log)] == [plan.id]
 
 
 def test_an_applied_plan_does_exactly_what_it_says(built, memory, clock: Clock):
     plan = planned(built, merge(built, memory, clock), clock)
     applied = plans.apply(built.log, plan.id, clock())
     assert (applied.state, len(applied.events)) == ("applied", 8)
-    found = rows(built, built.rebuild())
-    states = {id_: found.find(id_).state for id_ in ("merged", "m00", "m02", "m07", "m19")}
+    memory_rows = rows(built, built.rebuild())
+    states = {id_: memory_rows.find(id_).state for id_ in ("merged", "m00", "m02", "m07", "m19")}
     wanted = (ACTIVE, SUPERSEDED, ARCHIVED, STALE, ACTIVE)
     assert states == dict(zip(states, wanted, strict=True))
-    assert found.find("m03").importance == 0.9 and found.find("m03").tags == ("a",)
-    assert found.find("merged").job == "consolidate"
+    assert memory_rows.find("m03").importance == 0.9 and memory_rows.find("m03").tags == ("a",)
+    assert memory_rows.find("merged").job == "consolidate"
     assert plans.apply(built.log, plan.id, clock()).events == applied.events
 
 
@@ -194,7 +194,7 @@ def test_a_rejected_plan_is_not_applied_and_not_proposed_again(built, memory, cl
     head = built.log.head()
     assert plans.reject(built.log, plan.id, clock()).state == "rejected"  # said twice
     assert built.log.head() == head
-    assert [one.state for one in plans.every(built.log)] == ["rejected"]
+    assert [other.state for other in plans.every(built.log)] == ["rejected"]
     with pytest.raises(Conflict, match="was rejected"):
         plans.apply(built.log, plan.id, clock())
     with pytest.raises(Conflict, match="was not applied"):
@@ -279,7 +279,7 @@ def test_a_plan_nobody_made_is_not_found(built):
 def test_what_was_made_of_a_forgotten_source_is_stale_in_the_same_build(built, clock: Clock):
     draft = Draft(id="insight", content="Notes agree on SQLite", source_ids=("m01", "m15"))
     chained = Draft(id="lesson", content="Always use SQLite", source_ids=("insight",))
-    found = tuple(steps.record(one, MADE, clock(), "seen twice") for one in (draft, chained))
+    found = tuple(steps.record(other, MADE, clock(), "seen twice") for other in (draft, chained))
     plans.apply(built.log, planned(built, found, clock).id, clock())
     built.rebuild()
     commands.forget(built.log, "m15", clock())
@@ -309,7 +309,7 @@ def test_each_of_many_plans_is_held_to_what_it_rests_on_itself(built, memory, cl
     commands.revise(built.log, "m02", Revised(importance=0.5), clock())
     later = planned(built, (steps.archive(memory("m02"), "nobody asks still"),), clock)
     other = planned(built, (steps.archive(memory("m03"), "nobody asked for it"),), clock)
-    states = {one.id: (one.state, one.because) for one in plans.every(built.log)}
+    states = {plan.id: (plan.state, plan.because) for plan in plans.every(built.log)}
     assert states[first.id] == ("stale", ("m02 was revised since",))
     assert states[later.id] == states[other.id] == ("waiting", ())
 
@@ -319,5 +319,5 @@ def test_the_newest_plan_of_each_job_is_found(built, memory, clock: Clock):
     second = planned(built, (steps.archive(memory("m03"), "nobody asked for it"),), clock)
     body = Planned(job="archive", watermark=built.log.head(), steps=second.body.steps)
     third = plans.propose(built.log, body, clock())
-    assert [one.id for one in plans.newest(built.log)] == [third.id, second.id]
-    assert plans.newest(built.log) == [plans.find(built.log, one.id) for one in (third, second)]
+    assert [plan.id for plan in plans.newest(built.log)] == [third.id, second.id]
+    assert plans.newest(built.log) == [plans.find(built.log, plan.id) for plan in (third, second)]

@@ -57,16 +57,16 @@ def lived(request, built, clock: Clock) -> Iterator[View]:
 
 
 def told(built, clock: Clock) -> tuple[Step, ...]:
-    found = standing(built).rows
+    memories = standing(built).rows
     draft = Draft(id="merged", content="All in one", source_ids=("loose", "m00"))
     return (
-        steps.archive(found["second"], "nobody asks for it"),
+        steps.archive(memories["second"], "nobody asks for it"),
         steps.record(draft, Made(job="consolidate"), clock(), "they say the same"),
-        steps.supersede(found["loose"], "merged", "it says so too"),
-        steps.revise(found["m03"], Revised(content="Other words", tags=("a",)), "it is shorter"),
-        steps.link(found["m04"], "m05", "conflict", "they disagree"),
-        steps.stale(found["other"], "its file changed"),
-        steps.restore(found["m19"], "it is asked for again"),
+        steps.supersede(memories["loose"], "merged", "it says so too"),
+        steps.revise(memories["m03"], Revised(content="Other words", tags=("a",)), "it is shorter"),
+        steps.link(memories["m04"], "m05", "conflict", "they disagree"),
+        steps.stale(memories["other"], "its file changed"),
+        steps.restore(memories["m19"], "it is asked for again"),
     )
 
 

@@ -173,13 +173,13 @@ def test_an_agents_shell_makes_no_rule_and_a_person_at_a_terminal_does(
     assert in_terminal(["lessons", "accept", "FORGED"], shell) == 1
     with EventLog(tenant.log) as log:
         forged = [log.events_for(id_)[0] for id_ in ("FORGED", "UNSET")]
-        assert [one.trust for one in forged] == ["agent", "agent"]
+        assert [event.trust for event in forged] == ["agent", "agent"]
         assert isinstance(forged[0].body, Recorded) and not forged[0].body.pinned
         assert roles(log) == {RULE: "fact"}
         # the control
         assert in_terminal(["lessons", "accept", "FORGED"], mine) == 0
         assert in_terminal(["record", "Always run ruff", "--kind", "lesson"], mine) == 0
-        found = [one.trust for one in log.read() if isinstance(one.body, Recorded)]
+        found = [event.trust for event in log.read() if isinstance(event.body, Recorded)]
         assert found == ["agent", "agent", "user", "user"]
         assert (forged[0].author, [*log.read()][-1].author) == ("agent", "typed")
 
@@ -224,10 +224,10 @@ def test_a_program_records_and_an_agent_forgets_as_themselves(
     run("rate", fact["id"], "useful")
     run("forget", fact["id"])
     trusts = {
-        one.trust for one in log.events_between(("recorded", "rated", "forgotten"), 0, 1 << 62)
+        event.trust for event in log.events_between(("recorded", "rated", "forgotten"), 0, 1 << 62)
     }
     assert trusts == {"agent"} and batch["memories"][0]["new"]
-    recorded = [one.author for one in log.read() if isinstance(one.body, Recorded)]
+    recorded = [event.author for event in log.read() if isinstance(event.body, Recorded)]
     assert recorded == ["program", "agent"]
     assert set(roles(log).values()) == {"fact"}
 
@@ -245,7 +245,7 @@ def test_an_import_in_an_agents_shell_brings_no_rules_and_by_a_person_it_does(
     run("import", "markdown", "--mine", str(notes))
     run("import", "jsonl", str(lines))
     run("ingest", "add", str(queued))
-    assert {one.trust for one in log.read()} == {"agent"}
+    assert {event.trust for event in log.read()} == {"agent"}
     as_whom(PERSON)
     lines.write_text(lines.read_text().replace('"J"', '"K"'))
     run("import", "jsonl", str(lines))

@@ -106,8 +106,8 @@ def log_busy(server: Server) -> TestResponse:
     server.monkeypatch.setattr("store.log.log_file.BUSY_TIMEOUT_MS", 1)
     holder = apsw.Connection(str(server.log.path))
     holder.execute("BEGIN IMMEDIATE")
-    for one in server.opened._open.values():
-        one.log._connections.writer.set_busy_timeout(1)
+    for tenant in server.opened._open.values():
+        tenant.log._connections.writer.set_busy_timeout(1)
     server.opened.get("default").log._connections.writer.set_busy_timeout(1)
     try:
         return server.ask("POST", "/v1/memories", NOTE)
@@ -236,9 +236,9 @@ def test_every_code_is_provoked_and_told_in_its_form(server: Server, code: str):
         assert answer.status_code == status and title in answer.text
         return
     assert (answer.status_code, answer.content_type) == (status, MIMETYPE)
-    said = msgspec.json.decode(answer.data, type=Problem)
-    assert (said.code, said.title, said.status) == (code, title, status)
-    assert said.type.endswith(f"#/x-problems/{code}") and said.detail
+    problem = msgspec.json.decode(answer.data, type=Problem)
+    assert (problem.code, problem.title, problem.status) == (code, title, status)
+    assert problem.type.endswith(f"#/x-problems/{code}") and problem.detail
     assert "a secret of ours" not in answer.text
     assert ("Retry-After" in answer.headers) == (status in (429, 503))
 

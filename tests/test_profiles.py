@@ -229,8 +229,8 @@ def test_weights_come_from_the_settings_and_the_rest_keeps_its_default(home: Pat
 
 
 def test_a_weight_may_be_tried_by_its_dotted_name():
-    found = config.change_choices(Choices(), {"profiles.wal.recency": "0.4", "profile": "wal"})
-    assert found.profiles.wal == Wal(recency=0.4)
+    choices = config.change_choices(Choices(), {"profiles.wal.recency": "0.4", "profile": "wal"})
+    assert choices.profiles.wal == Wal(recency=0.4)
     for wrong in ("profiles.best.recency", "profiles.wal.freshness", "top_k.a", "profile.wal"):
         with pytest.raises(ConfigError, match=wrong):
             config.change_choices(Choices(), {wrong: "1"})

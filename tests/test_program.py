@@ -62,7 +62,7 @@ def test_hits_and_lists_carry_metadata(client: Client):
     client.record("Nobody deploys on Fridays")
     hits = client.recall("deploys", min_confidence=0.0).hits
     assert sorted((hit.metadata for hit in hits), key=len) == [{}, said]
-    assert [one.metadata for one in client.memories.list(sort="created_at")] == [said, {}]
+    assert [memory.metadata for memory in client.memories.list(sort="created_at")] == [said, {}]
 
 
 def test_a_request_with_the_same_key_is_carried_out_once(client: Client):
@@ -118,9 +118,9 @@ def test_a_key_takes_a_new_value_and_the_same_one_only_once(client: Client):
     second = put("deploy.region", "We deploy to us-east-1", value="eu")
     assert len({first, second, elsewhere}) == 3
     held = client.memories.list(key="deploy.region")
-    assert {one.id for one in held} == {second, elsewhere}
+    assert {memory.id for memory in held} == {second, elsewhere}
     history = client.memories.history_of_key("deploy.region").memories
-    assert {first, second} <= {one.id for one in history}
+    assert {first, second} <= {value.id for value in history}
 
 
 def test_requests_are_awaited_at_once(server: Server):
@@ -128,7 +128,7 @@ def test_requests_are_awaited_at_once(server: Server):
         async with mnemolog.AsyncClient(home=server.home) as memory:
             kept = [memory.record(f"Note {number} is about tides") for number in range(60)]
             ids = {one.id for one in await asyncio.gather(*kept)}
-            assert {one.id async for one in memory.memories.list()} == ids
+            assert {listed_memory.id async for listed_memory in memory.memories.list()} == ids
             assert {one["id"] async for one in memory.export()} == ids
             assert len((await memory.recall("tides", min_confidence=0.0)).hits) > 1
             with pytest.raises(mnemolog.NotFound):
@@ -140,7 +140,9 @@ def test_requests_are_awaited_at_once(server: Server):
 def test_a_list_goes_on_from_page_to_page(client: Client):
     client.record_batch([{"content": f"Note {number} is about tides"} for number in range(120)])
     client.record("We deploy to eu-west-1", kind="decision")
-    assert len({one.id for one in client.memories.list(kind=["fact"], sort="created_at")}) == 120
+    assert (
+        len({memory.id for memory in client.memories.list(kind=["fact"], sort="created_at")}) == 120
+    )
     [decision] = client.memories.list(text="deploy")
     assert (decision.kind, decision.text) == ("decision", "We deploy to eu-west-1")
 
@@ -154,7 +156,7 @@ def test_what_is_handed_over_is_recorded_soon(client: Client):
     recorded, refused = job.ids
     assert refused is None
     assert client.memories.get(recorded).project == "acme/web"
-    assert [one.id for one in client.jobs.list(state="done")] == [job.id]
+    assert [short.id for short in client.jobs.list(state="done")] == [job.id]
 
 
 def test_a_recall_leaves_a_receipt(client: Client):
@@ -197,7 +199,7 @@ def test_a_tenant_has_tokens_that_open_it_alone(start: Start):
             with pytest.raises(mnemolog.Unauthorized):
                 theirs.recall("anything")
         assert client.tenants.delete("acme").tokens == 0
-        assert [one.tenant for one in client.tenants.list()] == ["default"]
+        assert [tenant.tenant for tenant in client.tenants.list()] == ["default"]
 
 
 def test_what_has_no_call_of_its_own_is_asked_for_by_its_address(client: Client):
@@ -412,7 +414,7 @@ def test_it_is_light_to_import():
     )
     folder = Path(mnemolog.__file__).parents[1]
     run: Callable[..., str] = subprocess.check_output
-    said = run(
+    text = run(
         [sys.executable, "-P", "-c", code], env=os.environ | {"PYTHONPATH": str(folder)}, text=True
     )
-    assert said == "[]\n"
+    assert text == "[]\n"

@@ -135,44 +135,49 @@ WHY = {"reason": "because"}
 
 # every call there is, by the operation it asks for
 CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
-    "recall": (lambda one: one.recall("deploys", **QUESTION), wire.Recalled),
-    "rate": (lambda one: one.rate("b", 1.0, reason="because"), wire.Rated),
-    "createMemory": (lambda one: one.record("Words", **FIELDS), wire.Acknowledged),
+    "recall": (lambda client: client.recall("deploys", **QUESTION), wire.Recalled),
+    "rate": (lambda client: client.rate("b", 1.0, reason="because"), wire.Rated),
+    "createMemory": (lambda client: client.record("Words", **FIELDS), wire.Acknowledged),
     "createMemories": (
-        lambda one: one.record_batch([{"content": "Words", **FIELDS}]),
+        lambda client: client.record_batch([{"content": "Words", **FIELDS}]),
         wire.AllAcknowledged,
     ),
-    "getMemory": (lambda one: one.memories.get(ANY, known_at="7d"), resources.WholeMemory),
+    "getMemory": (lambda client: client.memories.get(ANY, known_at="7d"), resources.WholeMemory),
     "reviseMemory": (
-        lambda one: one.memories.patch(ANY, etag='"1"', **CHANGES),
+        lambda client: client.memories.patch(ANY, etag='"1"', **CHANGES),
         resources.WholeMemory,
     ),
-    "forgetMemory": (lambda one: one.memories.forget(ANY, etag='"1"', **WHY), None),
-    "restoreMemory": (lambda one: one.memories.restore(ANY, **WHY), resources.WholeMemory),
-    "archiveMemory": (lambda one: one.memories.archive(ANY, **WHY), resources.WholeMemory),
-    "supersedeMemory": (lambda one: one.memories.supersede(ANY, "b", **WHY), resources.WholeMemory),
-    "linkMemory": (lambda one: one.memories.link(ANY, "b", "cause"), wire.DrawnEdge),
-    "getHistory": (lambda one: one.memories.history(ANY), wire.HistoryOfMemory),
-    "getLineage": (lambda one: one.memories.lineage(ANY), wire.Lineage),
+    "forgetMemory": (lambda client: client.memories.forget(ANY, etag='"1"', **WHY), None),
+    "restoreMemory": (lambda client: client.memories.restore(ANY, **WHY), resources.WholeMemory),
+    "archiveMemory": (lambda client: client.memories.archive(ANY, **WHY), resources.WholeMemory),
+    "supersedeMemory": (
+        lambda client: client.memories.supersede(ANY, "b", **WHY),
+        resources.WholeMemory,
+    ),
+    "linkMemory": (lambda client: client.memories.link(ANY, "b", "cause"), wire.DrawnEdge),
+    "getHistory": (lambda client: client.memories.history(ANY), wire.HistoryOfMemory),
+    "getLineage": (lambda client: client.memories.lineage(ANY), wire.Lineage),
     "getKeyHistory": (
-        lambda one: one.memories.history_of_key(ANY, project="acme/web"),
+        lambda client: client.memories.history_of_key(ANY, project="acme/web"),
         wire.HistoryOfKey,
     ),
     "getOverview": (
-        lambda one: one.overview("deploys", project="acme/web", known_at=12),
+        lambda client: client.overview("deploys", project="acme/web", known_at=12),
         dict[str, Any],
     ),
     "listProposals": (
-        lambda one: one.proposals.list(state="stale", category="plan", project="a/b", limit=3),
+        lambda client: client.proposals.list(
+            state="stale", category="plan", project="a/b", limit=3
+        ),
         wire.Proposals,
     ),
-    "getProposal": (lambda one: one.proposals.get(ANY), wire.Proposal),
-    "acceptProposal": (lambda one: one.proposals.accept(ANY), wire.Proposal),
-    "rejectProposal": (lambda one: one.proposals.reject(ANY, **WHY), wire.Proposal),
-    "undoProposal": (lambda one: one.proposals.undo(ANY), wire.Proposal),
-    "listMemories": (lambda one: one.memories.list(**FILTERS), wire.Memories),
+    "getProposal": (lambda client: client.proposals.get(ANY), wire.Proposal),
+    "acceptProposal": (lambda client: client.proposals.accept(ANY), wire.Proposal),
+    "rejectProposal": (lambda client: client.proposals.reject(ANY, **WHY), wire.Proposal),
+    "undoProposal": (lambda client: client.proposals.undo(ANY), wire.Proposal),
+    "listMemories": (lambda client: client.memories.list(**FILTERS), wire.Memories),
     "ingest": (
-        lambda one: one.ingest(
+        lambda client: client.ingest(
             [{"content": "Words"}],
             turns=[{"role": "user", "content": "Words", "at": QUESTION["since"], "speaker": "A"}],
             project="acme/web",
@@ -181,11 +186,11 @@ CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
         ),
         wire.JobInShort,
     ),
-    "listJobs": (lambda one: one.jobs.list(state="dead"), wire.Jobs),
-    "getJob": (lambda one: one.jobs.get(ANY), wire.WholeJob),
-    "requeueJob": (lambda one: one.jobs.requeue(ANY), wire.JobInShort),
+    "listJobs": (lambda client: client.jobs.list(state="dead"), wire.Jobs),
+    "getJob": (lambda client: client.jobs.get(ANY), wire.WholeJob),
+    "requeueJob": (lambda client: client.jobs.requeue(ANY), wire.JobInShort),
     "listReceipts": (
-        lambda one: one.receipts.list(
+        lambda client: client.receipts.list(
             project="acme/web",
             since=datetime(2026, 11, 20, tzinfo=UTC),
             until=datetime(2026, 11, 21, tzinfo=UTC),
@@ -195,22 +200,22 @@ CALLS: dict[str, tuple[Callable[[mnemolog.Client], Any], Any]] = {
         ),
         wire.Receipts,
     ),
-    "getReceipt": (lambda one: one.receipts.get(ANY), wire.Receipt),
-    "exportMemories": (lambda one: one.export(project="acme/web", all_states=True), None),
-    "listTenants": (lambda one: one.tenants.list(), wire.Tenants),
-    "createTenant": (lambda one: one.tenants.create("acme"), wire.ShownTenant),
-    "getTenant": (lambda one: one.tenants.get("acme"), wire.ShownTenant),
-    "getTenantStats": (lambda one: one.tenants.stats("acme"), wire.TenantStats),
-    "deleteTenant": (lambda one: one.tenants.delete("acme"), wire.Deleted),
-    "listTokens": (lambda one: one.tenants.tokens("acme"), wire.Tokens),
+    "getReceipt": (lambda client: client.receipts.get(ANY), wire.Receipt),
+    "exportMemories": (lambda client: client.export(project="acme/web", all_states=True), None),
+    "listTenants": (lambda client: client.tenants.list(), wire.Tenants),
+    "createTenant": (lambda client: client.tenants.create("acme"), wire.ShownTenant),
+    "getTenant": (lambda client: client.tenants.get("acme"), wire.ShownTenant),
+    "getTenantStats": (lambda client: client.tenants.stats("acme"), wire.TenantStats),
+    "deleteTenant": (lambda client: client.tenants.delete("acme"), wire.Deleted),
+    "listTokens": (lambda client: client.tenants.tokens("acme"), wire.Tokens),
     "createToken": (
-        lambda one: one.tenants.create_token(
+        lambda client: client.tenants.create_token(
             "acme", ("read",), label="ci", ttl_s=60, per_minute=60
         ),
         wire.NewToken,
     ),
-    "revokeToken": (lambda one: one.tenants.revoke_token("acme", "t"), wire.ShownToken),
-    "getHealth": (lambda one: one.health(), wire.Health),
+    "revokeToken": (lambda client: client.tenants.revoke_token("acme", "t"), wire.ShownToken),
+    "getHealth": (lambda client: client.health(), wire.Health),
 }
 DECLARED = {operation.id: operation for operation in OPERATIONS}
 
@@ -365,8 +370,8 @@ def test_the_words_of_an_answer_are_the_servers(name: str):
 
 def test_a_client_takes_a_word_that_a_later_server_adds():
     sent = {"id": "a", "text": "Words", "kind": "haiku", "project": None, "at": NEWEST}
-    found = msgspec.convert(sent, wire.ShownMemory)
-    assert (found.kind, found.at) == ("haiku", datetime(2026, 11, 20, 13, 8, 56, tzinfo=UTC))
+    memory = msgspec.convert(sent, wire.ShownMemory)
+    assert (memory.kind, memory.at) == ("haiku", datetime(2026, 11, 20, 13, 8, 56, tzinfo=UTC))
 
 
 def test_every_code_is_an_error_of_its_own_sort():

@@ -197,16 +197,16 @@ def test_rows_in_parts_are_what_the_events_left(events: list[Event], data: st.Da
         assert rows.text_hash(number) == one.text_hash
         replaced = [at for at, other in enumerate(memory) if other.superseded_by == one.id]
         assert rows.predecessor_rows(one.id) == replaced
-    assert rows.created_at.tolist() == [one.created_at for one in memory]
-    assert rows.expires_at.tolist() == [one.expires_at or NEVER for one in memory]
+    assert rows.created_at.tolist() == [other.created_at for other in memory]
+    assert rows.expires_at.tolist() == [other.expires_at or NEVER for other in memory]
     for key, project in product(("a.b", "c.d"), (None, "p", "q")):
-        of_key = [one for one in memory if (one.key, one.project) == (key, project)]
-        assert rows.values(project, key) == [one.id for one in of_key]
-        current = [one.id for one in of_key if one.state == ACTIVE]
+        of_key = [other for other in memory if (other.key, other.project) == (key, project)]
+        assert rows.values(project, key) == [other.id for other in of_key]
+        current = [other.id for other in of_key if other.state == ACTIVE]
         assert rows.holder(project, key) == (current[-1] if current else None)
-        assert rows.with_key(key).tolist() == [one.key == key for one in memory]
+        assert rows.with_key(key).tolist() == [other.key == key for other in memory]
     for tag in ("a", "b"):
-        assert rows.with_tags([tag]).tolist() == [tag in one.tags for one in memory]
+        assert rows.with_tags([tag]).tolist() == [tag in other.tags for other in memory]
 
 
 @pytest.mark.parametrize("projection", ALL, ids=lambda projection: projection.name)
@@ -220,7 +220,7 @@ def test_an_empty_log_gives_empty_tables_of_the_declared_schema(projection: Proj
 
 @pytest.mark.parametrize("projection", ALL, ids=lambda projection: projection.name)
 def test_every_projection_is_named_after_what_it_needs(projection: Projection):
-    earlier = [one.name for one in ALL[: ALL.index(projection)]]
+    earlier = [other.name for other in ALL[: ALL.index(projection)]]
     assert set(projection.inputs) <= {"log", *earlier}
 
 

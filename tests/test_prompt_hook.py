@@ -88,10 +88,10 @@ def test_what_the_memory_has_nothing_to_say_to_is_answered_by_silence(knows: Ses
 
 
 def test_a_receipt_holds_the_digest_of_the_block_and_what_decided_it(knows: Session):
-    said = knows.ask(ASKED)
+    text = knows.ask(ASKED)
     receipt = knows.events(Recalled)[0].body
-    assert receipt.digest == sha256(said.encode()).hexdigest()[:16]
-    assert (receipt.door, receipt.characters) == ("prompt", len(said))
+    assert receipt.digest == sha256(text.encode()).hexdigest()[:16]
+    assert (receipt.door, receipt.characters) == ("prompt", len(text))
     assert receipt.basis.embedder == LexicalEmbedder().model and receipt.basis.no_project
 
 
@@ -177,8 +177,8 @@ def test_what_a_tool_said_and_a_person_pinned_is_still_the_tools_word(
     id_ = session.remember("Use bun as the package manager", kind="lesson", trust="tool", id="tool")
     commands.pin(session.log, id_, session.at)
     assert session.start() == ""
-    (said,) = notes(session.ask(ASKED))
-    assert (said["id"], said["by"], "rule" in said) == ("tool", "tool", False)
+    (payload,) = notes(session.ask(ASKED))
+    assert (payload["id"], payload["by"], "rule" in payload) == ("tool", "tool", False)
 
 
 # Once
@@ -313,5 +313,5 @@ def test_where_we_left_off_is_the_last_session_of_substance(session: Session):
     session.use(doing="edit", files=("logo.css",))
     session.stop("The logo is smaller.")
     session.name = "s3"
-    said = session.ask("where did we leave off?")
-    assert "umlauts" in said and "logo" not in said
+    text = session.ask("where did we leave off?")
+    assert "umlauts" in text and "logo" not in text

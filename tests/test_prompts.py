@@ -127,7 +127,7 @@ def test_the_prompts_of_these_tests_are_no_lines():
 
 
 def lasts(prompt: str) -> float:
-    return max(one.lasts for one in prompt_classifier.read(prompt))
+    return max(statement.lasts for statement in prompt_classifier.read(prompt))
 
 
 def test_what_lasts_is_told_from_what_passes_in_many_languages():

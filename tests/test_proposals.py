@@ -80,11 +80,11 @@ def waiting(request: pytest.FixtureRequest, notes: EventLog) -> str:
 def test_all_sorts_are_one_list_the_newest_first(notes: EventLog):
     ids = [make(notes, NOW + number) for number, make in enumerate(MAKERS.values())]
     found = proposals.every(notes)
-    assert [one.id for one in found] == ids[::-1]
-    assert {one.state for one in found} == {"waiting"}
-    assert [one.id for one in proposals.every(notes, sort="plan")] == ids[:1]
+    assert [proposal.id for proposal in found] == ids[::-1]
+    assert {proposal.state for proposal in found} == {"waiting"}
+    assert [proposal.id for proposal in proposals.every(notes, sort="plan")] == ids[:1]
     assert proposals.every(notes, "accepted") == []
-    assert [one.title for one in found] == [
+    assert [proposal.title for proposal in found] == [
         "Use pnpm",
         "archive: Redis holds the sessions",
         "consolidate: 2 replaced, 1 new, 1 changed",
@@ -96,8 +96,8 @@ def test_a_proposal_found_alone_is_the_one_in_the_list(notes: EventLog, waiting:
 
 
 def test_a_plan_is_told_field_by_field(notes: EventLog):
-    found = proposals.find(notes, a_plan(notes))
-    new, gone, _, changed = proposals.steps(found)
+    proposal = proposals.find(notes, a_plan(notes))
+    new, gone, _, changed = proposals.steps(proposal)
     assert (new.verb, new.changes[0]) == (
         "new",
         proposals.Change("content", None, "We deploy on Mondays"),
@@ -109,7 +109,11 @@ def test_a_plan_is_told_field_by_field(notes: EventLog):
     assert [(change.field, change.before, change.after) for change in changed.changes] == [
         ("importance", 0.5, 0.9)
     ]
-    assert (found.because, found.job, found.plan) == (("of one night",), "consolidate", found.id)
+    assert (proposal.because, proposal.job, proposal.plan) == (
+        ("of one night",),
+        "consolidate",
+        proposal.id,
+    )
 
 
 def test_a_yes_is_done_once_and_can_be_taken_back_once(notes: EventLog, waiting: str):
@@ -129,17 +133,17 @@ def test_a_yes_is_done_once_and_can_be_taken_back_once(notes: EventLog, waiting:
 def test_what_a_job_applied_by_itself_is_not_called_accepted(notes: EventLog):
     id_ = a_plan(notes)
     plans.apply(notes, id_, NOW + 1)
-    (found,) = proposals.every(notes, "applied")
-    assert found.id == id_ and proposals.every(notes, "accepted") == []
-    assert {step.answer for step in proposals.steps(found)} == {"applied"}
+    (proposal,) = proposals.every(notes, "applied")
+    assert proposal.id == id_ and proposals.every(notes, "accepted") == []
+    assert {step.answer for step in proposals.steps(proposal)} == {"applied"}
     assert proposals.undo(notes, id_, NOW + 2).state == "undone"
 
 
 def test_of_a_plan_some_steps_are_accepted_and_the_rest_waits(notes: EventLog):
     id_ = a_plan(notes)
-    found = proposals.accept(notes, id_, NOW + 1, [1])
-    assert found.state == "waiting"
-    answers = [step.answer for step in proposals.steps(found)]
+    proposal = proposals.accept(notes, id_, NOW + 1, [1])
+    assert proposal.state == "waiting"
+    answers = [step.answer for step in proposals.steps(proposal)]
     assert answers == ["accepted", "accepted", "waiting", "waiting"]
     done = proposals.reject(notes, id_, NOW + 2)
     assert done.state == "accepted"
@@ -174,8 +178,8 @@ def test_what_was_accepted_is_not_rejected_and_what_waits_not_undone(notes: Even
 def test_what_rests_on_something_that_changed_is_stale_and_refused(notes: EventLog, make):
     id_ = make(notes)
     commands.revise(notes, "n2", Revised(content="Redis held the sessions"), NOW + 1)
-    found = proposals.find(notes, id_)
-    assert (found.state, found.stale_because) == ("stale", ("n2 was revised since",))
+    proposal = proposals.find(notes, id_)
+    assert (proposal.state, proposal.stale_because) == ("stale", ("n2 was revised since",))
     with pytest.raises(PlanStale):
         proposals.accept(notes, id_, NOW + 2)
 
@@ -191,8 +195,8 @@ def test_two_who_accept_a_draft_at_once_record_one_memory(notes: EventLog, clock
 
 def test_a_recommendation_of_what_was_erased_is_told_all_the_same(notes: EventLog):
     notes.append([Event("R1", NOW, Proposed(what="archive", draft={}, source_ids=("n2",)), "R1")])
-    found = proposals.find(notes, "R1")
-    assert (found.state, found.title) == ("stale", "archive: a memory that was erased")
+    proposal = proposals.find(notes, "R1")
+    assert (proposal.state, proposal.title) == ("stale", "archive: a memory that was erased")
     with pytest.raises(Conflict, match="erased"):
         proposals.accept(notes, "R1", NOW)
 

@@ -38,9 +38,9 @@ def test_a_build_goes_on_without_a_memory_that_fails_alone(built, plant):
     made = build.rebuild(built.tenant, built.log, built.embedder, NOW, on_progress=said.append)
     assert made.number > built.manifest.number and made.watermark == built.log.head()
     assert states(built)["bad"] == "forgotten" and states(built)["good"] == "active"
-    (one,) = quarantine.entries(built.log)
-    assert (one.id, one.check, one.at) == ("bad", "no_self_injection", NOW)
-    assert "an injected block" in one.reason
+    (entry,) = quarantine.entries(built.log)
+    assert (entry.id, entry.check, entry.at) == ("bad", "no_self_injection", NOW)
+    assert "an injected block" in entry.reason
     assert any(line.startswith("quarantined bad: no_self_injection") for line in said)
 
 
@@ -176,11 +176,11 @@ def test_a_released_memory_is_again_what_it_was(built, plant):
 
 
 def test_an_export_keeps_what_is_in_quarantine_and_says_so(built, tmp_path):
-    said = "the lamp is of tungsten"
-    commands.record(built.log, Draft(id="spoilt", content=said), NOW)
+    text = "the lamp is of tungsten"
+    commands.record(built.log, Draft(id="spoilt", content=text), NOW)
     build.rebuild(built.tenant, built.log, HalvedOnce(built.embedder), NOW)
     lines = {one["id"]: one for one in map(json.loads, export(built.log, NOW))}
-    assert (lines["spoilt"]["state"], lines["spoilt"]["content"]) == ("quarantined", said)
+    assert (lines["spoilt"]["state"], lines["spoilt"]["content"]) == ("quarantined", text)
     file = tmp_path / "export.jsonl"
     file.write_bytes(b"\n".join(export(built.log, NOW)))
     assert "spoilt" in {draft.id for draft in jsonl.drafts(file, project=None)}

@@ -55,9 +55,9 @@ def test_it_publishes_what_the_log_alone_gives_and_the_canaries_trend(settings, 
     with EventLog(default.log) as log:
         again = build.rebuild(default, log, LexicalEmbedder(), NOW, full=True)
     assert again.digests == published.digests
-    *audits, asked = published.checks
-    assert asked.name == CANARIES and all(check.passed for check in published.checks) and audits
-    assert [point[1:] for point in asked.metadata["trend"]] == [[2, 2], [3, 3]]
+    *audits, result = published.checks
+    assert result.name == CANARIES and all(check.passed for check in published.checks) and audits
+    assert [point[1:] for point in result.metadata["trend"]] == [[2, 2], [3, 3]]
 
 
 def test_a_candidate_that_loses_its_canaries_is_not_served(settings, default, monkeypatch):

@@ -116,14 +116,14 @@ def test_a_recall_waits_until_it_or_what_it_brought_is_rated_or_judged(log: Even
     commands.rate(log, "rated", 1.0, NOW + 9)
     commands.rate(log, "b", 1.0, NOW + 9)
     log.append([Event("j", NOW + 9, Judged(verdicts={"a": 0.0}), "judged")])
-    assert [one.id for one in pending(log, NOW, NOW + DAY_US)] == ["left"]
+    assert [event.id for event in pending(log, NOW, NOW + DAY_US)] == ["left"]
 
 
 def test_what_a_tool_says_of_a_recall_rates_nothing(log: EventLog):
     commands.record(log, Draft(id="a", content="we use apsw"), NOW)
     recall(log, "r", "a")
     log.append([Event("t", NOW + 1, Rated(verdict=1.0), "r", trust="tool")])
-    assert [one.id for one in pending(log, NOW, NOW + 1)] == ["r"]
+    assert [event.id for event in pending(log, NOW, NOW + 1)] == ["r"]
 
 
 def test_pending_lists_recalls_by_their_question():

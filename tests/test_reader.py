@@ -328,11 +328,11 @@ def test_what_is_recorded_while_a_build_is_opened_is_in_the_next_answer(memory: 
 def test_an_answer_held_open_keeps_its_snapshot_through_later_builds(memory: Memory):
     reader = memory.reader()
     with reader.view() as view:
-        before = [one.content for one in view.snapshots.rows.take(range(24))]
+        before = [other.content for other in view.snapshots.rows.take(range(24))]
         for number in range(5):  # more than are kept: the mapped folder is deleted meanwhile
             memory.add(f"later note {number} is about sails")
             memory.build()
-        assert [one.content for one in view.snapshots.rows.take(range(24))] == before
+        assert [other.content for other in view.snapshots.rows.take(range(24))] == before
 
 
 def test_nothing_of_a_state_that_gave_way_stays_in_memory(memory: Memory):

@@ -319,8 +319,8 @@ def test_a_memory_of_a_few_notes_ranks_sensibly(tmp_path: Path, size: int, built
 @pytest.mark.parametrize("mode", MODES)
 def test_an_empty_memory_answers_with_nothing(tmp_path: Path, mode: str, built: bool):
     view = build_view(tmp_path, {}, built=built)
-    some = Filter(now=NOW, project="shop", kinds=("fact",), tags=("api",), since=1, until=NOW)
-    for filter_ in (Filter(now=NOW), some):
+    conditions = Filter(now=NOW, project="shop", kinds=("fact",), tags=("api",), since=1, until=NOW)
+    for filter_ in (Filter(now=NOW), conditions):
         answer = ask(view, "where is src/auth/login.py", mode=mode, filter=filter_, explain=True)
         assert answer.hits == ()
         assert not answer.is_degraded

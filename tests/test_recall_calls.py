@@ -53,9 +53,9 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 def test_a_warm_recall_by_words_makes_few_calls(reader: Reader) -> None:
     questions = [" ".join(text.split()[:10]) for text in texts(WARM + COUNTED, seed=2)]
-    asked = [RecallRequest(query=question, mode="lexical") for question in questions]
+    requests = [RecallRequest(query=question, mode="lexical") for question in questions]
     calls, choices = 0, Choices()
-    for request in asked[:WARM]:
+    for request in requests[:WARM]:
         answer(reader, request, choices, NOW)
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -65,7 +65,7 @@ def test_a_warm_recall_by_words_makes_few_calls(reader: Reader) -> None:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        answers = [answer(reader, request, choices, NOW)[0] for request in asked[WARM:]]
+        answers = [answer(reader, request, choices, NOW)[0] for request in requests[WARM:]]
     finally:
         sys.setprofile(before)
     assert all(len(payload["hits"]) == choices.top_k for payload in answers)

@@ -120,7 +120,7 @@ def test_a_page_looks_at_no_more_than_it_may_and_says_where_to_go_on(
 ):
     monkeypatch.setattr(receipts, "_STEP", 4)
     first = page(recalls, Wanted(silent=True), 10, most=8)
-    assert [one.id for one in first.receipts] == ["r015"]
+    assert [event.id for event in first.receipts] == ["r015"]
     assert (first.looked_at, first.last is not None) == (8, True)
     assert found(recalls, 10, most=8, silent=True) == [15, 10, 5, 0]
     assert found(recalls, 1, most=8, memories=("a",)) == [16, 12, 8, 4]
@@ -135,12 +135,12 @@ def test_what_is_written_meanwhile_moves_no_page(recalls: EventLog):
     first = page(recalls, Wanted(), 5)
     recalls.append([receipt(30, "b")])
     second = page(recalls, Wanted(), 5, first.last)
-    assert [one.id for one in second.receipts] == ["r014", "r013", "r012", "r011", "r010"]
+    assert [event.id for event in second.receipts] == ["r014", "r013", "r012", "r011", "r010"]
 
 
 def test_what_a_question_says_is_not_taken_for_what_came_back(log: EventLog):
-    said = receipt(1)
-    body = said.body
+    event = receipt(1)
+    body = event.body
     assert isinstance(body, Recalled)
     quoted = Recalled(**{**_fields(body), "query": '"id":"a","score" and "hits":[]'})
     log.append([Event("q1", NOW, quoted, "q1")])
@@ -256,7 +256,11 @@ def test_a_secret_in_what_was_asked_is_in_no_receipt(home: Path, log: EventLog, 
         answer = client.post(path, json=body, headers=OURS | {"MCP-Protocol-Version": "2025-06-18"})
         assert answer.status_code in (200, 204), answer.text
         opened.get("default").notes.write()
-        kept = [encode(one.body) for one in log.read() if isinstance(one.body, Recalled | Prompted)]
+        kept = [
+            encode(event.body)
+            for event in log.read()
+            if isinstance(event.body, Recalled | Prompted)
+        ]
         assert kept and not any(SECRET in body for body in kept)
         assert "[redacted:github-token:" in kept[0]
         for page_ in ("/v1/receipts", "/v1/receipts?limit=1"):
@@ -273,10 +277,10 @@ CHOICES = Choices()
 
 
 def ask(
-    tenant: Tenant, log: EventLog, asked: RecallRequest, choices: Choices = CHOICES
+    tenant: Tenant, log: EventLog, request: RecallRequest, choices: Choices = CHOICES
 ) -> Recalled:
     reader = Reader(tenant, log, EMBEDDER)
-    _, told = answer(reader, asked, choices, NOW + DAY)
+    _, told = answer(reader, request, choices, NOW + DAY)
     assert told is not None
     log.append([told])
     (event,) = log.events_for(told.id)
@@ -364,6 +368,6 @@ def test_a_long_query_says_that_it_was_cut(tenant: Tenant, recalls: EventLog):
 
 def test_an_erased_query_takes_its_tags_and_digest_along(tenant: Tenant, recalls: EventLog):
     ask(tenant, recalls, RecallRequest(query="what is written in memory b", tags=("secret-plan",)))
-    (told,) = page(recalls, Wanted(), 1).receipts
-    body = erasing.strip_texts(told.body)
-    assert body == msgspec.structs.replace(told.body, query="", basis=None, digest=None)
+    (event,) = page(recalls, Wanted(), 1).receipts
+    body = erasing.strip_texts(event.body)
+    assert body == msgspec.structs.replace(event.body, query="", basis=None, digest=None)

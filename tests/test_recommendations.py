@@ -76,7 +76,7 @@ def recalled(log: EventLog, id_: str, times: int) -> None:
 
 
 def whats(found: list[Recommendation]) -> list[tuple[str, tuple[str, ...]]]:
-    return [(one.what, one.source_ids) for one in found]
+    return [(recommendation.what, recommendation.source_ids) for recommendation in found]
 
 
 def test_what_was_never_recalled_and_is_old_may_be_archived(log: EventLog, say, look):
@@ -205,7 +205,7 @@ def test_drafts_of_lessons_and_recommendations_do_not_mix(log: EventLog, say, lo
     (found,) = look()
     draft = drafts.draft("Always drain the queue first", "preference", NOW)
     log.append([draft])
-    assert [one.id for one in recommendations.every(log)] == [found.id]
+    assert [recommendation.id for recommendation in recommendations.every(log)] == [found.id]
     with pytest.raises(NotFound, match="no statement, lesson of an agent or draft"):
         lesson_proposals.accept(log, found.id, LATER)
     with pytest.raises(NotFound, match="no recommendation"):
@@ -217,8 +217,8 @@ def test_drafts_of_lessons_and_recommendations_do_not_mix(log: EventLog, say, lo
 def invoke(*words: str) -> dict[str, Any]:
     done = CliRunner().invoke(main, ["recommendations", *words, "--json"])
     assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    payload: dict[str, Any] = json.loads(done.stdout)
+    return payload
 
 
 def test_recommendations_are_answered_on_the_command_line(log: EventLog, say, look):
@@ -246,5 +246,5 @@ def test_refresh_looks_in_a_process_of_its_own_and_a_dry_run_writes_nothing(log:
     say(LIST)
     assert [one["what"] for one in invoke("--refresh", "--dry-run")["new"]] == ["reword"]
     assert recommendations.every(log) == []
-    found = invoke("--refresh")
-    assert [recommendation["id"] for recommendation in found["recommendations"]] == found["new"]
+    payload = invoke("--refresh")
+    assert [recommendation["id"] for recommendation in payload["recommendations"]] == payload["new"]

@@ -45,8 +45,8 @@ def start(home: Path, work: Path) -> Iterator[Callable[[], Agent]]:
         return Agent.start(opened[-1], work, lambda: time.time_ns() // 1000)
 
     yield started
-    for one in opened:
-        one.close()
+    for tenants in opened:
+        tenants.close()
 
 
 def works(agent: Agent) -> None:
@@ -136,8 +136,8 @@ def test_an_import_leaves_out_what_is_off(home: Path, work: Path, start: Callabl
         words = ["import", "claude-code", str(SESSIONS), "--json"]
         result = CliRunner().invoke(main, words)
         assert result.exit_code == 0, result.output
-        found: dict[str, Any] = json.loads(result.stdout)
-        return found
+        payload: dict[str, Any] = json.loads(result.stdout)
+        return payload
 
     (home / "config.toml").write_text("record = false\n")
     first = imported()
@@ -163,7 +163,7 @@ def test_what_was_paused_when_it_happened_is_not_imported_later(
     found = json.loads(CliRunner().invoke(main, words).stdout)
     assert found["off"] and found["added"]
     with EventLog(tenant.tenant(home).log) as log:
-        assert session not in {one.session for one in log.read()}
+        assert session not in {event.session for event in log.read()}
 
 
 def test_status_says_which_kinds_are_left_out(home: Path, work: Path, start: Callable[[], Agent]):

@@ -32,9 +32,9 @@ SAYS = f"the deploy token is {TOKEN}"
 
 def content(built, id_: str) -> str:
     with Reader(built.tenant, built.log, built.embedder).view() as view:
-        found = view.tail.find(id_)
-        assert found is not None and found.state == "active"
-        return found.content
+        memory = view.tail.find(id_)
+        assert memory is not None and memory.state == "active"
+        return memory.content
 
 
 def parts(built) -> list[Path]:

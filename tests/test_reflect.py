@@ -72,8 +72,8 @@ class Notes:
         name = fields.pop("name", "n")
         ids = [f"{name}{first + at}" for at in range(len(texts))]
         drafts = [
-            Draft(id=id_, content=said, created_at=moment(NOW + (first + at) * DAY), **fields)
-            for at, (id_, said) in enumerate(zip(ids, texts, strict=True))
+            Draft(id=id_, content=text, created_at=moment(NOW + (first + at) * DAY), **fields)
+            for at, (id_, text) in enumerate(zip(ids, texts, strict=True))
         ]
         commands.record_batch(self.log, drafts, NOW)
         return ids
@@ -176,7 +176,7 @@ def test_projects_are_never_mixed_and_nothing_derived_is_a_source(memory: Notes)
 
 
 def test_one_sitting_and_copies_of_one_note_are_no_cluster(memory: Notes):
-    drafts = [Draft(content=said, session="s") for said in (*DEADLOCKS, *OTHERS)]
+    drafts = [Draft(content=text, session="s") for text in (*DEADLOCKS, *OTHERS)]
     commands.record_batch(memory.log, drafts, NOW)
     memory.say([DEADLOCKS[0]] * 4, project="p", name="copy")
     assert memory.reflect() is None
@@ -304,8 +304,8 @@ def finding(*texts: str) -> Finding:
     drafts = [commands.memory_event(Draft(content=text), NOW) for text in texts]
     nothing = dict.fromkeys(Memory.__struct_fields__)
     sources = tuple(
-        Memory(**nothing | {"id": one.id, "content": said, "created_at": NOW})
-        for one, said in zip(drafts, texts, strict=True)
+        Memory(**nothing | {"id": event.id, "content": text, "created_at": NOW})
+        for event, text in zip(drafts, texts, strict=True)
     )
     return Finding("cluster", None, sources, ("port",), "2 notes", "", 1.0)
 
@@ -411,7 +411,7 @@ def test_a_sentence_is_quoted_whole_or_not_at_all():
 
 
 def test_what_stands_below_a_commit_is_no_sentence():
-    said = (
+    text = (
         "The pool is closed before the last connection.\nFiles: pool.py, README.md\nFixes #12, #13"
     )
-    assert generated_text.sentences(said) == ["The pool is closed before the last connection."]
+    assert generated_text.sentences(text) == ["The pool is closed before the last connection."]

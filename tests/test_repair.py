@@ -61,8 +61,8 @@ def test_a_head_is_not_made_anew_beside_a_server_that_writes_it(built, home: Pat
     built.log.close()
     log_head.path_of(built.log.path).unlink()
     with sole(Settings(home)):
-        (found,) = repair(Settings(home), NOW)
-    assert found.state == "failed" and "mnemolog stop" in found.how
+        (step,) = repair(Settings(home), NOW)
+    assert step.state == "failed" and "mnemolog stop" in step.how
     assert not log_head.path_of(built.log.path).exists()
 
 
@@ -94,7 +94,7 @@ def test_every_event_with_a_true_hash_is_saved_and_the_rest_is_named(wrecked: Pa
         assert appended.event.seq == log.head()
     kept = [path.read_bytes() for path in salvage.folder_of(wrecked).glob("log.sqlite-*")]
     assert damaged in kept
-    assert [one.state for one in repair(Settings(home), NOW, may_touch_log=True)] == []
+    assert [step.state for step in repair(Settings(home), NOW, may_touch_log=True)] == []
 
 
 def test_what_is_served_is_built_anew_from_what_was_saved(wrecked: Path, built):
@@ -138,7 +138,7 @@ def test_events_in_the_write_ahead_file_of_an_emptied_log_are_saved(built, home:
     ahead.write_bytes(data)
     with pytest.raises(LogCorrupt):  # SQLite deletes the file on looking
         EventLog(built.log.path)
-    assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
+    assert {step.state for step in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
     with EventLog(built.log.path) as log:
         assert log.present_ids([f"n{number}" for number in range(20)]) == {
             f"n{n}" for n in range(20)
@@ -157,7 +157,7 @@ def test_a_damaged_row_of_what_was_put_away_is_mended_from_its_segment(
     before = [(event.id, event.at) for event in built.log.read()]
     built.log.close()
     tamper(built.log.path, f"UPDATE events SET {column} = substr({column}, 2) WHERE body = ''")
-    assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
+    assert {step.state for step in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
     with EventLog(built.log.path) as log:
         assert integrity.problems(log) == [] and integrity.gaps(log) == []
         assert [(event.id, event.at) for event in log.read()] == before
@@ -175,7 +175,7 @@ def test_what_was_erased_does_not_come_back(built, home: Path):
     data = bytearray(built.log.path.read_bytes())
     data[18:20] = b"\xff\xff"  # the file's format: nobody can open it
     built.log.path.write_bytes(data)
-    assert {one.state for one in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
+    assert {step.state for step in repair(Settings(home), NOW, may_touch_log=True)} == {"mended"}
     assert b"zyzzyva" not in built.log.path.read_bytes()
 
 
@@ -229,7 +229,7 @@ def test_modes_leftovers_and_the_head_are_mended_without_asking(built, home: Pat
     built.tenant.manifests.chmod(0o755)
     (home / "server.json").write_bytes(b"{}")
     (home / "server.json").chmod(0o600)
-    assert {one.state for one in repair(Settings(home), NOW)} == {"mended"}
+    assert {step.state for step in repair(Settings(home), NOW)} == {"mended"}
     assert list(repair(Settings(home), NOW)) == []
     assert log_head.read(built.log.path) is not None and not left.exists()
 
@@ -259,7 +259,7 @@ def test_a_queue_that_is_no_more_is_set_aside(built, home: Path):
     built.log.close()
     built.tenant.ingest.write_bytes(b"no database at all, but long enough to look like one" * 99)
     built.tenant.ingest.chmod(0o600)
-    assert [one.state for one in repair(Settings(home), NOW, may_touch_log=True)] == ["mended"]
+    assert [step.state for step in repair(Settings(home), NOW, may_touch_log=True)] == ["mended"]
     assert list(salvage.folder_of(built.log.path).glob("ingest.sqlite-*"))
 
 

@@ -78,28 +78,28 @@ def search(session: Session, query: str, **asked: object) -> None:
 
 
 def replayed(session: Session, **settings: object) -> list[Replayed]:
-    asked = receipts.page(session.log, Wanted(), 1_000).receipts
+    events = receipts.page(session.log, Wanted(), 1_000).receipts
 
     def change(choices: Choices) -> Choices:
         return msgspec.structs.replace(choices, **settings)
 
-    return list(replay(session.log, EMBEDDER, asked, CHOICES, change if settings else None))
+    return list(replay(session.log, EMBEDDER, events, CHOICES, change if settings else None))
 
 
 def test_every_recall_of_a_month_is_answered_as_it_was(session: Session):
     live(session)
-    found = replayed(session)
-    assert len(found) == 16 and {one.receipt.body.door for one in found} == {"prompt", "mcp"}
-    assert any(one.before.basis.built for one in found)
-    assert any(one.before.hits and one.before.door == "prompt" for one in found)
-    assert [(one.before.query, one.verdict) for one in found if one.verdict != "same"] == []
-    assert all(one.hits == one.before.hits for one in found)
+    replays = replayed(session)
+    assert len(replays) == 16 and {one.receipt.body.door for one in replays} == {"prompt", "mcp"}
+    assert any(one.before.basis.built for one in replays)
+    assert any(one.before.hits and one.before.door == "prompt" for one in replays)
+    assert [(one.before.query, one.verdict) for one in replays if one.verdict != "same"] == []
+    assert all(one.hits == one.before.hits for one in replays)
 
 
 def test_what_other_settings_would_have_answered_is_told(session: Session):
     live(session, 2)
-    found = replayed(session, top_k=1)
-    changed = [one for one in found if one.verdict == "changed"]
+    replays = replayed(session, top_k=1)
+    changed = [one for one in replays if one.verdict == "changed"]
     assert changed and all(len(one.hits) <= 1 for one in changed)
 
 
@@ -121,8 +121,8 @@ def test_what_cannot_be_asked_again_says_why(session: Session):
             ),
         ),
     }
-    found = replay(session.log, EMBEDDER, list(gone.values()), CHOICES)
-    assert [(one.verdict, one.why) for one in found] == [("skipped", why) for why in gone]
+    replays = replay(session.log, EMBEDDER, list(gone.values()), CHOICES)
+    assert [(one.verdict, one.why) for one in replays] == [("skipped", why) for why in gone]
 
 
 def test_a_changed_file_that_decides_answers_is_other_code(tmp_path: Path):
@@ -174,7 +174,7 @@ def test_what_was_erased_since_is_not_known_in_the_past_either(session: Session)
     erase(session.log, ["m2", "m3"], session.at)
     with memory_at(session.log, EMBEDDER, 3, 2) as reader:
         request = RecallRequest(query="port", touch=False)
-        found, _ = answer(reader, request, CHOICES, session.at)
-        assert [hit["id"] for hit in found["hits"]] == ["m1"]
+        payload, _ = answer(reader, request, CHOICES, session.at)
+        assert [hit["id"] for hit in payload["hits"]] == ["m1"]
         with reader.view() as view:
-            assert [one.id for one in newest(view, Filter(session.at), 9)] == ["m1"]
+            assert [memory.id for memory in newest(view, Filter(session.at), 9)] == ["m1"]

@@ -196,7 +196,7 @@ def test_of_an_earlier_moment_comes_back_what_was_not_erased_since(
         record(log, "The harbour office opens at seven now")
         sync(tenant, place)
         whole = list(log.read())
-    assert [one.kind for one in whole] == ["recorded", "recorded", "erased", "recorded"]
+    assert [event.kind for event in whole] == ["recorded", "recorded", "erased", "recorded"]
     then = restored(place, tmp_path / "again", whole[1].clock)
     assert [event.kind for event in then] == ["recorded", "recorded", "erased"]
     assert then[2].subject == gone
@@ -266,9 +266,9 @@ def test_two_homes_never_write_one_generation(
     sync(tenants.tenant(copied), place, NOW + 20 * _SECOND)
     first, second = parts.list_generations(place, "tenants/default")
     assert (first.last, second.last) == (2, 2)
-    for one in (first, second):
+    for generation in (first, second):
         restore.restore_replica(
-            Settings(tmp_path / one.id), place, "default", NOW, generation=one.id
+            Settings(tmp_path / generation.id), place, "default", NOW, generation=generation.id
         )
     said = [one.parts[-1].mark for one in (first, second)]
     assert said[0] != said[1]
@@ -413,7 +413,7 @@ def test_why_a_replica_failed_is_shown_until_it_goes_right(
     root.rename(root.with_name("unmounted"))
     ((_, outcome),) = keeper.sync(NOW)
     assert isinstance(outcome, RemoteError)
-    assert [one.what for one in failures.every(tenant.root)] == ["replica"]
+    assert [failure.what for failure in failures.every(tenant.root)] == ["replica"]
     assert "elsewhere" in run("status").stdout
     root.with_name("unmounted").rename(root)
     ((_, outcome),) = keeper.sync(NOW)
@@ -472,8 +472,8 @@ def behind(home: Path) -> int | None:
     """Return how many events a home's replica lacks; None where it has none yet."""
     tenant = tenants.find_tenant(home)
     with EventLog(tenant.log) as log:
-        found = state.lag(tenant, log, "")
-    return None if found is None else found.events
+        lag = state.lag(tenant, log, "")
+    return None if lag is None else lag.events
 
 
 @pytest.fixture(scope="module")

@@ -32,14 +32,14 @@ def episode(log: EventLog, session: str, at: int, word: str) -> str:
         id_ = new_id(at + after)
         return Event(id_, at + after, body, id_, "acme/shop", session, "plain", "agent")
 
-    told = [
+    events = [
         event(Prompted(prompt=f"fix the {word} job"), 0),
         event(Acted(tool="Bash", doing="run", command=f"make {word}", output=f"ok {word}"), 1),
         event(_receipt(f"fix the {word} job"), 2),
         event(SessionTold(stage="stopped", said=f"The {word} job is fixed."), 3),
     ]
-    log.append(told)
-    return told[0].id
+    log.append(events)
+    return events[0].id
 
 
 def _receipt(query: str) -> Recalled:
@@ -149,8 +149,8 @@ def test_a_session_read_again_does_not_come_back(home: Path, tenant: Tenant):
     words = ["import", "claude-code", str(sessions), "--json"]
 
     def imported() -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(CliRunner().invoke(main, words).stdout)
-        return found
+        payload: dict[str, Any] = json.loads(CliRunner().invoke(main, words).stdout)
+        return payload
 
     assert imported()["added"]
     (home / "config.toml").write_text("episodes_days = 1\n")

@@ -61,24 +61,24 @@ def converse(answers: dict[str, str], editor: str) -> str:
         env=os.environ | {"PYTHONPATH": str(ROOT), "EDITOR": editor, "NO_COLOR": "1"},
     )
     os.close(its)
-    said, answered = "", 0
+    words, answered = "", 0
     while select.select([ours], [], [], 60)[0]:
         try:
-            said += os.read(ours, 65_536).decode()
+            words += os.read(ours, 65_536).decode()
         except OSError:  # it has ended
             break
-        asked = said[answered:]
+        asked = words[answered:]
         if asked.endswith(": "):
             word = next((word for text, word in answers.items() if text in asked), "")
             os.write(ours, f"{'' if 'may be empty' in asked else word}\n".encode())
-            answered = len(said)
+            answered = len(words)
     os.close(ours)
     assert process.wait(60) == 0
-    return said
+    return words
 
 
 def states(log: EventLog) -> dict[str, str]:
-    return {one.title: one.state for one in proposals.every(log)}
+    return {proposal.title: proposal.state for proposal in proposals.every(log)}
 
 
 def test_without_a_terminal_it_prints_what_waits_and_how_to_act(log):
@@ -116,11 +116,11 @@ def test_on_a_terminal_each_is_accepted_edited_or_rejected(log, tmp_path):
         "file = pathlib.Path(sys.argv[1])\n"
         "file.write_text(file.read_text().replace('linter', 'formatter'))\n"
     )
-    said = converse(
+    words = converse(
         {"linter": "edit", "Friday": "reject", "8080": "accept"}, f"{sys.executable} {editor}"
     )
-    assert "a conflict that an answer before has changed" in said
-    assert "1 edited" in said and "1 rejected" in said and "1 accepted" in said
+    assert "a conflict that an answer before has changed" in words
+    assert "1 edited" in words and "1 rejected" in words and "1 accepted" in words
     assert states(log) == {
         "Always run the linter first": "rejected",
         "Never deploy on a Friday": "rejected",

@@ -92,7 +92,7 @@ def test_a_memory_that_only_has_the_same_id_is_left_alone(other: EventLog, tmp_p
     path = tmp_path / "hand.jsonl"
     path.write_text('{"id": "m1", "content": "We deploy at noon", "state": "archived"}\n')
     jsonl.import_lines(other, jsonl.exported_lines(path), LATER, project=None)
-    assert [one.kind for one in other.events_for("m1")] == ["recorded"]
+    assert [event.kind for event in other.events_for("m1")] == ["recorded"]
 
 
 def test_a_link_to_a_memory_that_is_not_there_is_left_out(other: EventLog, tmp_path: Path):
@@ -101,7 +101,7 @@ def test_a_link_to_a_memory_that_is_not_there_is_left_out(other: EventLog, tmp_p
     line = {"id": "m1", "content": "We deploy at noon", "links": [link]}
     path.write_text(json.dumps(line) + "\n")
     jsonl.import_lines(other, jsonl.exported_lines(path), LATER, project=None)
-    assert [one.kind for one in other.events_for("m1")] == ["recorded"]
+    assert [event.kind for event in other.events_for("m1")] == ["recorded"]
 
 
 def test_a_dry_run_counts_what_the_import_then_adds(file: Path, built: Built):

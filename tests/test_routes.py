@@ -96,7 +96,7 @@ def recalled(
 
 
 def folded(events: list[Event], until: int | None = None, previous: Previous | None = None) -> Any:
-    numbered = [one.with_seq(seq) for seq, one in enumerate(events, 1)]
+    numbered = [event.with_seq(seq) for seq, event in enumerate(events, 1)]
     end = len(events) if until is None else until
     inputs = Inputs(end, lambda after: iter(numbered[after:end]))
     return build_checked(ROUTES_PROJECTION, inputs, previous)
@@ -137,26 +137,26 @@ def test_what_a_policy_does_not_know_is_the_default():
 def test_one_level_is_tried_as_often_as_its_receipt_says():
     levels = ("search", "context", "proactivity")
     served = Router(levels=levels).route("plan").actions
-    found = [
+    routes = [
         Router(levels=levels, explore=EPSILON, receipt=f"r{number}").route("plan")
         for number in range(20_000)
     ]
-    tried = [one for one in found if one.tried]
-    assert len(tried) / len(found) == pytest.approx(EPSILON, abs=0.01)
-    seen = Counter((one.tried, one.actions[one.tried]) for one in tried if one.tried)
+    tried = [other for other in routes if other.tried]
+    assert len(tried) / len(routes) == pytest.approx(EPSILON, abs=0.01)
+    seen = Counter((other.tried, other.actions[other.tried]) for other in tried if other.tried)
     assert len(seen) == 4  # two other ways to search, one of each of the others
-    for one in tried[:100]:
-        assert one.tried is not None
-        others = {**one.actions, one.tried: served[one.tried]}
-        assert others == served and one.actions != served
-        count = seen[one.tried, one.actions[one.tried]]
-        assert one.propensity == pytest.approx(count / len(found), rel=0.12)
-    assert {one.propensity for one in found if not one.tried} == {1 - EPSILON}
+    for route in tried[:100]:
+        assert route.tried is not None
+        others = {**route.actions, route.tried: served[route.tried]}
+        assert others == served and route.actions != served
+        count = seen[route.tried, route.actions[route.tried]]
+        assert route.propensity == pytest.approx(count / len(routes), rel=0.12)
+    assert {other.propensity for other in routes if not other.tried} == {1 - EPSILON}
 
 
 def test_a_receipt_always_tries_the_same_and_without_one_nothing_is_tried():
-    one = Router(explore=0.5, receipt="r1")
-    assert one.route("debug") == one.route("debug")
+    router = Router(explore=0.5, receipt="r1")
+    assert router.route("debug") == router.route("debug")
     for receipt in (f"r{number}" for number in range(50)):
         assert Router(explore=0.0, receipt=receipt).route("debug").tried is None
     assert Router(explore=0.5).route("debug").tried is None
@@ -167,10 +167,10 @@ def test_a_receipt_always_tries_the_same_and_without_one_nothing_is_tried():
 
 def test_q_moves_by_alpha_of_the_difference_in_the_order_of_the_recalls():
     log = [recalled("r1", {"search": "low_threshold"}), recalled("r2", {"search": "low_threshold"})]
-    found = Routes(folded([*log, rated("r2", 1.0), rated("r1", -1.0)])).action_values
-    one = found["debug", "search", "low_threshold"]
-    assert (one.recalls, one.rated) == (2, 2)
-    assert one.q == pytest.approx(-ALPHA + ALPHA * (1.0 + ALPHA))
+    entries = Routes(folded([*log, rated("r2", 1.0), rated("r1", -1.0)])).action_values
+    entry = entries["debug", "search", "low_threshold"]
+    assert (entry.recalls, entry.rated) == (2, 2)
+    assert entry.q == pytest.approx(-ALPHA + ALPHA * (1.0 + ALPHA))
 
 
 def test_the_reward_is_what_was_said_of_the_recall_else_of_what_it_brought_else_the_judgment():
@@ -189,8 +189,10 @@ def test_the_reward_is_what_was_said_of_the_recall_else_of_what_it_brought_else_
 
 def test_a_recall_in_which_one_level_was_tried_says_nothing_of_the_others():
     actions = {"search": "low_threshold", "context": "raw"}
-    found = Routes(folded([recalled("r", actions, tried="search"), rated("r", 1.0)])).action_values
-    assert set(found) == {("debug", "search", "low_threshold")}
+    entries = Routes(
+        folded([recalled("r", actions, tried="search"), rated("r", 1.0)])
+    ).action_values
+    assert set(entries) == {("debug", "search", "low_threshold")}
 
 
 RECEIPTS = [f"e{seq}" for seq in range(1, 26)]
@@ -212,8 +214,8 @@ def logged(steps: list[Any]) -> list[Event]:
             events.append(Event(id_, at, adopted(debug={"search": "low_threshold"}), id_))
         elif len(step) == 4:
             _, actions, tried, hit = step
-            one = recalled(id_, actions, tried=tried, hits=(hit,), propensity=0.5, at=at)
-            events.append(one)
+            event = recalled(id_, actions, tried=tried, hits=(hit,), propensity=0.5, at=at)
+            events.append(event)
         else:
             subject, verdict, is_judged = step
             body = Judged(verdicts={"m": verdict}) if is_judged else Rated(verdict=verdict)
@@ -283,7 +285,7 @@ class Server:
 
     def receipts(self) -> list[Recalled]:
         self.tenants.get("default").notes.write()
-        return [one.body for one in self.log.read() if isinstance(one.body, Recalled)]
+        return [event.body for event in self.log.read() if isinstance(event.body, Recalled)]
 
 
 @pytest.fixture
@@ -296,8 +298,8 @@ def serve(home_of_errors: Path) -> Iterator[Callable[..., Server]]:
         return Server(home_of_errors, started[-1], client)
 
     yield start
-    for one in started:
-        one.close()
+    for open_tenants in started:
+        open_tenants.close()
 
 
 def test_thresholds_and_k_are_the_modes_own(serve):
@@ -434,8 +436,8 @@ def simulated(log: EventLog, policy: Any, chance: random.Random, count: int, at:
         id_ = f"r{chance.getrandbits(64):016x}"
         state = chance.choice(STATES)
         route = Router(policy, ("search",), EPSILON, id_).route(state)
-        one = recalled(id_, route.actions, at=at)
-        events.append(replace(one, body=msgspec.structs.replace(one.body, route=route)))
+        event = recalled(id_, route.actions, at=at)
+        events.append(replace(event, body=msgspec.structs.replace(event.body, route=route)))
         likely = GOOD if route.actions["search"] == BEST[state] else POOR
         events.append(rated(id_, 1.0 if chance.random() < likely else -0.5, at))
     log.append(events)
@@ -496,8 +498,8 @@ def evidence(
 def test_a_policy_that_may_lose_is_refused_and_the_note_says_why(verdicts: list[float], why: str):
     routes = Routes(folded(evidence(verdicts)))
     assert routes.action_values["debug", "search", "low_threshold"].q > 0
-    found = propose_policy(routes)
-    assert found.steps == () and why in found.notes[0]
+    proposal = propose_policy(routes)
+    assert proposal.steps == () and why in proposal.notes[0]
 
 
 def test_what_the_log_bears_out_is_proposed_with_its_estimate():
@@ -556,7 +558,7 @@ def test_a_policy_that_silences_past_answers_waits_for_a_person(serve):
         plan = write_plan(find_job("route"), context, apply=True)
     assert plan is not None and plan.state == "waiting" and plan.body.replay is not None
     assert plan.body.replay.asked == 24 and plan.body.replay.silenced
-    assert "silence" in {one.name for one in plan.failed}
+    assert "silence" in {check.name for check in plan.failed}
     assert any("silence" in one and "waits for you" in one for one in said)
     assert server.ask(DEBUG)["min_confidence"] == 0.65
     with pytest.raises(PlanRefused, match="--force"):

@@ -29,8 +29,8 @@ def hits(life: Life, profile: str) -> Hits:
     """Return what a question brings without leaving a receipt."""
     served = life.session.tenants.get("default")
     request = RecallRequest(query="everything on the parser", profile=profile, touch=False)
-    found, _ = answer(served.reader, request, life.session.tenants.settings.choices, life.at)
-    return found["hits"]
+    payload, _ = answer(served.reader, request, life.session.tenants.settings.choices, life.at)
+    return payload["hits"]
 
 
 def test_months_of_recalls_with_restarts_restores_and_full_builds_are_answered_again_alike(
@@ -38,12 +38,12 @@ def test_months_of_recalls_with_restarts_restores_and_full_builds_are_answered_a
 ):
     speaks_where_recall_is_sure(monkeypatch)
     life = live(tmp_path / "home", 300)
-    found = replayed(life)
-    assert len(found) > 270 and {profile_of(one) for one in found} == set(PROFILES)
-    assert {one.before.door for one in found} == {"prompt", "mcp", "cli", "rest"}
+    replays = replayed(life)
+    assert len(replays) > 270 and {profile_of(replay) for replay in replays} == set(PROFILES)
+    assert {replay.before.door for replay in replays} == {"prompt", "mcp", "cli", "rest"}
     assert {*life.stages.values()} == {"tail only", "built", "built in full", "restored"}
-    assert sum(bool(one.before.hits) for one in found) > 100
-    assert [one.receipt.id for one in found if one.verdict != "same"] == []
+    assert sum(bool(replay.before.hits) for replay in replays) > 100
+    assert [replay.receipt.id for replay in replays if replay.verdict != "same"] == []
     life.close()
 
 
@@ -54,10 +54,10 @@ def test_ages_counted_to_the_publication_of_a_build_would_change_past_answers(
     life = live(tmp_path / "home", 100)
     monkeypatch.undo()
     manifests.expire(tenants.tenant(life.home), keep=0)
-    found = replayed(life, without_moments(life.receipts()))
-    assert sum(one.verdict == "changed" for one in found) >= 5
+    replays = replayed(life, without_moments(life.receipts()))
+    assert sum(replay.verdict == "changed" for replay in replays) >= 5
     kept = replayed(life)  # with the moments that their receipts keep, they come back
-    assert {one.verdict for one in kept} == {"same"}
+    assert {replay.verdict for replay in kept} == {"same"}
     life.close()
 
 
@@ -88,5 +88,5 @@ def test_a_receipt_of_an_earlier_version_takes_the_time_of_the_build_that_is_sti
         life.build()
         for _ in range(20):
             life.ask()
-    asked = without_moments(life.receipts())
-    assert {one.verdict for one in replayed(life, asked)} == {"same"}
+    events = without_moments(life.receipts())
+    assert {replay.verdict for replay in replayed(life, events)} == {"same"}

@@ -52,12 +52,12 @@ def test_rare_doors_and_projects_are_in_the_sample_whoever_asked_last(session: S
         told(session, f"question {number}", door="mcp", project="site")
     everything = asked(session)
     newest = everything[:20]
-    assert {one.body.door for one in newest} == {"mcp"}  # what was asked before
+    assert {event.body.door for event in newest} == {"mcp"}  # what was asked before
     chosen = choose_recalls(session.log, everything, 20)
-    doors = Counter((one.body.door, bool(one.body.hits)) for one in chosen)
+    doors = Counter((event.body.door, bool(event.body.hits)) for event in chosen)
     assert len(chosen) == 20 and doors["prompt", True] >= 5 and doors["prompt", False] >= 5
     assert chosen == choose_recalls(session.log, everything, 20)
-    assert chosen == [one for one in everything if one in chosen]
+    assert chosen == [event for event in everything if event in chosen]
 
 
 def test_what_helped_and_what_came_again_is_asked_first_and_once(session: Session):
@@ -68,8 +68,8 @@ def test_what_helped_and_what_came_again_is_asked_first_and_once(session: Sessio
     for number in range(60):
         told(session, f"question {number}")
     chosen = choose_recalls(session.log, asked(session), 10)
-    assert helpful.id in {one.id for one in chosen}
-    assert [one.body.query for one in chosen].count("again and again") == 1
+    assert helpful.id in {event.id for event in chosen}
+    assert [event.body.query for event in chosen].count("again and again") == 1
 
 
 def test_fewer_recalls_than_a_sample_are_all_asked(session: Session):
@@ -89,10 +89,10 @@ def test_a_report_begins_with_what_somebody_would_miss_and_folds_repeats(session
     after = {reordered.id: brought[::-1], silenced.id: (), helpful.id: brought[1:]}
     everything = [reordered, silenced, *repeats, helpful]
     pairs = []
-    for one in everything:
-        assert isinstance(one.body, Recalled)
-        then = Replayed(one, "same", one.body.hits)
-        pairs.append((then, Replayed(one, "changed", after.get(one.id, brought[:1]))))
+    for event in everything:
+        assert isinstance(event.body, Recalled)
+        then = Replayed(event, "same", event.body.hits)
+        pairs.append((then, Replayed(event, "changed", after.get(event.id, brought[:1]))))
     diff = drift.count_changes(session.log, everything, pairs)
     assert diff.changed == 6
     assert [answer.recall for answer in diff.answers] == [

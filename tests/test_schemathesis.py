@@ -14,4 +14,4 @@ def test_no_request_finds_a_fault(built):
     with operations.served(built.tenant) as app:
         asked, found = operations.asked(app, EXAMPLES)
     assert asked.keys() >= {"coverage", "fuzzing", "stateful"}
-    assert not found, "\n\n".join(f"{name}\n{said}" for name, said in sorted(found.items()))
+    assert not found, "\n\n".join(f"{name}\n{text}" for name, text in sorted(found.items()))

@@ -177,11 +177,11 @@ def test_notes_are_not_recalled_in_the_thesis(user: Path, monkeypatch: pytest.Mo
 
 
 def test_two_folders_of_one_name_are_two_projects(user: Path, monkeypatch: pytest.MonkeyPatch):
-    one, other = user / "a" / "notes", user / "b" / "notes"
-    for folder in (one, other):
+    path, other = user / "a" / "notes", user / "b" / "notes"
+    for folder in (path, other):
         folder.mkdir(parents=True)
-    record("Citations are numbered", one, monkeypatch)
-    assert recall("citations", one, monkeypatch)
+    record("Citations are numbered", path, monkeypatch)
+    assert recall("citations", path, monkeypatch)
     assert not recall("citations", other, monkeypatch)
 
 

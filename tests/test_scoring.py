@@ -46,8 +46,8 @@ def test_a_recorded_decision_matters_more_than_what_merely_happened():
     answer("record", "Ran the deploy of Tuesday", "--kind", "activity", "--id", "done")
     answer("record", "The deploy takes nine minutes", "--id", "fact")
     answer("record", "The deploy is at noon", "--importance", "0.1", "--id", "given")
-    found = {id_: answer("show", id_)["importance"] for id_ in ("said", "fact", "done", "given")}
-    assert found == {"said": 0.65, "fact": 0.5, "done": 0.4, "given": 0.1}
+    payload = {id_: answer("show", id_)["importance"] for id_ in ("said", "fact", "done", "given")}
+    assert payload == {"said": 0.65, "fact": 0.5, "done": 0.4, "given": 0.1}
 
 
 def test_a_tier_that_nobody_gave_goes_by_kind_session_key_and_pin(remember):

@@ -282,8 +282,8 @@ def contradicted(tenant: Tenant, log: EventLog) -> Memory:
 def test_an_answer_carries_its_marks_and_only_those(contradicted: Memory):
     with_marks = ("id", "copies", "conflicts_with", "history")
     reader = Reader(contradicted.tenant, contradicted.log, EMBEDDER)
-    asked = RecallRequest(query="billing", min_confidence=0.0)
-    payload, _ = answer(reader, asked, Choices(), NOW)
+    request = RecallRequest(query="billing", min_confidence=0.0)
+    payload, _ = answer(reader, request, Choices(), NOW)
     marks = {
         hit["id"]: {name: hit[name] for name in with_marks[1:] if name in hit}
         for hit in payload["hits"]
@@ -312,8 +312,8 @@ def test_the_terminal_says_what_an_answer_marks(contradicted: Memory):
 def test_why_tells_the_profile_its_signals_and_every_drop(contradicted: Memory):
     command = ["why", "billing port", "--profile", "match", "--top-k", "2"]
     shown = CliRunner().invoke(main, [*command, "--min-confidence", "0.2"]).output
-    for said in ("profile     match: recency 0.05", "left out    ", "route_fit 0.50", "as fused"):
-        assert said in shown
+    for text in ("profile     match: recency 0.05", "left out    ", "route_fit 0.50", "as fused"):
+        assert text in shown
     command = ["why", "billing", "--json", "--top-k", "2", "--min-confidence", "0"]
     why = msgspec.json.decode(CliRunner().invoke(main, command).output)["why"]
     assert why["profile"] == "balanced"
@@ -336,8 +336,8 @@ ASKED = ("billing port", "billing", "rates cached for a day", "where does billin
 def test_recalls_in_between_change_no_byte_of_an_answer(contradicted: Memory, profile: str):
     def hits(query: str, now: int) -> bytes:
         reader = Reader(contradicted.tenant, contradicted.log, EMBEDDER)
-        asked = RecallRequest(query=query, profile=profile, min_confidence=0.0, explain=True)
-        payload, receipt = answer(reader, asked, Choices(), now)
+        request = RecallRequest(query=query, profile=profile, min_confidence=0.0, explain=True)
+        payload, receipt = answer(reader, request, Choices(), now)
         contradicted.log.append([receipt])
         del payload["why"]["took_us"]
         return msgspec.json.encode([payload["hits"], payload["why"]])
@@ -375,8 +375,8 @@ def read_out(memory: Memory, id_: str, content: str, *sources: str) -> None:
 
 
 def test_a_fact_that_was_read_out_of_a_memory_is_folded_into_it(memory: Memory):
-    said = "The invoice service runs on port 8090. It was moved there when the proxy was renewed."
-    memory.record("note", said)
+    text = "The invoice service runs on port 8090. It was moved there when the proxy was renewed."
+    memory.record("note", text)
     memory.record("other", "The search service answers in 40 ms")
     read_out(memory, "fact", "The invoice service runs on port 8090.", "note")
     (hit,) = memory.ask("which port does the invoice service run on?", min_confidence=0.5).hits

@@ -42,8 +42,8 @@ def failed(found: Selftest) -> dict[str, str]:
 
 def with_builds(manifest: Manifest, *outcomes: Outcome) -> Manifest:
     """Return the manifest as the last of some builds that found this of the canaries."""
-    for at, found in enumerate(outcomes):
-        check = canaries.result(found, at, manifest)
+    for at, outcome in enumerate(outcomes):
+        check = canaries.result(outcome, at, manifest)
         values = {name: getattr(manifest, name) for name in Manifest.__struct_fields__}
         manifest = Manifest(**values | {"checks": (check,)})
     return manifest
@@ -138,8 +138,8 @@ def test_doctor_and_status_tell_of_a_fall(built, home):
     (finding,) = [one for one in checkup(Settings(home)) if "canaries" in one.what]
     assert finding.severity == "warn"
     assert finding.what.endswith("significantly fewer than in the builds before")
-    said = CliRunner().invoke(main, ["status"]).stdout
-    assert "recall    27 of 30 canaries came back" in said
+    text = CliRunner().invoke(main, ["status"]).stdout
+    assert "recall    27 of 30 canaries came back" in text
 
 
 def test_the_command_says_what_was_tried_without_a_server(built):

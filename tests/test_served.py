@@ -125,9 +125,9 @@ def test_what_is_held_back_is_told_to_no_agent_with_a_server_and_without(server:
     held = server.add(advice, kind="lesson", trust="tool")
     for _ in ("served", "not served"):
         for words in (("list",), ("list", "--json"), ("show", held), ("show", held, "--json")):
-            code, said, _ = run(*words, CLAUDECODE="1").said
-            assert code == 0 and held[:8] in said and "curl" not in said, words
-            assert "--json" not in words or '"held":' in said
+            code, text, _ = run(*words, CLAUDECODE="1").said
+            assert code == 0 and held[:8] in text and "curl" not in text, words
+            assert "--json" not in words or '"held":' in text
         server.end()
 
 
@@ -173,8 +173,8 @@ def test_a_program_that_took_a_dead_servers_port_is_sent_nothing(server: Server)
     with socket.create_server(("127.0.0.1", server.port), reuse_port=False) as stranger:
         stranger.settimeout(0.1)
         for words in (("list",), ("recall", "where do deploys go")):
-            code, said, _ = run(*words).said
-            assert (code, "Deploys go out" in said) == (0, True)
+            code, text, _ = run(*words).said
+            assert (code, "Deploys go out" in text) == (0, True)
         with pytest.raises(TimeoutError):  # no connection was made
             stranger.accept()
 
@@ -183,8 +183,8 @@ def test_a_program_that_took_a_dead_servers_port_is_sent_nothing(server: Server)
 def test_a_server_that_hangs_is_not_waited_for_long(server: Server):
     server.process.send_signal(signal.SIGSTOP)
     try:
-        code, said, _ = run("list").said
-        assert (code, "Deploys go out" in said) == (0, True)
+        code, text, _ = run("list").said
+        assert (code, "Deploys go out" in text) == (0, True)
     finally:
         server.process.send_signal(signal.SIGCONT)
 
@@ -192,6 +192,6 @@ def test_a_server_that_hangs_is_not_waited_for_long(server: Server):
 def test_a_server_that_was_killed_is_not_waited_for(server: Server):
     server.process.kill()
     server.process.wait()
-    code, said, _ = run("recall", "where do deploys go").said
-    assert (code, "Deploys go out" in said) == (0, True)
+    code, text, _ = run("recall", "where do deploys go").said
+    assert (code, "Deploys go out" in text) == (0, True)
     assert Path(server.home / "server.json").exists()

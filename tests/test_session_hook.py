@@ -205,10 +205,10 @@ def test_script_that_a_session_wrote_is_no_command_of_the_project(session: Sessi
     assert "python test_issue.py" in block
 
 
-def turn(session: Session, name: str, prompt: str, said: str, *deeds: Acted) -> None:
+def turn(session: Session, name: str, prompt: str, text: str, *deeds: Acted) -> None:
     session.name = name
     told(session, Prompted(prompt=prompt, intent="work"), *deeds)
-    told(session, SessionTold(stage="stopped", said=said))
+    told(session, SessionTold(stage="stopped", said=text))
 
 
 def test_what_most_of_the_last_sessions_edited_and_ran_is_told(session: Session):

@@ -112,10 +112,10 @@ def made_of(
     events: list[Event], before: tuple[int, Mapping[str, Built]] | None = None
 ) -> dict[str, Built]:
     made: dict[str, Built] = {}
-    for one in (MEMORIES_PROJECTION, POSTINGS_PROJECTION, SESSIONS_PROJECTION):
+    for projection in (MEMORIES_PROJECTION, POSTINGS_PROJECTION, SESSIONS_PROJECTION):
         given = Inputs(len(events), lambda after: iter(events[after:]), made)
-        old = Previous(before[0], before[1][one.name]) if before else None
-        made[one.name] = build_checked(one, given, old)
+        old = Previous(before[0], before[1][projection.name]) if before else None
+        made[projection.name] = build_checked(projection, given, old)
     return made
 
 

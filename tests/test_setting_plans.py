@@ -37,10 +37,10 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
 
 def propose(session: Session, **changes: str) -> Plan:
     served = session.tenants.get("default")
-    asked = receipts.page(session.log, Wanted(), 1_000).receipts
+    events = receipts.page(session.log, Wanted(), 1_000).receipts
     steps = configure_steps(session.tenants.settings, changes)
     planned = drift.settings_plan(
-        session.tenants.settings, served.tenant, session.log, steps, asked, session.at
+        session.tenants.settings, served.tenant, session.log, steps, events, session.at
     )
     return plans.propose(session.log, planned, session.at)
 
@@ -51,10 +51,10 @@ def file_of(session: Session) -> Path:
 
 def test_a_plan_says_what_it_does_to_past_recalls_and_changes_nothing(session: Session):
     plan = propose(session, top_k="1")
-    found = plan.body.replay
-    assert found is not None and found.asked == 12
-    assert found.gone and not found.new and found.answers
-    assert all(set(answer.after) <= set(answer.before) for answer in found.answers)
+    difference = plan.body.replay
+    assert difference is not None and difference.asked == 12
+    assert difference.gone and not difference.new and difference.answers
+    assert all(set(answer.after) <= set(answer.before) for answer in difference.answers)
     assert plan.state == "waiting" and not file_of(session).exists()
 
 
@@ -126,12 +126,12 @@ def test_a_plan_of_another_log_sets_nothing_but_what_recall_uses(session: Sessio
 
 def test_what_a_plan_could_not_change_is_said_before_any_recall_is_asked(tmp_path: Path):
     settings = Settings(tmp_path, Choices(top_k=3), {"top_k": "environment"})
-    for changes, said in (
+    for changes, text in (
         ({"port": "1"}, "port changes no answer"),
         ({"top_k": "5"}, "MNEMOLOG_TOP_K sets top_k"),
         ({"profile": "loud"}, "profile"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=text):
             configure_steps(settings, changes)
     assert configure_steps(settings, {"profile": "balanced"}) == ()
 
@@ -165,7 +165,7 @@ def test_a_pinned_question_that_would_lose_its_memory_holds_a_plan_back(session:
     ]
     assert check.passed and check.detail.startswith("1 of 1 pinned questions")
     plan = propose(session, min_confidence="0.99")
-    (check,) = [one for one in plan.failed if one.name == "expected"]
+    (check,) = [plan_check for plan_check in plan.failed if plan_check.name == "expected"]
     assert '"who owns the mail queue" m1-4' in check.detail
 
 
@@ -182,7 +182,7 @@ def test_a_model_that_tells_no_meanings_apart_holds_a_plan_back(
     monkeypatch.setattr(drift, "make_embedder", lambda name, home: made[name]())
     plan = propose(session, embedder="table:mute")
     assert plan.body.replay is not None and plan.body.replay.asked == 12
-    assert "model" in {one.name for one in plan.failed}
+    assert "model" in {check.name for check in plan.failed}
 
 
 @pytest.mark.parametrize(
@@ -214,8 +214,8 @@ def test_the_commands_propose_show_apply_and_undo(session: Session, tmp_path: Pa
     assert code == 0 and "FAILED  silence" in shown and "answers change" in shown
     assert "set  min_confidence from 0.0 to 0.99" in shown
     id_ = msgspec.json.decode(run("plans", "--json")[1])["plans"][0]["plan"]
-    code, _, said = run("plans", "apply", id_, "--dry-run")
-    assert code == 2 and "--force" in said
+    code, _, text = run("plans", "apply", id_, "--dry-run")
+    assert code == 2 and "--force" in text
     assert run("plans", "apply", id_)[0] == 2 and not file_of(session).exists()
     assert run("plans", "apply", id_, "--force")[0] == 0 and file_of(session).exists()
     report = tmp_path / "plan.md"
@@ -231,8 +231,8 @@ def test_a_report_shows_what_it_quotes_as_it_is(session: Session):
     session.remember("The *parser* is <b>owned</b> by team `9`", id="odd")
     search(session, "who owns the *parser* `9`")
     plan = propose(session, min_confidence="0.99")
-    said = "\n".join(plan_markdown(session.log, plan))
-    assert r"\*parser\* is \<b\>" in said and "<b>" not in said
+    text = "\n".join(plan_markdown(session.log, plan))
+    assert r"\*parser\* is \<b\>" in text and "<b>" not in text
 
 
 def test_no_text_goes_to_a_model_elsewhere_unasked(session: Session):

@@ -80,8 +80,8 @@ def recalled(log: EventLog, tenant: Tenant, home: Path) -> Callable[[Path, str],
     def texts(cwd: Path, query: str) -> list[str]:
         shared = trees.scopes(log, str(cwd), NOW)
         reader = Reader(tenant, log, LexicalEmbedder())
-        asked = RecallRequest(query=query, project=projects.scope_of(cwd), touch=False)
-        payload, _ = answer(reader, asked, Choices(), NOW, Asker(shared=shared))
+        request = RecallRequest(query=query, project=projects.scope_of(cwd), touch=False)
+        payload, _ = answer(reader, request, Choices(), NOW, Asker(shared=shared))
         return [hit["text"] for hit in payload["hits"]]
 
     return texts
@@ -125,8 +125,8 @@ def test_nobody_else_sees_what_a_tree_shares_before_and_after_a_build(
     for _ in range(2):
         reader = Reader(tenant, log, LexicalEmbedder())
         for project in (None, "", projects.project_of(repository), "github.com/other/app"):
-            asked = RecallRequest(query="how do we deploy", project=project, touch=False)
-            payload, _ = answer(reader, asked, Choices(), NOW)
+            request = RecallRequest(query="how do we deploy", project=project, touch=False)
+            payload, _ = answer(reader, request, Choices(), NOW)
             assert DEPLOY not in [hit["text"] for hit in payload["hits"]], project
         with reader.view() as view:
             everybody = view.select(Filter(NOW).mask(view.snapshots.rows), Filter(NOW).accepts)
@@ -150,15 +150,15 @@ def test_another_branch_marks_nothing_as_over(
     git(repository, "checkout", "-q", "main")
     for _ in range(2):
         asker = Asker(shared=trees.scopes(log, str(repository), NOW))
-        asked = RecallRequest(query="which day do we deploy", project=project, touch=False)
-        payload, _ = answer(Reader(tenant, log, LexicalEmbedder()), asked, Choices(), NOW, asker)
+        request = RecallRequest(query="which day do we deploy", project=project, touch=False)
+        payload, _ = answer(Reader(tenant, log, LexicalEmbedder()), request, Choices(), NOW, asker)
         assert {hit["text"] for hit in payload["hits"]} == {mine, DEPLOY}
         marks = {"replaced_by", "outdated", "conflicts_with", "until"}
         assert not [hit for hit in payload["hits"] if marks & hit.keys()]
         rebuild(tenant, log, LexicalEmbedder(), NOW)
     newer = Draft(content=FRIDAYS, kind="decision", project=project)
     commands.record(log, newer, NOW)  # the user's own word does mark it
-    payload, _ = answer(Reader(tenant, log, LexicalEmbedder()), asked, Choices(), NOW + 1)
+    payload, _ = answer(Reader(tenant, log, LexicalEmbedder()), request, Choices(), NOW + 1)
     assert [hit["text"] for hit in payload["hits"] if marks & hit.keys()] == [mine]
 
 
@@ -216,8 +216,8 @@ def test_a_pull_request_that_adds_a_memory_is_quoted_and_never_a_rule(
     told = [note for note in notes(block) if POISON[:20] in json.dumps(note)]
     assert all("rule" not in note and "user_said" not in note for note in told)
     with session.tenants.get("default").reader.view() as view:
-        poison = [one for one in view.tail.current() if one.content == POISON]
-    assert {one.trust for one in poison} == {"tool"}
+        poison = [memory for memory in view.tail.current() if memory.content == POISON]
+    assert {memory.trust for memory in poison} == {"tool"}
     before = session.tell("before_tool", tool=None)
     assert POISON not in before
 
@@ -266,18 +266,18 @@ def test_a_review_needs_no_home_and_fails_for_what_is_no_memory(
     git(repository, "checkout", "-q", "review")
     (repository / FOLDER / "deploy.md").write_text(DEPLOY.replace("Mondays", "Tuesdays"))
     empty = tmp_path / "nothing"
-    told = mnemolog("share", "--against", "main", MNEMOLOG_HOME=str(empty))
-    assert told.returncode == 0, told.stderr
+    completed = mnemolog("share", "--against", "main", MNEMOLOG_HOME=str(empty))
+    assert completed.returncode == 0, completed.stderr
     assert (
-        "~ .mnemolog/memory/deploy.md" in told.stdout
-        and "+ .mnemolog/memory/poison.md" in told.stdout
+        "~ .mnemolog/memory/deploy.md" in completed.stdout
+        and "+ .mnemolog/memory/poison.md" in completed.stdout
     )
     put(repository, "key.md", "The key is AKIAIOSFODNN7EXAMPLE and the rest is known")
-    told = mnemolog("share", "--against", "main", "--json", MNEMOLOG_HOME=str(empty))
-    assert told.returncode == 1
-    changes = {change["path"]: change for change in json.loads(told.stdout)["changes"]}
+    completed = mnemolog("share", "--against", "main", "--json", MNEMOLOG_HOME=str(empty))
+    assert completed.returncode == 1
+    changes = {change["path"]: change for change in json.loads(completed.stdout)["changes"]}
     assert "secret" in changes[f"{FOLDER}/key.md"]["is"]["problem"]
-    assert "AKIA" not in told.stdout
+    assert "AKIA" not in completed.stdout
     assert not empty.exists()
 
 
@@ -313,14 +313,14 @@ def test_no_file_raises_its_own_trust_or_stays_the_newest(
     projects.trust_notes(home, repository, is_trusted=True)
     trees.scopes(log, str(repository), NOW)
     with Reader(tenant, log, LexicalEmbedder()).view() as view:
-        told = view.tail.current()
-    assert DEPLOY in [one.content for one in told if one.trust == "agent"]
-    hostile = [one for one in told if one.content != DEPLOY]
+        memories = view.tail.current()
+    assert DEPLOY in [other.content for other in memories if other.trust == "agent"]
+    hostile = [other for other in memories if other.content != DEPLOY]
     assert len(hostile) >= 3
-    for one in hostile:
-        assert (one.trust, one.author) == ("tool", "repository")
-        assert one.kind != "statement" and not one.pinned and one.key is None
-        assert one.created_at <= NOW
+    for memory in hostile:
+        assert (memory.trust, memory.author) == ("tool", "repository")
+        assert memory.kind != "statement" and not memory.pinned and memory.key is None
+        assert memory.created_at <= NOW
 
 
 def test_a_name_that_says_more_than_a_name_is_none(repository: Path):

@@ -49,14 +49,14 @@ def share_of(one: str, other: str) -> float:
     ],
 )
 def test_a_word_nobody_holds_finds_one_that_is_written_like_it(asked: str, held: str):
-    found = opened(f"{held} other", "nothing here", "nor here")
-    exact = found.posting_list(held)
-    documents, impacts = found.posting_list(asked)
+    postings_index = opened(f"{held} other", "nothing here", "nor here")
+    exact = postings_index.posting_list(held)
+    documents, impacts = postings_index.posting_list(asked)
     assert documents.tolist() == exact[0].tolist() == [0]
-    share = found.known(asked).share
+    share = postings_index.known(asked).share
     assert similar_terms.LEAST <= share < 1.0
     assert impacts.tolist() == pytest.approx([share * float(exact[1][0])], rel=1e-5)
-    assert found.frequency(asked) == 1 and found.scores([asked])[0] > 0
+    assert postings_index.frequency(asked) == 1 and postings_index.scores([asked])[0] > 0
 
 
 @pytest.mark.parametrize(
@@ -71,40 +71,40 @@ def test_a_word_nobody_holds_finds_one_that_is_written_like_it(asked: str, held:
     ],
 )
 def test_what_only_looks_alike_is_not_found(asked: str, held: str):
-    found = opened(held, "other", "words")
-    assert found.frequency(asked) == 0 and found.idf(asked) is None
-    assert not found.scores([asked]).any() and found.known(asked) is None
+    postings_index = opened(held, "other", "words")
+    assert postings_index.frequency(asked) == 0 and postings_index.idf(asked) is None
+    assert not postings_index.scores([asked]).any() and postings_index.known(asked) is None
 
 
 def test_a_word_that_is_held_also_finds_similar_ones_for_less():
-    found = opened("formatter", "formatters", *("other",) * 9)
-    scores = found.scores(["formatter"])
+    postings_index = opened("formatter", "formatters", *("other",) * 9)
+    scores = postings_index.scores(["formatter"])
     assert 0 < scores[1] < scores[0] and not scores[2:].any()
-    assert found.scores(["formatter"], exact=True).nonzero()[0].tolist() == [0]
-    assert found.posting_list("formatter")[0].tolist() == [0]
-    held = found.contains(["formatter"], np.arange(3))[0]
+    assert postings_index.scores(["formatter"], exact=True).nonzero()[0].tolist() == [0]
+    assert postings_index.posting_list("formatter")[0].tolist() == [0]
+    held = postings_index.contains(["formatter"], np.arange(3))[0]
     assert held[0] == 1.0 and similar_terms.LEAST <= held[1] < 1.0 and held[2] == 0.0
 
 
 def test_a_word_that_many_hold_is_found_without_similar_ones():
-    found = opened(*("format",) * 9, "formatt", *("other",) * 20)
-    assert found.scores(["format"])[:9].all()
-    assert found.scores(["format"])[9] == 0.0
+    postings_index = opened(*("format",) * 9, "formatt", *("other",) * 20)
+    assert postings_index.scores(["format"])[:9].all()
+    assert postings_index.scores(["format"])[9] == 0.0
 
 
 def test_a_held_word_of_syllables_that_most_words_have_stands_for_itself(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(similar_terms, "_SMALL", 8)
-    found = opened("kalomine", "kalomipu", "kalomira", "kalominepu")
-    assert found.contains(["kalomine"], np.arange(4))[0].tolist() == [1.0, 0.0, 0.0, 0.0]
-    assert found.contains(["kalomineka"], np.arange(4))[0].all()  # held by none
+    postings_index = opened("kalomine", "kalomipu", "kalomira", "kalominepu")
+    assert postings_index.contains(["kalomine"], np.arange(4))[0].tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert postings_index.contains(["kalomineka"], np.arange(4))[0].all()  # held by none
 
 
 @given(st.lists(WORDS, max_size=12, unique=True), WORDS)
 @settings(deadline=None)
 def test_similar_words_are_those_of_the_definition(vocabulary: list[str], asked: str):
-    found = opened(*vocabulary)
+    postings_index = opened(*vocabulary)
     wanted = {
         place: share
         for place, word in enumerate(vocabulary)
@@ -113,7 +113,7 @@ def test_similar_words_are_those_of_the_definition(vocabulary: list[str], asked:
     }
     if asked in vocabulary:
         wanted[vocabulary.index(asked)] = 1.0
-    held = found.contains([asked], np.arange(len(vocabulary)))[0]
+    held = postings_index.contains([asked], np.arange(len(vocabulary)))[0]
     assert {place: float(held[place]) for place in held.nonzero()[0].tolist()} == pytest.approx(
         wanted
     )
@@ -124,14 +124,16 @@ def test_similar_words_are_those_of_the_definition(vocabulary: list[str], asked:
 def test_similar_words_are_the_same_however_many_segments_there_are(
     vocabulary: list[str], asked: str
 ):
-    one = opened(*vocabulary)
+    postings_index = opened(*vocabulary)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segments, "BASE", 2)
         several = opened(*vocabulary)
-    assert several.scores([asked]).tolist() == one.scores([asked]).tolist()
-    assert several.idf(asked) == one.idf(asked)
+    assert several.scores([asked]).tolist() == postings_index.scores([asked]).tolist()
+    assert several.idf(asked) == postings_index.idf(asked)
     docs = np.arange(len(vocabulary))
-    assert several.contains([asked], docs).tolist() == one.contains([asked], docs).tolist()
+    assert (
+        several.contains([asked], docs).tolist() == postings_index.contains([asked], docs).tolist()
+    )
 
 
 @pytest.mark.parametrize("built", [True, False])
@@ -156,5 +158,5 @@ def test_another_form_of_a_word_is_recalled(tmp_path: Path, built: bool):
             ("email", notes[4]),
         ):
             request = RecallRequest(query=question, min_confidence=0.0)
-            found, _ = answer(reader, request, Choices(), NOW)
-            assert found["hits"][0]["text"] == wanted
+            payload, _ = answer(reader, request, Choices(), NOW)
+            assert payload["hits"][0]["text"] == wanted

@@ -153,7 +153,7 @@ def test_no_secret_reaches_the_spool(home: Path):
 def test_the_spool_is_its_owners_alone(home: Path):
     keep(home, 1, payload("private"))
     [(path, _)] = spool.entries(home)
-    modes = [one.stat().st_mode & 0o077 for one in (home, path.parent, path)]
+    modes = [other.stat().st_mode & 0o077 for other in (home, path.parent, path)]
     assert modes == [0, 0, 0]
 
 

@@ -30,11 +30,11 @@ def links(*prompts: str, sessions: int = 1) -> dict[tuple[int, int], tuple[str, 
     found = Claims()
     for place, prompt in enumerate(prompts):
         session = f"s{place % sessions}"
-        for one in claims_of(str(place), "episode", prompt, "p", session, place * HOUR):
-            found.add(one)
-    said = found.said
+        for statement in claims_of(str(place), "episode", prompt, "p", session, place * HOUR):
+            found.add(statement)
+    statements = found.said
     return {
-        (int(said[link.older].id), int(said[link.newer].id)): (
+        (int(statements[link.older].id), int(statements[link.newer].id)): (
             NAMES[link.relation],
             link.probability,
         )
@@ -380,9 +380,9 @@ def test_an_aside_is_left_out_of_the_last_session(memory: Memory):
     prompts = ("plan the fair", "hold on, the printer burns", "call Tom", "ok back to the fair")
     for place, prompt in enumerate(prompts):
         memory.record(str(place), prompt, NOW + place * HOUR)
-    found: list[Row] = sorted(
+    memories: list[Row] = sorted(
         (hit.memory for hit in memory.ask(" ".join(prompts), top_k=9).hits),
         key=lambda one: -one.created_at,
     )
-    kept = [aside.content for aside in without_asides(found)]
-    assert set(kept) <= {"plan the fair"} and len(found) >= 3
+    kept = [aside.content for aside in without_asides(memories)]
+    assert set(kept) <= {"plan the fair"} and len(memories) >= 3

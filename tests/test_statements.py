@@ -120,10 +120,10 @@ def test_the_same_words_are_kept_once(session: Session):
 
 
 def test_the_user_is_told_and_one_command_takes_it_back(agent: Agent):
-    said = notice(agent, RULE)
+    text = notice(agent, RULE)
     (event,) = agent.events("recorded")
     undo = f"mnemolog forget {short_id(event.id)}"
-    assert RULE in said and undo in said
+    assert RULE in text and undo in text
     command(agent, *undo.split()[1:])
     assert command(agent, "lessons")["drafts"] == []
     assert agent.again("s2").tell("SessionStart", source="startup") == ""
@@ -201,8 +201,8 @@ def test_over_http_it_is_listed_and_answered_as_a_proposal(agent: Agent, word: s
     (waits,) = ask("GET", "/v1/lessons")["drafts"]
     assert (waits["id"], waits["text"], waits["kind"]) == (event.id, RULE, "lesson")
     assert ask("GET", f"/v1/proposals/{event.id}")["state"] == "waiting"
-    found = ask("POST", f"/v1/proposals/{event.id}/{word}")
-    assert (found["state"], found["title"]) == (state, RULE)
+    payload = ask("POST", f"/v1/proposals/{event.id}/{word}")
+    assert (payload["state"], payload["title"]) == (state, RULE)
     assert ask("GET", "/v1/lessons")["drafts"] == []
     if word == "accept":
         assert ask("POST", f"/v1/proposals/{event.id}/undo")["state"] == "undone"
@@ -243,5 +243,5 @@ def test_what_a_tool_or_the_agent_says_is_never_kept_as_the_users_word(agent: Ag
             agent.edits("AGENTS.md")
     agent.stops()
     assert agent.events("recorded") == []
-    said = agent.again("s2").tell("SessionStart", source="startup")
-    assert "user_said" not in said and '"rule"' not in said
+    text = agent.again("s2").tell("SessionStart", source="startup")
+    assert "user_said" not in text and '"rule"' not in text

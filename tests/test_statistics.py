@@ -144,12 +144,12 @@ def test_recalls_are_counted_by_minute_and_day(log: EventLog):
     start = NOW - NOW % MINUTE
     for at in (start, start - 1, start - 5 * MINUTE, start - 2 * HOUR, start - 40 * DAY):
         told(log, at, recalled(1))
-    found = recall_rate(log, NOW)
-    assert (found.minutes[-1], found.minutes[-2], found.minutes[-6]) == (1, 1, 1)
-    assert found.last_hour == 3
-    assert found.last_day == 4
-    assert sum(found.days) == 4
-    assert found.a_minute == pytest.approx(0.2)  # the running minute is left out
+    rate = recall_rate(log, NOW)
+    assert (rate.minutes[-1], rate.minutes[-2], rate.minutes[-6]) == (1, 1, 1)
+    assert rate.last_hour == 3
+    assert rate.last_day == 4
+    assert sum(rate.days) == 4
+    assert rate.a_minute == pytest.approx(0.2)  # the running minute is left out
 
 
 def test_silence_and_latency_are_those_of_the_newest_receipts(log: EventLog):
@@ -157,13 +157,13 @@ def test_silence_and_latency_are_those_of_the_newest_receipts(log: EventLog):
         told(log, NOW - (20 - number) * MINUTE, recalled(1_000))
     for number in range(4):
         told(log, NOW - (4 - number) * MINUTE, recalled(number + 1, *[0.5] * (number % 2)))
-    found = recall_outcomes(log, 4)
-    assert found.looked_at == 4
-    assert found.silence == 0.5
-    assert found.took(1.0) == 4
-    assert found.took(0.5) == pytest.approx(2.5)
-    assert found.confidence.tolist() == [0.5, 0.5]
-    assert found.since == NOW - 4 * MINUTE
+    outcomes = recall_outcomes(log, 4)
+    assert outcomes.looked_at == 4
+    assert outcomes.silence == 0.5
+    assert outcomes.took(1.0) == 4
+    assert outcomes.took(0.5) == pytest.approx(2.5)
+    assert outcomes.confidence.tolist() == [0.5, 0.5]
+    assert outcomes.since == NOW - 4 * MINUTE
 
 
 def test_ratings_are_told_apart(log: EventLog):
@@ -190,13 +190,13 @@ def test_builds_tell_of_checks_refusals_and_failures(built: Built):
     refused = Refusal(NOW, 9, (CheckResult("secrets", False, "a key in m3"),))
     manifests.refuse(built.tenant, refused)
     failures.keep(built.tenant.root, "judge", NOW, "no answer")
-    found = of(built).builds
-    assert found.served is not None
-    assert found.served.memories == 40
-    assert found.served.checks and not found.served.failed
-    assert found.refusal == refused
-    assert [failure.what for failure in found.failures] == ["judge"]
-    assert found.tail == 0
+    history = of(built).builds
+    assert history.served is not None
+    assert history.served.memories == 40
+    assert history.served.checks and not history.served.failed
+    assert history.refusal == refused
+    assert [failure.what for failure in history.failures] == ["judge"]
+    assert history.tail == 0
 
 
 def test_live_figures_are_those_of_the_statistics(built: Built):
@@ -217,25 +217,25 @@ def test_a_tenants_figures_in_the_api_are_those_of_the_statistics(built: Built):
     commands.record(built.log, Draft(content="We pay invoices on the first of a month."), NOW)
     with Reader(built.tenant, built.log, built.embedder).view() as view:
         all_ = statistics(built.tenant.root.parents[1], built.tenant, built.log, view, NOW)
-        found = tenant_stats(built.tenant, built.log, view, NOW)
-    assert (found.memories, found.active) == (all_.memories.by_kind, all_.memories.active)
-    assert (found.events, found.tail) == (all_.events, all_.builds.tail)
-    assert (found.log_bytes, found.snapshot_bytes) == (all_.disk.log, all_.disk.snapshots)
-    assert (found.recalls_of_day, found.silence_rate) == (all_.rate.last_day, 0.5)
-    assert found.silence_rate == all_.answered.silence
-    assert all_.builds.served is not None and found.manifest is not None
-    assert found.manifest.number == all_.builds.served.number
+        stats = tenant_stats(built.tenant, built.log, view, NOW)
+    assert (stats.memories, stats.active) == (all_.memories.by_kind, all_.memories.active)
+    assert (stats.events, stats.tail) == (all_.events, all_.builds.tail)
+    assert (stats.log_bytes, stats.snapshot_bytes) == (all_.disk.log, all_.disk.snapshots)
+    assert (stats.recalls_of_day, stats.silence_rate) == (all_.rate.last_day, 0.5)
+    assert stats.silence_rate == all_.answered.silence
+    assert all_.builds.served is not None and stats.manifest is not None
+    assert stats.manifest.number == all_.builds.served.number
 
 
 def test_what_is_shown_adds_up(built: Built):
     for number in range(20):
         told(built.log, NOW - number * HOUR, recalled(number, *[number / 20] * (number % 3)))
-    found = statistics_payload(of(built))
-    assert sum(found["recalls"]["took_ms"]["counts"]) == found["recalls"]["looked_at"] == 20
-    assert sum(found["recalls"]["confidence"]["counts"]) == 19
-    assert sum(found["growth"]["memories"]) == 40
-    assert found["disk"]["total"] == sum(
-        found["disk"][name] for name in ("log", "snapshots", "cold")
+    payload = statistics_payload(of(built))
+    assert sum(payload["recalls"]["took_ms"]["counts"]) == payload["recalls"]["looked_at"] == 20
+    assert sum(payload["recalls"]["confidence"]["counts"]) == 19
+    assert sum(payload["growth"]["memories"]) == 40
+    assert payload["disk"]["total"] == sum(
+        payload["disk"][name] for name in ("log", "snapshots", "cold")
     )
 
 
@@ -249,11 +249,11 @@ def test_every_picture_has_a_description(built: Built):
 
 
 def test_the_disk_is_what_the_files_take(built: Built):
-    found = of(built).disk
+    usage = of(built).disk
     root: Path = built.tenant.root
-    assert found.log == sum(path.stat().st_size for path in root.glob("log.sqlite*"))
-    assert found.snapshots > 0
-    assert found.cold == 0
+    assert usage.log == sum(path.stat().st_size for path in root.glob("log.sqlite*"))
+    assert usage.snapshots > 0
+    assert usage.cold == 0
 
 
 def test_a_tenant_that_was_never_built_has_statistics(tenant: Tenant, log: EventLog, embedder):
@@ -298,8 +298,8 @@ def test_pictures_are_drawn_into_a_file(built: Built, tmp_path: Path, name: str,
 def test_a_file_that_cannot_be_drawn_is_refused_before_anything_is_read(
     built: Built, tmp_path: Path, name: str
 ):
-    said = run(built, "--plot", str(tmp_path / name), code=2)
-    assert ".svg" in said or "folder" in said
+    text = run(built, "--plot", str(tmp_path / name), code=2)
+    assert ".svg" in text or "folder" in text
     assert not (tmp_path / "a.png").exists()
 
 

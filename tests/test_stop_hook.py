@@ -11,8 +11,8 @@ __all__ = ["agent", "tenants"]  # fixtures
 
 
 def verdicts(agent: Agent) -> list[tuple[str, str, str | None]]:
-    found = agent.events("followed")
-    return [(event.subject, event.body.verdict, event.body.evidence) for event in found]
+    events = agent.events("followed")
+    return [(event.subject, event.body.verdict, event.body.evidence) for event in events]
 
 
 # Lessons

@@ -145,7 +145,7 @@ def test_a_correction_on_another_machine_counts_and_so_does_a_forget(
     assert done.received == {"green": 2}
     assert red.digest() == green.digest()
     with EventLog(red.tenant.log) as log:
-        assert [one.kind for one in log.events_for(port)] == ["recorded", "revised"]
+        assert [event.kind for event in log.events_for(port)] == ["recorded", "revised"]
 
 
 def listed(laptop: Laptop) -> list[str]:
@@ -391,9 +391,9 @@ def test_a_paused_machine_neither_sends_nor_receives(laptops: list[Laptop]) -> N
 
 
 def swap(first: Path, second: Path) -> None:
-    one, other = first.read_bytes(), second.read_bytes()
+    data, other = first.read_bytes(), second.read_bytes()
     first.write_bytes(other)
-    second.write_bytes(one)
+    second.write_bytes(data)
 
 
 def flip(path: Path) -> None:
@@ -446,7 +446,7 @@ def test_a_file_that_the_machine_did_not_write_so_is_refused_by_name(
     blue.record("said on blue")
     blue.sync()
     folders = (red.place / syncing.TOP).iterdir()
-    (files,) = [found for folder in folders if len(found := sorted(folder.glob("*.parquet"))) == 2]
+    (files,) = [paths for folder in folders if len(paths := sorted(folder.glob("*.parquet"))) == 2]
     HOSTILE[way](files)
     done = green.sync()
     assert done.received.get("blue") == 1, "what others wrote comes in all the same"
@@ -471,7 +471,7 @@ def test_a_machine_cannot_pass_off_events_as_those_of_another(laptops: list[Lapt
     done = green.sync()
     assert green.events() == []
     assert "does not send" in done.problems[0] and "forger" in done.problems[0]
-    assert [one.what for one in failures.every(green.tenant.root)] == ["sync"]
+    assert [failure.what for failure in failures.every(green.tenant.root)] == ["sync"]
 
 
 def test_what_a_later_mnemolog_writes_is_refused_until_this_one_is_upgraded(

@@ -285,7 +285,7 @@ def test_receipts_change_no_answer(memory: Memory):
     memory.log.append([Event("r1", NOW, receipt, "r1")])
     with memory.reader.view() as view:
         assert view.tail.watermark == memory.log.head()
-        assert "r1" not in {one.id for one in view.tail.current()}
+        assert "r1" not in {other.id for other in view.tail.current()}
     assert memory.ids("badger copper") == before
 
 

@@ -60,10 +60,10 @@ def test_a_name_that_could_leave_its_folder_is_refused(home: Path, name: str):
 def test_an_accepted_name_is_a_folder_directly_below_tenants(name: str):
     home = Path("/home/me")
     try:
-        found = tenants.tenant(home, name)
+        tenant = tenants.tenant(home, name)
     except InvalidName:
         return
-    assert found.root.parent == home / "tenants" and found.root.name == name
+    assert tenant.root.parent == home / "tenants" and tenant.root.name == name
 
 
 def test_sixty_three_characters_are_a_name(home: Path):
@@ -159,11 +159,11 @@ def test_a_folder_that_may_not_be_looked_into_lies_in_no_work_tree(tmp_path: Pat
 
 @needs_git
 def test_without_a_remote_it_is_the_folder_and_a_digest_of_its_path(tmp_path: Path):
-    one, other = repository(tmp_path / "a" / "my web"), repository(tmp_path / "b" / "my web")
-    name, digest = project_of(one).split("@")
+    path, other = repository(tmp_path / "a" / "my web"), repository(tmp_path / "b" / "my web")
+    name, digest = project_of(path).split("@")
     assert name == "my-web" and len(digest) == 8
-    assert project_of(one) != project_of(other)
-    assert check_project(project_of(one)) == project_of(one)
+    assert project_of(path) != project_of(other)
+    assert check_project(project_of(path)) == project_of(path)
 
 
 @needs_git

@@ -145,7 +145,7 @@ def two_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenTe
 
 
 def names(opened: OpenTenants) -> list[str]:
-    return [one.tenant.name for one in opened.all_open]
+    return [tenant.tenant.name for tenant in opened.all_open]
 
 
 def test_the_tenant_used_longest_ago_is_closed_but_never_the_default_one(two_open: OpenTenants):

@@ -101,12 +101,12 @@ class Walk:
     def ask(self, what: str, method: str, path: str, body: object = None, **headers: str) -> Any:
         answer = self.world.send(method, path, body, token=self.token, **headers)
         request = f"{method} {path} {json.dumps(body)} {headers}"
-        said = masked(answer)
+        text = masked(answer)
         assert answer.status_code < 500 or answer.json["code"] == "not_ready", request
         if self.token == self.world.token:
             self._check(request, answer)
-        self.answers.append((request, said))
-        self.told.setdefault(what, set()).add(said)
+        self.answers.append((request, text))
+        self.told.setdefault(what, set()).add(text)
         return answer
 
     def _check(self, request: str, answer: TestResponse) -> None:
@@ -147,7 +147,9 @@ class Walk:
 
 def in_order(operations: tuple[Operation, ...]) -> list[Operation]:
     """Return what reads first, then what is about something, and what makes something last."""
-    return sorted(operations, key=lambda one: (one.method != "GET", "{" not in one.path))
+    return sorted(
+        operations, key=lambda operation: (operation.method != "GET", "{" not in operation.path)
+    )
 
 
 def walk_api(walk: Walk) -> None:
@@ -343,9 +345,9 @@ def test_a_token_learns_nothing_of_another_tenant_and_changes_nothing(
     one = walked(with_them, with_them.there)
     other = walked(without_them, with_them.there)
     assert len(one.answers) == len(other.answers) > 1_000
-    for (request, said), (same, told) in zip(one.answers, other.answers, strict=True):
+    for (request, text), (same, told) in zip(one.answers, other.answers, strict=True):
         assert request == same
-        assert said == told, request
+        assert text == told, request
     assert {name: everything(with_them, name) for name in (THEIRS, NOBODYS)} == before
     assert {tenant.name for tenant in tenants.list_tenants(with_them.home)} == {
         MINE,
@@ -371,7 +373,7 @@ def test_the_owner_reaches_all_of_it_by_the_same_walk(tmp_path_factory: pytest.T
     done = {what for what, answers in told.items() if any(map(is_done, answers))}
     # no job is dead, and no thread runs
     assert told.keys() - done == {"requeueJob", "getReadiness"}
-    assert any(said.startswith("409") for said in told["requeueJob"])
+    assert any(text.startswith("409") for text in told["requeueJob"])
     shown = {what for what, answers in told.items() if MARKERS[THEIRS] in str(answers)}
     reading = {
         operation.id for operation in OPERATIONS if operation.scope == "read"

@@ -104,17 +104,17 @@ def test_a_token_knows_its_own_tenant_alone(client: FlaskClient):
 
 
 def test_stats_count_what_there_is_built_and_fresh(client: FlaskClient, opened: OpenTenants):
-    one = opened.get("team")
+    tenant = opened.get("team")
     drafts = [
         *(Draft(id=f"f{n}", content=f"the tide comes at {n}") for n in range(5)),
         Draft(id="d1", kind="decision", content="we sail with the tide"),
     ]
-    commands.record_batch(one.log, drafts, NOW - 60_000_000)
-    commands.forget(one.log, "f0", NOW - 60_000_000)
-    build.rebuild(one.tenant, one.log, LexicalEmbedder(), NOW - 30_000_000)
-    assert one.reader.poll()
-    commands.archive(one.log, "f1", NOW)
-    commands.record(one.log, Draft(id="d2", kind="decision", content="we anchor at dusk"), NOW)
+    commands.record_batch(tenant.log, drafts, NOW - 60_000_000)
+    commands.forget(tenant.log, "f0", NOW - 60_000_000)
+    build.rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), NOW - 30_000_000)
+    assert tenant.reader.poll()
+    commands.archive(tenant.log, "f1", NOW)
+    commands.record(tenant.log, Draft(id="d2", kind="decision", content="we anchor at dusk"), NOW)
     for query in ("when does the tide come", "zebra crossing"):
         ask(client, "POST", "/v1/recall", {"query": query, "tenant": "team"})
     found = ask(client, "GET", "/v1/tenants/team/stats").json
@@ -236,7 +236,7 @@ def test_a_deleted_tenant_is_put_away_whole_and_can_be_brought_back(
     assert code(ask(client, "POST", "/v1/recall", asked)) == (404, "not_found")
     kept.rename(home / "tenants" / "team")
     assert ask(client, "POST", "/v1/recall", asked).json["hits"][0]["id"] == "n1"
-    assert [one.kind for one in opened.get("team").log.read()] == ["recorded", "recalled"]
+    assert [event.kind for event in opened.get("team").log.read()] == ["recorded", "recalled"]
     assert code(ask(client, "POST", "/v1/recall", {"query": "x"}, token)) == (401, "no_token")
 
 
@@ -315,8 +315,8 @@ def test_a_tenant_is_deleted_under_those_who_ask(
     for folder in folders:
         with EventLog(folder / "log.sqlite") as log:
             assert integrity.problems(log) == []
-            found |= {one.id for one in log.read()}
-    found |= {one.id for one in opened.get("team").log.read()}
+            found |= {event.id for event in log.read()}
+    found |= {event.id for event in opened.get("team").log.read()}
     assert kept <= found
 
 
@@ -365,5 +365,7 @@ def test_functions_for_pages_know_the_default(home: Path):
     from serve.server.callers import OWNER
     from serve.server.tenant_admin import list_tenants
 
-    found = list_tenants(Settings(home, Choices(tenant="team")), OWNER, NOW)
-    assert [(one.tenant, one.is_default, one.tokens) for one in found] == [("team", True, 1)]
+    shown_tenants = list_tenants(Settings(home, Choices(tenant="team")), OWNER, NOW)
+    assert [(tenant.tenant, tenant.is_default, tenant.tokens) for tenant in shown_tenants] == [
+        ("team", True, 1)
+    ]

@@ -121,46 +121,46 @@ def ask(reader: Reader, query: str, **fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("line", [*BUILT_WITH, *SET_ASIDE])
 def test_a_question_about_a_time_gets_what_was_recorded_then(reader: Reader, line: str):
     query, right = line.split(" | ")
-    found = ask(reader, query, explain=True)
-    first = found["hits"][0]["id"] if found["hits"] else ""
-    assert "interval" in found["why"]["analysis"]
+    payload = ask(reader, query, explain=True)
+    first = payload["hits"][0]["id"] if payload["hits"] else ""
+    assert "interval" in payload["why"]["analysis"]
     if right == "-":
-        assert "was recorded between" in found["notices"][0]
+        assert "was recorded between" in payload["notices"][0]
     else:
         assert first in right.split()
-        assert found["hits"][0]["confidence"] >= SURE
-        assert "notices" not in found
+        assert payload["hits"][0]["confidence"] >= SURE
+        assert "notices" not in payload
 
 
 def test_an_empty_time_says_so_and_shows_the_nearest_as_unsure(reader: Reader):
-    found = ask(reader, "what did we do in July?", min_confidence=0.0)
-    assert found["notices"] == [
+    payload = ask(reader, "what did we do in July?", min_confidence=0.0)
+    assert payload["notices"] == [
         "Nothing was recorded between 2026-07-01 and 2026-07-31. The nearest others are shown."
     ]
-    assert found["hits"][0]["id"] == "retry"
-    assert found["hits"][0]["confidence"] < 0.3
-    assert not found["degraded"]
+    assert payload["hits"][0]["id"] == "retry"
+    assert payload["hits"][0]["confidence"] < 0.3
+    assert not payload["degraded"]
 
 
 def test_a_kind_of_which_nothing_was_recorded_then_is_named(reader: Reader):
-    found = ask(reader, "what did we learn last month?")
-    assert found["notices"] == [
+    payload = ask(reader, "what did we learn last month?")
+    assert payload["notices"] == [
         "No lesson was recorded between 2026-10-01 and 2026-10-31. The nearest others are shown."
     ]
-    assert {hit["id"] for hit in found["hits"]} == {"search", "export", "beta"}
+    assert {hit["id"] for hit in payload["hits"]} == {"search", "export", "beta"}
 
 
 def test_a_topic_is_asked_for_by_its_own_words(reader: Reader):
-    found = ask(reader, "what did we decide about Kubernetes last week?", explain=True)
-    assert "week" not in found["why"]["words"]
-    assert all(hit["confidence"] < 0.5 for hit in found["hits"])
+    payload = ask(reader, "what did we decide about Kubernetes last week?", explain=True)
+    assert "week" not in payload["why"]["words"]
+    assert all(hit["confidence"] < 0.5 for hit in payload["hits"])
     why = ask(reader, "what did we decide about Redis last week?", explain=True)["why"]
     assert why["unheard_of"] == ["decid"]
 
 
 def test_nothing_outside_a_time_comes_back_where_only_the_time_is_asked(reader: Reader):
-    found = ask(reader, "what happened last week?")
-    days = [hit["at"][:10] for hit in found["hits"]]
+    payload = ask(reader, "what happened last week?")
+    days = [hit["at"][:10] for hit in payload["hits"]]
     assert days
     assert all("2026-11-16" <= day <= "2026-11-22" for day in days)
 

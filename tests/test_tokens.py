@@ -77,8 +77,8 @@ def test_a_file_that_others_may_write_makes_nobody_known(home: Path):
     with pytest.raises(ConfigError, match="chmod 600"):
         tokens.every(home)
     (home / "tokens.json").chmod(0o600)
-    found = callers.of(text, "/v1/recall", None)
-    assert found is not None and found.token_id == token.id
+    caller = callers.of(text, "/v1/recall", None)
+    assert caller is not None and caller.token_id == token.id
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"tokens": 5}', b"\xff", b'{"tokens": [{}]}'])
@@ -108,7 +108,7 @@ def test_many_who_make_and_revoke_at_once_lose_nothing(home: Path):
         thread.join()
     every = tokens.every(home)
     assert len(every) == 40
-    assert len([one for one in every if one.state(NOW) == "active"]) == len(texts) == 20
+    assert len([token for token in every if token.state(NOW) == "active"]) == len(texts) == 20
     assert all(tokens.find_active(text, every, NOW) for text in texts)
 
 
@@ -134,7 +134,7 @@ def test_one_that_ended_long_ago_is_listed_no_more(home: Path):
     tokens.revoke(home, old.id, NOW)
     later = NOW + tokens.KEPT_US + DAY_S * 1_000_000
     tokens.make(home, "team", Wanted(scopes=("read",)), later)
-    assert not {one.id for one in tokens.every(home)} & {old.id, short.id}
+    assert not {token.id for token in tokens.every(home)} & {old.id, short.id}
 
 
 def test_a_text_of_ours_is_a_secret_that_no_memory_keeps(home: Path):
@@ -158,9 +158,9 @@ def callers(home: Path) -> Callers:
 
 def test_a_token_is_its_tenant_and_scopes(home: Path, callers: Callers):
     token, text = made(home, "read", name="ci", per_minute=7)
-    found = callers.of(text, "/v1/recall", None)
-    assert found == Caller("ci", "team", frozenset({"read"}), token.id, 7)
-    assert not found.is_owner and found.tenant_for("other") == "team"
+    caller = callers.of(text, "/v1/recall", None)
+    assert caller == Caller("ci", "team", frozenset({"read"}), token.id, 7)
+    assert not caller.is_owner and caller.tenant_for("other") == "team"
 
 
 def test_what_is_nearly_a_token_opens_nothing(home: Path, callers: Callers):
@@ -212,10 +212,10 @@ def test_a_revoked_token_takes_along_all_that_descend_from_it(home: Path, caller
     tokens.revoke(home, first.id, NOW)
     assert callers.of(text, "/v1/recall", None) is None
     assert tokens.descendants(first.id, tokens.every(home)) == (
-        *(one for one in tokens.every(home) if one.id in (second.id, third.id)),
+        *(token for token in tokens.every(home) if token.id in (second.id, third.id)),
     )
-    states = {one.id: one.state(NOW) for one in tokens.every(home)}
-    assert [states[one.id] for one in (first, second, third)] == ["revoked"] * 3
+    states = {token.id: token.state(NOW) for token in tokens.every(home)}
+    assert [states[token.id] for token in (first, second, third)] == ["revoked"] * 3
     assert states[other.id] == "active"
 
 
@@ -234,7 +234,7 @@ def test_all_of_a_tenant_are_revoked_together(home: Path):
     (mine, _), (others, _) = made(home), made(home, tenant="other")
     assert tokens.revoke_all(home, "team", NOW) == 1
     assert tokens.revoke_all(home, "team", NOW) == 0
-    states = {one.id: one.state(NOW) for one in tokens.every(home)}
+    states = {token.id: token.state(NOW) for token in tokens.every(home)}
     assert states == {mine.id: "revoked", others.id: "active"}
 
 
@@ -259,7 +259,7 @@ def test_a_token_that_was_revoked_meanwhile_makes_no_more(home: Path):
     tokens.revoke_all(home, "team", NOW)
     with pytest.raises(Conflict, match="has ended"):
         made_by(maker, home)
-    assert [one.state(NOW) for one in tokens.every(home)] == ["revoked"]
+    assert [token.state(NOW) for token in tokens.every(home)] == ["revoked"]
 
 
 def test_a_token_makes_only_so_many_and_the_owner_goes_on(
@@ -278,9 +278,9 @@ def test_a_token_makes_only_so_many_and_the_owner_goes_on(
 @pytest.mark.parametrize("named", [None, "", "team", "default"])
 def test_a_hooks_key_is_never_the_owners(callers: Callers, named: str | None):
     key = hook_key(OWNERS, "codex", named)
-    found = callers.of(key, "/v1/hooks/codex", named)
-    assert found is not None and not found.is_owner and not found.may("admin")
-    assert found.tenant == (named or "default")
+    caller = callers.of(key, "/v1/hooks/codex", named)
+    assert caller is not None and not caller.is_owner and not caller.may("admin")
+    assert caller.tenant == (named or "default")
     assert callers.of(key, "/v1/recall", named) is None
     assert callers.of(key, "/v1/hooks/cursor", named) is None
 
@@ -330,8 +330,13 @@ def test_a_rare_token_may_ask_once_and_then_waits():
 
 def test_each_has_a_bucket_of_its_own_and_the_owner_none():
     rates = Rates(lambda: 0.0)
-    one, two = (Caller("ci", "team", frozenset({"read"}), id_, 1) for id_ in ("t1", "t2"))
-    assert [rates.wait_s(who) > 0 for who in (one, one, two, two)] == [False, True, False, True]
+    caller, two = (Caller("ci", "team", frozenset({"read"}), id_, 1) for id_ in ("t1", "t2"))
+    assert [rates.wait_s(who) > 0 for who in (caller, caller, two, two)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
     assert all(rates.wait_s(OWNER) == 0 for _ in range(10_000))
 
 
@@ -392,7 +397,7 @@ def test_whatever_is_named_a_tokens_tenant_is_meant(
     opened.get("team").notes.write()
     opened.get("default").notes.write()
     assert opened.get("default").log.head() == 0
-    assert {"n0", "n1", "n2", "n3"} < {one.id for one in opened.get("team").log.read()}
+    assert {"n0", "n1", "n2", "n3"} < {other.id for other in opened.get("team").log.read()}
 
 
 def test_a_folder_that_a_tokens_holder_names_is_not_looked_into(

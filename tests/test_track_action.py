@@ -33,9 +33,9 @@ def test_a_command_is_kept_with_what_it_was_for_and_whether_it_passed(agent: Age
 
 def test_a_failure_is_kept_with_its_end(agent: Agent):
     agent.runs("pytest", fails="long " * 400 + "E  assert 1 == 2")
-    (one,) = acted(agent)
-    assert one.passed is False and one.error.endswith("E  assert 1 == 2")
-    assert len(one.error) <= 600
+    (act,) = acted(agent)
+    assert act.passed is False and act.error.endswith("E  assert 1 == 2")
+    assert len(act.error) <= 600
 
 
 def test_a_failure_that_a_pipe_hides_is_one(agent: Agent):
@@ -46,9 +46,9 @@ def test_a_failure_that_a_pipe_hides_is_one(agent: Agent):
 def test_of_what_a_passing_command_wrote_the_telling_lines_are_kept(agent: Agent):
     lines = [f"compiling part {number} of the app" for number in range(300)]
     agent.runs("make", told="\n".join([*lines, "warning: cart.c:7: unused variable"]))
-    (one,) = acted(agent)
-    assert "cart.c:7" in one.output and len(one.output) <= MAX_LINES * (MAX_LINE + 1)
-    assert "part 100 of" not in one.output
+    (act,) = acted(agent)
+    assert "cart.c:7" in act.output and len(act.output) <= MAX_LINES * (MAX_LINE + 1)
+    assert "part 100 of" not in act.output
 
 
 def test_a_secret_that_a_command_wrote_is_not_kept(agent: Agent):
@@ -60,7 +60,7 @@ def test_a_file_is_kept_by_its_place_in_the_project(agent: Agent, tmp_path: Path
     inside = Agent(agent.client, agent.tenants, agent.cwd / "web")
     inside.edits("src/../app.ts")
     inside.uses("Write", {"file_path": str(tmp_path / "elsewhere.md")})
-    files = [one.files for one in acted(agent)]
+    files = [act.files for act in acted(agent)]
     assert files == [("web/app.ts",), ((tmp_path / "elsewhere.md").as_posix(),)]
 
 
@@ -82,5 +82,5 @@ def test_a_block_of_ours_in_a_failure_is_not_kept(agent: Agent):
 
 def test_an_action_is_on_the_disk_when_it_was_told(agent: Agent):
     agent.runs("make")
-    kinds = [one.kind for one in agent.tenants.get("default").log.read()]
+    kinds = [event.kind for event in agent.tenants.get("default").log.read()]
     assert kinds == ["action"]

@@ -101,12 +101,12 @@ def test_a_receipt_says_who_brought_what_and_replays_to_the_byte(session: Sessio
         ask(session, f"who owns the {topic}")
         session.ask(f"which team owns the {topic}?")
     newest = receipts.page(session.log, Wanted(since=start), 99).receipts
-    bodies = [one.body for one in newest if isinstance(one.body, Recalled)]
+    bodies = [event.body for event in newest if isinstance(event.body, Recalled)]
     assert all(body.trial and body.trial.plan == plan.id for body in bodies)
     assert {len(body.trial.teams) == len(body.hits) for body in bodies if body.trial} == {True}
     assert {"A", "B"} <= {team for body in bodies if body.trial for team in body.trial.teams}
     again = list(replay(session.log, EMBEDDER, newest, Choices()))
-    assert {one.body.door for one in newest} == {"mcp", "prompt"}
+    assert {event.body.door for event in newest} == {"mcp", "prompt"}
     assert [one.verdict for one in again] == ["same"] * len(newest)
     made = make_bundle(session.log, EMBEDDER, "lexical", newest[0], all_projects=True)
     assert rerun(made, EMBEDDER).verdict == "same"
@@ -165,13 +165,13 @@ def test_the_command_starts_shows_and_stops_a_trial(session: Session):
         return found.exit_code, found.output
 
     plan = propose(session, profile="wal")
-    code, said = run("trial", plan.id, "--days", "3")
-    assert code == 0 and "tried beside what is set, until 20" in said
+    code, text = run("trial", plan.id, "--days", "3")
+    assert code == 0 and "tried beside what is set, until 20" in text
     session.tenants.refresh_settings()
     ask(session, "who owns the parser")
-    code, said = run("show", plan.id)
-    assert "1 recall answered both ways: 0 speak for what is set" in said
-    assert "too few to tell" in said
+    code, text = run("show", plan.id)
+    assert "1 recall answered both ways: 0 speak for what is set" in text
+    assert "too few to tell" in text
     assert msgspec.json.decode(run("show", plan.id, "--json")[1])["trial"]["recalls"] == 1
     assert run("trial", plan.id, "--stop")[0] == 0 and file_of(session).read_text() == ""
     assert run("trial", plan.id, "--stop")[0] == 2

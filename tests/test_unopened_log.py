@@ -107,8 +107,8 @@ def served(closed: Tenant, home: Path) -> Iterator[Callable[[], OpenTenants]]:
         return made[-1]
 
     yield serve
-    for one in made:
-        one.close()
+    for open_tenants in made:
+        open_tenants.close()
 
 
 def recalled(tenants: OpenTenants, query: str = ASKED) -> dict[str, Any]:
@@ -127,8 +127,8 @@ def prompted(prompt: str) -> dict[str, Any]:
     return told | {"prompt": prompt}
 
 
-def texts(said: dict[str, Any]) -> list[str]:
-    return [hit["text"] for hit in said["hits"]]
+def texts(payload: dict[str, Any]) -> list[str]:
+    return [hit["text"] for hit in payload["hits"]]
 
 
 @pytest.mark.parametrize("spoil", SPOILT)
@@ -138,19 +138,19 @@ def test_recall_answers_says_so_and_recovers_by_itself(
     whole = closed.log.read_bytes()
     spoil(closed.log)
     opened = served()
-    said = recalled(opened)
-    assert texts(said)[0] == FOUND and said["degraded"]
-    [notice] = said["notices"]
+    payload = recalled(opened)
+    assert texts(payload)[0] == FOUND and payload["degraded"]
+    [notice] = payload["notices"]
     assert notice.startswith("the log cannot be read: answers know events up to 46, the last build")
     assert str(closed.log) in notice and "`mnemolog doctor --repair`" in notice
     with pytest.raises(LogError):
         opened.get("default").log.append(commands.memory_events([Draft(content="new")], NOW))
     mend(closed.log, whole)
-    one = opened.get("default")
-    assert one.reader.poll()
-    said = recalled(opened)
-    assert texts(said)[0] == FOUND and "notices" not in said
-    commands.record(one.log, Draft(content="The gateway listens on port 9"), NOW)
+    tenant = opened.get("default")
+    assert tenant.reader.poll()
+    payload = recalled(opened)
+    assert texts(payload)[0] == FOUND and "notices" not in payload
+    commands.record(tenant.log, Draft(content="The gateway listens on port 9"), NOW)
     assert recalled(opened, "gateway port")["hits"][0]["text"] == "The gateway listens on port 9"
 
 
@@ -160,12 +160,12 @@ def test_a_write_that_finds_the_log_mended_is_recalled_at_once(
     whole = closed.log.read_bytes()
     _no_database(closed.log)
     opened = served()
-    one = opened.get("default")
+    tenant = opened.get("default")
     assert recalled(opened)["degraded"]
     mend(closed.log, whole)
-    commands.record(one.log, Draft(content="The gateway listens on port 9"), NOW)
-    said = recalled(opened, "gateway port")
-    assert said["hits"][0]["text"] == "The gateway listens on port 9" and not said["degraded"]
+    commands.record(tenant.log, Draft(content="The gateway listens on port 9"), NOW)
+    payload = recalled(opened, "gateway port")
+    assert payload["hits"][0]["text"] == "The gateway listens on port 9" and not payload["degraded"]
 
 
 def test_hooks_and_tools_answer_without_the_log(
@@ -298,9 +298,9 @@ def test_another_log_in_its_place_is_noticed_when_it_can_be_opened_again(
     assert recalled(opened)["degraded"]
     mend(closed.log, other.path.read_bytes())
     assert opened.get("default").reader.poll()
-    said = recalled(opened)
-    assert "it is another log" in said["notices"][0] and texts(said)[0] == FOUND
-    assert not any("theirs" in text for text in texts(said))
+    payload = recalled(opened)
+    assert "it is another log" in payload["notices"][0] and texts(payload)[0] == FOUND
+    assert not any("theirs" in text for text in texts(payload))
 
 
 def test_a_log_that_is_gone_is_not_one_that_never_was(closed: Tenant, home: Path):

@@ -38,7 +38,7 @@ class Home:
     path: Path
 
     def build(self, **options: Any) -> CheckResult:
-        runner.build(self.session.tenants.settings, "default", lambda said: None, **options)
+        runner.build(self.session.tenants.settings, "default", lambda text: None, **options)
         return next(check for check in self.manifest.checks if check.name == UPGRADE)
 
     @property
@@ -162,7 +162,7 @@ def test_a_pinned_question_that_a_version_no_longer_answers_holds_it_back(
     real = upgrade.expectations.ask
 
     def ask(*given: Any) -> Any:
-        return [msgspec.structs.replace(one, rank=None) for one in real(*given)]
+        return [msgspec.structs.replace(outcome, rank=None) for outcome in real(*given)]
 
     monkeypatch.setattr(upgrade.expectations, "ask", ask)
     under_code(monkeypatch, "other")
@@ -179,26 +179,26 @@ def test_the_commands_propose_apply_and_undo_an_upgrade(
 
     monkeypatch.setattr(processes, "build", build)
     refit(monkeypatch)
-    code, said = home.run("plans", "propose", "--upgrade")
+    code, text = home.run("plans", "propose", "--upgrade")
     assert (
-        code == 0 and "FAILED  silence: 10 of 11" in said and "set  mnemolog from 0.0.9 to" in said
+        code == 0 and "FAILED  silence: 10 of 11" in text and "set  mnemolog from 0.0.9 to" in text
     )
-    assert "ms a recall" not in said
+    assert "ms a recall" not in text
     (plan,) = plans.every(home.session.log)
     assert home.run("plans", "apply", plan.id)[0] == 2 and home.manifest.number == 1
     assert home.run("plans", "apply", plan.id, "--force")[0] == 0 and home.manifest.number == 2
-    code, said = home.run("plans", "undo", plan.id)
-    assert code == 0 and "pip install mnemolog==0.0.9" in said
-    code, said = home.run("plans", "propose", "--upgrade", "--set", "top_k=3")
-    assert code == 2 and "--upgrade goes alone" in said
+    code, text = home.run("plans", "undo", plan.id)
+    assert code == 0 and "pip install mnemolog==0.0.9" in text
+    code, text = home.run("plans", "propose", "--upgrade", "--set", "top_k=3")
+    assert code == 2 and "--upgrade goes alone" in text
 
 
 def test_with_nothing_of_another_version_there_is_no_plan(tmp_path: Path):
     for session in opened(tmp_path):
         session.remember("The parser is generated", id="m")
         search(session, "is the parser generated")
-        code, said = Home(session, tmp_path).run("plans", "propose", "--upgrade")
-        assert code == 2 and "there is nothing to compare" in said
+        code, text = Home(session, tmp_path).run("plans", "propose", "--upgrade")
+        assert code == 2 and "there is nothing to compare" in text
 
 
 def test_trying_a_version_changes_no_schema(home: Home, monkeypatch: pytest.MonkeyPatch):
@@ -206,8 +206,8 @@ def test_trying_a_version_changes_no_schema(home: Home, monkeypatch: pytest.Monk
     monkeypatch.setattr(log_file, "SCHEMA_VERSION", log_file.SCHEMA_VERSION + 1)
     log = home.session.tenants.get("default").tenant.log
     before = log.read_bytes()
-    code, said = home.run("plans", "propose", "--upgrade")
-    assert code == 2 and "mnemolog backup make" in said and log.read_bytes() == before
+    code, text = home.run("plans", "propose", "--upgrade")
+    assert code == 2 and "mnemolog backup make" in text and log.read_bytes() == before
 
 
 def test_recalls_of_a_version_without_a_basis_are_counted(home: Home):

@@ -78,7 +78,7 @@ def recalled(*ids: str, characters: int | None = None) -> Recalled:
 
 
 def stated(session: Session) -> list[Event]:
-    return [one for one in session.log.read() if _is_statement(one)]
+    return [event for event in session.log.read() if _is_statement(event)]
 
 
 def _is_statement(event: Event) -> bool:
@@ -87,14 +87,14 @@ def _is_statement(event: Event) -> bool:
 
 def test_a_prompt_is_told_something_or_answered_by_silence(session: Session):
     session.remember("The staging database listens on port 5433.", kind="fact")
-    said = session.ask("which port does the staging database listen on?")
-    assert said
+    text = session.ask("which port does the staging database listen on?")
+    assert text
     session.ask("thanks")
     session.ask("why is the sky blue over the ocean?")
-    found = today(session)
-    assert (found.prompts, found.told, found.silent) == (3, 1, 2)
-    assert (found.blocks, found.notes, found.measured) == (1, 1, 1)
-    assert found.characters == len(said) and found.tokens == -(-len(said) // 4)
+    period = today(session)
+    assert (period.prompts, period.told, period.silent) == (3, 1, 2)
+    assert (period.blocks, period.notes, period.measured) == (1, 1, 1)
+    assert period.characters == len(text) and period.tokens == -(-len(text) // 4)
 
 
 def test_a_silent_prompt_that_something_nearly_fitted_is_told_apart(
@@ -104,8 +104,8 @@ def test_a_silent_prompt_that_something_nearly_fitted_is_told_apart(
     monkeypatch.setattr(speaking, "best", lambda weighed: ())
     session.ask("thanks")
     session.ask("which port does the staging database listen on?")
-    found = today(session)
-    assert (found.prompts, found.told, found.silent, found.near) == (2, 0, 2, 1)
+    period = today(session)
+    assert (period.prompts, period.told, period.silent, period.near) == (2, 0, 2, 1)
     page = receipts.page(session.log, Wanted(silent=True, near=True), 5)
     assert [
         receipt.body.query for receipt in page.receipts if isinstance(receipt.body, Recalled)
@@ -114,21 +114,21 @@ def test_a_silent_prompt_that_something_nearly_fitted_is_told_apart(
 
 def test_what_a_recap_says_is_measured(session: Session):
     session.remember("Move invoices to Postgres", kind="goal", status="open")
-    said = session.ask("what did we leave open?")
-    assert said
-    found = today(session)
-    assert (found.told, found.characters) == (1, len(said))
+    text = session.ask("what did we leave open?")
+    assert text
+    period = today(session)
+    assert (period.told, period.characters) == (1, len(text))
 
 
 def test_briefs_are_counted_with_their_length(session: Session):
     session.start()
     session.remember("Use pnpm, never npm", kind="lesson")
     session.name = "s2"
-    said = session.start()
-    assert said
-    found = today(session)
-    assert (found.briefs, found.notes, found.characters) == (1, 1, len(said))
-    assert found.prompts == 0
+    text = session.start()
+    assert text
+    period = today(session)
+    assert (period.briefs, period.notes, period.characters) == (1, 1, len(text))
+    assert period.prompts == 0
 
 
 def test_a_rule_before_a_tool_is_a_note_that_was_followed_or_ignored(agent: Agent):
@@ -136,18 +136,18 @@ def test_a_rule_before_a_tool_is_a_note_that_was_followed_or_ignored(agent: Agen
     now = 1_790_000_000_000_000
     commands.record(log, Draft(content="Use pnpm, never npm", kind="lesson"), now)
     agent.asked("add lodash to the page")
-    said = agent.runs("npm install lodash")
-    assert said
+    text = agent.runs("npm install lodash")
+    assert text
     agent.runs("pnpm add lodash")
     agent.stops()
     ((surfaced,), (followed,)) = agent.events("surfaced"), agent.events("followed")
-    assert (surfaced.body.characters, followed.body.verdict) == (len(said), "followed")
+    assert (surfaced.body.characters, followed.body.verdict) == (len(text), "followed")
     tenant = agent.tenants.get("default")
     tenant.reader.poll()
     with tenant.reader.view() as view:
-        found = usefulness(log, view, followed.at).periods["today"]
-    assert (found.warnings, found.notes, found.characters) == (1, 1, len(said))
-    assert (found.followed, found.ignored) == (1, 0)
+        period = usefulness(log, view, followed.at).periods["today"]
+    assert (period.warnings, period.notes, period.characters) == (1, 1, len(text))
+    assert (period.followed, period.ignored) == (1, 0)
 
 
 def test_receipts_of_earlier_versions_count_and_have_no_tokens(session: Session):
@@ -156,9 +156,9 @@ def test_receipts_of_earlier_versions_count_and_have_no_tokens(session: Session)
     told(session, Surfaced(place="prompt"), subject="m1")
     told(session, SessionTold(stage="started"), NOW + 1)
     told(session, Surfaced(place="session"), NOW + 1, "m3")
-    found = today(session, NOW + 2)
-    assert (found.told, found.briefs, found.blocks, found.notes) == (1, 1, 2, 3)
-    assert (found.measured, found.tokens) == (0, None)
+    period = today(session, NOW + 2)
+    assert (period.told, period.briefs, period.blocks, period.notes) == (1, 1, 2, 3)
+    assert (period.measured, period.tokens) == (0, None)
     told(session, recalled("m1", characters=10), NOW + 2)
     assert today(session, NOW + 2).tokens == 3
 
@@ -189,9 +189,9 @@ def test_days_are_told_apart_and_the_running_one_is_in_all(session: Session):
     ):
         told(session, Prompted(prompt="which port?"), at)
     told(session, Prompted(prompt="which port?"), NOW + 1)
-    found = of(session, NOW).periods
-    assert [one.prompts for one in found.values()] == [1, 3, 4]
-    assert found["today"].since == midnight
+    periods = of(session, NOW).periods
+    assert [period.prompts for period in periods.values()] == [1, 3, 4]
+    assert periods["today"].since == midnight
 
 
 def test_verdicts_and_ratings_are_counted(session: Session):
@@ -199,9 +199,9 @@ def test_verdicts_and_ratings_are_counted(session: Session):
         told(session, Followed(verdict=verdict, place="prompt"), subject="m1")
     for rating in (1.0, -1.0, -0.5, 0.0):
         told(session, Rated(verdict=rating), subject="m1")
-    found = today(session, NOW)
-    assert (found.followed, found.ignored, found.not_applicable) == (2, 1, 1)
-    assert (found.helped, found.harmed) == (1, 2)
+    period = today(session, NOW)
+    assert (period.followed, period.ignored, period.not_applicable) == (2, 1, 1)
+    assert (period.helped, period.harmed) == (1, 2)
 
 
 def test_a_note_that_the_users_later_words_replace_was_contradicted(session: Session):
@@ -209,8 +209,8 @@ def test_a_note_that_the_users_later_words_replace_was_contradicted(session: Ses
     session.name = "s2"
     assert session.start()
     session.ask("Never use pnpm in this repository.")
-    found = today(session)
-    assert found.contradicted == 1
+    period = today(session)
+    assert period.contradicted == 1
     told(session, Superseded(by="m8", reason=SAID_OTHERWISE), session.at, "m9")  # never given
     assert today(session).contradicted == 1
 
@@ -220,14 +220,14 @@ def test_statements_are_kept_accepted_and_taken_back(session: Session):
     session.ask("The staging database is at db-staging.internal:5433.")
     rule, fact = stated(session)
     found = of(session)
-    assert [one.id for one in found.kept_today] == [fact.id, rule.id]
+    assert [memory.id for memory in found.kept_today] == [fact.id, rule.id]
     assert found.periods["today"].kept == 2
     lesson_proposals.accept(session.log, rule.id, session.at)
     commands.forget(session.log, fact.id, session.at)
     found = of(session)
     assert found.kept_today == ()
-    one = found.periods["today"]
-    assert (one.kept, one.accepted, one.taken_back) == (2, 1, 1)
+    period = found.periods["today"]
+    assert (period.kept, period.accepted, period.taken_back) == (2, 1, 1)
     commands.restore(session.log, fact.id, session.at)
     assert today(session).taken_back == 0
 

@@ -115,8 +115,8 @@ def test_what_holds_now_is_what_is_active_and_not_expired(
     rows, now = folded(*steps), JANUARY + 60 * DAY
     living = [
         id_
-        for id_, one in rows.items()
-        if one.state == "active" and (one.expires_at or now + 1) > now
+        for id_, memory in rows.items()
+        if memory.state == "active" and (memory.expires_at or now + 1) > now
     ]
     assert held(rows, 60) == living
 

@@ -86,9 +86,9 @@ def payloads(chosen: Qdrant, tenant) -> dict[int, dict[str, str]]:
 
 
 def searching(tenant, chosen: Qdrant, clock=lambda: 0.0) -> QdrantSearch:
-    found = QdrantSearch(chosen, tenant, clock)
-    found.connect().result(60)
-    return found
+    search = QdrantSearch(chosen, tenant, clock)
+    search.connect().result(60)
+    return search
 
 
 # the contract

@@ -121,7 +121,7 @@ def test_the_table_is_on_the_disk_before_it_is_said_to_be_in_step(tenant, said, 
     synced: list[os.stat_result] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor)))
     vector_table.sync(tenant)
-    inodes = [one.st_ino for one in synced]
+    inodes = [status.st_ino for status in synced]
     (mark,) = [
         n
         for n, one in enumerate(inodes)

@@ -94,10 +94,10 @@ def test_a_row_changed_behind_the_hashes_is_named(built, log):
     forge(built, "memories", "memories", table.set_column(place, "content", pa.array(contents)))
     report = verify(built, log, EMBEDDER)
     (wrong,) = [projection for projection in report.projections if not projection.ok]
-    found = wrong.difference
-    assert (wrong.projection, found.table, found.row) == ("memories", "memories", 3)
-    assert (found.column, found.live) == ("content", "Something nobody said")
-    assert found.rebuilt == "Memory number 3 of a few"
+    difference = wrong.difference
+    assert (wrong.projection, difference.table, difference.row) == ("memories", "memories", 3)
+    assert (difference.column, difference.live) == ("content", "Something nobody said")
+    assert difference.rebuilt == "Memory number 3 of a few"
 
 
 def test_a_row_changed_behind_the_digests_too_is_named(built, log):
@@ -170,8 +170,13 @@ def test_a_damaged_head_is_a_problem(built, log):
 def test_the_first_difference_is_by_row_and_then_by_column():
     one = {"t": pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})}
     other = {"t": pa.table({"a": [1, 2, 4], "b": ["x", "q", "z"]})}
-    found = first_difference(one, other)
-    assert (found.row, found.column, found.live, found.rebuilt) == (1, "b", "y", "q")
+    difference = first_difference(one, other)
+    assert (difference.row, difference.column, difference.live, difference.rebuilt) == (
+        1,
+        "b",
+        "y",
+        "q",
+    )
     assert first_difference(one, one) is None
 
 

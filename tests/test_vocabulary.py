@@ -145,7 +145,7 @@ def test_a_log_of_a_later_mnemolog_that_says_nothing_new_is_read_and_written(tmp
     write_newer(path, "known")
     with EventLog(path) as log:
         log.append([Event("mine", NOW, Pinned(), "known")])
-        assert [one.id for one in log.read()] == ["known", "mine"]
+        assert [event.id for event in log.read()] == ["known", "mine"]
         assert integrity.problems(log) == []
     write_newer(path, "hunch")  # which reads what this one wrote
 

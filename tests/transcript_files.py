@@ -56,8 +56,8 @@ def episodes(log: EventLog) -> list[Memory]:
     fold = Fold()
     for event in log.read():
         fold.apply(event)
-    found = (memory for memory in fold.rows.values() if memory.kind == "episode")
-    return sorted(found, key=lambda one: one.created_at)
+    memories = (memory for memory in fold.rows.values() if memory.kind == "episode")
+    return sorted(memories, key=lambda memory: memory.created_at)
 
 
 def written(agent: str, folder: Path) -> Path:
@@ -167,8 +167,8 @@ class ClaudeCode(_Base):
         self.lines[-1]["toolUseResult"] = {"originalFile": old}
 
     def refuse(self, command: str) -> None:
-        said = "The user doesn't want to proceed with this tool use."
-        self._tool("Bash", {"command": command}, said, 1)
+        text = "The user doesn't want to proceed with this tool use."
+        self._tool("Bash", {"command": command}, text, 1)
 
     def save(self, folder: Path) -> Path:
         self._dump(folder / "projects" / "-home-dev-shop" / f"{self.session}.jsonl")

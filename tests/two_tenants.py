@@ -116,11 +116,11 @@ def _strings(value: object) -> Iterator[str]:
 def _fill(home: Path, opened: OpenTenants, name: str) -> dict[str, list[Any]]:
     """Fill a tenant; return what it has, by the name of the parameter that would ask for it."""
     EventLog(tenants.tenant(home, name).log, create=True).close()
-    one, word = opened.get(name), MARKERS[name]
+    tenant, word = opened.get(name), MARKERS[name]
     clock = itertools.count(NOW, 1_000_000).__next__
-    ids = _memories(one.log, name, word, clock)
-    rebuild(one.tenant, one.log, LexicalEmbedder(), clock())
-    assert one.reader.poll()
+    ids = _memories(tenant.log, name, word, clock)
+    rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), clock())
+    assert tenant.reader.poll()
     owner = _owner(opened, clock)
     asked = {"query": QUERY, "tenant": name, "min_confidence": 0.0, "top_k": 2}
     recall = owner("POST", "/v1/recall", asked)["recall"]
@@ -131,16 +131,16 @@ def _fill(home: Path, opened: OpenTenants, name: str) -> dict[str, list[Any]]:
     job = owner("POST", "/v1/ingest", body)["id"]
     assert opened.ingest.turn()
     _sessions(owner, name, word)
-    commands.record(one.log, Draft(id=f"{name}-fresh", content=f"{word} was here last"), clock())
-    found = _proposals(one.log, f"{name}-fact", f"{name}-plain", word, clock)
-    failures.keep(one.tenant.root, "facts", clock(), f"the {word} did not answer")
+    commands.record(tenant.log, Draft(id=f"{name}-fresh", content=f"{word} was here last"), clock())
+    found = _proposals(tenant.log, f"{name}-fact", f"{name}-plain", word, clock)
+    failures.keep(tenant.tenant.root, "facts", clock(), f"the {word} did not answer")
     token, text = tokens.make(home, name, Wanted(scopes=ALL, name=f"of {word}"), clock())
-    one.notes.write()
+    tenant.notes.write()
     pages = {
         path: owner("GET", f"/v1/{path}?tenant={name}&limit=1").get("next")
         for path in ("memories", "receipts")
     }
-    told = [event.id for event in one.log.read()]
+    told = [event.id for event in tenant.log.read()]
     sent = [*ids, recall, job, token.id, *found]
     return {
         "id": sent,
@@ -177,10 +177,10 @@ def _waits(opened: OpenTenants, name: str) -> str:
 
 
 def _memories(log: EventLog, name: str, word: str, clock: Any) -> list[str]:
-    said = f"`src/vault.py` and `src/{name}.py` rotate the signing key weekly, says {word}"
+    text = f"`src/vault.py` and `src/{name}.py` rotate the signing key weekly, says {word}"
     common: dict[str, Any] = {"session": f"{name}-session", "agent": f"{name}-agent"}
     drafts = [
-        Draft(id=f"{name}-fact", content=said, tags=(f"{name}-tag", f"{word}-tag"), **common),
+        Draft(id=f"{name}-fact", content=text, tags=(f"{name}-tag", f"{word}-tag"), **common),
         Draft(id=f"{name}-plain", content=f"the harbour of {word} is closed at night"),
         Draft(id=f"{name}-lesson", kind="lesson", content=f"Never use push --force, says {word}"),
         Draft(id=f"{name}-goal", kind="goal", content=f"reach the {word}", progress=0.5),
@@ -199,7 +199,7 @@ def _memories(log: EventLog, name: str, word: str, clock: Any) -> list[str]:
             content=f"{word} deploys to the east",
             metadata={"by": word},
         ),
-        Draft(id=f"{name}-here", project=f"{name}/shop", content=f"in the shop {said}", **common),
+        Draft(id=f"{name}-here", project=f"{name}/shop", content=f"in the shop {text}", **common),
         Draft(id=f"{name}-there", project=f"{word}/hidden", content=f"Anna met `src/{word}.py`"),
     ]
     commands.record_batch(log, drafts, clock())
@@ -250,8 +250,8 @@ def _proposals(log: EventLog, first: str, second: str, word: str, clock: Any) ->
     change = Change(log.head(), (steps.archive(fold.rows[second], f"{word} never asked"),))
     wanted = recommendations.proposal("archive", [fold.rows[second]], change, word, clock())
     draft = drafts.draft(f"Prefer the {word}", "lesson", clock(), because=word)
-    found: list[Event] = [one.event for one in log.append([wanted, draft])]
-    return [done, waiting, *(one.id for one in found)]
+    events: list[Event] = [one.event for one in log.append([wanted, draft])]
+    return [done, waiting, *(other.id for other in events)]
 
 
 def _revised(memory: Memory, word: str) -> Any:
@@ -270,9 +270,9 @@ _MASKS = (
 
 def masked(answer: TestResponse) -> str:
     """Return what an answer says, without what is drawn or measured anew each time."""
-    said = answer.text
+    text = answer.text
     for pattern, name in _MASKS:
-        said = pattern.sub(name, said)
+        text = pattern.sub(name, text)
     headers = {
         name: value
         for name, value in answer.headers.items()
@@ -281,4 +281,4 @@ def masked(answer: TestResponse) -> str:
     told = json.dumps(headers, sort_keys=True)
     for pattern, name in _MASKS:
         told = pattern.sub(name, told)
-    return f"{answer.status_code} {told}\n{said}"
+    return f"{answer.status_code} {told}\n{text}"

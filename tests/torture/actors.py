@@ -99,10 +99,10 @@ def recalls(run: Run) -> None:
         asked = {"query": f"Ticket {ticket}" if ticket else _words(chance)}
         if not ticket:
             asked["mode"] = chance.choice(("auto", "lexical", "vector", "entity"))
-        said = run.ask(client, "recall", "POST", "/v1/recall", asked)
-        if said is None:
+        data = run.ask(client, "recall", "POST", "/v1/recall", asked)
+        if data is None:
             continue
-        answer = json.loads(said)
+        answer = json.loads(data)
         if answer["degraded"]:
             run.wrong[f"recall: degraded {answer.get('notices')}"] += 1
         found = {hit["id"] for hit in answer["hits"]}
@@ -171,9 +171,9 @@ def mcp(run: Run) -> None:
         number += 1
         call = {"name": "recall", "arguments": {"query": _words(chance)}}
         frame = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": call}
-        said = run.ask(client, "mcp", "POST", "/mcp", frame)
-        if said is not None and "result" not in json.loads(said):
-            run.wrong[f"mcp: {said[:120]!r}"] += 1
+        data = run.ask(client, "mcp", "POST", "/mcp", frame)
+        if data is not None and "result" not in json.loads(data):
+            run.wrong[f"mcp: {data[:120]!r}"] += 1
 
 
 READ = (
@@ -218,7 +218,7 @@ def holds(run: Run) -> None:
 
 def _said(view: View) -> list[tuple[str, str]]:
     rows = view.snapshots.rows
-    return [(one.id, one.content) for one in rows.take(range(len(rows)))]
+    return [(memory.id, memory.content) for memory in rows.take(range(len(rows)))]
 
 
 ACTORS: tuple[Actor, ...] = (writes, recalls, recalls, changes, hooks, mcp, reads, holds)
@@ -230,6 +230,6 @@ def _words(chance: random.Random) -> str:
 
 def failures_of(home: Path) -> list[str]:
     """Return the lines of the server's own log that tell of a defect."""
-    said = home / "server.txt"
-    lines = said.read_text(errors="replace").splitlines() if said.exists() else []
+    path = home / "server.txt"
+    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
     return [line for line in lines if "Traceback" in line or "ERROR" in line]

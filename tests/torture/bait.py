@@ -84,14 +84,14 @@ def _parsed(pattern: str | bytes, flags: int) -> Tree:
 
 def _pumps(tree: Tree, before: str, variant: int) -> Iterator[tuple[str, str]]:
     """Yield what leads to each long repeat of a pattern, and what it repeats."""
-    said = before
+    text = before
     for op, given in tree:
         for inner in _inner(op, given):
-            yield from _pumps(inner, said, variant)
+            yield from _pumps(inner, text, variant)
         if op in _REPEATS and given[1] >= _MOST:
-            yield said, _sample(given[2], variant) + _sample(given[2], variant + 1)
-            yield said, _sample(given[2], variant)
-        said += _sample([(op, given)], variant)
+            yield text, _sample(given[2], variant) + _sample(given[2], variant + 1)
+            yield text, _sample(given[2], variant)
+        text += _sample([(op, given)], variant)
 
 
 def _inner(op: Any, given: Any) -> Iterator[Tree]:

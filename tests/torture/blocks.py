@@ -36,6 +36,6 @@ def rises(made: Memory, memories: Mapping[str, Memory]) -> bool:
     An episode has the id of its prompt, and that is meant: what tools wrote has ids of its own.
     """
     found = [memories[id_] for id_ in made.source_ids if id_ in memories]
-    sources = [one for one in found if one.kind != EPISODE]
+    sources = [memory for memory in found if memory.kind != EPISODE]
     least = max((TRUSTS.index(source.trust) for source in sources), default=0)
     return TRUSTS.index(made.trust) < least

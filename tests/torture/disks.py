@@ -185,7 +185,7 @@ def _delivered(home: Path, found: Found) -> None:
     missing = found.ran
     while missing and time.monotonic() < deadline:
         with EventLog(tenant(home).log) as log:
-            there = {one.body.command for one in log.read() if isinstance(one.body, Acted)}
+            there = {event.body.command for event in log.read() if isinstance(event.body, Acted)}
         missing = [ran for ran in found.ran if ran not in there]
         time.sleep(0.2)
     if missing:
@@ -195,7 +195,7 @@ def _delivered(home: Path, found: Found) -> None:
 def _whole(home: Path, found: Found) -> None:
     with EventLog(tenant(home).log) as log:
         found.wrong += integrity.problems(log)
-        written = [one.id for one in log.read() if isinstance(one.body, Recorded)]
+        written = [event.id for event in log.read() if isinstance(event.body, Recorded)]
         if len(written) != len(set(written)):
             found.wrong.append("a memory is there twice")
 

@@ -69,10 +69,10 @@ class Place:
         return modern(self.client, "tools/call", name=name, arguments=given).json["result"]
 
     def build(self) -> None:
-        one = self.tenant
-        one.notes.write()
-        build.rebuild(one.tenant, one.log, LexicalEmbedder(), NOW + 5_000 * MINUTE)
-        assert one.reader.poll()
+        tenant = self.tenant
+        tenant.notes.write()
+        build.rebuild(tenant.tenant, tenant.log, LexicalEmbedder(), NOW + 5_000 * MINUTE)
+        assert tenant.reader.poll()
 
 
 @contextmanager
@@ -108,13 +108,13 @@ def _last(host: str) -> dict[str, Any]:
     return next(one for one in RECORDED[host] if moment(host, one) == "stop")
 
 
-def _telling(value: Any, said: str, field: str = "") -> Any:
+def _telling(value: Any, text: str, field: str = "") -> Any:
     """Return a payload in which whatever a tool wrote is followed by a text."""
     if isinstance(value, dict):
-        return {key: _telling(one, said, key) for key, one in value.items()}
+        return {key: _telling(one, text, key) for key, one in value.items()}
     if isinstance(value, list):
-        return [_telling(one, said, field) for one in value]
-    return f"{value}\n{said}" if isinstance(value, str) and field in _WRITTEN else value
+        return [_telling(one, text, field) for one in value]
+    return f"{value}\n{text}" if isinstance(value, str) and field in _WRITTEN else value
 
 
 def a_fix(place: Place, one: Poison) -> None:

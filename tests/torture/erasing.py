@@ -188,8 +188,8 @@ def _answers(server: Server, run: _Run, numbers: Sequence[int]) -> tuple[int, li
         ]
     wrong = []
     for method, path, body in asked:
-        status, said = ask(server, method, path, body)
-        back = {number for number, _ in markers(said)} & run.erased
+        status, data = ask(server, method, path, body)
+        back = {number for number, _ in markers(data)} & run.erased
         if back or not 0 < status < 500:
             wrong.append(f"{method} {path}: {status}, memories {sorted(back)[:3]}")
     return len(asked), wrong

@@ -180,10 +180,10 @@ def compacted(log: EventLog, now: int) -> int:
 def ask(server: Server, method: str, path: str, body: object = None) -> tuple[int, bytes]:
     """Return status and answer of a server; 0 where there was none."""
     try:
-        status, _, said = answered(server.port, server.token, method, path, body, timeout_s=20)
+        status, _, data = answered(server.port, server.token, method, path, body, timeout_s=20)
     except CutOff as error:
         return 0, repr(error).encode()
-    return status, said
+    return status, data
 
 
 @contextmanager
@@ -210,9 +210,9 @@ def busy(server: Server, numbers: Sequence[int], failed: list[str]) -> Iterator[
                 ("/v1/recall", asked | {"touch": False}),
                 ("/v1/memories", {"content": f"Meanwhile the {count}th note came in"}),
             ):
-                status, said = ask(server, "POST", path, body)
+                status, data = ask(server, "POST", path, body)
                 if status not in (200, 201, 429, 503):
-                    failed.append(f"{path}: {status} {said[:100]!r}")
+                    failed.append(f"{path}: {status} {data[:100]!r}")
             time.sleep(0.05)
 
     thread = threading.Thread(target=work)

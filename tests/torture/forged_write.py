@@ -54,14 +54,14 @@ def put(home: Path, place: Place, table: pa.Table) -> None:
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     path.chmod(0o600)
-    data, found = path.read_bytes(), path.stat()
+    data, status = path.read_bytes(), path.stat()
     made = PartFile(
         path=place.file.path,
         rows=len(table),
         digest=_digest(table, place.file),
         bytes=len(data),
         sha256=sha256(data).hexdigest(),
-        modified=found.st_mtime_ns,
+        modified=status.st_mtime_ns,
     )
     manifest = manifests.current(tenant)
     ref = manifest.projections[place.projection]
@@ -109,6 +109,6 @@ def _of_parts(ref: SnapshotRef) -> str:
     """Return the digest of tables in parts, as `store.snapshots.projection.digest` makes it."""
     total = sha256()
     for name in sorted(ref.parts):
-        total.update("/".join([name, *(one.digest for one in ref.parts[name])]).encode())
+        total.update("/".join([name, *(file.digest for file in ref.parts[name])]).encode())
         total.update(b"\n")
     return total.hexdigest()

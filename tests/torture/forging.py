@@ -194,7 +194,7 @@ def versioned(chance: random.Random, one: Whole) -> bytes:
 
 
 def unreadable(chance: random.Random, one: Whole) -> bytes:
-    said = chance.choice(
+    data = chance.choice(
         (
             b"",
             b"\xff\xfe",
@@ -211,7 +211,7 @@ def unreadable(chance: random.Random, one: Whole) -> bytes:
             one.parts[LIST] + b"{}",
         )
     )
-    return zipped([(LIST, said), *_rest(one)])
+    return zipped([(LIST, data), *_rest(one)])
 
 
 def missized(chance: random.Random, one: Whole) -> bytes:
@@ -280,9 +280,9 @@ def bomb(size: int, one: Whole, *, is_honest: bool) -> Iterator[bytes]:
     packed = len(start) + len(again) * (times - 1) + len(end)
     told = times * _ZEROS if is_honest else 4096
     listing = one.listing | {"parts": [{"name": LOG, "bytes": told, "sha256": "0" * 64}]}
-    said = json.dumps(listing).encode()
+    data = json.dumps(listing).encode()
     yield from _raw_zip(
-        (LIST, 0, len(said), len(said), zlib.crc32(said), iter((said,))),
+        (LIST, 0, len(data), len(data), zlib.crc32(data), iter((data,))),
         (LOG, 8, packed, told, 0, iter((start, *((again,) * (times - 1)), end))),
     )
 

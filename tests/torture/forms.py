@@ -143,8 +143,8 @@ def _fault(answer: TestResponse, defects: Defects) -> str:
         return "; ".join(defects.told)
     if "Traceback (most" in answer.text:
         return "a traceback"
-    if (found := RAW.search(answer.text)) and answer.mimetype == "text/html":
-        return f"markup came back: {answer.text[max(0, found.start() - 80) : found.end() + 20]!r}"
+    if (match := RAW.search(answer.text)) and answer.mimetype == "text/html":
+        return f"markup came back: {answer.text[max(0, match.start() - 80) : match.end() + 20]!r}"
     if answer.status_code == 303 and not answer.headers["Location"].startswith("/"):
         return f"leads to {answer.headers['Location']:.100}"
     return ""
@@ -230,7 +230,7 @@ def _operations(home: Path) -> Outcome:
         _fill(one, log)
     with operations.served(one) as app:
         asked, found = operations.asked(app, operations.EXAMPLES)
-    wrong = [f"{name}: {said:.300}" for name, said in sorted(found.items())]
+    wrong = [f"{name}: {text:.300}" for name, text in sorted(found.items())]
     told = ", ".join(f"{number:,} {phase}" for phase, number in sorted(asked.items()))
     return Outcome(
         "operations, by schemathesis", asked.total(), "requests", wrong, told, floor=10_000

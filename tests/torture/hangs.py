@@ -71,13 +71,13 @@ def _asked(
         for number in range(prompts):
             _age_breaker(home, 0.0, is_there=not is_control)
             before = reached.count
-            said = _hook(home, EVENTS[number % len(EVENTS)])
-            if said or reached.count != before:
-                wrong.append(f"prompt {number + 2} waited again, {said!r} was said")
+            data = _hook(home, EVENTS[number % len(EVENTS)])
+            if data or reached.count != before:
+                wrong.append(f"prompt {number + 2} waited again, {data!r} was said")
         _age_breaker(home, client.BREAKER_S + 1, is_there=not is_control)
         before = reached.count
-        said = _hook(home, EVENTS[0])
-        if said or reached.count != before + 1:
+        data = _hook(home, EVENTS[0])
+        if data or reached.count != before + 1:
             wrong.append(f"after the pause {reached.count - before} tried, not one")
     floor = 0 if is_control else 42
     return Outcome(tried, prompts + 2, "prompts", wrong, is_control=is_control, floor=floor)

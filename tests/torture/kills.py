@@ -204,10 +204,10 @@ class _Run:
 
     def finish(self, job: "subprocess.Popen[bytes]") -> None:
         """Let a job end; one that was killed before it must not be in its way."""
-        said = job.communicate(timeout=PATIENCE_S)[1]
+        data = job.communicate(timeout=PATIENCE_S)[1]
         self.done_jobs += 1
         if job.returncode:
-            words = said.decode(errors="replace").strip().splitlines() or ["nothing"]
+            words = data.decode(errors="replace").strip().splitlines() or ["nothing"]
             self.wrong_jobs.append(f"{job.args} ended with {job.returncode}: {words[-1]}")
 
     def settle(self) -> None:
@@ -250,7 +250,7 @@ def _running(home: Path) -> list[str]:
 
 def _events(log: EventLog, told: Told) -> Outcome:
     """Compare the log with what was acknowledged."""
-    bodies = [one.body for one in log.read() if isinstance(one.body, Recorded)]
+    bodies = [event.body for event in log.read() if isinstance(event.body, Recorded)]
     written = Counter(body.content for body in bodies)
     acknowledged = set(told.acknowledged)
     lost = acknowledged - written.keys()
@@ -272,7 +272,7 @@ def _events(log: EventLog, told: Told) -> Outcome:
 
 def _hooks(log: EventLog, told: Told) -> Outcome:
     """Compare the log with the uses of tools that were answered before a hook's deadline."""
-    written = Counter(one.body.command for one in log.read() if isinstance(one.body, Acted))
+    written = Counter(event.body.command for event in log.read() if isinstance(event.body, Acted))
     lost = [ran for ran in told.hooks if ran not in written]
     doubled = [ran for ran, times in written.items() if times > 1]
     wrong = [f"{len(lost)} lost, as {lost[0]!r}"] if lost else []

@@ -38,8 +38,8 @@ _PATIENCE_S = 120.0
 def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     """Yield what of the secrets is in which file, after the server was killed again and again."""
     here = Here(folder / "home", folder / "tmp", folder)
-    for one in (here.home, here.spool):
-        one.mkdir(mode=0o700)
+    for path in (here.home, here.spool):
+        path.mkdir(mode=0o700)
     _repository(here)
     kills = scale.of(1, 20)
     chance = random.Random(7)

@@ -93,8 +93,8 @@ def _deep(asked: Asked, seed: Seed) -> object:
 
 def _surrogates(asked: Asked, seed: Seed) -> object:
     alone = chr(0xD800 + seed.number % 0x800)
-    said = json.dumps(fair(asked, f"so {alone} is it"), ensure_ascii=seed.number % 2 == 0)
-    return said if seed.number % 3 else f"{alone} no JSON at all {alone}"
+    text = json.dumps(fair(asked, f"so {alone} is it"), ensure_ascii=seed.number % 2 == 0)
+    return text if seed.number % 3 else f"{alone} no JSON at all {alone}"
 
 
 def _no_json(asked: Asked, seed: Seed) -> object:

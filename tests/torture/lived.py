@@ -319,8 +319,11 @@ class Life(RuleBasedStateMachine):
         try:
             self._same_as_built_anew()
         finally:
-            for one in (self.log, *(one for one in self.dropped if isinstance(one, EventLog))):
-                one.close()
+            for log in (
+                self.log,
+                *(event_log for event_log in self.dropped if isinstance(event_log, EventLog)),
+            ):
+                log.close()
             shutil.rmtree(self.folder)
 
     def _same_as_built_anew(self) -> None:

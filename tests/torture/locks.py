@@ -198,7 +198,7 @@ def _together(folder: Path, rounds: int) -> Outcome:
         lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
         erased = f"e{number}"
         server.record({"id": erased, "content": f"to be erased, {number}"})
-        some = [
+        processes = [
             _started(home, "serve.cli", "record", "--id", f"c{number}", f"of the shell {number}"),
             _started(home, "pipelines", "build", "--quick"),
             _started(home, "pipelines", "build", "--quick"),
@@ -206,25 +206,25 @@ def _together(folder: Path, rounds: int) -> Outcome:
             _started(home, "serve.cli", "archive", "--no-model"),
             _started(home, "serve.cli", "import", "jsonl", str(lines)),
         ]
-        while any(one.poll() is None for one in some):
+        while any(other.poll() is None for other in processes):
             id_ = f"s{len(sure)}"
             if server.record({"id": id_, "content": f"beside the jobs {id_}"}) == 201:
                 sure.append(id_)
             _ask_in_time(server, wrong, ended)
             time.sleep(0.05)
-        for one in some:
-            said = one.communicate()[1]
-            words = " ".join(one.args[4:6])  # type: ignore[index]
-            ended[f"{words.split()[0]} ended {one.returncode}"] += 1
-            if one.returncode not in (0, BUSY) or "Traceback" in said:
-                last = (said.strip().splitlines() or [""])[-1]
-                wrong.append(f"{words} ended with {one.returncode}: {last}")
+        for process in processes:
+            text = process.communicate()[1]
+            words = " ".join(process.args[4:6])  # type: ignore[index]
+            ended[f"{words.split()[0]} ended {process.returncode}"] += 1
+            if process.returncode not in (0, BUSY) or "Traceback" in text:
+                last = (text.strip().splitlines() or [""])[-1]
+                wrong.append(f"{words} ended with {process.returncode}: {last}")
         sure += [f"c{number}"]
     server.kill(15)
     last = _started(home, "pipelines", "build", "--quick")
-    said = last.communicate()[1]
+    text = last.communicate()[1]
     if last.returncode:
-        wrong.append(f"the last build ended with {last.returncode}: {said}")
+        wrong.append(f"the last build ended with {last.returncode}: {text}")
     wrong += _compared(home, sure, ())
     note = ", ".join(f"{many} {what}" for what, many in sorted(ended.items()))
     return Outcome("builds, jobs and writers at once", sum(ended.values()), "requests", wrong, note)
@@ -251,12 +251,12 @@ def _two_servers(folder: Path, pairs: int) -> Outcome:
             )
             for _ in range(2)
         ]
-        said = [one.stdout.readline() for one in two if one.stdout is not None]
+        said = [other.stdout.readline() for other in two if other.stdout is not None]
         if sorted(line[:3] for line in said) != ["mne", "no:"]:
             wrong.append(f"two servers said {said}")
-        for one in two:
-            one.kill()
-            one.communicate()
+        for process in two:
+            process.kill()
+            process.communicate()
     return Outcome("two servers of one home", pairs, "pairs", wrong)
 
 

@@ -106,8 +106,8 @@ def _beside(run: Run, home: Path, jobs: list[str]) -> None:
         elif number % 4 == 0:
             words = ["consolidate", "--no-model"]
         began = time.monotonic()
-        if said := _job(home, *words):
-            run.wrong[f"mnemolog {words[0]}: {said}"] += 1
+        if text := _job(home, *words):
+            run.wrong[f"mnemolog {words[0]}: {text}"] += 1
         run.done[f"mnemolog {words[0]}"] += 1
         jobs.append(f"{words[0]} {time.monotonic() - began:.0f} s")
 

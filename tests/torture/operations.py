@@ -211,6 +211,6 @@ def _faults(recorder: ScenarioRecorder) -> Iterator[tuple[str, str]]:
             if (failure := check.failure_info) is not None:
                 case = recorder.cases[case_id].value
                 answer = recorder.interactions[case_id].response
-                said = answer.text[:400] if answer is not None else ""
+                text = answer.text[:400] if answer is not None else ""
                 name = f"{case.operation.label}: {check.name}"
-                yield name, f"{failure.failure}\n{failure.code_sample}\n{said}"
+                yield name, f"{failure.failure}\n{failure.code_sample}\n{text}"

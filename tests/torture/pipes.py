@@ -101,10 +101,10 @@ def _owed(line: bytes) -> Any:
     """Return the id that an answer must bear; None where none is owed, or none can be told."""
     try:
         json.loads(line)  # the bridge's own reader is as strict here, and less so there
-        said = protocol.read(protocol.decode_message(line))
+        message = protocol.read(protocol.decode_message(line))
     except (protocol.RpcError, ValueError, RecursionError):
         return None
-    return said.id if said.method is not None else None
+    return message.id if message.method is not None else None
 
 
 def _lines(home: Path, count: int, chance: random.Random) -> Outcome:
@@ -197,7 +197,7 @@ def _strangers(home: Path, chance: random.Random) -> Outcome:
             if fault := fault or _printed(out):
                 wrong.append(f"client before {answer!r:.60}: {out!r:.100} {fault}")
             said, fault = _bridge(home, line)
-            ids = [json.loads(one).get("id") for one in said]
+            ids = [json.loads(data).get("id") for data in said]
             if fault or ids != [1]:
                 wrong.append(f"bridge before {answer!r:.60}: {said!r:.200} {fault}")
     (home / "server.json").unlink()

@@ -95,12 +95,12 @@ class Page(HTMLParser):
 
         The page of one memory says it once, for all that stands there.
         """
-        whole = " ".join(said for said, _ in self.texts)
-        for said, within in self.texts:
-            if word not in said or any(one.tag in _ECHOES for one in within):
+        whole = " ".join(words for words, _ in self.texts)
+        for text, within in self.texts:
+            if word not in text or any(one.tag in _ECHOES for one in within):
                 continue
-            if OPENING in said:
-                found = [item for item in items(said) if word in json.dumps(item)]
+            if OPENING in text:
+                found = [item for item in items(text) if word in json.dumps(item)]
                 if not all(one.get("by") in _QUARANTINED or is_turn(one) for one in found):
                     yield "is unlabelled in a block"
                 if any("rule" in one for one in found):

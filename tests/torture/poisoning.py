@@ -143,8 +143,8 @@ def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) ->
     for number, one in enumerate(sent):
         for host in itertools.islice(names, hosts):
             with patch.object(speaking, "MODELS", dict.fromkeys(speaking.MODELS, _ALL_TOLD)):
-                said = _prompt(here, host, one.poison, f"{when}-{number}-{host}")
-            found.look(one, f"at a prompt of {host}", said, True)
+                text = _prompt(here, host, one.poison, f"{when}-{number}-{host}")
+            found.look(one, f"at a prompt of {host}", text, True)
         ran = {
             "hook_event_name": "PreToolUse",
             "session_id": f"{when}-{number}",
@@ -175,16 +175,16 @@ def _at_a_start(here: Place, sent: Sequence[Sent]) -> Outcome:
         )
         if begun is None:
             continue  # it does not tell
-        said = here.hook(host, in_session(begun, f"new-{host}"))
+        text = here.hook(host, in_session(begun, f"new-{host}"))
         for one in sent:
-            found.look(one, f"at the start of a session of {host}", said, one.is_told)
+            found.look(one, f"at the start of a session of {host}", text, one.is_told)
     start = {"hook_event_name": "SessionStart", "cwd": "/nowhere"}
     for one in sent:
         for source in ("compact", "resume"):
             session = f"fix-{one.poison.canary}" if one.door == "a fix" else one.poison.canary
-            said = here.hook("claude-code", start | {"session_id": session, "source": source})
+            text = here.hook("claude-code", start | {"session_id": session, "source": source})
             # a session is told how its own runs failed, in its tools' words
-            found.look(one, f"at a session's {source}", said, True)
+            found.look(one, f"at a session's {source}", text, True)
     return Outcome(
         "canaries, at the start of sessions", found.looked, "starts and canaries", found.wrong
     )
@@ -270,9 +270,11 @@ def _framed(here: Place) -> Outcome:
     wrong, memories = [], _memories(here)
     for at in range(0, len(memories), _TOGETHER):
         some = memories[at : at + _TOGETHER]
-        made = block([note(one) for one in some], 1 << 20)
+        made = block([note(memory) for memory in some], 1 << 20)
         read = {item["id"] for item in items(made.text)}
-        if {one.id for one in some} != set(made.ids) or {short_id(id_) for id_ in made.ids} != read:
+        if {memory.id for memory in some} != set(made.ids) or {
+            short_id(id_) for id_ in made.ids
+        } != read:
             wrong.append(f"a block of {len(some)} is read as {len(items(made.text))}")
         if HIDDEN.search(made.text) or made.text.count(OPENING) + made.text.count(CLOSING) != 2:
             wrong.append("a block holds what it must not")
@@ -289,11 +291,11 @@ def _worked_over(here: Place) -> Outcome:
     here.build()
     memories = {memory.id: memory for memory in _memories(here)}
     true = [memories[str(draft.id)] for draft in TRUE]
-    wrong = [f"{one.id} is {one.state}" for one in true if one.state != ACTIVE]
+    wrong = [f"{memory.id} is {memory.state}" for memory in true if memory.state != ACTIVE]
     wrong += [
-        f"{one.id} says {one.content!r}"
-        for one, draft in zip(true, TRUE, strict=True)
-        if one.content != draft.content or one.trust != draft.trust
+        f"{memory.id} says {memory.content!r}"
+        for memory, draft in zip(true, TRUE, strict=True)
+        if memory.content != draft.content or memory.trust != draft.trust
     ]
     wrong += [
         f"{memory.id} of {memory.job} is trusted more than what it was made of"
@@ -312,17 +314,17 @@ def _worked_over(here: Place) -> Outcome:
 def _fed_back(here: Place, turns: int) -> Outcome:
     """Let every host hear our own blocks in all that it tells us: nothing of them is kept."""
     before = _bodies(here)
-    said, heard, wrong = "", "", []
+    words, heard, wrong = "", "", []
     for number in range(turns):
         for host in OUTCOMES:
             session = f"again-{host}-{number // 5}"
-            asked = f"{said}\nhow often does the upload service retry, attempt {number}?"
+            asked = f"{words}\nhow often does the upload service retry, attempt {number}?"
             with patch.object(speaking, "MODELS", dict.fromkeys(speaking.MODELS, _ALL_TOLD)):
                 told = here.hook(host, in_session(reworded(PROMPTS[host], asked), session))
-            said, heard = told or said, heard + told
+            words, heard = told or words, heard + told
             for payload in RECORDED[host]:
                 if moment(host, payload) != "prompt":
-                    here.hook(host, in_session(laced(payload, said), session))
+                    here.hook(host, in_session(laced(payload, words), session))
     after = _bodies(here)
     texts = [str(draft.content) for draft in TRUE]
     for text in texts:

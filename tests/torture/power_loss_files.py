@@ -66,11 +66,11 @@ def _check_deleted(home: Path, acknowledged: Collection[str]) -> list[str]:
     """The tenant is in one of the two places, whole, and once deleted not in the first."""
     there = tenants.tenant(home, _NAME).root
     away = sorted((home / "deleted").glob("*"))
-    found = [one for one in (there, *away) if one.exists()]
-    if len(found) != 1:
-        return [f"the tenant is there {len(found)} times"]
-    wrong = ["a deleted tenant is back"] if acknowledged and found == [there] else []
-    for root in (found[0], tenants.tenant(home).root):
+    paths = [path for path in (there, *away) if path.exists()]
+    if len(paths) != 1:
+        return [f"the tenant is there {len(paths)} times"]
+    wrong = ["a deleted tenant is back"] if acknowledged and paths == [there] else []
+    for root in (paths[0], tenants.tenant(home).root):
         with EventLog(root / "log.sqlite") as log:
             wrong += integrity.problems(log)
             if log.head() != len(_TEXTS):
@@ -81,7 +81,7 @@ def _check_deleted(home: Path, acknowledged: Collection[str]) -> list[str]:
 def _prepare_backup(home: Path) -> None:
     """Give a memory some of which was put away, and a backup of it."""
     work.BY_NAME["erase"].prepare(home)
-    _make_backup(home, lambda said: None)
+    _make_backup(home, lambda text: None)
 
 
 def _make_backup(home: Path, acknowledge: Acknowledge) -> None:

@@ -292,13 +292,13 @@ def drawn(shape: str, rng: random.Random) -> tuple[str, str]:
     """Return a credential of a shape, and the longest drawn part of it."""
     draws = [""]
 
-    def draw(found: re.Match[str]) -> str:
-        if found[1] is None:
+    def draw(match: re.Match[str]) -> str:
+        if match[1] is None:
             text = "-".join(
                 "".join(rng.choices(_ALPHABETS["h"], k=size)) for size in (8, 4, 4, 4, 12)
             )
         else:
-            text = "".join(rng.choices(_ALPHABETS[found[1]], k=int(found[2])))
+            text = "".join(rng.choices(_ALPHABETS[match[1]], k=int(match[2])))
         draws.append(text)
         return text
 

@@ -118,7 +118,7 @@ def _ask(memory: Memory, seen: Found, chance: random.Random) -> None:
     asked = _planted(chance, wanted[1]) if wanted else _request(chance, memory)
     try:
         request = msgspec.convert(asked, RecallRequest)
-        said, took = _answered(memory, request, seen.asked)
+        payload, took = _answered(memory, request, seen.asked)
     except (InvalidInput, msgspec.ValidationError):
         seen.refused += 1
         if wanted:
@@ -128,13 +128,13 @@ def _ask(memory: Memory, seen: Found, chance: random.Random) -> None:
         seen.wrong.append(f"{asked!r:.300}: {error!r:.200}")
         return
     seen.longest_s = max(seen.longest_s, took)
-    seen.hits[bool(said["hits"])] += 1
-    seen.wrong += (f"{asked!r:.300}: {fault}" for fault in _faults(said, request, took))
+    seen.hits[bool(payload["hits"])] += 1
+    seen.wrong += (f"{asked!r:.300}: {fault}" for fault in _faults(payload, request, took))
     if wanted:
         seen.planted += 1
-        if wanted[0] not in [hit["id"] for hit in said["hits"]]:
+        if wanted[0] not in [hit["id"] for hit in payload["hits"]]:
             seen.wrong.append(f"{asked!r:.300}: {wanted[0]} was not found")
-    if seen.asked % AGAIN == 0 and _answered(memory, request, seen.asked)[0] != said:
+    if seen.asked % AGAIN == 0 and _answered(memory, request, seen.asked)[0] != payload:
         seen.wrong.append(f"{asked!r:.300}: another answer the second time")
 
 
@@ -195,26 +195,26 @@ def _answered(memory: Memory, request: RecallRequest, number: int) -> tuple[dict
     best = float("inf")
     for _ in range(TRIES):
         began = time.thread_time()
-        said, _ = answer(memory.reader, request, Choices(), NOW + 2 * DAY)
+        payload, _ = answer(memory.reader, request, Choices(), NOW + 2 * DAY)
         best = min(best, time.thread_time() - began)
         if best <= LONGEST_S:
             break
     measured = {"took_ms", "recall"}
-    kept = {name: value for name, value in said.items() if name not in measured}
+    kept = {name: value for name, value in payload.items() if name not in measured}
     if "why" in kept:
         kept["why"] = {name: one for name, one in kept["why"].items() if name != "took_us"}
     return kept, best
 
 
-def _faults(said: dict[str, Any], request: RecallRequest, took: float) -> Iterator[str]:
+def _faults(payload: dict[str, Any], request: RecallRequest, took: float) -> Iterator[str]:
     """Yield what an answer is not."""
     if took > LONGEST_S * NOISE:
         yield f"took {took * 1e3:.0f} ms"
     try:
-        msgspec.json.encode(said)
+        msgspec.json.encode(payload)
     except UnicodeEncodeError as error:
         yield f"cannot be sent: {error}"
-    hits = said["hits"]
+    hits = payload["hits"]
     if len(hits) > (request.top_k or Choices().top_k):
         yield f"{len(hits)} hits"
     if len({hit["id"] for hit in hits}) < len(hits):
@@ -228,5 +228,5 @@ def _faults(said: dict[str, Any], request: RecallRequest, took: float) -> Iterat
             yield f"{hit['id']} is a {hit['kind']}"
         if not set(request.tags) <= set(hit.get("tags", ())):
             yield f"{hit['id']} lacks a tag"
-    if said["degraded"]:
-        yield f"degraded: {said['notices']}"
+    if payload["degraded"]:
+        yield f"degraded: {payload['notices']}"

@@ -122,7 +122,7 @@ def _alarms(tried: str, of: str, texts: Iterable[str], floor: int, most: float) 
     count, wrong = 0, []
     for text in texts:
         count += 1
-        wrong += [f"{one.kind} in {text[:120]!r}" for one in find(text)[:1]]
+        wrong += [f"{secret.kind} in {text[:120]!r}" for secret in find(text)[:1]]
     share = len(wrong) / max(1, count)
     told = wrong if len(wrong) > 1 and share > most else ()
     return Outcome(tried, count, of, told, f"{len(wrong)} alarms, {share:.2%}", floor=floor)
@@ -135,8 +135,8 @@ def messages(most: int) -> Iterator[str]:
 
 def _commits() -> Iterator[str]:
     words = ["git", "-C", str(ROOT), "log", "--format=%B%x00"]
-    told = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
-    yield from (part.strip() for part in told.stdout.split("\0") if part.strip())
+    completed = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+    yield from (part.strip() for part in completed.stdout.split("\0") if part.strip())
 
 
 def _entries() -> Iterator[str]:

@@ -94,10 +94,10 @@ def _flipped(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
         "cold": (files(home, "tenants/default/cold/*/*"), scale.of(1, 25)),
         "snapshots": (_live(home), scale.of(0, 5)),
     }
-    for what, (some, count) in groups.items():
+    for what, (paths, count) in groups.items():
         if not count:  # one bit of a few of them
-            some, count = chance.sample(some, 6), 1
-        damages = (flip for file in some for flip in flips(home, file, count, chance))
+            paths, count = chance.sample(paths, 6), 1
+        damages = (flip for file in paths for flip in flips(home, file, count, chance))
         tally = _tried(damages, home, copy, base)
         floor = {"log": 800, "snapshots": 250}.get(what, 0)  # 1,000 of them promised
         yield tally.outcome(f"bits flipped: {what}", "flips", floor)
@@ -122,8 +122,8 @@ def _repaired(home: Path, copy: Path, scale: Scale) -> Iterator[Outcome]:
             points += 1
             path = tenants.tenant(copy).log
             there = {row[1] for row in salvage.salvage(path).rows}
-            told = list(repair(settings, NOW + 300, may_touch_log=True))
-            failed = [one.how for one in told if one.state != "mended"]
+            steps = list(repair(settings, NOW + 300, may_touch_log=True))
+            failed = [step.how for step in steps if step.state != "mended"]
             wrong += [f"{damage}: {one}" for one in failed]
             wrong += [f"{damage}: {one}" for one in _after(path, there)]
             with EventLog(path) as log:
@@ -150,9 +150,9 @@ def _after(path: Path, there: set[str]) -> Iterator[str]:
         yield from integrity.problems(log)
         if gone := there - log.present_ids(sorted(there)):
             yield f"{len(gone)} events that could be read are gone"
-        one = Event("repaired", NOW + 400, Rated(verdict=1.0), "default-m01")
+        event = Event("repaired", NOW + 400, Rated(verdict=1.0), "default-m01")
         head = log.head()
-        if log.append([one])[0].event.seq <= head:
+        if log.append([event])[0].event.seq <= head:
             yield "a number was given twice"
 
 
@@ -184,8 +184,8 @@ def _mishaps(home: Path, older: Path, copy: Path, scale: Scale) -> Iterator[Outc
     beside = [_MINE / name for name in (*_LOG, *_BESIDE)]
     derived = files(home, "tenants/default/manifests/*", "tenants/default/cold/*/*")
     snapshots = chance.sample(_live(home), scale.of(2, 25))
-    for what, some in {"log and beside": beside, "built": [*derived, *snapshots]}.items():
-        damages = (one for file in some for one in _of(home, older, file, chance, scale))
+    for what, paths in {"log and beside": beside, "built": [*derived, *snapshots]}.items():
+        damages = (one for file in paths for one in _of(home, older, file, chance, scale))
         yield _tried(damages, home, copy, base).outcome(f"mishaps: {what}", "mishaps")
 
 

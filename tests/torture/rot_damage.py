@@ -23,12 +23,12 @@ class Damage:
     def do(self, home: Path) -> None:
         """Put it into a home, the file's times unchanged: rot leaves them."""
         path = home / self.file
-        found = path.stat()
+        status = path.stat()
         path.unlink()
         if self.data is not None:
             path.write_bytes(self.data)
-            path.chmod(found.st_mode & 0o777)
-            os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+            path.chmod(status.st_mode & 0o777)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def flips(

@@ -161,12 +161,12 @@ def _asked(tenant: Tenant, log: EventLog) -> tuple[tuple[Any, ...], list[str], f
     reader = Reader(tenant, log, EMBEDDER)
     answers, notices, slowest = [], [], 0.0
     for question in QUESTIONS:
-        asked = RecallRequest(query=question, touch=False, min_confidence=0.0, top_k=50)
+        request = RecallRequest(query=question, touch=False, min_confidence=0.0, top_k=50)
         began = time.monotonic()
-        told, _ = answer(reader, asked, Choices(), NOW + 100)
+        payload, _ = answer(reader, request, Choices(), NOW + 100)
         slowest = max(slowest, time.monotonic() - began)
-        notices += told.get("notices", ())
-        answers.append(told["hits"])
+        notices += payload.get("notices", ())
+        answers.append(payload["hits"])
     return tuple(answers), notices, slowest
 
 
@@ -188,5 +188,5 @@ def copied(home: Path, to: Path) -> Settings:
 
 def files(root: Path, *patterns: str) -> Sequence[Path]:
     """Return the files below a folder that fit one of the patterns, relative to it, in order."""
-    found = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
-    return sorted(path.relative_to(root) for path in found if path.stat().st_size)
+    paths = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
+    return sorted(path.relative_to(root) for path in paths if path.stat().st_size)

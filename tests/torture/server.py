@@ -48,9 +48,9 @@ class Server:
             text=True,
         )
         assert self.process.stdout is not None
-        said = self.process.stdout.readline()
-        assert said, f"the server of {home} did not start"
-        self.port = int(said.rpartition(":")[2])
+        text = self.process.stdout.readline()
+        assert text, f"the server of {home} did not start"
+        self.port = int(text.rpartition(":")[2])
         self.token = (home / "token").read_text()
 
     def ask(
@@ -80,9 +80,9 @@ def asked(
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[int, Any]:
     """Return the status of an answer and its JSON, or text where it is none; raise `CutOff`."""
-    status, kind, said = answered(port, token, method, path, body, timeout_s, more)
-    is_json = said and kind in (JSON, "application/problem+json")
-    return status, json.loads(said) if is_json else said.decode()
+    status, kind, data = answered(port, token, method, path, body, timeout_s, more)
+    is_json = data and kind in (JSON, "application/problem+json")
+    return status, json.loads(data) if is_json else data.decode()
 
 
 def answered(

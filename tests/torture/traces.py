@@ -54,14 +54,14 @@ def forms(core: str) -> Mapping[str, bytes]:
 
 def _found(sought: Mapping[bytes, str], content: bytes) -> Iterator[str]:
     """Yield what is in a content, of many things sought; each is eight bytes long or longer."""
-    first = np.array([np.frombuffer(one[:8], np.uint64)[0] for one in sought])
+    first = np.array([np.frombuffer(other[:8], np.uint64)[0] for other in sought])
     by_first: dict[bytes, list[bytes]] = {}
-    for one in sought:
-        by_first.setdefault(one[:8], []).append(one)
+    for data in sought:
+        by_first.setdefault(data[:8], []).append(data)
     for start in range(8):
         count = (len(content) - start) // 8
         words = np.frombuffer(content, np.uint64, max(0, count), start) if count > 0 else first[:0]
         for place in (np.flatnonzero(np.isin(words, first)) * 8 + start).tolist():
-            for one in by_first[content[place : place + 8]]:
-                if content.startswith(one, place):
-                    yield sought[one]
+            for data in by_first[content[place : place + 8]]:
+                if content.startswith(data, place):
+                    yield sought[data]

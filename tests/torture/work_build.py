@@ -123,14 +123,14 @@ def _prepare_worn(home: Path) -> None:
 
 def _prepare_compacted(home: Path) -> None:
     _prepare_worn(home)
-    _archive(home, lambda said: None)
+    _archive(home, lambda text: None)
 
 
 def _archive(home: Path, acknowledge: Acknowledge) -> None:
     settings, name = Settings(home), tenants.tenant(home).name
-    write_archive(settings, name, NOW, lambda said: None, compact=True)
+    write_archive(settings, name, NOW, lambda text: None, compact=True)
     acknowledge("compacted")
-    write_archive(settings, name, NOW, lambda said: None)
+    write_archive(settings, name, NOW, lambda text: None)
     acknowledge("cold")
 
 
@@ -141,7 +141,7 @@ def _erase(home: Path, acknowledge: Acknowledge) -> None:
         before = erase.file_names(tenant)
         wiped = erase.wipe(tenant, log, erase.EraseRequest(("e1",)), NOW)
         acknowledge("log")
-        write_archive(Settings(home), tenant.name, NOW, lambda said: None, only_newest=True)
+        write_archive(Settings(home), tenant.name, NOW, lambda text: None, only_newest=True)
         receipt = erase_receipt.make_receipt(home, tenant, wiped, "somebody", NOW, before)
         acknowledge("erased" if receipt.is_clean else f"left in {receipt.left}")
 
@@ -171,7 +171,7 @@ def _check_erase(home: Path, acknowledged: Collection[str]) -> list[str]:
         if not saying and "e1" not in log_queries.erased_ids(log, log.head()):
             wrong.append("it was erased and the log does not say so")
         content = [
-            one.body.content for one in log.events_for("e1") if isinstance(one.body, Recorded)
+            event.body.content for event in log.events_for("e1") if isinstance(event.body, Recorded)
         ]
         if len(content) != 1:
             wrong.append(f"the memory is there {len(content)} times")

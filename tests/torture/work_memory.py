@@ -78,9 +78,9 @@ def drafts(some: Sequence[tuple[str, str]]) -> list[Draft]:
 
 def texts(name: str, count: int, times: int = 1) -> list[tuple[str, str]]:
     """Return ids and texts, none like another, each some sixty bytes `times` over."""
-    said = "{0} {1}.{2} is one of many notes we took of the module {0}_{1}"
+    text = "{0} {1}.{2} is one of many notes we took of the module {0}_{1}"
     return [
-        (f"{name}{number}", " ".join(said.format(name, number, part) for part in range(times)))
+        (f"{name}{number}", " ".join(text.format(name, number, part) for part in range(times)))
         for number in range(count)
     ]
 

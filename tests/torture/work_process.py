@@ -103,29 +103,29 @@ def _forked(step: Step, arguments: list[Any]) -> dict[str, Any]:
         os.close(reads)
         _be(step, arguments, writes)
     os.close(writes)
-    said = _heard(reads, child)
+    text = _heard(reads, child)
     os.close(reads)
     _, status = os.waitpid(child, 0)
-    told: dict[str, Any] = {"acknowledged": [], "killed": os.WIFSIGNALED(status)}
-    for line in said.splitlines():
+    payload: dict[str, Any] = {"acknowledged": [], "killed": os.WIFSIGNALED(status)}
+    for line in text.splitlines():
         what, value = json.loads(line)
         if what == "acknowledged":
-            told[what].append(value)
+            payload[what].append(value)
         else:
-            told[what] = value
-    return told
+            payload[what] = value
+    return payload
 
 
 def _heard(reads: int, child: int) -> str:
     """Return all that a child says until it ends; one that hangs is ended."""
-    said, deadline = b"", time.monotonic() + PATIENCE_S
+    data, deadline = b"", time.monotonic() + PATIENCE_S
     while select.select([reads], [], [], max(0.0, deadline - time.monotonic()))[0]:
         some = os.read(reads, 1 << 16)
         if not some:
-            return said.decode()
-        said += some
+            return data.decode()
+        data += some
     os.kill(child, 9)
-    return said.decode() + json.dumps(["raised", f"it hung for {PATIENCE_S:.0f} s"])
+    return data.decode() + json.dumps(["raised", f"it hung for {PATIENCE_S:.0f} s"])
 
 
 def _be(step: Step, arguments: list[Any], writes: int) -> None:

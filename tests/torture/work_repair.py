@@ -32,9 +32,9 @@ def _damage(home: Path) -> None:
 
 
 def _repair(home: Path, acknowledge: Acknowledge) -> None:
-    for one in repair(Settings(home, Choices()), NOW, may_touch_log=True):
-        if one.state == "failed":
-            raise LogError(one.how)  # as the command ends with 1
+    for step in repair(Settings(home, Choices()), NOW, may_touch_log=True):
+        if step.state == "failed":
+            raise LogError(step.how)  # as the command ends with 1
     with log_of(home) as log:  # which tells what stood in the way, where nothing was tried
         if not integrity.problems(log):
             acknowledge(_DONE)

@@ -56,13 +56,13 @@ def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
         whole, there = list(log.read()), list(other.read())
     shutil.rmtree(again)
     wrong = []
-    if [one.id for one in there] != [one.id for one in whole[: len(there)]]:
+    if [event.id for event in there] != [event.id for event in whole[: len(there)]]:
         wrong.append("what was sent is no beginning of the log")
     if len(there) < 3 * (_PARTS + 1):
         wrong.append("what had been sent is gone")
     if acknowledged and there != whole:
         wrong.append("what was sent is not what the log says")
-    return wrong + checks.of_the_log(home, (), [one.id for one in whole], (), and_others=True)
+    return wrong + checks.of_the_log(home, (), [event.id for event in whole], (), and_others=True)
 
 
 WORKS = (Work("replicate", _prepare, _do, _check, ("sent",)),)

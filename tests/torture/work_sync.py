@@ -71,7 +71,7 @@ def _do(home: Path, acknowledge: Acknowledge) -> None:
 def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
     """The log is sound, and once more brings it in step with a machine that joins only now."""
     with log_of(home) as log:
-        before = [one.id for one in log.read()]
+        before = [event.id for event in log.read()]
     wrong = []
     if acknowledged and not {"o0", "o1", "o2"} <= {*before}:
         wrong.append("what was received is gone")
@@ -83,7 +83,7 @@ def _check(home: Path, acknowledged: Collection[str]) -> list[str]:
         wrong.append(f"what was in step is not any more: {done}")
     wrong += _sync(again, home / _PLACE, "three").problems
     with log_of(home) as log, log_of(again) as other:
-        ids, there = ({one.id for one in each.read()} for each in (log, other))
+        ids, there = ({event.id for event in each.read()} for each in (log, other))
         if ids != there or syncing.digest(log) != syncing.digest(other):
             wrong.append(f"a machine that joins has {len(there)} of {len(ids)} events")
     shutil.rmtree(again)
