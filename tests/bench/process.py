@@ -1,9 +1,11 @@
 """Other processes: a command run to its end, or a server, and what either used."""
 
 import os
+import platform
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,17 +52,25 @@ def run(home: Path, *words: str, settings: Mapping[str, str] | None = None) -> U
 
 def cpu_s(command: Sequence[str], env: Mapping[str, str], given: str = "") -> float:
     """Return the CPU seconds of a command run to its end, `given` on its standard input."""
-    child = subprocess.Popen(
-        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    )
-    assert child.stdin is not None
-    child.stdin.write(given)
-    child.stdin.close()
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        sys.exit(f"{command[0]} failed")
-    return used.ru_utime + used.ru_stime
+    return finish(command, env, given)[0]
+
+
+def finish(command: Sequence[str], env: Mapping[str, str], given: str = "") -> tuple[float, str]:
+    """Return the CPU seconds of a command run to its end, and its standard output."""
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(
+            command, env=env, stdin=subprocess.PIPE, stdout=output, stderr=errors, text=True
+        )
+        assert child.stdin is not None
+        child.stdin.write(given)
+        child.stdin.close()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        errors.seek(0)
+        if child.returncode:
+            sys.exit(f"{' '.join(command)} failed: {errors.read()[-2_000:]}")
+        return used.ru_utime + used.ru_stime, output.read()
 
 
 class Server:
@@ -118,13 +128,12 @@ class Server:
         return self._process.pid
 
     def cpu_s(self) -> float | None:
-        """Return the CPU seconds used so far, in steps of 10 ms; None where no /proc tells."""
-        try:
-            stat = Path(f"/proc/{self._process.pid}/stat").read_text()
-        except OSError:
+        """Return the CPU seconds that all threads used so far; None outside Linux."""
+        if sys.platform != "linux":
             return None
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        # what clock_getcpuclockid(3) returns for another process: nanoseconds, where /proc has
+        # steps of 10 ms
+        return time.clock_gettime((~self._process.pid << 3) | 2)
 
     def anonymous_mib(self) -> float | None:
         return anonymous_mib(self._process.pid)
@@ -143,3 +152,13 @@ def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[s
     # an idle server would build while something else is timed
     ours = {"MNEMOLOG_HOME": str(home), "MNEMOLOG_BUILD_AFTER": "0"}
     return kept | ours | dict(settings or {})
+
+
+def processor() -> str:
+    """Return the name of this machine's processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -27,6 +27,7 @@ import pmb
 import service
 import table
 from figure import Figure, Note
+from process import processor
 
 Part = Callable[[int], Iterator[Figure | Note]]
 
@@ -96,7 +97,7 @@ def machine() -> str:
     found = [f"{name} {known}" for name in PACKAGES if (known := _version(name))]
     command = shlex.join(["python", "tests/bench/run.py", *sys.argv[1:]])
     return (
-        f"{_processor()}, {os.cpu_count()} cores, {platform.system()}, "
+        f"{processor()}, {os.cpu_count()} cores, {platform.system()}, "
         f"Python {platform.python_version()}, {', '.join(found)}.\n\n`{command}`"
     )
 
@@ -110,15 +111,6 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 if __name__ == "__main__":
