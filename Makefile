@@ -19,7 +19,7 @@ GEMINI := @google/gemini-cli@0.61.0
 OPENCODE := opencode-ai@1.18.33
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt bolt-server kubernetes kubernetes-schemas
+.PHONY: setup demo test lint bench bench-gate bench-load bench-pages bench-learning stories dist fresh docs pictures fit fit-speaking clean node-tools mcp-conformance torture soak hosts importers adapters bolt bolt-server kubernetes kubernetes-schemas
 
 setup: $(READY)
 
@@ -121,6 +121,11 @@ $(KUBERNETES)/.ready:
 bench: setup
 	@$(MAKE) -s --no-print-directory $(PMB)/.ready || echo "PMB does not install here: it is left out"
 	$(BIN)/python tests/bench/run.py --sizes $(SIZES)
+
+# CPU time beside the last release's, five minutes: fails where a row takes more than 1.10 times as much;
+# make bench-gate AGAINST=COMMIT, and ARGS=--write for the table in docs/benchmarks.md
+bench-gate: setup
+	$(BIN)/python tests/bench/gate.py $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
 
 # 32 clients at once for a minute: what must hold then is asserted
 bench-load: setup
