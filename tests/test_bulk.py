@@ -293,6 +293,25 @@ def test_a_bulk_change_of_a_small_share_is_undone_but_asks_nothing(
     assert memory.plan() is not None and memory.plan().body.replay is None
 
 
+def test_where_nobody_was_ever_answered_nothing_is_opened_to_compare_answers(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def opens(*_: object) -> None:
+        raise AssertionError("a reader is opened")
+
+    monkeypatch.setattr(environment, "open_reader", opens)
+    lines = tmp_path / "notes.jsonl"
+    lines.write_text(
+        "".join(json.dumps({"content": f"the {thing} is ours"}) + "\n" for thing in THINGS)
+    )
+    imported = CliRunner().invoke(main, ["import", "jsonl", str(lines)], catch_exceptions=False)
+    assert "import jsonl: 20 memories\nto undo all of it: `mnemolog plans undo" in imported.stderr
+    with EventLog(tenant(home).log) as log:
+        (plan,) = plans.every(log)
+        plans.undo(log, plan.id, NOW)
+        assert len(plan.events) == len(log.undone_ids(log.head())) == 20
+
+
 def test_a_script_gets_its_result_alone_and_is_asked_nothing(memory: Memory):
     said = memory.run("forget", "--json", *THINGS)
     assert said.exit_code == 0 and len(json.loads(said.stdout)["memories"]) == 20

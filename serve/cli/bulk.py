@@ -10,9 +10,13 @@ import click
 
 from serve.cli import environment, output
 from serve.cli.plans import SHORT, SHOWN
+from store.home.instants import EVER
+from store.log import log_queries
+from store.text.excerpt import plural
 
 if TYPE_CHECKING:
     from store.home.config import Settings
+    from store.log.event_kinds import ReplayDiff
     from store.log.event_log import EventLog
     from store.log.events import Event
     from store.plans.plans import Plan
@@ -44,13 +48,24 @@ def watch(settings: "Settings", log: "EventLog", what: str, *, asks: bool) -> "I
 def _keep(settings: "Settings", log: "EventLog", what: str, events: "list[Event]") -> "Plan | None":
     if len(events) < _FEWEST:
         return None
-    from serve.evaluation import bulk
-    from serve.server.open_tenants import OpenTenant
+    from store.plans import plans
 
-    opened = OpenTenant(
-        environment.current_tenant(settings), log, environment.open_reader(settings, log)
-    )
-    plan = bulk.keep(opened, settings.choices, what, list(events), environment.now())
+    touched, now = plans.count_memories(events), environment.now()
+    if touched < plans.FEWEST_BULK:
+        return None
+    plan: Plan | None
+    if log_queries.nth_newest(log, "recalled", EVER, 0) is None:
+        # nobody was ever answered: nothing can be lost, and nothing is opened to look for it
+        notes = [f"{what}: {plural(touched, 'memory')}"]
+        plan = plans.keep_bulk(log, notes, [event.id for event in events], now)
+    else:
+        from serve.evaluation import bulk
+        from serve.server.open_tenants import OpenTenant
+
+        opened = OpenTenant(
+            environment.current_tenant(settings), log, environment.open_reader(settings, log)
+        )
+        plan = bulk.keep(opened, settings.choices, what, list(events), now)
     if plan is not None:
         show(log, plan)
     return plan
@@ -60,19 +75,24 @@ def show(log: "EventLog", plan: "Plan") -> None:
     """Print what a bulk change does to past answers, those that lose most first, and how to undo
     it; on standard error, so that no script reads it as a result.
     """
-    from serve.cli.measure import print_answer
-    from serve.evaluation import bulk
-
     id_, diff = plan.id[:SHORT], plan.body.replay
     for note in plan.body.notes:
         output.note(output.clean(note))
-    if diff is not None and (lost := bulk.regret(diff)):
+    if diff is not None:
+        _show_lost(log, id_, diff)
+    output.note(f"to undo all of it: `mnemolog plans undo {id_}`")
+
+
+def _show_lost(log: "EventLog", id_: str, diff: "ReplayDiff") -> None:
+    from serve.cli.measure import print_answer
+    from serve.evaluation import bulk
+
+    if lost := bulk.regret(diff):
         output.note(f"of {diff.asked} past recalls {diff.changed} bring something else: {lost}")
         for answer in diff.answers[:SHOWN]:
             print_answer(log, answer.recall, answer.before, answer.after, output.note)
         if len(diff.answers) > SHOWN:
             output.note(f"`mnemolog plans show {id_} --report FILE` has more of them")
-    output.note(f"to undo all of it: `mnemolog plans undo {id_}`")
 
 
 def confirm(log: "EventLog", plan: "Plan") -> None:

@@ -19,14 +19,13 @@ from store.home.config import Choices
 from store.home.errors import MnemologError
 from store.home.tenant import Tenant
 from store.log import receipts
-from store.log.event_kinds import PlanCheck, Prompted, Recalled, ReplayDiff
+from store.log.event_kinds import PlanCheck, Recalled, ReplayDiff
 from store.log.event_log import EventLog
-from store.log.events import RECEIPTS, Event
+from store.log.events import Event
 from store.plans import plans
 from store.plans.plans import Plan
 from store.text.excerpt import plural
 
-FEWEST = 10  # memories: fewer are changed back by hand
 SHARE = 0.03  # of the active memories, from which on past recalls are asked
 ASKED = 40  # past recalls
 _CHOSEN_FROM = 1_000
@@ -41,8 +40,8 @@ def keep(
     """Keep a bulk change that was just written by these events as a plan, with what it does to past
     answers where it touched much of the memory; return None of a few memories, which are no bulk.
     """
-    touched, log = count_memories(events), opened.log
-    if touched < FEWEST:
+    touched, log = plans.count_memories(events), opened.log
+    if touched < plans.FEWEST_BULK:
         return None
     notes, judged = [f"{what}: {plural(touched, 'memory')}"], _NOT_ASKED
     try:
@@ -66,20 +65,13 @@ def suppose(
     now: int,
 ) -> Judged:
     """Return what events that are not written yet would do to past answers, where they are bulk."""
-    if count_memories(events) < FEWEST:
+    touched = plans.count_memories(events)
+    if touched < plans.FEWEST_BULK:
         return _NOT_ASKED
     before, after = (OpenTenant(tenant, log, Reader(tenant, log, embedder)) for _ in range(2))
     active = before.reader.answer(lambda view: memory_counts(view, now)).active
     after.reader.suppose(events)
-    return _judge(before, after, choices, now, count_memories(events) / max(active, 1))
-
-
-def count_memories(events: Sequence[Event]) -> int:
-    """Return how many memories some events make or change."""
-    changes = (
-        event for event in events if event.kind not in RECEIPTS or isinstance(event.body, Prompted)
-    )
-    return len({event.subject for event in changes})
+    return _judge(before, after, choices, now, touched / max(active, 1))
 
 
 def regret(diff: ReplayDiff) -> str:

@@ -21,13 +21,14 @@ from store.log.event_kinds import (
     Applied,
     PlanCheck,
     Planned,
+    Prompted,
     Rejected,
     ReplayDiff,
     Step,
     Undone,
 )
 from store.log.event_log import EventLog
-from store.log.events import Event, decode
+from store.log.events import RECEIPTS, Event, decode
 from store.plans import setting_changes
 from store.plans.lesson_proposals import may_become_rule
 from store.plans.staleness import changes_since, step_memory_ids
@@ -35,6 +36,7 @@ from store.plans.staleness import changes_since, step_memory_ids
 State = Literal["waiting", "applied", "undone", "rejected", "stale"]
 
 BULK: Final = "bulk"  # the maker of what a command changed at once
+FEWEST_BULK = 10  # memories: fewer are changed back by hand
 MOST_STEPS = 1_000  # of one plan: a person is to look at it
 _HASH = 10  # a ULID's letters from here on are those of its hash
 
@@ -146,6 +148,14 @@ def find(log: EventLog, prefix: str) -> Plan:
     if ids:
         raise InvalidInput(f"{prefix!r} could be {', '.join(ids)}: give more letters of the id")
     raise NotFound(f"no plan {prefix!r}: `mnemolog plans` lists them")
+
+
+def count_memories(events: Iterable[Event]) -> int:
+    """Return how many memories some events make or change."""
+    changes = (
+        event for event in events if event.kind not in RECEIPTS or isinstance(event.body, Prompted)
+    )
+    return len({event.subject for event in changes})
 
 
 def keep_bulk(
