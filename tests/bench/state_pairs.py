@@ -131,9 +131,7 @@ class Draw:
     def other(self, slot: Slot) -> tuple[Slot, str, str]:
         """Return another slot with a subject and a value."""
         others = [
-            other
-            for other in self.slots
-            if other.name != slot.name and other.language == slot.language
+            one for one in self.slots if one.name != slot.name and one.language == slot.language
         ]
         found: Slot = self.random.choice(others or self.slots)
         return found, self.pick(found.subjects), self.pick(found.values)
@@ -223,7 +221,7 @@ def _refines(draw: Draw, slot: Slot) -> Made:
         return
     older, said = draw.older(slot, s, o), draw.say(slot, s, o)
     yield "refined", older, draw.use("refined", slot, s, o, o, said), draw.around()
-    if others := [subject for subject in slot.subjects if subject != s]:
+    if others := [one for one in slot.subjects if one != s]:
         both = f"{draw.say(slot, s, o)} and {draw.say(slot, draw.random.choice(others), v)}"
         yield "both said", older, draw.style(both), draw.around()
 
@@ -241,7 +239,7 @@ def _repeats(draw: Draw, slot: Slot) -> Made:
 def _changes_nothing(draw: Draw, slot: Slot) -> Made:
     s, o, v = draw.two(slot)
     older = draw.older(slot, s, o)
-    if others := [subject for subject in slot.subjects if subject != s]:
+    if others := [one for one in slot.subjects if one != s]:
         t, plain = draw.random.choice(others), draw.pick(slot.says)
         same = draw.style(draw.say(slot, s, o, plain)), draw.style(draw.say(slot, t, v, plain))
         yield "another subject", *same, draw.around()
@@ -258,9 +256,9 @@ def _changes_nothing(draw: Draw, slot: Slot) -> Made:
         if "{o}" not in ended and not ended.startswith("Cancel that"):
             yield "another ended", older, draw.fill(ended, slot, t, v, o), draw.around()
     kin = [
-        other
-        for other in draw.slots
-        if other.name != slot.name and s in other.subjects and other.language == slot.language
+        one
+        for one in draw.slots
+        if one.name != slot.name and s in one.subjects and one.language == slot.language
     ]
     if kin and s:
         near = draw.random.choice(kin)
