@@ -17,8 +17,8 @@ Measured = Mapping[int, float]  # a figure by the memories of a tenant
 # `sizing_measured.py`, November 2026
 LOG_BYTES: Measured = {1_000: 565, 10_000: 522, 100_000: 522}  # a memory
 BUILT_BYTES: Measured = {1_000: 4_465, 10_000: 2_659, 100_000: 2_360}  # a memory, in one build
-FULL_BUILD_S: Measured = {1_000: 4.1, 10_000: 20.7, 100_000: 290}  # CPU
-QUICK_BUILD_S: Measured = {1_000: 4.4, 10_000: 6.0, 100_000: 9.7}  # CPU, 1,000 new memories
+FULL_BUILD_S: Measured = {1_000: 2.9, 10_000: 11.0, 100_000: 100}  # CPU
+QUICK_BUILD_S: Measured = {1_000: 3.0, 10_000: 3.9, 100_000: 8.8}  # CPU, 1,000 new memories
 OPEN_MIB: Measured = {1_000: 3.0, 10_000: 4.0}  # of the server, for each further open tenant
 OPENING_MS: Measured = {1_000: 44.5, 10_000: 55.5}  # CPU of a closed tenant's first recall
 RECEIPT_BYTES = 1_270  # of the log, a recall, at 100,000 memories
