@@ -227,3 +227,27 @@ def test_a_commit_that_the_clone_does_not_have_is_named_with_a_fix(
         worktree(repository, "1a2b3c4d", tmp_path / "code"),
     ):
         pass
+
+
+@pytest.mark.parametrize("times", [1.0, 1.3])
+def test_a_slower_version_is_not_written_down_as_what_the_next_is_compared_with(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, times: float, monkeypatch
+) -> None:
+    import gate
+
+    page = tmp_path_factory.mktemp("docs") / "benchmarks.md"
+    before = gate.PAGE.read_text()
+    page.write_text(before)
+    (repository / "store").mkdir()
+    (repository / "store" / "log.py").write_text("")
+    for command in ("add .", "commit --quiet --message two"):
+        subprocess.run(["git", *command.split()], cwd=repository, check=True)
+    monkeypatch.setattr(gate, "ROOT", repository)
+    monkeypatch.setattr(gate, "PAGE", page)
+    monkeypatch.setattr(
+        gate,
+        "measure",
+        lambda versions, _: versions.pairs.update(recall=slower(CLEAN, times)),
+    )
+    (row,) = gate.compare("HEAD", is_written=True)
+    assert row.is_slower is (page.read_text() == before) is (times > 1)
