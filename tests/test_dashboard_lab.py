@@ -152,32 +152,32 @@ def test_the_slider_asks_what_was_known_then(tenants: OpenTenants):
 
 
 def test_the_lab_answers_as_recall_does(tenants: OpenTenants):
-    (side_answer,) = lab(tenants, ("q", QUESTION))
+    (side,) = lab(tenants, ("q", QUESTION))
     request = asking.request(read(("q", QUESTION)), read(("q", QUESTION)).a, USUAL, NOW)
     reader = tenants.get("default").reader
     plain, receipt = answer(reader, request, USUAL, NOW)
     assert receipt is None
-    assert [hit["id"] for hit in side_answer.hits] == [hit["id"] for hit in plain["hits"]]
-    assert side_answer.hits[0]["id"] == "m10"
+    assert [hit["id"] for hit in side.hits] == [hit["id"] for hit in plain["hits"]]
+    assert side.hits[0]["id"] == "m10"
 
 
 def test_stages_lose_memories_and_never_gain_any(tenants: OpenTenants):
-    (side_answer,) = lab(tenants, ("q", QUESTION), ("top_k", "1"), ("min_confidence", "0.2"))
-    left = [stage.left for stage in side_answer.stages]
+    (side,) = lab(tenants, ("q", QUESTION), ("top_k", "1"), ("min_confidence", "0.2"))
+    left = [stage.left for stage in side.stages]
     assert left == sorted(left, reverse=True)
-    assert (left[0], left[-1]) == (40, len(side_answer.hits)) == (40, 1)
-    assert set(side_answer.why["took_us"]) == {"analysis", "candidates", "weighing", "selection"}
+    assert (left[0], left[-1]) == (40, len(side.hits)) == (40, 1)
+    assert set(side.why["took_us"]) == {"analysis", "candidates", "weighing", "selection"}
 
 
 def test_the_block_is_what_a_hook_writes(tenants: OpenTenants):
-    (side_answer,) = lab(tenants, ("q", QUESTION))
-    assert set(side_answer.block.ids) == {hit["id"] for hit in side_answer.hits}
+    (side,) = lab(tenants, ("q", QUESTION))
+    assert set(side.block.ids) == {hit["id"] for hit in side.hits}
 
 
 def test_a_bar_that_was_said_holds(tenants: OpenTenants):
-    (side_answer,) = lab(tenants, ("q", QUESTION), ("min_confidence", "0.99"))
-    assert side_answer.hits == [] and side_answer.payload["min_confidence"] == 0.99
-    assert not side_answer.block.text
+    (side,) = lab(tenants, ("q", QUESTION), ("min_confidence", "0.99"))
+    assert side.hits == [] and side.payload["min_confidence"] == 0.99
+    assert not side.block.text
 
 
 def said(tenants: OpenTenants, prompt: str, project: str = "") -> HookPreview:
@@ -228,18 +228,16 @@ def test_lasting_words_are_said_to_be_kept_and_are_not(owner: Browser, built: Bu
 
 
 def test_filters_hold(tenants: OpenTenants):
-    (side_answer,) = lab(
-        tenants, ("q", "web client"), ("project", "acme/web"), ("min_confidence", "0")
-    )
-    assert "p1" in {hit["id"] for hit in side_answer.hits}
-    (side_answer,) = lab(tenants, ("q", "web client"), ("project", "-"), ("min_confidence", "0"))
-    assert "p1" not in {hit["id"] for hit in side_answer.hits}
-    (side_answer,) = lab(tenants, ("q", QUESTION), ("kind", "goal"), ("min_confidence", "0"))
-    assert {hit["kind"] for hit in side_answer.hits} <= {"goal"}
-    (side_answer,) = lab(tenants, ("q", QUESTION), ("min_score", "99"))
-    assert side_answer.hits == [] and side_answer.stages[3].left == 0 < side_answer.stages[2].left
-    (side_answer,) = lab(tenants, ("q", QUESTION), ("as_of", "2020-01-01"))
-    assert side_answer.why["passed_filter"] == 0
+    (side,) = lab(tenants, ("q", "web client"), ("project", "acme/web"), ("min_confidence", "0"))
+    assert "p1" in {hit["id"] for hit in side.hits}
+    (side,) = lab(tenants, ("q", "web client"), ("project", "-"), ("min_confidence", "0"))
+    assert "p1" not in {hit["id"] for hit in side.hits}
+    (side,) = lab(tenants, ("q", QUESTION), ("kind", "goal"), ("min_confidence", "0"))
+    assert {hit["kind"] for hit in side.hits} <= {"goal"}
+    (side,) = lab(tenants, ("q", QUESTION), ("min_score", "99"))
+    assert side.hits == [] and side.stages[3].left == 0 < side.stages[2].left
+    (side,) = lab(tenants, ("q", QUESTION), ("as_of", "2020-01-01"))
+    assert side.why["passed_filter"] == 0
 
 
 def test_two_settings_are_told_apart(tenants: OpenTenants):

@@ -117,14 +117,12 @@ def test_a_transcript_full_of_our_blocks_gives_no_memory_of_them(
     assert done.exit_code == 0, done.output
     log = tenants.get("default").log
     recorded = [event.body for event in log.read() if isinstance(event.body, Recorded)]
-    session_tolds = [
-        event.body for event in log.read() if isinstance(event.body, (Prompted, SessionTold))
-    ]
-    around = [encode(body) for body in session_tolds if "heartbeat" in encode(body)]
+    bodies = [event.body for event in log.read() if isinstance(event.body, (Prompted, SessionTold))]
+    around = [encode(body) for body in bodies if "heartbeat" in encode(body)]
     assert len(around) >= 2  # what was said around the blocks
     for text in KNOWN:
         assert sum(text in encode(body) for body in recorded) == 1, text
-    assert not any(OPENING in encode(body) for body in (*recorded, *session_tolds))
+    assert not any(OPENING in encode(body) for body in (*recorded, *bodies))
 
 
 def transcript(block: str) -> Iterator[dict[str, object]]:

@@ -231,7 +231,7 @@ def test_a_history_of_commits_makes_no_insight(memory: Notes):
 
 def test_a_file_that_was_often_fixed_is_no_insight(memory: Notes):
     fixes = ("The total in src/cart.py was rounded", "A discount was lost", "An empty basket fell")
-    memory.say([f"{fixe}: mended in src/cart.py" for fixe in fixes], kind="bugfix")
+    memory.say([f"{fix}: mended in src/cart.py" for fix in fixes], kind="bugfix")
     memory.say(OTHERS, name="o")
     assert not recorded(memory.reflect(), "temporal")
 

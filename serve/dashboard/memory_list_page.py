@@ -203,7 +203,7 @@ def _hits(
 
 def _wider(site: Site, opened: OpenTenant, form: ListForm) -> list[Wider]:
     """Return the filters without which something is found, the one that finds most first."""
-    widers = []
+    listings = []
     for name, value in form.filters.items():
         other = form.without(name)
         if other.recalls:
@@ -213,8 +213,8 @@ def _wider(site: Site, opened: OpenTenant, form: ListForm) -> list[Wider]:
             count = opened.reader.answer(partial(listing.count, asked=what))
         if count:
             label = f"{FILTER_LABELS[name]} {value}" if name != "pinned" else "pinned"
-            widers.append(Wider(label, count, _address(other)))
-    return sorted(widers, key=lambda wider: -wider.count)
+            listings.append(Wider(label, count, _address(other)))
+    return sorted(listings, key=lambda wider: -wider.count)
 
 
 def _nothing() -> dict[str, Any]:

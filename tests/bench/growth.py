@@ -27,9 +27,9 @@ def exponent(series: Sequence[Figure]) -> float | None:
 
     1 is linear. What a thing costs even for nothing flattens it at the small sizes.
     """
-    if len(series) < 2 or any(sery.unit not in TIMES or sery.value <= 0 for sery in series):
+    if len(series) < 2 or any(figure.unit not in TIMES or figure.value <= 0 for figure in series):
         return None
-    sizes, values = ([getattr(sery, name) for sery in series] for name in ("size", "value"))
+    sizes, values = ([getattr(figure, name) for figure in series] for name in ("size", "value"))
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 

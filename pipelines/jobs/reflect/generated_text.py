@@ -246,7 +246,7 @@ def _marks(sentence: str) -> Sequence[str]:
     found = [match[0].strip(".:,/-+") for match in _VALUE.finditer(sentence)]
     found += [match[0] for match in _NAME.finditer(sentence)]
     found += [mention.alias for mention in mentions(sentence)]
-    return [fromkey.casefold() for fromkey in dict.fromkeys(found) if fromkey]
+    return [word.casefold() for word in dict.fromkeys(found) if word]
 
 
 def _contains_mark(mark: str, there: str) -> bool:
