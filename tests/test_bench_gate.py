@@ -184,10 +184,10 @@ def test_the_page_gets_the_table_and_the_next_run_reads_its_commit(repository: P
 
 
 def test_a_page_without_its_marks_is_refused() -> None:
-    from gate import BEGIN, END, rewrite
+    from gate import BEGIN, END, NotComparable, rewrite
 
     for page in ("", BEGIN, END, END + BEGIN, BEGIN + END + END):
-        with pytest.raises(ValueError, match="once each"):
+        with pytest.raises(NotComparable, match="once each"):
             rewrite(page, "table")
 
 
@@ -198,8 +198,13 @@ def test_the_other_version_is_named_by_hand_by_tag_or_by_page(repository: Path) 
     with pytest.raises(NotComparable, match="AGAINST=COMMIT"):
         base(repository, "", None)
     assert base(repository, page, None) == "1a2b3c4d"
-    for tag in ("v0.9.0", "v0.10.0", "other"):
-        subprocess.run(["git", "tag", tag], cwd=repository, check=True)
+    commit = "commit --quiet --allow-empty --message"
+    for command in (
+        *("tag v0.9.0", "tag v0.10.0", "tag v0.10.0-rc1", "tag other"),
+        *("checkout --quiet -b elsewhere", f"{commit} two", "tag v0.12.0", "checkout --quiet -"),
+        *(f"{commit} three", "tag v0.11.0"),  # what is measured
+    ):
+        subprocess.run(["git", *command.split()], cwd=repository, check=True)
     assert base(repository, page, None) == "v0.10.0"
     assert base(repository, page, "HEAD~3") == "HEAD~3"
 

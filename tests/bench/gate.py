@@ -75,12 +75,15 @@ def judge(what: str, pairs: Sequence[tuple[float, float]]) -> Result:
 
 
 def base(root: Path, page: str, override: str | None) -> str:
-    """Return the version to compare with: `override`, the newest tag `v*`, or the commit that the
-    table of `page` measured; raise NotComparable where there is none.
+    """Return the version to compare with: `override`, the newest tag `v*` before HEAD, or the
+    commit that the table of `page` measured; raise NotComparable where there is none.
     """
     if override:
         return override
-    if tags := git(root, "tag", "--list", "v*", "--sort=-version:refname").split():
+    released = ["--list", "v*", "--merged", "HEAD", "--no-contains", "HEAD"]
+    # a candidate, v0.2.0-rc1, is older than its release
+    order = ["-c", "versionsort.suffix=-", "tag", "--sort=-version:refname"]
+    if tags := git(root, *order, *released).split():
         return tags[0]
     if commit := re.search(r"^Commit `([0-9a-f]{7,40})`", page.partition(BEGIN)[2], re.MULTILINE):
         return commit[1]
@@ -144,18 +147,20 @@ def report(results: Sequence[Result], versions: Comparison, against: str) -> str
 
 
 def rewrite(page: str, table: str) -> str:
-    """Return the page with `table` between its two marks; raise ValueError where it has not one of
-    each.
+    """Return the page with `table` between its two marks; raise NotComparable where it has not one
+    of each.
     """
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise ValueError(f"docs/benchmarks.md needs the lines {BEGIN} and {END}, once each")
+        raise NotComparable(f"docs/benchmarks.md needs the lines {BEGIN} and {END}, once each")
     before, after = page.partition(BEGIN)[0], page.partition(END)[2]
     return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
 
 
 def compare(override: str | None, is_written: bool) -> list[Result]:
     """Measure both versions, print the table and, where asked, write it into the page."""
-    ref = base(ROOT, PAGE.read_text(), override)
+    page = PAGE.read_text()
+    rewrite(page, "")  # without its marks it is refused before the minutes of measuring
+    ref = base(ROOT, page, override)
     changes = git(ROOT, "status", "--porcelain", "--", *CODE)
     if changes and is_written:
         raise NotComparable("--write names the commit that was measured: commit your changes first")
@@ -184,10 +189,8 @@ def main() -> int:
     options = parser.parse_args()
     try:
         results = compare(options.against, options.write)
-    except NotComparable as error:
-        print(f"bench-gate: {error}", file=sys.stderr)
-        return 2
-    except SystemExit as error:  # as the benchmark's helpers end where a measurement fails
+    # SystemExit: as the benchmark's helpers end where a measurement fails
+    except (NotComparable, SystemExit, subprocess.CalledProcessError) as error:
         print(f"bench-gate: {error}", file=sys.stderr)
         return 2
     slower = [row for row in results if row.is_slower]

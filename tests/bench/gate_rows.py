@@ -103,7 +103,7 @@ class Comparison:
 
 def measure(versions: Comparison, folder: Path) -> None:
     """Seed both homes, then compare all rows."""
-    both = [versions.this, versions.other]
+    compared = [versions.this, versions.other]
     seeds = write_lines(folder, SIZE, 7)
 
     def seed(version: Version) -> None:
@@ -111,25 +111,27 @@ def measure(versions: Comparison, folder: Path) -> None:
         version.run("import", "jsonl", str(seeds))
         version.run("build", "--quick")
 
-    with ThreadPoolExecutor(len(both)) as threads:
-        list(threads.map(seed, both))
+    with ThreadPoolExecutor(len(compared)) as threads:
+        list(threads.map(seed, compared))
     share = SPELLS * (TURNS + 1) * QUERIES
     queries = service.some_questions(SIZE, len(IN_PROCESS) * share)
     for spell in range(SPELLS):
         print(f"... recalls and commands, {spell + 1} of {SPELLS}", file=sys.stderr)
         numbers = range(spell * (TURNS + 1), (spell + 1) * (TURNS + 1))
         with ExitStack() as stack:
-            readers = {one.home: stack.enter_context(reader(one)) for one in both}
+            readers = {version.home: stack.enter_context(reader(version)) for version in compared}
             versions.take_turns(rows_in_process(readers, queries), numbers)
         with ExitStack() as stack:
-            servers = {one.home: stack.enter_context(one.serve()) for one in both}
+            servers = {version.home: stack.enter_context(version.serve()) for version in compared}
             versions.take_turns(rows_of_servers(servers, queries), numbers)
     print("... imports and builds", file=sys.stderr)
     files = [write_lines(folder, ADDED, 100 + number) for number in range(BUILDS + 1)]
     building: dict[str, Row] = {
-        "import of 1,000 lines": lambda one, turn: one.run("import", "jsonl", str(files[turn])),
-        "quick build of 1,000 new memories": lambda one, _: one.run("build", "--quick"),
-        "quick build with nothing new": lambda one, _: one.run("build", "--quick"),
+        "import of 1,000 lines": lambda version, turn: version.run(
+            "import", "jsonl", str(files[turn])
+        ),
+        "quick build of 1,000 new memories": lambda version, _: version.run("build", "--quick"),
+        "quick build with nothing new": lambda version, _: version.run("build", "--quick"),
     }
     versions.take_turns(building, range(BUILDS + 1))
 
@@ -183,6 +185,7 @@ def rows_in_process(
 
 def rows_of_servers(servers: Mapping[Path, Server], queries: Sequence[str]) -> dict[str, Row]:
     """Return the rows measured beside a server; a program's CPU includes the server's."""
+    of_commands = queries[len(queries) // 2 :]  # not those that the server has answered over HTTP
 
     def spent(version: Version) -> float:
         seconds = servers[version.home].cpu_s()
@@ -223,8 +226,8 @@ def rows_of_servers(servers: Mapping[Path, Server], queries: Sequence[str]) -> d
 
     def at_the_command_line(version: Version, turn: int) -> float:
         began = spent(version)
-        some = queries[turn * QUERIES :][:COMMANDS]
-        seconds = sum(version.run("recall", "--json", query) for query in some)
+        own = of_commands[turn * COMMANDS :][:COMMANDS]
+        seconds = sum(version.run("recall", "--json", query) for query in own)
         return (seconds + spent(version) - began) / COMMANDS
 
     def print_help(version: Version, turn: int) -> float:
