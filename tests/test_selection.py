@@ -1,6 +1,7 @@
 """Which of the memories that pass the bar come back, and what is said of the others."""
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from serve.cli import main
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
+from serve.recall.near_duplicates import Comparable, comparable, near_candidates
 from serve.recall.recall import Answer, Question, recall
 from serve.recall.request import RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
@@ -388,3 +390,30 @@ def test_a_fact_stands_where_its_memory_has_no_room(memory: Memory):
     read_out(memory, "fact", "The invoice service runs on port 8090.", "note")
     asked = memory.ask("which port does the invoice service run on?", top_k=1)
     assert ids(asked) == ["fact"]
+
+
+def test_signatures_leave_out_no_text_that_shares_half_of_its_words(tenant, log):
+    draw = random.Random(7)
+    words = [f"{draw.choice('abcdefgh')}{number}" for number in range(3_000)]
+    texts = []
+    for _ in range(40):  # long ones, whose words share bits, too
+        size = draw.choice((6, 30, 150, 700))
+        texts.append(draw.sample(words, size))
+        kept = draw.sample(texts[-1], round(size * draw.uniform(0.4, 1.0)))
+        texts.append([*kept, *draw.sample(words, size - len(kept))])
+    for number, text in enumerate(texts):
+        commands.record(log, Draft(id=f"m{number}", content=" ".join(text)), NOW)
+    with Reader(tenant, log, EMBEDDER).view() as view:
+        read = [comparable(memory) for memory in view.tail.current()]
+
+    def share_half(one: Comparable, other: Comparable) -> bool:
+        ours, theirs = one.beginnings.words, other.beginnings.words
+        # four words fewer: in a short text a few stop words are half of it
+        return 2 * len(ours & theirs) >= max(len(ours), len(theirs)) - 4
+
+    near, signatures = 0, 0
+    for number, one in enumerate(read):
+        expected = [place for place, other in enumerate(read[:number]) if share_half(one, other)]
+        assert near_candidates(one, read[:number], signatures) == expected
+        near, signatures = near + len(expected), signatures | one.beginnings.signature
+    assert near > 20

@@ -33,6 +33,7 @@ from store.text.claims import parse
 
 _WINDOW = 2_000  # claims of a project's snapshot that the tail's are compared with: the newest
 _MOST = 32  # memories of the tail that are read at once, some milliseconds each
+_CLAIMS_KEPT = 4_096
 _HOPS = 8  # from what a claim gave way to, to what holds now
 _SHORT = 160  # characters of a memory that is shown whole where one sentence of it changed another
 _WHOLE = 0.6  # of a memory's text that is over with it
@@ -112,6 +113,7 @@ class StateIndex:
         self._rows: dict[str, range] = {}  # of `claims`, by project
         self._over: dict[str, list[Link]] = {}  # by the older claim's memory
         self._made: dict[str, list[Link]] = {}  # by the newer claim's memory
+        self._claims: dict[int, Said] = {}  # by row: those of links that were asked for
         self._projects: dict[str, _Project] = {}  # where the tail says something
         self._seen: set[str] = set()  # ids of the tail's memories that were read
         self._source: object = None  # of the tail's slots that were read, and how many
@@ -192,16 +194,20 @@ class StateIndex:
         return project.is_void(link.older - project.start, link.newer - project.start)
 
     def _claim(self, row: int) -> Said:
-        assert self._tables is not None
-        return read_claims(self._tables, range(row, row + 1))[0]
+        claim = self._claims.get(row)
+        if claim is None:
+            assert self._tables is not None
+            (claim,) = read_claims(self._tables, range(row, row + 1))
+            if len(self._claims) >= _CLAIMS_KEPT:
+                self._claims.clear()
+            self._claims[row] = claim
+        return claim
 
 
 def change_of(
     index: StateIndex, tail: Tail, memory: Memory, until: int | None = None
 ) -> Change | None:
     """Return what became of a memory up to a moment, None where it holds."""
-    if not index.changes(memory):
-        return None
     latest = _latest(index, tail, memory, until)
     if latest is None:
         return None

@@ -11,7 +11,7 @@ the older: "Correction: we deploy from staging", "MySQL, not Postgres".
 """
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
@@ -31,6 +31,7 @@ _SAME = 0.9  # the share of the longer text's words that the shorter one must ho
 _SAME_BUT = 0.75
 _LONGEST_VALUE = 3  # words
 _SAME_ABOUT = 0.75  # of the words of a sentence that a text corrects
+_SIGNATURE = 2_047  # the last of its bits
 _SLACK = 4  # of the words' beginnings: in a short text a few stop words are half of it
 # what happened once is not made untrue by what happened later
 _HAPPENED = frozenset({"activity", "milestone"})
@@ -110,13 +111,31 @@ def _plain_parts(chunk: str) -> tuple[tuple[str, bool], ...]:
     return tuple([(term, False) for term in tokenizer.terms(chunk)])
 
 
+class Beginnings(NamedTuple):
+    """The beginnings of a text's words, and a signature that bounds how many two texts share.
+
+    Each beginning sets a bit of the signature, by its hash; `doubled` is how many found theirs set.
+    """
+
+    words: frozenset[str]
+    signature: int
+    doubled: int
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> "Beginnings":
+        beginnings, signature = frozenset(map(_beginning, words)), 0
+        for beginning in beginnings:
+            signature |= 1 << (hash(beginning) & _SIGNATURE)
+        return cls(beginnings, signature, len(beginnings) - signature.bit_count())
+
+
 class Comparable(NamedTuple):
     """A memory, and what is compared of it with every other."""
 
     memory: Memory
     said: str
     speaker: str | None
-    beginnings: frozenset[str]  # of its words
+    beginnings: Beginnings
     may_be_replaced: bool  # it has a key, or something took its place
     corrected: CorrectedText | None  # None: it is too long to correct another, or no statement
     corrects: bool  # its text says that another is wrong
@@ -144,25 +163,29 @@ def comparable(memory: Memory) -> Comparable:
     )
 
 
-def near_candidates(
-    memory: Comparable, others: Sequence[Comparable], beginnings: Set[str]
-) -> list[int]:
+def near_candidates(memory: Comparable, others: Sequence[Comparable], signatures: int) -> list[int]:
     """Return the places of those others that share half of their words' beginnings with one, or a
     key, in order.
 
-    No other is like it: this is cheap to ask, and leaves none in nearly all cases. `beginnings` are
+    No other is like it: this is cheap to ask, and leaves none in nearly all cases. `signatures` are
     those of all the others, or more: what shares too few with them shares too few with each.
     """
-    size, least = len(memory.beginnings), len(memory.beginnings) - _SLACK
-    shared = memory.beginnings & beginnings
-    may_share = 2 * len(shared) >= least
+    words, signature, doubled = memory.beginnings
+    size, least = len(words), len(words) - _SLACK
+    may_share = 2 * ((signature & signatures).bit_count() + doubled) >= least
     candidates = []
     for at, other in enumerate(others):
-        if may_share and 2 * len(other.beginnings) >= least:
-            needed = max(least, len(other.beginnings) - _SLACK)
-            if 2 * size >= needed and 2 * len(shared & other.beginnings) >= needed:
-                candidates.append(at)
-                continue
+        if may_share:
+            theirs, bits, others_doubled = other.beginnings
+            others_size = len(theirs)
+            needed = least if size > others_size else others_size - _SLACK
+            if 2 * size >= needed and 2 * others_size >= needed:
+                # of those that both hold, no more found their bit set than of either
+                both = doubled if doubled < others_doubled else others_doubled
+                if 2 * ((signature & bits).bit_count() + both) >= needed:
+                    if 2 * len(words & theirs) >= needed:
+                        candidates.append(at)
+                        continue
         if (memory.is_linked or other.is_linked) and _are_linked(memory, other):
             candidates.append(at)
     return candidates
@@ -199,7 +222,7 @@ def _may_correct(memory: Comparable, other: Comparable) -> bool:
     if memory.corrected is None or other.corrected is None or not memory.corrects:
         return False
     if memory.corrected.is_labelled:
-        return len(memory.beginnings & other.beginnings) > 1
+        return len(memory.beginnings.words & other.beginnings.words) > 1
     text = other.said.casefold()
     return any(denied.casefold() in text for denied in memory.corrected.denied)
 
@@ -260,13 +283,13 @@ def names_one(asked: str, alike: Sequence[Memory]) -> bool:
 
 
 @lru_cache(maxsize=4_096)
-def _read(text: str) -> tuple[frozenset[str], CorrectedText | None]:
+def _read(text: str) -> tuple[Beginnings, CorrectedText | None]:
     """Return the beginnings of a text's words, and what it corrects; None of a longer one."""
     words = (
         text.translate(_SPACED).split() if text.isascii() else _ANY_WORD.findall(text.casefold())
     )
     corrected = read_correction(text) if len(text) <= _LONGEST_CORRECTION else None
-    return frozenset(map(_beginning, words)), corrected
+    return Beginnings.of(words), corrected
 
 
 def _full_text(memory: Memory) -> str:

@@ -157,18 +157,18 @@ def _group(
     groups: list[_Group] = []
     entries: list[tuple[int, _Entry]] = []  # of all groups, each with its group's place
     left: list[int] = []
-    beginnings = set[str]()  # of the words of all that was let in
+    signatures = 0  # of the words of all that was let in
     has_facts = False
     for place, memory in ranked:
         one, is_full = comparable(memory), len(entries) >= question.top_k
         has_facts = has_facts or memory.job == _FACTS
         if has_facts and _is_read_out(one, place, groups, is_full=is_full):
-            beginnings |= one.beginnings
+            signatures |= one.beginnings.signature
             continue
-        near = near_candidates(one, [entry.told for _, entry in entries], beginnings)
+        near = near_candidates(one, [entry.told for _, entry in entries], signatures)
         found = _alike(one, sorted([entries[at] for at in near], key=_by_group)) if near else None
         if found is not None or not is_full:
-            beginnings |= one.beginnings
+            signatures |= one.beginnings.signature
         if found is not None:
             at, entry, likeness = found
             group = groups[at]

@@ -7,7 +7,7 @@ Nothing is read until somebody asks; a part is opened when the first of its rows
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from struct import calcsize
 from typing import Any, Literal, TypeAlias
 
@@ -43,12 +43,19 @@ class RowReader:
         # most columns of most parts hold nothing, or one value in all rows
         self._same: list[Any] = [None] * len(columns)
         self._texts: list[tuple[int, Numbers, Bytes]] = []
+        self._coded: list[tuple[int, list[str], Numbers]] = []
         self._others: list[tuple[int, Getter]] = []
+        self._with_none: list[tuple[int, Bytes, int, Getter]] = []  # and their bits of validity
         for place, (name, column) in enumerate(columns.items()):
             if _is_same(column):
                 self._same[place] = self._getters[name](0) if len(column) else None
-            elif pa.types.is_string(column.type) and not column.null_count:
+            elif column.null_count:
+                valid = memoryview(column.buffers()[0])
+                self._with_none.append((place, valid, column.offset, _value_getter(column)))
+            elif pa.types.is_string(column.type):
                 self._texts.append((place, *_text_buffers(column)))
+            elif pa.types.is_dictionary(column.type):
+                self._coded.append((place, *_coded_buffers(column)))
             else:
                 self._others.append((place, self._getters[name]))
 
@@ -56,8 +63,13 @@ class RowReader:
         values = self._same.copy()
         for place, starts, text in self._texts:
             values[place] = str(text[starts[row] : starts[row + 1]], "utf-8")
+        for place, strings, codes in self._coded:
+            values[place] = strings[codes[row]]
         for place, get in self._others:
             values[place] = get(row)
+        for place, valid, start, get in self._with_none:  # most rows have none of these
+            if valid[row + start >> 3] >> (row + start & 7) & 1:
+                values[place] = get(row)
         return Memory(*values)
 
     def value(self, row: int, name: str) -> Any:
@@ -93,13 +105,12 @@ def _getter(array: pa.Array) -> Getter:
 def _value_getter(array: pa.Array) -> Getter:
     kind = array.type
     if pa.types.is_dictionary(kind):
-        values, code = array.dictionary.to_pylist(), _value_getter(array.indices)
-        return lambda row: values[code(row)]
+        strings, codes = _coded_buffers(array)
+        return lambda row: strings[codes[row]]
     if pa.types.is_string(kind):
         return _text_getter(array)
     if pa.types.is_list(kind):
-        starts, item = _numbers(array.buffers()[1], "i", array.offset), _getter(array.values)
-        return lambda row: tuple([item(at) for at in range(starts[row], starts[row + 1])])
+        return _texts_getter(array)
     if pa.types.is_boolean(kind):
         bits, start = memoryview(array.buffers()[1]), array.offset
         return lambda row: bool(bits[(row + start) >> 3] >> ((row + start) & 7) & 1)
@@ -112,6 +123,31 @@ def _value_getter(array: pa.Array) -> Getter:
 def _text_getter(array: pa.Array) -> Getter:
     starts, text = _text_buffers(array)
     return lambda row: str(text[starts[row] : starts[row + 1]], "utf-8")
+
+
+def _texts_getter(array: pa.Array) -> Getter:
+    """Return the getter of a column of lists of texts, none of which is null."""
+    starts = _numbers(array.buffers()[1], "i", array.offset)
+    ends, data = _text_buffers(array.values)
+
+    def texts(row: int) -> tuple[str, ...]:
+        first, last = starts[row], starts[row + 1]
+        if first == last:
+            return ()
+        begin = ends[first]
+        some = bytes(data[begin : ends[last]])  # to slice bytes is cheaper than to slice a view
+        bounds = ends[first : last + 1].tolist()
+        return tuple([some[a - begin : b - begin].decode() for a, b in pairwise(bounds)])
+
+    return texts
+
+
+def _coded_buffers(array: pa.Array) -> tuple[list[str], Numbers]:
+    """Return the strings of a dictionary column, and the code of each row, [rows]."""
+    codes = array.indices
+    return array.dictionary.to_pylist(), _numbers(
+        codes.buffers()[1], _CODES[str(codes.type)], codes.offset
+    )
 
 
 def _text_buffers(array: pa.Array) -> tuple[Numbers, Bytes]:
