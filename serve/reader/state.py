@@ -63,6 +63,7 @@ class _Project:
     def __init__(self, tables: Tables | None, rows: range) -> None:
         self.claims = Claims()
         self.start = rows.start  # the row of the first claim
+        self.ids: set[str] = set()  # of the memories that make the claims
         self._over: dict[str, list[Link]] = {}  # links of the tail's claims, by the older's memory
         self._made: dict[str, list[Link]] = {}  # the same, by the newer's
         self._repeated: set[tuple[int, str]] = set()  # a claim, and the memory that repeats it
@@ -76,10 +77,12 @@ class _Project:
                     )
             for place, claim in enumerate(read_claims(tables, rows)):
                 self.claims.add(claim, known.get(place, ()))
+                self.ids.add(claim.id)
 
     def add(self, claim: Said) -> None:
         read = len(self.claims.links)
         self.claims.add(claim)
+        self.ids.add(claim.id)
         for link in self.claims.links[read:]:
             older, newer = (self.claims.said[place].id for place in (link.older, link.newer))
             if is_change(link):
@@ -160,7 +163,7 @@ class StateIndex:
         statements = project.claims.said
         if statements and statements[-1].at > memory.created_at:
             return  # what happened before is put in its place by the next build
-        if any(claim.id == memory.id for claim in statements):
+        if memory.id in project.ids:
             return
         for claim in claims:
             project.add(claim)

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -259,37 +258,37 @@ class Tail:
                 return _NOTHING
             return slots, self._impacts(slots, counts), np.ones(len(slots), np.float32)
         impacts, shares = np.zeros((2, len(self)), np.float32)
+        self._postings.look_up([term, *(word for word, _ in similar)])
         rarity = self._rarity(term)
-        for word, share in similar:
-            near, times = self._slots_with(word)
-            weight = share * min(1.0, self._rarity(word) / rarity)
-            impacts[near] = np.maximum(impacts[near], weight * self._impacts(near, times))
-            shares[near] = np.maximum(shares[near], share)
+        lists = [self._slots_with(word) for word, _ in similar]
+        sizes = [len(near) for near, _ in lists]
+        near, times = map(np.concatenate, zip(*lists, strict=True))
+        weights = [share * min(1.0, self._rarity(word) / rarity) for word, share in similar]
+        gains = np.repeat(np.array(weights, np.float32), sizes) * self._impacts(near, times)
+        np.maximum.at(impacts, near, gains)
+        of_each = np.array([share for _, share in similar], np.float32)
+        np.maximum.at(shares, near, np.repeat(of_each, sizes))
         impacts[slots], shares[slots] = self._impacts(slots, counts), 1.0
         held = np.flatnonzero(shares)
         return held, impacts[held], shares[held]
 
     def _similar(self, term: str) -> list[tuple[str, float]]:
         """Return the words of the tail that are similar to a term, and how, the likest first."""
-        trigrams = similar_terms.trigrams(term).tolist()
-        filed = self._slots.trigrams
-        shared = Counter(chain.from_iterable([filed.get(trigram, ()) for trigram in trigrams]))
-        found = []
-        for word, count in shared.items():
-            if 4 * count >= len(trigrams) + count and word != term:
-                share = similar_terms.similarity(
-                    count, len(trigrams), self._slots.trigram_counts[word]
-                )
-                if share >= similar_terms.LEAST:
-                    found.append((word, share))
-        return sorted(found, key=lambda one: (-one[1], one[0]))[: similar_terms.MOST]
+        trigrams, words = similar_terms.trigrams(term), self._slots.words
+        if not len(trigrams):
+            return []
+        numbers, shares = self._slots.similar(trigrams)
+        found = [
+            (words[number], share)
+            for number, share in zip(numbers.tolist(), shares.tolist(), strict=True)
+            if words[number] != term
+        ]
+        return sorted(found, key=lambda similar: (-similar[1], similar[0]))[: similar_terms.MOST]
 
     def _rarity(self, term: str) -> float:
         """Return the idf of a term itself, as the snapshot has it, else as of one nobody holds."""
-        known = self._postings.known(term)
-        if known is None or not known.is_held:
-            return max(_LEAST_RARITY, math.log(2 * self.size + 1))
-        return max(_LEAST_RARITY, known.idf)
+        idf = self._postings.own_idf(term)
+        return max(_LEAST_RARITY, math.log(2 * self.size + 1) if idf is None else idf)
 
     def _slots_with(self, term: str) -> tuple[Places, Counts]:
         return self._live(*self._slots.terms.first(term, len(self.live)))

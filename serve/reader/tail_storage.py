@@ -167,8 +167,9 @@ class Slots:
         self.newest: dict[str, int] = {}
         self.older: list[int] = []
         self.terms, self.tags, self.names, self.replaced = Lists(), Lists(), Lists(), Lists()
-        self.trigrams: dict[int, list[str]] = {}  # of the terms in it
-        self.trigram_counts: dict[str, int] = {}  # by term
+        self.words: list[str] = []  # different terms, by number
+        self._trigrams: dict[int, array[int]] = {}  # the numbers of the words that hold each
+        self._trigram_counts = array("B")  # how many different ones each word has
         self.people: frozenset[str] = frozenset()  # who said something
         self._records = Records(_RECORD)
         self._are_indexed: list[bool] = []
@@ -189,9 +190,11 @@ class Slots:
         terms = Counter(tokenizer.terms(memory.searched_text[:LONGEST]) if is_indexed else ())
         for term in self.terms.add(slot, terms):
             trigrams = similar_terms.trigrams(term).tolist()
-            self.trigram_counts[term] = len(trigrams)  # before it is filed: others may read
+            number = len(self.words)
+            self.words.append(term)  # before it is filed: others may read
+            self._trigram_counts.append(len(trigrams))
             for trigram in trigrams:
-                self.trigrams.setdefault(trigram, []).append(term)
+                self._trigrams.setdefault(trigram, array("I")).append(number)
         self.tags.add(slot, dict.fromkeys(memory.tags, 1))
         mentioned = mentions(memory.text[:LONGEST]) if is_indexed else ()
         names = (name for mention in mentioned for name in aliases(mention))
@@ -204,6 +207,21 @@ class Slots:
         self._are_indexed.append(is_indexed)
         self.newest[memory.id] = slot  # last: from here on it is found by its id
         return slot
+
+    def similar(self, asked: similar_terms.Codes) -> tuple[SlotNumbers, similar_terms.Shares]:
+        """Return the numbers of the words that are similar to one, ascending, and their shares.
+
+        `asked` are its trigrams. The word itself is among them with 1.
+        """
+        filed = map(self._trigrams.get, asked.tolist())
+        # copied in one step: a buffer given out would keep the writer from appending
+        held = b"".join([numbers.tobytes() for numbers in filed if numbers is not None])
+        shared = np.bincount(np.frombuffer(held, np.uint32))
+        found = np.flatnonzero(3 * shared >= len(asked))  # the least that similarity can do with
+        counts = np.frombuffer(self._trigram_counts.tobytes(), np.uint8)[found]
+        shares: similar_terms.Shares = similar_terms.similarity(shared[found], len(asked), counts)
+        is_similar = shares >= similar_terms.LEAST
+        return found[is_similar], shares[is_similar]
 
     def find(self, id_: str, length: int) -> int:
         """Return the newest slot of a memory among the first `length`, or -1."""

@@ -409,6 +409,11 @@ class PostingsIndex:
         known = self.known(term)
         return None if known is None else known.idf
 
+    def own_idf(self, term: str) -> float | None:
+        """Return the idf of a term itself; None where no memory holds it."""
+        known = self._exact(term)
+        return None if known is None else known.idf
+
     def frequency(self, term: str) -> int:
         """Return in how many memories a term occurs, else similar ones."""
         known = self.known(term)
