@@ -204,7 +204,8 @@ def move(memory: Memory) -> None:
 def change(memory: Memory, does: Any, ids: Sequence[str], tag: str = "") -> None:
     """Do one thing to many memories, as the dashboard's list does."""
     done = changes.carry_out(memory.served, ids, does, memory.at, tag)
-    bulk.keep(memory.served, Choices(), changes.DONE[does], done.events, memory.at)
+    log, read = memory.log, memory.served.reader.read_past
+    bulk.keep(memory.tenant, log, read, Choices(), changes.DONE[does], done.events, memory.at)
 
 
 HARMFUL = (

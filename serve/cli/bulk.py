@@ -15,6 +15,7 @@ from store.log import log_queries
 from store.text.excerpt import plural
 
 if TYPE_CHECKING:
+    from serve.reader.reader import Reader
     from store.home.config import Settings
     from store.log.event_kinds import ReplayDiff
     from store.log.event_log import EventLog
@@ -60,12 +61,12 @@ def _keep(settings: "Settings", log: "EventLog", what: str, events: "list[Event]
         plan = plans.keep_bulk(log, notes, [event.id for event in events], now)
     else:
         from serve.evaluation import bulk
-        from serve.server.open_tenants import OpenTenant
 
-        opened = OpenTenant(
-            environment.current_tenant(settings), log, environment.open_reader(settings, log)
-        )
-        plan = bulk.keep(opened, settings.choices, what, list(events), now)
+        def read(past: "EventLog") -> "Reader":
+            return environment.open_reader(settings, past)
+
+        tenant = environment.current_tenant(settings)
+        plan = bulk.keep(tenant, log, read, settings.choices, what, list(events), now)
     if plan is not None:
         show(log, plan)
     return plan

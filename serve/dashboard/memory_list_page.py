@@ -103,7 +103,9 @@ def memories_blueprint(site: Site) -> Blueprint:
 
         text, undo = _summary(done, does), _undo(done)
         opened.notes.write_if_possible()  # the receipts of the answers just given, too
-        plan = bulk.keep(opened, site.settings.choices, DONE[does], done.events, site.clock())
+        read, choices = opened.reader.read_past, site.settings.choices
+        what, now = DONE[does], site.clock()
+        plan = bulk.keep(opened.tenant, opened.log, read, choices, what, done.events, now)
         if plan is not None:  # which takes back what no form of ours can, too
             address = tenant_url("proposals.show", id_=plan.id)
             undo = Undo(address, (("answer", "undo"), ("back", page)))

@@ -6,7 +6,7 @@ ranked as for any plan. The change is kept as a plan that was applied, so one co
 and one undoes it, whole. No bulk change is refused: what it does is told, and a person may say no.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from serve.evaluation import drift
 from serve.evaluation.replay import ask_now, skip_reason
@@ -35,22 +35,30 @@ _NOT_ASKED: Judged = None, ()
 
 
 def keep(
-    opened: OpenTenant, choices: Choices, what: str, events: Sequence[Event], now: int
+    tenant: Tenant,
+    log: EventLog,
+    read: Callable[[EventLog], Reader],
+    choices: Choices,
+    what: str,
+    events: Sequence[Event],
+    now: int,
 ) -> Plan | None:
     """Keep a bulk change that was just written by these events as a plan, with what it does to past
     answers where it touched much of the memory; return None of a few memories, which are no bulk.
+
+    `read` opens the memory of a log that ends before the change.
     """
-    touched, log = plans.count_memories(events), opened.log
+    touched = plans.count_memories(events)
     if touched < plans.FEWEST_BULK:
         return None
     notes, judged = [f"{what}: {plural(touched, 'memory')}"], _NOT_ASKED
     try:
         with EventLog(log.path, until=events[0].seq - 1) as past:
-            reader = Reader(opened.tenant, past, opened.reader.embedder)
-            if active := reader.answer(lambda view: memory_counts(view, now)).active:
+            reader = read(past)
+            if active := _count_active(reader, now):
                 notes[0] += f", of {active:,} that were active before"
-            before = OpenTenant(opened.tenant, past, reader)
-            judged = _judge(before, opened, choices, now, touched / max(active, 1))
+            if touched > SHARE * active:
+                judged = _judge(OpenTenant(tenant, past, reader), log, events, choices, now)
     except MnemologError as error:  # it is written, and can be undone all the same
         notes.append(f"past recalls could not be asked: {error}")
     return plans.keep_bulk(log, notes, [event.id for event in events], now, *judged)
@@ -68,10 +76,10 @@ def suppose(
     touched = plans.count_memories(events)
     if touched < plans.FEWEST_BULK:
         return _NOT_ASKED
-    before, after = (OpenTenant(tenant, log, Reader(tenant, log, embedder)) for _ in range(2))
-    active = before.reader.answer(lambda view: memory_counts(view, now)).active
-    after.reader.suppose(events)
-    return _judge(before, after, choices, now, touched / max(active, 1))
+    reader = Reader(tenant, log, embedder)
+    if touched <= SHARE * _count_active(reader, now):
+        return _NOT_ASKED
+    return _judge(OpenTenant(tenant, log, reader), log, events, choices, now)
 
 
 def regret(diff: ReplayDiff) -> str:
@@ -85,23 +93,28 @@ def regret(diff: ReplayDiff) -> str:
     return ", ".join(words.format(f"{count:,}") for count, words in counts if count)
 
 
+def _count_active(reader: Reader, now: int) -> int:
+    return reader.answer(lambda view: memory_counts(view, now)).active
+
+
 def _judge(
-    before: OpenTenant, after: OpenTenant, choices: Choices, now: int, share: float
+    before: OpenTenant, log: EventLog, events: Sequence[Event], choices: Choices, now: int
 ) -> Judged:
-    """Return what a sample of past recalls brings of one memory and of another, and the checks of
-    that; nothing where a change touched a small share, or nothing can be asked.
+    """Return what a sample of past recalls brings of a memory, and then with some events, and the
+    checks of that; nothing where none can be asked. The memory's reader has the events from then
+    on.
     """
-    if share <= SHARE:
-        return _NOT_ASKED
-    log, embedder = after.log, after.reader.embedder
+    embedder = before.reader.embedder
     page = receipts.page(log, receipts.Wanted(), _CHOSEN_FROM, most=_CHOSEN_FROM)
     can_be_asked = [
         event
         for event in page.receipts
         if isinstance(event.body, Recalled) and not skip_reason(event.body, embedder)
     ]
-    if not (events := choose_recalls(log, can_be_asked, ASKED)):
+    if not (recalls := choose_recalls(log, can_be_asked, ASKED)):
         return _NOT_ASKED
-    answers = (ask_now(tenant, events, choices, now) for tenant in (before, after))
-    diff = drift.count_changes(log, events, zip(*answers, strict=True))
+    answers = list(ask_now(before, recalls, choices, now))
+    before.reader.suppose(events)
+    after = ask_now(OpenTenant(before.tenant, log, before.reader), recalls, choices, now)
+    diff = drift.count_changes(log, recalls, zip(answers, after, strict=True))
     return diff, drift.check_drift(diff)

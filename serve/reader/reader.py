@@ -142,11 +142,18 @@ class Reader:
             self._past_moment = moment
             self._view = replace(self._view, past_moment=moment)
 
+    def read_past(self, log: EventLog) -> "Reader":
+        """Return a reader of the same memory up to where a log of its past ends."""
+        return Reader(self._tenant, log, self.embedder, find_embedder=self.find_embedder)
+
     def suppose(self, events: Iterable[Event]) -> None:
-        """Answer as if these events were in the log, too: by a reader that nobody else asks."""
+        """Answer as if these events were in the log, too: by a reader that nobody else asks.
+
+        Those that were never written stand at its end.
+        """
         with self._growing:
             end = self._live.watermark
-            self._live.extend(event.with_seq(end) for event in events)
+            self._live.extend(event if event.seq else event.with_seq(end) for event in events)
             while self._live.grow():
                 pass
             self._view = replace(self._view, tail=self._live.now())

@@ -219,7 +219,7 @@ class Slots:
         shared = np.bincount(np.frombuffer(held, np.uint32))
         found = np.flatnonzero(3 * shared >= len(asked))  # the least that similarity can do with
         counts = np.frombuffer(self._trigram_counts.tobytes(), np.uint8)[found]
-        shares: similar_terms.Shares = similar_terms.similarity(shared[found], len(asked), counts)
+        shares = similar_terms.similarity(shared[found], len(asked), counts)
         is_similar = shares >= similar_terms.LEAST
         return found[is_similar], shares[is_similar]
 

@@ -13,7 +13,7 @@ others: identifiers and numbers are meant as they are written.
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,6 @@ TRIGRAMS = pa.schema([("trigram", pa.uint64()), ("term", pa.int32())])
 Codes = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int32]
 Shares = npt.NDArray[np.float64]
-Sizes = TypeVar("Sizes", float, npt.NDArray[Any])  # of one word or of several
 
 
 def has_similar(term: str) -> bool:
@@ -82,13 +81,13 @@ def trigram_table(vocabulary: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.u
     return pa.table([filed[order], owners[order]], schema=TRIGRAMS), sizes
 
 
-def similarity(shared: Sizes, of_one: int, of_other: Sizes) -> Sizes:
-    """Return the share of a word that another stands for, 0 to 1, or that others do.
+def similarity(shared: npt.NDArray[Any], of_one: int, of_others: npt.NDArray[Any]) -> Shares:
+    """Return the share of a word that each of others stands for, 0 to 1.
 
-    The words have so many different trigrams, `shared` of which are the same.
+    They have so many different trigrams, `shared` of which are the word's, too.
     """
-    share: Sizes = (2.0 * shared / (float(of_one) + of_other)) ** 2  # bytes would overflow
-    return share
+    shares: Shares = (2.0 * shared / (float(of_one) + of_others)) ** 2  # bytes would overflow
+    return shares
 
 
 def similar_places(
@@ -123,7 +122,7 @@ def similar_places(
         counts = times[found]
     else:
         found, counts = _count_shortest(sorted(lists, key=len), len(lists) - least + 2)
-    shares: Shares = similarity(np.asarray(counts), len(asked), sizes[found])
+    shares = similarity(np.asarray(counts), len(asked), sizes[found])
     is_near = shares >= LEAST
     return found[is_near], shares[is_near]
 
