@@ -54,7 +54,7 @@ def build(
     name: str | None, as_json: bool, full: bool, quick: bool, accept: bool, wait_s: float
 ) -> None:
     """Build, check and publish a tenant's memory in this process."""
-    began = time.perf_counter()
+    began, began_at = time.perf_counter(), time.time_ns() // 1_000
     settings = config.load()
     name = name or settings.choices.tenant
     tenant.find_tenant(settings.home, name)
@@ -62,9 +62,10 @@ def build(
     manifest = run(settings, name, full=full, accepts=accept, wait_s=wait_s)
     seconds = time.perf_counter() - began
     rows = manifest.projections["memories"].rows["memories"]
+    nothing_new = "nothing is new, " if manifest.at < began_at else ""
     click.echo(
-        f"manifest {manifest.number}: {plural(rows, 'memory')} at event {manifest.watermark:,} "
-        f"in {seconds:.1f} s",
+        f"{nothing_new}manifest {manifest.number}: {plural(rows, 'memory')} at event "
+        f"{manifest.watermark:,} in {seconds:.1f} s",
         err=True,
     )
     for check in manifest.checks:

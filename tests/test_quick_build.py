@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import pipelines
@@ -84,6 +86,42 @@ def test_a_candidate_that_fails_an_audit_is_asked_nothing_and_not_served(
         runner.build(settings, "default", steps.append)
     assert steps[-1] == "publish" and "checks" not in steps
     assert not default.head.exists()
+
+
+def test_a_build_of_nothing_new_leaves_what_is_served(settings, default):
+    first, steps = runner.build(settings, "default", silent), list[str]()
+    assert runner.build(settings, "default", steps.append) == first
+    assert "vectors" in steps and "checks" not in steps  # the files were looked at, nobody asked
+    assert runner.build(settings, "default", silent, full=True).number == 2
+    assert manifests.current(default).number == 2
+
+
+def test_a_build_of_nothing_new_asks_again_under_other_settings_and_after_a_refusal(
+    settings, default, monkeypatch
+):
+    runner.build(settings, "default", silent)
+    other = replace(settings, choices=msgspec.structs.replace(settings.choices, top_k=3))
+    assert runner.build(other, "default", silent).number == 2
+    assert runner.build(other, "default", silent).number == 2
+    with monkeypatch.context() as broken:
+        broken.setattr(runner, "code", lambda: "other code")
+        assert runner.build(other, "default", silent).number == 3
+        broken.setattr(runner, "code", lambda: "worse code")
+        broken.setattr("serve.evaluation.canaries.FEWEST", 1)
+        broken.setattr("serve.evaluation.canaries.REFUSED_BELOW", 1.1)
+        with pytest.raises(BuildRefused):
+            runner.build(other, "default", silent)
+    assert runner.build(other, "default", silent).number == 4
+    assert manifests.last_refusal(default) is None
+
+
+def test_a_build_of_nothing_new_mends_a_damaged_file(settings, default):
+    first = runner.build(settings, "default", silent)
+    (damaged,) = first.projections["goals"].files[:1]
+    (default.snapshots / damaged.path).write_bytes(b"")
+    mended = runner.build(settings, "default", silent)
+    assert mended.number == 2 and mended.digests == first.digests
+    assert (default.snapshots / mended.projections["goals"].files[0].path).stat().st_size > 0
 
 
 def test_it_waits_its_turn_and_knows_whose_memory_is_meant(settings, default):

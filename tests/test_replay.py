@@ -16,7 +16,7 @@ from serve.evaluation.replay import Replayed, replay
 from serve.reader.filters import Filter
 from serve.reader.past import memory_at
 from serve.reader.view import newest
-from serve.recall import request
+from serve.recall import deciding
 from serve.recall.request import Asker, RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
 from store.home.config import Choices
@@ -128,17 +128,17 @@ def test_what_cannot_be_asked_again_says_why(session: Session):
 def test_a_changed_file_that_decides_answers_is_other_code(tmp_path: Path):
     for name in ("serve", "store"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    here = request.digest_files(tmp_path)
-    assert here == request.code()
+    here = deciding.digest_files(tmp_path)
+    assert here == deciding.code()
     with (tmp_path / "serve/cli/output.py").open("a") as other:
         other.write("# says the same\n")
-    assert request.digest_files(tmp_path) == here
+    assert deciding.digest_files(tmp_path) == here
     with (tmp_path / "store/agents/weights.npz").open("ab") as weights:
         weights.write(b"-")
-    refitted = request.digest_files(tmp_path)
+    refitted = deciding.digest_files(tmp_path)
     with (tmp_path / "serve/recall/ranking.py").open("a") as ranking:
         ranking.write("# ranks otherwise\n")
-    assert len({here, refitted, request.digest_files(tmp_path)}) == 3
+    assert len({here, refitted, deciding.digest_files(tmp_path)}) == 3
 
 
 def test_a_replay_leaves_the_memory_as_it_is(session: Session):

@@ -12,16 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TypedDict, Unpack
 
 import filelock
+import msgspec
 
 from pipelines.jobs import Context, Job, Report
 from pipelines.llm import model_client
 from pipelines.llm.budget import Budget
 from pipelines.llm.model_client import Estimate, Estimator
-from serve.evaluation import canaries, expectations, past_answers
+from serve import version
+from serve.recall.deciding import code
 from store.derived import catalog
 from store.embedders.embedder import make_embedder
 from store.home.config import Choices, Settings
@@ -251,6 +254,7 @@ def build(
             thorough=False,
             accepts=accepts,
             keep_days=settings.choices.episodes_days,
+            decided_by=_decided_by(settings.choices),
         )
     for mirror in chosen_mirrors(settings.choices):
         report(mirror.asset)
@@ -260,8 +264,16 @@ def build(
     return made
 
 
+def _decided_by(choices: Choices) -> str:
+    """Return what names this code and these settings."""
+    chosen = sha256(msgspec.json.encode(choices)).hexdigest()[:8]
+    return f"{version()}+{code()}/{chosen}"
+
+
 def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
     """Ask recall itself over the candidate: past questions, canaries, and what people pinned."""
+    from serve.evaluation import canaries, expectations, past_answers  # which a recall's code needs
+
     now = _now()
     candidate = builds.candidate_manifest(made, (), now)
     outcome = canaries.over(

@@ -81,7 +81,8 @@ def build_command(
     """Build, check and publish the memory.
 
     Then recall is fast and complete. A quick build produces, audits and publishes the same, but
-    does not hash again what it reuses from the previous build. An idle server builds this way.
+    does not hash again what it reuses from the previous build; where nothing is new, that one goes
+    on being served. An idle server builds this way.
     """
     asked = {"--full": full, "--quick": quick, "--accept": accept, "--json": as_json}
     words = [word for word, wanted in asked.items() if wanted]

@@ -35,9 +35,10 @@ def check(made: Build, choices: Choices, now: int) -> CheckResult:
     log, kept = made.log, setting_changes.kept_settings(made.log)
     served = builds.current_manifest(made.tenant)
     before = _kept_by(served)
-    steps: Sequence[Step] = ()
-    if served and before is not None and not _was_planned(log, served.watermark):
-        steps = plans.new_steps(log, setting_changes.steps_back(kept, before))
+    steps: Sequence[Step] = () if before is None else setting_changes.steps_back(kept, before)
+    if served and steps:  # else no plan is looked for
+        is_planned = _was_planned(log, served.watermark)
+        steps = () if is_planned else plans.new_steps(log, steps)
     if steps:
         plan, text = _judge(made, choices, steps, now)
     else:

@@ -104,7 +104,8 @@ class Asking:
     """A candidate that past questions are asked of.
 
     The memories from row `served` on are not served yet; None: nothing is. `arrivals` are those of
-    all memories since the oldest of the questions, and since what is served.
+    all memories since the oldest of the questions, and since what is served, and `rows` where those
+    lie that the candidate has.
     """
 
     made: Build
@@ -112,6 +113,7 @@ class Asking:
     choices: Choices
     served: int | None
     arrivals: Mapping[str, Arrival]
+    rows: Mapping[str, int]
 
     @property
     def size(self) -> int:
@@ -132,20 +134,19 @@ class Asking:
 
         What is served was judged when it was published.
         """
-        row = self.view.snapshots.rows.memories.row(id_)
+        row = self.rows.get(id_)
+        if row is None and id_ not in self.arrivals:
+            row = self.view.snapshots.rows.memories.row(id_)
         if row is None or self.served is None or row < self.served:
             return False
         return not (id_ in self.arrivals and self.arrivals[id_].is_own)
 
     def rows_grown_since(self, seq: int) -> frozenset[int]:
         """Return the rows of the memories since then that the memory just grew by."""
-        rows = self.view.snapshots.rows.memories
         return frozenset(
             row
-            for id_, arrival in self.arrivals.items()
-            if arrival.seq > seq
-            and not self.is_from_elsewhere(id_)
-            and (row := rows.row(id_)) is not None
+            for id_, row in self.rows.items()
+            if self.arrivals[id_].seq > seq and not self.is_from_elsewhere(id_)
         )
 
 
@@ -184,7 +185,9 @@ def check(
     since = min(_watermark(receipt) for receipt, _ in asked)
     since = min(since, earlier.watermark) if earlier else since
     arrivals = list_arrivals(made.log, since, made.watermark)
-    asking = Asking(made, view, choices, served, arrivals)
+    memories = view.snapshots.rows.memories
+    rows = {id_: row for id_ in arrivals if (row := memories.row(id_)) is not None}
+    asking = Asking(made, view, choices, served, arrivals, rows)
     answers = [
         answer for receipt, basis in asked if (answer := _ask(asking, receipt, basis)) is not None
     ]

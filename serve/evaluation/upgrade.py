@@ -17,7 +17,7 @@ from serve.evaluation.expectations import Expectation
 from serve.evaluation.replay import Replayed, replay, skip_reason
 from serve.evaluation.sample import choose_recalls
 from serve.reader.past import memory_at
-from serve.recall.request import code
+from serve.recall.deciding import code
 from store.embedders.embedder import Embedder, make_embedder
 from store.home.config import Choices, Settings
 from store.home.instants import EVER

@@ -6,9 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -20,6 +18,7 @@ from serve.reader.reader import Reader
 from serve.reader.request_fields import KnownAt, ProjectName, Query, Reason, TenantName
 from serve.reader.view import View
 from serve.recall.analysis import Question, default_question
+from serve.recall.deciding import code
 from serve.recall.recall import Answer, Hit, Timings, recall
 from serve.recall.team_draft import team_draft
 from store.derived.routing import Router
@@ -305,31 +304,6 @@ _SETTINGS = ("top_k", "profile", "min_confidence")  # that a request may set for
 _WHERE = ("now", "project", "shared")  # who asks, and from where
 _NARROWING = tuple(field.name for field in fields(Filter) if field.name not in _WHERE)
 _DEFAULTS = default_question("", Filter(now=0), Choices())
-
-
-# the folders whose files decide what is answered, fitted coefficients and weights among them
-_DECIDING = (
-    *("serve/hooks", "serve/reader", "serve/recall", "store/agents", "store/derived"),
-    *("store/embedders", "store/index", "store/memories", "store/text"),
-)
-
-
-@cache
-def code() -> str:
-    """Return a digest, 8 hex digits, of the files that decide answers: where one has changed, the
-    same version may answer in another way. It takes some ten milliseconds, once.
-    """
-    return digest_files(Path(__file__).parents[2])
-
-
-def digest_files(root: Path) -> str:
-    """Return the `code` of the files below a folder that holds `serve` and `store`."""
-    found = sha256()
-    for folder in _DECIDING:
-        for path in sorted((root / folder).iterdir()):
-            if path.suffix in (".py", ".npz"):
-                found.update(path.read_bytes())
-    return found.hexdigest()[:8]
 
 
 def basis(question: Question, found: Answer) -> Basis:

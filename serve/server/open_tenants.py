@@ -24,8 +24,9 @@ from pathlib import Path
 from serve.reader.reader import Known, Reader
 from serve.reader.session_events import SessionEventCache
 from serve.reader.snapshots import FindEmbedder
+from serve.recall.deciding import code
 from serve.recall.query_embedder import QueryEmbedders
-from serve.recall.request import RecallRequest, answer, code
+from serve.recall.request import RecallRequest, answer
 from serve.server import processes
 from serve.server.deferred_events import DeferredEvents, RecallCounts
 from serve.server.ingest_worker import FactReader, IngestWorker

@@ -321,10 +321,14 @@ class Claims:
                 lengths.append(len(newest))
         if not lengths:
             return set()
-        olders, row, shared = np.unique(
-            np.frombuffer(holders, np.int32), return_inverse=True, return_counts=True
-        )
-        weights = np.bincount(row, np.repeat(rarities, lengths), len(olders))
+        held_by = np.frombuffer(holders, np.int32)
+        order = held_by.argsort(kind="stable")
+        held_by = held_by[order]
+        is_first = np.ones(len(held_by), np.bool_)
+        np.not_equal(held_by[1:], held_by[:-1], out=is_first[1:])
+        olders, row = held_by[is_first], is_first.cumsum() - 1
+        shared = np.bincount(row)
+        weights = np.bincount(row, np.repeat(rarities, lengths)[order])
         near = np.flatnonzero(weights >= _FEWEST)
         sizes = np.frombuffer(self._sizes, np.uint16)[olders[near]]
         fewest = _SHARED * np.minimum(sizes, len(terms))

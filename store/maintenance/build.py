@@ -298,7 +298,9 @@ def candidate_manifest(build: Build, checks: Sequence[CheckResult], now: int) ->
     )
 
 
-def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
+def publish(
+    build: Build, checks: Sequence[CheckResult], now: int, decided_by: str = ""
+) -> Manifest:
     """Publish the candidate, if it is whole and every check passed; drop what is no longer served.
 
     Raise BuildRefused otherwise: the reason is kept beside the last good manifest.
@@ -311,7 +313,10 @@ def publish(build: Build, checks: Sequence[CheckResult], now: int) -> Manifest:
         reasons = "; ".join(f"{result.name}: {result.reason}" for result in failed)
         raise BuildRefused(f"{build.tenant.name} at {build.watermark} was not published: {reasons}")
     served = current_manifest(build.tenant)
-    manifest = manifests.publish(build.tenant, candidate_manifest(build, checks, now))
+    candidate = candidate_manifest(build, checks, now)
+    manifest = manifests.publish(
+        build.tenant, msgspec.structs.replace(candidate, decided_by=decided_by)
+    )
     for projection in build.projections:
         journal_of(build.tenant, build.embedder, projection).drop()
     erased = served and log_queries.erased_ids(build.log, build.watermark, served.watermark)
@@ -335,9 +340,12 @@ def rebuild(
     accepts: bool = False,
     on_whole: WholeCheck = lambda build: (),
     keep_days: int = 0,
+    decided_by: str = "",
 ) -> Manifest:
     """Build, check and publish everything up to the log's head; return the manifest.
 
+    `decided_by` names the code and settings that decide what `on_whole` says. Where nothing changed
+    since a build of the same, what is served stays.
     Episodes older than `keep_days` are erased before; 0: none. Memories that alone fail an audit
     are quarantined, and all is built again without them.
     `on_whole` looks at the candidate as a whole, once every audit of its parts passed; what it
@@ -360,12 +368,36 @@ def rebuild(
                 continue
             if any(result.stops for result in load_checks(build)):
                 break
+            if (served := _unchanged(build, decided_by)) is not None:
+                return served
             on_progress("checks")
             save_checks(build, results := on_whole(build))
             if not _take_out(build, results, on_progress, now):
                 break
         on_progress("publish")
-        return publish(build, load_checks(build), now)
+        return publish(build, load_checks(build), now, decided_by)
+
+
+def _unchanged(build: Build, decided_by: str) -> Manifest | None:
+    """Return what is served where the candidate is the same and was checked under the same; None
+    where it is not, or something waits to be said or done.
+    """
+    served = current_manifest(build.tenant)
+    if served is None or build.full or build.accepts or not decided_by:
+        return None
+    if not all(result.passed for result in served.checks):
+        return None
+    if manifests.last_refusal(build.tenant) is not None:
+        return None
+    was = served.watermark, served.embedder, served.decided_by, _timeless(served.projections)
+    refs = _timeless(candidates.load_refs(build.tenant, build.names))
+    is_same = was == (build.watermark, build.embedder.model, decided_by, refs)
+    return served if is_same else None
+
+
+def _timeless(refs: Mapping[str, SnapshotRef]) -> dict[str, SnapshotRef]:
+    """Return snapshots without how long they took."""
+    return {name: msgspec.structs.replace(ref, seconds=0.0) for name, ref in refs.items()}
 
 
 def rebuild_past(tenant: Tenant, log: EventLog, embedder: Embedder, now: int) -> Manifest:

@@ -39,6 +39,7 @@ UNSEEN = (
     "\ufe00-\ufe0f\ufeff"
 )
 CONTINUED = r"=\r?\n|\\\r?\n"
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")  # an id of ours, of which events hold many
 WIDE = 60  # characters: a shorter line was not broken at the width of a window
 LONG = 20  # characters without white space in the shortest credential known by itself
 
@@ -187,7 +188,7 @@ def find(text: str) -> list[Secret]:
     One that is split, by what nobody sees or at the end of a line, is found as a whole.
     """
     is_word = text.isalnum()
-    if is_word and len(text) < LONG:
+    if is_word and (len(text) < LONG or _ULID.fullmatch(text)):
         return []
     if "[redacted:" in text:
         text = _REDACTED.sub(_blank, text)

@@ -82,6 +82,7 @@ class Manifest(msgspec.Struct, frozen=True):
     checks: tuple[CheckResult, ...] = ()
     dimension: Count = 0  # of the embedder's vectors; 0: it never answered
     moment: int = 0
+    decided_by: str = ""  # the code and settings under which all was checked; empty: not known
 
     @property
     def age_reference(self) -> int:

@@ -55,6 +55,7 @@ _LOGGED = re.compile(
     r"|\b0x[0-9a-f]{4,}"
 )
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|z\.b|etc|vs|dr|mr|mrs|ms|no|nr|st|ca|approx)\.$", re.I)
+_OPENING_TWO = WHICH.union(status.split()[0] for status in TWO_WORD_STATUSES)
 _TOKEN = re.compile(
     r"[\"'\u201c\u201d\u2018\u2019\u00ab\u00bb`]|[$\u20ac\u00a3\u00a5]?\d[\d.,:/]*\d%?[A-Za-zµ]*"
     r"|[$\u20ac\u00a3\u00a5]?\d%?[A-Za-zµ]*|[#@~/.-]{0,2}[^\W\d_][\w]*"
@@ -357,35 +358,41 @@ def _key_terms(key: str) -> tuple[str, ...]:
 
 
 def _tokens(body: str) -> Iterator[Token]:
-    parts = list(_TOKEN.finditer(body))
+    parts = _TOKEN.findall(body)
     start_of_sentence, before = True, ""
     skip = -1
-    for place, part in enumerate(parts):
-        raw = part[0]
+    for place, raw in enumerate(parts):
         if raw in "\"'\u201c\u201d\u2018\u2019\u00ab\u00bb`:,":
             start_of_sentence = start_of_sentence or raw == ":"
             continue
         if place <= skip:
             continue
-        folded = raw.casefold().strip(".,:;").replace("\u2019", "'")
-        following = parts[place + 1][0].casefold() if place + 1 < len(parts) else ""
-        if (phrase := f"{folded} {following}") in TWO_WORD_STATUSES:
-            skip = place + 1
-            yield Token(phrase, phrase, STATUS)
-        elif folded in WHICH and following in PERIODS:
-            skip = place + 1
-            yield Token(phrase, phrase, DATE)
-        else:
-            kind = _kind(raw, folded, start_of_sentence)
-            is_name = before in NUMBERED_NOUNS and (kind == NUMBER or len(folded) == 1)
-            if is_name and (kind != NUMBER or folded not in NUMBER_WORDS):
-                folded, kind = f"{before} {folded}", ID
-            yield Token(_plain_value(folded, kind), _term(folded, kind), kind)
+        folded, token = _token(raw, start_of_sentence)
+        if folded in _OPENING_TWO and place + 1 < len(parts):
+            phrase = f"{folded} {(following := parts[place + 1].casefold())}"
+            is_status = phrase in TWO_WORD_STATUSES
+            if is_status or (folded in WHICH and following in PERIODS):
+                skip = place + 1
+                yield Token(phrase, phrase, STATUS if is_status else DATE)
+                start_of_sentence, before = False, folded
+                continue
+        is_name = before in NUMBERED_NOUNS and (token.kind == NUMBER or len(folded) == 1)
+        if is_name and (token.kind != NUMBER or folded not in NUMBER_WORDS):
+            folded = f"{before} {folded}"
+            token = Token(folded, _term(folded, ID), ID)
+        yield token
         start_of_sentence, before = False, folded
 
 
 @lru_cache(maxsize=_WORDS)
-def _kind(raw: str, folded: str, start_of_sentence: bool, /) -> int:
+def _token(raw: str, start_of_sentence: bool, /) -> tuple[str, Token]:
+    """Return a word or value, folded, and its token where nothing beside it says otherwise."""
+    folded = raw.casefold().strip(".,:;").replace("\u2019", "'")
+    kind = _kind(raw, folded, start_of_sentence)
+    return folded, Token(_plain_value(folded, kind), _term(folded, kind), kind)
+
+
+def _kind(raw: str, folded: str, start_of_sentence: bool) -> int:
     bare = raw.strip(".,:;")
     if bare[:1].isdigit() or bare[:1] in "$\u20ac\u00a3\u00a5":
         for pattern, kind in (

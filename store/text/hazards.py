@@ -11,7 +11,7 @@ and not by lone words: most texts that name a token, a hook or a proxy are about
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 Hazard = Literal["fetch and run", "source", "check", "secret", "unasked"]
@@ -24,8 +24,12 @@ LOOKED_AT = 4_000  # characters of a text
 _BEGINS = r"(?:\b(?=\w)|(?=--))"
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile(f"{_BEGINS}(?:{'|'.join(f'(?:{pattern})' for pattern in patterns)})")
+def _any(*patterns: str) -> str:
+    return f"{_BEGINS}(?:{'|'.join(f'(?:{pattern})' for pattern in patterns)})"
+
+
+# not before a text needs it: to compile all of them costs as much as many an answer
+_compiled = cache(re.compile)
 
 
 _GAP = r"(?:[\w'./@-]+ ){0,3}"  # words between a verb and its object
@@ -216,7 +220,7 @@ _UNASKED = _any(
     r"|confirmaci[oó]n|pedir \w+|autorizaci[oó]n|permiso)",
 )
 
-_KINDS: tuple[tuple[Hazard, re.Pattern[str], bool], ...] = (
+_KINDS: tuple[tuple[Hazard, str, bool], ...] = (
     ("fetch and run", _FETCH_AND_RUN, True),
     ("source", _SOURCE, True),
     ("check", _CHECK_OFF, True),
@@ -287,7 +291,7 @@ def hazard(text: str) -> Hazard | None:
 def _hazards(text: str) -> Iterator[Hazard]:
     possible = {kind for kind, stems in _STEMS.items() if any(stem in text for stem in stems)}
     for kind, pattern, is_undone in _KINDS:
-        for match in pattern.finditer(text) if kind in possible else ():
+        for match in _compiled(pattern).finditer(text) if kind in possible else ():
             if is_undone and _is_negated(text, match):
                 continue
             if kind == "secret" and _KEPT_SAFE.match(text, match.end()):
