@@ -203,11 +203,12 @@ def near_likeness(first: Comparable, second: Comparable) -> Likeness | None:
         return "same"
     if memory.project != other.project or first.speaker != second.speaker:
         return None
-    if _is_replaced(first, second):
+    is_linked = first.is_linked or second.is_linked
+    if is_linked and _is_replaced(first, second):
         return "other_value"
     if max(len(first.said), len(second.said)) > LONGEST:
         return None
-    if _corrects(first, second) or _corrects(second, first):
+    if is_linked and (_corrects(first, second) or _corrects(second, first)):
         return "other_value"
     a, b = gist(first.said), gist(second.said)
     if a.marks == b.marks:
@@ -297,7 +298,7 @@ def _full_text(memory: Memory) -> str:
     if not (memory.context or memory.action or memory.result):
         return memory.content
     fields = (memory.content, memory.context, memory.action, memory.result)
-    return "\n".join(field for field in fields if field)
+    return "\n".join(filter(None, fields))
 
 
 def _is_replaced(memory: Comparable, other: Comparable) -> bool:
@@ -329,4 +330,7 @@ def _within(one: Sequence[str], other: Sequence[str], share: float) -> bool:
     if len(shorter) < share * len(longer):
         return False
     rest = iter(longer)
-    return all(word in rest for word in shorter)
+    for word in shorter:  # a generator for `all` costs a call a word
+        if word not in rest:
+            return False
+    return True

@@ -15,6 +15,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby, takewhile
 from typing import Any, Literal, NamedTuple
@@ -354,6 +355,7 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split()).strip(" .!,;:")
 
 
+@lru_cache(maxsize=1 << 15)  # words are Zipfian
 def _number(term: str) -> int:
     return int.from_bytes(blake2b(term.encode(), digest_size=4).digest(), "little")
 

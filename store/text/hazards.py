@@ -289,7 +289,7 @@ def hazard(text: str) -> Hazard | None:
 
 
 def _hazards(text: str) -> Iterator[Hazard]:
-    possible = {kind for kind, stems in _STEMS.items() if any(stem in text for stem in stems)}
+    possible = {kind for kind, stems in _STEMS.items() if any(map(text.__contains__, stems))}
     for kind, pattern, is_undone in _KINDS:
         for match in _compiled(pattern).finditer(text) if kind in possible else ():
             if is_undone and _is_negated(text, match):
