@@ -10,7 +10,7 @@ and not by lone words: most texts that name a token, a hook or a proxy are about
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
 from typing import Literal
 
@@ -278,6 +278,21 @@ _STEMS: dict[Hazard, tuple[str, ...]] = {
 }
 
 
+def _one_of(words: Collection[str]) -> str:
+    """Return a pattern of some words that reads what they begin with in common once."""
+    rests: dict[str, set[str]] = {}
+    for word in words:
+        rests.setdefault(word[0], set()).add(word[1:])
+    branches = (
+        re.escape(letter) + ("" if "" in rest else _one_of(rest))
+        for letter, rest in sorted(rests.items())
+    )
+    return f"(?:{'|'.join(branches)})"
+
+
+_STEM = _one_of(set().union(*_STEMS.values()))  # most texts hold none
+
+
 # what IGNORECASE took for one letter, and lower() does not
 _ALIKE = str.maketrans({"\u017f": "s", "\u0130": "i", "\u0131": "i"})
 
@@ -289,6 +304,8 @@ def hazard(text: str) -> Hazard | None:
 
 
 def _hazards(text: str) -> Iterator[Hazard]:
+    if _compiled(_STEM).search(text) is None:
+        return
     possible = {kind for kind, stems in _STEMS.items() if any(map(text.__contains__, stems))}
     for kind, pattern, is_undone in _KINDS:
         for match in _compiled(pattern).finditer(text) if kind in possible else ():
