@@ -18,9 +18,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import groupby, takewhile
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from store.agents.authorship import read_authors
@@ -82,7 +84,8 @@ _RESTS = len(RELATIONS)
 KINDS = frozenset(MEMORY_KINDS) - {
     *("raw_turn", "activity", "observation", "milestone", "summary", "bugfix", "insight", "goal")
 }
-_FIELDS = "id seq kind state content project session trust created_at job author".split()
+_BORNE_BY = "kind state trust job author".split()
+_FIELDS = "created_at seq id content project session".split()
 _FEWEST = 0.45  # of the summed rarity of the words that candidates share
 _SHARED = 0.2  # of the words of the shorter one
 _HOLDERS = 48  # the newest claims that hold a word
@@ -129,6 +132,78 @@ class Link(NamedTuple):
     is_void: bool = False
 
 
+class _Holders:
+    """The claims that hold each word, by their places, ascending.
+
+    What is added before anybody asks is put in order then, all at once: most of a build is known.
+    """
+
+    def __init__(self) -> None:
+        self._sizes, self._waiting = array("I"), array("I")  # words of a claim; of all, in a row
+        self._terms: npt.NDArray[np.uint32] | None = None  # different ones, once in order
+        self._starts = np.zeros(1, np.int64)  # of each in the places, and where they end
+        self._places = np.empty(0, np.int32)
+        self._added: defaultdict[int, array[int]] = defaultdict(lambda: array("i"))
+        self._size = 0
+
+    def add(self, terms: Sequence[int]) -> None:
+        """Let the next claim hold some words."""
+        if self._terms is None:
+            self._sizes.append(len(terms))
+            self._waiting.extend(terms)
+        else:
+            for term in terms:
+                self._added[term].append(self._size)
+        self._size += 1
+
+    def count(self, term: int) -> int:
+        """Return how many claims hold a word."""
+        terms, count = self._in_order(), len(self._added.get(term, ()))
+        at = int(terms.searchsorted(np.uint32(term))) if len(terms) else 0
+        if at < len(terms) and int(terms[at]) == term:
+            count += int(self._starts[at + 1] - self._starts[at])
+        return count
+
+    def newest(self, terms: Sequence[int]) -> tuple["array[int]", list[int], list[int]]:
+        """Return the newest places of each word that is held, at most _HOLDERS; how many there are
+        of each, and how many are returned.
+        """
+        newest, counts, lengths = array("i"), list[int](), list[int]()
+        for term, (start, end) in zip(terms, self._span(terms), strict=True):
+            added = self._added.get(term, ())
+            if count := end - start + len(added):
+                few = min(count, _HOLDERS)
+                first = end - max(0, few - len(added))
+                newest.frombytes(self._places[first:end].tobytes())
+                newest.extend(added[-few:])
+                counts.append(count)
+                lengths.append(few)
+        return newest, counts, lengths
+
+    def _span(self, terms: Sequence[int]) -> list[tuple[int, int]]:
+        """Return where in `_places` those of each word begin and end."""
+        known = self._in_order()
+        if not len(known):
+            return [(0, 0)] * len(terms)
+        asked = np.array(terms, np.uint32)
+        at = known.searchsorted(asked)
+        starts = self._starts[at]
+        is_known = known.take(at, mode="clip") == asked
+        ends = np.where(is_known, self._starts.take(at + 1, mode="clip"), starts)
+        return list(zip(starts.tolist(), ends.tolist(), strict=True))
+
+    def _in_order(self) -> npt.NDArray[np.uint32]:
+        """Return the different words that were added first, with what waits put in order."""
+        if self._terms is None:
+            flat = np.frombuffer(self._waiting, np.uint32)
+            of_each = np.repeat(np.arange(self._size, dtype=np.int32), self._sizes)
+            order = flat.argsort(kind="stable")
+            self._terms, starts = np.unique(flat[order], return_index=True)
+            self._starts, self._places = np.append(starts, len(flat)), of_each[order]
+            self._waiting, self._sizes = array("I"), array("I")
+        return self._terms
+
+
 @dataclass(slots=True)
 class Claims:
     """The claims of one project, in order, and what is asked of them."""
@@ -136,9 +211,7 @@ class Claims:
     said: list[Said] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)  # of each claim, counted in its session
     links: list[Link] = field(default_factory=list)
-    _holders: defaultdict[int, "array[int]"] = field(
-        default_factory=lambda: defaultdict(lambda: array("i"))
-    )
+    _holders: "_Holders" = field(default_factory=lambda: _Holders())
     _sizes: "array[int]" = field(default_factory=lambda: array("H"))  # words of each claim
     _sessions: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _texts: dict[str, int] = field(default_factory=dict)  # the first claim of a text
@@ -204,8 +277,7 @@ class Claims:
 
     def _file(self, place: int) -> None:
         statement = self.said[place]
-        for term in statement.terms:
-            self._holders[term].append(place)
+        self._holders.add(statement.terms)
         if not statement.session:
             return
         if _CONCLUSION.match(statement.text):
@@ -227,7 +299,7 @@ class Claims:
             return
 
         def rarity(term: str) -> float:
-            return rarity_of(len(self._holders.get(_number(term), ())), place)
+            return rarity_of(self._holders.count(_number(term)), place)
 
         pairs = dict[int, tuple[Claim, Around, list[float]]]()
         for older in candidates:
@@ -313,16 +385,11 @@ class Claims:
 
     def _nearest_in_words(self, terms: Sequence[int], place: int) -> set[int]:
         """Return the claims that share the rarest of some words, at most _CANDIDATES."""
-        holders, rarities, lengths = array("i"), list[float](), list[int]()
-        for term in terms:
-            if held := self._holders.get(term):
-                newest = held[-_HOLDERS:]
-                holders.extend(newest)
-                rarities.append(rarity_of(len(held), place))
-                lengths.append(len(newest))
+        newest, counts, lengths = self._holders.newest(terms)
         if not lengths:
             return set()
-        held_by = np.frombuffer(holders, np.int32)
+        rarities = [rarity_of(count, place) for count in counts]
+        held_by = np.frombuffer(newest, np.int32)
         order = held_by.argsort(kind="stable")
         held_by = held_by[order]
         is_first = np.ones(len(held_by), np.bool_)
@@ -534,20 +601,20 @@ def _all_claims(memories: Tables, old: _Known) -> Iterator[Said]:
     kinds, states = (column_view(memories["columns"], name) for name in ("kind", "state"))
     wanted = np.isin(kinds, [MEMORY_KINDS.index(kind) for kind in KINDS])
     wanted &= np.isin(states, [STATES.index(ACTIVE), STATES.index(OPEN)])
-    rows = fields_of(memories, np.flatnonzero(wanted), _FIELDS).to_pylist()
+    table = fields_of(memories, np.flatnonzero(wanted), (*_BORNE_BY, *_FIELDS))
+    columns = [table.column(name).to_pylist() for name in table.column_names]
     rows = [
-        row
-        for row in rows
-        if _bears(row["kind"], row["state"], row["trust"], row["job"], row["author"])
+        (project or "", at, seq, id_, kind, content, project, session)
+        for kind, *borne_by, at, seq, id_, content, project, session in zip(*columns, strict=True)
+        if _bears(kind, *borne_by)
     ]
-    rows.sort(key=lambda row: (row["project"] or "", row["created_at"], row["seq"]))
-    for row in rows:
-        about = row["id"], row["kind"], row["content"], row["project"], row["session"]
-        known = old.by_memory.get((row["id"], text_mark(row["content"])))
-        if known is not None and known[0].at == row["created_at"]:
+    rows.sort(key=itemgetter(slice(3)))
+    for _, at, _, id_, kind, content, project, session in rows:
+        known = old.by_memory.get((id_, text_mark(content)))
+        if known is not None and known[0].at == at:
             yield from known
         else:
-            yield from claims_of(*about, row["created_at"])
+            yield from claims_of(id_, kind, content, project, session, at)
 
 
 STATE_PROJECTION = Projection(
