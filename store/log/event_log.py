@@ -228,17 +228,26 @@ class EventLog:
         return frozenset(since) if after else frozenset(id_ for ids in gone.values() for id_ in ids)
 
     def job_events(
-        self, kinds: Sequence[str], after: int = 0, until: int = MOST_SEQ
+        self,
+        kinds: Sequence[str],
+        after: int = 0,
+        until: int = MOST_SEQ,
+        subjects: Sequence[str] | None = None,
     ) -> list[Event]:
-        """Return what jobs told, of some of their kinds, with `after` < seq <= `until`, in order.
+        """Return what jobs told, of some of their kinds, with `after` < seq <= `until`, in order;
+        about some `subjects`, or about any.
 
         The kinds are planned, applied, undone, judged, adopted and called.
         """
-        marks = ", ".join("?" * len(kinds))
+        marks, of_subjects = ", ".join("?" * len(kinds)), ""
+        wanted: tuple[str, ...] = ()
+        if subjects is not None:
+            of_subjects = "AND subject IN (SELECT value FROM json_each(?)) "
+            wanted = (msgspec.json.encode(subjects).decode(),)
         rows = self.sql(
             f"SELECT {COLUMNS} FROM events WHERE {log_file.OF_JOBS} AND kind IN ({marks}) "
-            "AND seq > ? AND seq <= ? ORDER BY seq",
-            (*kinds, after, until),
+            f"AND seq > ? AND seq <= ? {of_subjects}ORDER BY seq",
+            (*kinds, after, until, *wanted),
         )
         return self._redact_rows(rows)
 

@@ -117,16 +117,22 @@ def _steps_that_fit(steps: Sequence[Step]) -> int:
         fitting = min(cut)
 
 
-def every(log: EventLog) -> list[Plan]:
-    """Return all plans, the newest first."""
-    return _mark_stale(log, [_plan(events) for events in reversed(_histories(log))])
+def every(log: EventLog, *, with_bulk: bool = True) -> list[Plan]:
+    """Return all plans, the newest first; not `with_bulk` without the bulk changes, which never
+    wait and name each event that they wrote.
+    """
+    histories = reversed(_histories(log, with_bulk=with_bulk))
+    return _mark_stale(log, [_plan(events) for events in histories])
 
 
-def _histories(log: EventLog) -> list[list[Event]]:
+def _histories(log: EventLog, *, with_bulk: bool = True) -> list[list[Event]]:
     """Return what tells of each plan, in the order of the log."""
     told: dict[str, list[Event]] = {}
-    for event in log.job_events(("planned", "applied", "undone")):
-        told.setdefault(event.subject, []).append(event)
+    for event in log.job_events(("planned",)):
+        if with_bulk or not (isinstance(event.body, Planned) and event.body.job == BULK):
+            told[event.subject] = [event]
+    for event in log.job_events(("applied", "undone"), subjects=list(told)):
+        told[event.subject].append(event)
     for event in log.events_between(("rejected",), 0, EVER):
         if event.subject in told:  # else of a recommendation, or of a draft
             told[event.subject].append(event)

@@ -130,7 +130,7 @@ class Proposal:
 def every(log: EventLog, state: State | None = None, sort: Sort | None = None) -> list[Proposal]:
     """Return the proposals, of a state and sort or of all, the newest first."""
     proposals = [
-        proposal for kind in _EVERY if sort in (None, kind) for proposal in _EVERY[kind](log)
+        proposal for kind in _EVERY if sort in (None, kind) for proposal in _EVERY[kind](log, state)
     ]
     proposals.sort(key=lambda proposal: (-proposal.at, proposal.id))
     return [proposal for proposal in proposals if state in (None, proposal.state)]
@@ -228,21 +228,22 @@ def undo(log: EventLog, id_: str, now: int) -> Proposal:
     return find(log, id_)
 
 
-def _plans(log: EventLog) -> Iterator[Proposal]:
-    return (_of_plan(plan) for plan in plans.every(log) if plan.body.job != "recommend")
+def _plans(log: EventLog, state: State | None) -> Iterator[Proposal]:
+    found = plans.every(log, with_bulk=state != "waiting")
+    return (_of_plan(plan) for plan in found if plan.body.job != "recommend")
 
 
-def _recommendations(log: EventLog) -> Iterator[Proposal]:
+def _recommendations(log: EventLog, state: State | None) -> Iterator[Proposal]:
     return map(_of_recommendation, recommendations.every(log))
 
 
-def _drafts(log: EventLog) -> Iterator[Proposal]:
+def _drafts(log: EventLog, state: State | None) -> Iterator[Proposal]:
     drafts = lesson_proposals.every(log)
     gone = _ids_forgotten(log, [draft.memory for draft in drafts if draft.memory is not None])
     return (_of_draft(draft, gone) for draft in drafts)
 
 
-_EVERY: Mapping[Sort, Callable[[EventLog], Iterator[Proposal]]] = {
+_EVERY: Mapping[Sort, Callable[[EventLog, State | None], Iterator[Proposal]]] = {
     "plan": _plans,
     "recommendation": _recommendations,
     "lesson": _drafts,
