@@ -272,7 +272,8 @@ def _decided_by(choices: Choices) -> str:
 
 def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
     """Ask recall itself over the candidate: past questions, canaries, and what people pinned."""
-    from serve.evaluation import canaries, expectations, past_answers  # which a recall's code needs
+    # a build with nothing new asks nobody, and these take as long to import as it all
+    from serve.evaluation import canaries, expectations, past_answers
 
     now = _now()
     candidate = builds.candidate_manifest(made, (), now)
