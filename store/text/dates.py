@@ -187,7 +187,10 @@ def _read_interval(
     text: str, words: list[str], spans: list[tuple[int, int]], today: date
 ) -> Interval | None:
     """Return the time that the words, at their spans of a text, speak of."""
-    if not any(word in _TELLING or word[:2] in ("19", "20") or "." in word for word in words):
+    if not any(
+        word in _TELLING or word[:2] in ("19", "20") or ("." in word and word != ".")
+        for word in words
+    ):
         return None
     read = " ".join(words)
     times = _find_times(read, today)
