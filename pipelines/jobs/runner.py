@@ -23,7 +23,6 @@ from pipelines.jobs import Context, Job, Report
 from pipelines.llm import model_client
 from pipelines.llm.budget import Budget
 from pipelines.llm.model_client import Estimate, Estimator
-from serve import version
 from serve.recall.deciding import code
 from store.derived import catalog
 from store.embedders.embedder import make_embedder
@@ -266,8 +265,7 @@ def build(
 
 def _decided_by(choices: Choices) -> str:
     """Return what names this code and these settings."""
-    chosen = sha256(msgspec.json.encode(choices)).hexdigest()[:8]
-    return f"{version()}+{code()}/{chosen}"
+    return f"{code()}/{sha256(msgspec.json.encode(choices)).hexdigest()[:8]}"
 
 
 def _ask_canaries(choices: Choices, made: Build) -> list[CheckResult]:
