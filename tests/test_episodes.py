@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from hook_session import Session, notes, opened, speaks_where_recall_is_sure
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_app import TOKEN, get
 
@@ -242,6 +242,12 @@ STEPS = st.lists(
 )
 
 
+ASKS = Prompted(prompt="why does the cart lose items?", intent="work")
+EDITS = Acted(tool="Edit", doing="edit", files=("cart.py",), passed=True, names=("Cart",))
+GOES_ON = [("s2", ASKS), ("s2", SessionTold(stage="ended")), ("s2", EDITS), ("s2", ASKS)]
+
+
+@example(GOES_ON, 2)
 @settings(max_examples=12, deadline=None)
 @given(STEPS, st.integers(0, 14))
 def test_built_in_two_steps_or_one_or_not_at_all_the_episodes_are_the_same(

@@ -251,8 +251,12 @@ class Fold:
             after = episodes.close_episode(before) if before is not None else None
         else:
             after = episodes.extend_episode(before, event) if before is not None else None
-        if before is None or after is None or after == before:
+        if before is None or after is None:
             return ()
+        if after == before:
+            # what was done after its end was told nobody: the next prompt says that it is over
+            is_told = isinstance(event.body, Prompted) and before.state != OPEN
+            return (before.id,) if is_told and before.id in self.rows else ()
         self.rows[after.id] = after
         is_over = after.state != OPEN and not isinstance(event.body, Acted)
         return (after.id,) if is_over else ()
