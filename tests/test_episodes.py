@@ -248,6 +248,7 @@ GOES_ON = [("s2", ASKS), ("s2", SessionTold(stage="ended")), ("s2", EDITS), ("s2
 
 
 @example(GOES_ON, 2)
+@example(GOES_ON[:3], 1)
 @settings(max_examples=12, deadline=None)
 @given(STEPS, st.integers(0, 14))
 def test_built_in_two_steps_or_one_or_not_at_all_the_episodes_are_the_same(

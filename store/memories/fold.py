@@ -251,15 +251,10 @@ class Fold:
             after = episodes.close_episode(before) if before is not None else None
         else:
             after = episodes.extend_episode(before, event) if before is not None else None
-        if before is None or after is None:
+        if before is None or after is None or after == before:
             return ()
-        if after == before:
-            # what was done after its end was told nobody: the next prompt says that it is over
-            is_told = isinstance(event.body, Prompted) and before.state != OPEN
-            return (before.id,) if is_told and before.id in self.rows else ()
         self.rows[after.id] = after
-        is_over = after.state != OPEN and not isinstance(event.body, Acted)
-        return (after.id,) if is_over else ()
+        return () if after.state == OPEN else (after.id,)
 
     def _rests_on_erased(self, memory: Memory) -> bool:
         """Return whether a job made a memory of an erased one, or of what was made of one."""
