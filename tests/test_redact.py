@@ -521,3 +521,16 @@ def test_redacting_a_value_twice_changes_nothing(value):
 @given(data=st.data())
 def test_what_a_name_gives_away_is_never_letters_and_digits_alone(pattern: Pattern, data):
     assert not data.draw(st.from_regex(pattern.regex)).isalnum()
+
+
+def test_what_looks_like_an_id_of_ours_is_a_credential_of_no_kind():
+    """An id alone is not looked at: so no pattern may take one for a secret where it is."""
+    alphabet, rng = "0123456789ABCDEFGHJKMNPQRSTVWXYZ", random.Random(26)
+    cues = {pattern.cue for pattern in ISSUED if set(pattern.cue) <= set(alphabet)}
+    assert len(cues) > 10
+    for cue in sorted(cues) * 40:
+        place = rng.randrange(1, 27 - len(cue)) if cue[:1] not in set("01234567") else 0
+        drawn = rng.choice("01234567") + "".join(rng.choices(alphabet, k=25))
+        id_ = drawn[:place] + cue + drawn[place + len(cue) :]
+        assert len(id_) == 26
+        assert redact(f"({id_})") == f"({id_})" and redact(id_) == id_

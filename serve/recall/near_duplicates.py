@@ -179,13 +179,16 @@ def near_candidates(memory: Comparable, others: Sequence[Comparable], signatures
             theirs, bits, others_doubled = other.beginnings
             others_size = len(theirs)
             needed = least if size > others_size else others_size - _SLACK
-            if 2 * size >= needed and 2 * others_size >= needed:
-                # of those that both hold, no more found their bit set than of either
-                both = doubled if doubled < others_doubled else others_doubled
-                if 2 * ((signature & bits).bit_count() + both) >= needed:
-                    if 2 * len(words & theirs) >= needed:
-                        candidates.append(at)
-                        continue
+            # of those that both hold, no more found their bit set than of either
+            both = doubled if doubled < others_doubled else others_doubled
+            if (
+                2 * size >= needed
+                and 2 * others_size >= needed
+                and 2 * ((signature & bits).bit_count() + both) >= needed
+                and 2 * len(words & theirs) >= needed
+            ):
+                candidates.append(at)
+                continue
         if (memory.is_linked or other.is_linked) and _are_linked(memory, other):
             candidates.append(at)
     return candidates

@@ -211,7 +211,7 @@ class Claims:
     said: list[Said] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)  # of each claim, counted in its session
     links: list[Link] = field(default_factory=list)
-    _holders: "_Holders" = field(default_factory=lambda: _Holders())
+    _holders: _Holders = field(default_factory=_Holders)
     _sizes: "array[int]" = field(default_factory=lambda: array("H"))  # words of each claim
     _sessions: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _texts: dict[str, int] = field(default_factory=dict)  # the first claim of a text

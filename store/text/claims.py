@@ -369,7 +369,8 @@ def _tokens(body: str) -> Iterator[Token]:
             continue
         folded, token = _token(raw, start_of_sentence)
         if folded in _OPENING_TWO and place + 1 < len(parts):
-            phrase = f"{folded} {(following := parts[place + 1].casefold())}"
+            following = parts[place + 1].casefold()
+            phrase = f"{folded} {following}"
             is_status = phrase in TWO_WORD_STATUSES
             if is_status or (folded in WHICH and following in PERIODS):
                 skip = place + 1

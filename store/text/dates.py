@@ -187,10 +187,8 @@ def _read_interval(
     text: str, words: list[str], spans: list[tuple[int, int]], today: date
 ) -> Interval | None:
     """Return the time that the words, at their spans of a text, speak of."""
-    if not any(
-        word in _TELLING or word[:2] in ("19", "20") or ("." in word and word != ".")
-        for word in words
-    ):
+    # a stop by itself is no date
+    if not any(word in _TELLING or word[:2] in ("19", "20") or "." in word[1:] for word in words):
         return None
     read = " ".join(words)
     times = _find_times(read, today)
