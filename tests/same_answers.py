@@ -14,12 +14,13 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from hook_session import Session
+from msgspec.structs import replace
 
 from serve.evaluation.replay import Replayed, replay
 from serve.recall.request import Asker, RecallRequest, answer

@@ -165,7 +165,7 @@ def test_a_narrow_sentence_model_counts_as_much_as_a_wide_one(view: View):
         knowing = replace(view, snapshots=replace(view.snapshots, vectors=vectors, sessions=None))
         place = evidence.place_in_conversations(knowing, np.arange(2), np.ones(2, np.bool_))
         near = calibration.evidence(np.array([0.5, 0.6], np.float32)).astype(np.float64)
-        rules = replace(place, rule=np.ones(2, np.bool_))
+        rules = msgspec.structs.replace(place, rule=np.ones(2, np.bool_))
         found = evidence.context_vectors(
             knowing, rules, near, calibration.evidence, np.ones(view.size, np.bool_)
         )

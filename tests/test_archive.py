@@ -1,9 +1,9 @@
 """Only what is cold is put away, a person sees why, and it comes back as it was."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pipelines.jobs import archive as job
 from pipelines.jobs import find_job

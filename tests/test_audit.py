@@ -1,11 +1,11 @@
 """Every audit passes on a sound candidate and fails on the violation it is there for."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from store.derived.feedback import LESSONS
 from store.home.errors import BuildRefused

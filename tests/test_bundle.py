@@ -1,13 +1,13 @@
 """Bundles: a recall asked again in another home, without a secret or another project's text."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 from hook_session import MINUTE, Session, opened, speaks_where_recall_is_sure
+from msgspec.structs import replace
 
 from serve.cli import main
 from serve.evaluation.bundle import Bundle, make_bundle, read_bundle, rerun, write_bundle

@@ -6,11 +6,11 @@ import stat
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 from msgspec.structs import replace as replace_struct
 
 from serve.cli import main

@@ -2,13 +2,13 @@
 
 import json
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from serve.cli import main
 from serve.reader.filters import Filter

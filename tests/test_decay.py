@@ -1,11 +1,10 @@
 """Importance fades with time, use keeps it up, and the same manifest gives the same order."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from serve.formatting import hit_reason
 from serve.reader.filters import Filter

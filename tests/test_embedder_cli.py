@@ -6,7 +6,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from embedding_server import DIMENSION, EmbeddingServer
+from msgspec.structs import replace
 from test_token_table import write
 from tiny_model import write_bert, write_packed
 

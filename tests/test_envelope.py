@@ -1,13 +1,13 @@
 """The envelope of an event: its author, the home it comes from, its place among those of others."""
 
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from older_logs import make_older
 
 from store.home.errors import LogCorrupt

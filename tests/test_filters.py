@@ -234,7 +234,7 @@ def test_without_the_filter_the_crowd_would_have_taken_it(crowded: View):
 
 def test_every_filter_of_a_field_can_be_asked_for_at_each_door():
     for name in FILTERS:
-        assert name in Filter.__dataclass_fields__
+        assert name in Filter.__struct_fields__
         assert name in RecallRequest.__struct_fields__
         assert name in wire.Question.__annotations__
         assert name.removesuffix("s") in OfMemories.__struct_fields__

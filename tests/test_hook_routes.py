@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from hosts_told import (
     renamed,
     schema,
 )
+from msgspec.structs import replace
 from test_app import NOW, TOKEN, post
 
 from serve.app import create_app

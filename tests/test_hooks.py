@@ -3,11 +3,11 @@
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from test_app import NOW, OURS, TOKEN, post
 
 from serve.app import create_app

@@ -1,9 +1,9 @@
 """Insights in recall: they give way to what they were made of, and weigh on nothing else."""
 
-from dataclasses import replace
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader

@@ -45,7 +45,7 @@ def session(log: EventLog) -> Callable[..., str]:
             query="how?", mode="auto", manifest=None, watermark=0, hits=hits, dropped={}, took_us=1
         )
         recall = Event(new_id(NOW), NOW, body, "r", session="s1", trust="agent")
-        recall = replace(recall, subject=recall.id)
+        recall = msgspec.structs.replace(recall, subject=recall.id)
         done = [
             Event(id_, NOW + 1, other, subject or id_, session="s1", trust="agent")
             for other in then
@@ -151,7 +151,7 @@ def test_a_recall_of_no_session_is_held_against_what_was_done_in_its_project(
     log, session, context, project: str, at: int, wanted: float
 ):
     recall = session("run")
-    of_none = replace(
+    of_none = msgspec.structs.replace(
         log.events_for(recall)[0], id="none", subject="none", session=None, project="p"
     )
     done = ran("make migrate")

@@ -1,10 +1,10 @@
 """A list of memories is what a look at each of them would give, page after page."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 from conftest import NOW, Built
+from msgspec.structs import replace
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader

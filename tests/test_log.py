@@ -6,7 +6,6 @@ import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from subprocess import Popen
 
@@ -14,6 +13,7 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from older_logs import make_older
 
 from store.home.errors import (

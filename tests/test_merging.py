@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from serve.reader.tail import LiveTail
 from store.embedders.lexical import LexicalEmbedder

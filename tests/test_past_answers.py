@@ -2,13 +2,14 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hook_session import opened, speaks_where_recall_is_sure
+from msgspec.structs import replace
 from test_replay import live
 
 from pipelines.jobs import runner

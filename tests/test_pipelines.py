@@ -12,7 +12,6 @@ import time
 from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +24,7 @@ import numpy as np
 import pytest
 from dagster import DagsterEventType
 from job_here import JobHere
+from msgspec.structs import replace
 
 import pipelines
 from pipelines.orchestration import (

@@ -1,12 +1,12 @@
 """What each profile puts first, and what its weights may be."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader

@@ -1,12 +1,12 @@
 """What is put before the model with a prompt: what is known of it, once, or nothing."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from hook_session import MINUTE, Session, ids, notes, opened, speaks_where_recall_is_sure
+from msgspec.structs import replace
 
 from serve.hooks import speaking
 from serve.recall.context_block import RULES

@@ -1,10 +1,10 @@
 """What a question brings back from the memory of a project, and what it does not."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from linear_time import assert_linear
+from msgspec.structs import replace
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import drafts
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from pipelines.jobs.recommend import refresh
 from serve.cli import main

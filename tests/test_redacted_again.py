@@ -1,10 +1,10 @@
 """What an earlier version kept is built, answered and shown redacted by today's patterns."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from serve.cli import main
 from serve.reader.reader import Reader

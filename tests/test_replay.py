@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -10,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import ROOT
 from hook_session import MINUTE, Session, opened, speaks_where_recall_is_sure
+from msgspec.structs import replace
 
 from serve.cli import main
 from serve.evaluation.replay import Replayed, replay

@@ -4,7 +4,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from flask.testing import FlaskClient
 from hook_session import Session, ids, notes, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pipelines.jobs import find_job
 from pipelines.jobs.route import propose_policy, tier_for

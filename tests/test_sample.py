@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 from hook_session import Session, opened
+from msgspec.structs import replace
 from test_replay import TOPICS, search
 
 from serve.evaluation import drift

@@ -50,7 +50,7 @@ class Memory:
             rebuild(self.tenant, self.log, EMBEDDER, NOW)
         question = Question(text, Filter(now=NOW + HOUR), 8, fusion="weighted")
         with Reader(self.tenant, self.log, EMBEDDER).view() as view:
-            return recall(view, replace(question, **choices))
+            return recall(view, msgspec.structs.replace(question, **choices))
 
 
 @pytest.fixture(params=["built", "tail"])

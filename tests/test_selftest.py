@@ -1,11 +1,11 @@
 """The selftest: a sound memory passes and nothing is written; each thing that breaks is named."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from serve.cli import main
 from serve.evaluation import canaries

@@ -2,12 +2,12 @@
 
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hook_session import MINUTE, Session, ids, notes, opened
 from hosts_told import RECORDED, contexts, in_session, moment
+from msgspec.structs import replace
 
 from serve.hooks.answer import Hooks
 from serve.hooks.brief import BYTES as BRIEF_BYTES

@@ -1,7 +1,7 @@
 """Our own new version: what it answers is held to what the version before answered."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from hook_session import SURE, Session, opened, speaks_where_recall_is_sure
+from msgspec.structs import replace
 from test_replay import TOPICS, search
 
 from pipelines.jobs import runner

@@ -1,8 +1,7 @@
 """A build is due when enough waits or something waits for a day; its clock survives restarts."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from store.home.tenant import Tenant
 from store.maintenance import build_state

@@ -1,13 +1,14 @@
 """A text is embedded once by each model, and its int8 row says nearly what the floats say."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from store.embedders.lexical import LexicalEmbedder
 from store.embedders.model_facts import PAIRS

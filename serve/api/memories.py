@@ -2,7 +2,6 @@
 Memories: record them, read one and its history.
 """
 
-from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from mnemolog.wire import (
     WholeMemory,
 )
 from msgspec import structs
+from msgspec.structs import replace
 
 from serve.api import preconditions
 from serve.api.operation import Call, Nothing, Operation, Reply

@@ -5,7 +5,7 @@ Operation: one declared request of the API; its declaration routes, decodes and 
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from http import HTTPStatus
 from typing import Any, Generic, Literal, TypeVar
@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 from flask import Blueprint, Response, g, request
+from msgspec.structs import replace
 
 from serve.reader.reader import Known
 from serve.server.callers import OWNER, Caller, Scope
@@ -34,8 +35,7 @@ class Nothing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """No parameters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(msgspec.Struct, frozen=True):
     """Open tenants and a clock; it gives microseconds UTC. `exports` is held while one is sent."""
 
     tenants: OpenTenants
@@ -53,8 +53,7 @@ class Service:
         return self.tenants.get(caller.tenant_for(named) or self.choices.tenant)
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[Query, Body]):
+class Call(msgspec.Struct, Generic[Query, Body], frozen=True):
     """One request of an operation: who asks, the parts of the path, query and body, decoded.
 
     `tenant` is the one that is meant, the token's before the one named; it, `now` and the settings
@@ -91,15 +90,14 @@ class Call(Generic[Query, Body]):
         return self.service.choices if self.past is None else self.past.choices
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """A value to be sent as JSON, or chunks as they come; `after` is called when all was sent, or
     who asked went away.
     """
 
     value: Any = None
     status: HTTPStatus = HTTPStatus.OK
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     chunks: Iterator[bytes] | None = None
     mimetype: str = "application/json"
     after: Callable[[], None] | None = None

@@ -9,7 +9,6 @@ it. RFC 9110, sections 8.8.3 and 13.1: https://www.rfc-editor.org/rfc/rfc9110.
 import base64
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -86,8 +85,7 @@ _QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"')  # a String of RFC 8941, 
 _BARE = re.compile(r"[!#-+\--~]+")  # as most clients send it
 
 
-@dataclass(frozen=True, slots=True)
-class IdempotencyKey:
+class IdempotencyKey(msgspec.Struct, frozen=True):
     """The key of one request: whose it is, and a digest of what the request says."""
 
     whose: str

@@ -3,11 +3,11 @@
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from serve.cli import arguments, environment, output, processes
 from serve.cli.environment import Environment
@@ -91,8 +91,7 @@ def switch(
     context.exit(done.code)
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
+class _Done(msgspec.Struct, frozen=True):
     """What became of a switch, and the exit code. `plan` is the one that judged it."""
 
     said: str
@@ -239,7 +238,7 @@ def absolute_name(settings: Settings, name: str) -> str:
 
 
 def trial_fields(tried: "Trial") -> dict[str, Any]:
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     return {"ok": tried.ok, **asdict(tried)}
 

@@ -7,7 +7,6 @@ Each job runs as a process of its own and makes a plan, which is then shown from
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,8 +150,7 @@ def _print_compaction(done: dict[str, Any], *, dry_run: bool, as_json: bool) -> 
 # The table
 
 
-@dataclass(frozen=True, slots=True)
-class JobCommand:
+class JobCommand(msgspec.Struct, frozen=True):
     """One row. `name` is the command's where it is not the job's; `option` is its own one.
 
     A group runs the job unless a subcommand is given. With `only_plans` nothing is applied.

@@ -12,7 +12,6 @@ as the same user: that may write to the log's file itself.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -71,8 +70,7 @@ _PATIENCE_S = 2.0
 Said = TypeVar("Said", bound=msgspec.Struct)
 
 
-@dataclass(frozen=True, slots=True)
-class Presence:
+class Presence(msgspec.Struct, frozen=True):
     """Who runs a command: a person (`typed`), an agent, by its name, or a program."""
 
     author: Literal["typed", "agent", "program"]

@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from serve.cli import environment, output, processes
 from serve.cli.environment import Environment
@@ -66,7 +66,6 @@ def verify(context: click.Context, as_json: bool) -> None:
 
 
 def _fields(value: object) -> dict[str, object]:
-    import msgspec
 
     fields: dict[str, object] = msgspec.to_builtins(value)
     return fields
@@ -413,7 +412,7 @@ def restore_backup(
             "note: what was erased since is not known: the log that was there is unreadable"
         )
     choices = structs.replace(settings.choices, tenant=done.tenant)
-    code = processes.build(replace(settings, choices=choices), "--quick", quiet=True)
+    code = processes.build(structs.replace(settings, choices=choices), "--quick", quiet=True)
     context.exit(code)
 
 

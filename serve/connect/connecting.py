@@ -11,7 +11,6 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -92,8 +91,7 @@ MOST_READ = 16 << 20  # bytes; a host that keeps its history in its settings fil
 _TRIES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(msgspec.Struct, frozen=True):
     """One file as it is and as it is to be; None where there is none."""
 
     document: Document
@@ -287,8 +285,7 @@ def _flat(path: Path) -> str:
     return "_".join(path.absolute().parts[1:])
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionPlan:
+class ConnectionPlan(msgspec.Struct, frozen=True):
     """What is to happen to a host's files; those that stay as they are stand there too."""
 
     host: Host

@@ -7,9 +7,10 @@ before it is made, and made again where the file was changed meanwhile.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from serve.connect import json_edit, text_edits
 from serve.connect.json_edit import Blanks, find_node, parse_jsonc
@@ -26,8 +27,7 @@ from serve.hosts.host import (
 from store.home.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A file. `start` is the text of one that we make; `places` are the containers we fill; a host
     may run it as a program.
 
@@ -121,8 +121,7 @@ def _own_document(file: OwnFile) -> Document:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(msgspec.Struct, frozen=True):
     """A hook of ours in a file: its event, where it stands, and what to take out with it."""
 
     event: str

@@ -6,7 +6,6 @@ memory since: `Was` holds what it was before and the seq that the change was giv
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -50,8 +49,7 @@ class Was(msgspec.Struct, frozen=True, array_like=True):
 _was = msgspec.json.Decoder(Was)
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """What became of a form: how many were changed, by which events, how many were so already, how
     to undo it.
     """

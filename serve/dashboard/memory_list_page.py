@@ -2,11 +2,11 @@
 Memories: found by a question or listed by filters, and changed, many at once.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
 
+import msgspec
 from flask import Blueprint, Response, render_template, request
 
 from serve.api.parameters import decode_cursor, encode_cursor, filter_digest
@@ -49,8 +49,7 @@ SORTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Wider:
+class Wider(msgspec.Struct, frozen=True):
     """What is found without one filter."""
 
     label: str

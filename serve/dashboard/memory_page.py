@@ -3,10 +3,10 @@ Memory: all there is of one, and the forms that make it, change it and tie it to
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
 from flask import Blueprint, Response, render_template, request
 from msgspec import structs
 
@@ -269,8 +269,7 @@ _WORDS = {  # where the event's kind does not say it well
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FieldChange:
+class FieldChange(msgspec.Struct, frozen=True):
     """A field, and what it said before and after."""
 
     field: str
@@ -278,8 +277,7 @@ class FieldChange:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One event. `counts` is false where the plan it belongs to was undone."""
 
     seq: int

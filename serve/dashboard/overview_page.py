@@ -8,7 +8,6 @@ they are those of the moment the page was loaded.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import msgspec
 from flask import Blueprint, Response, render_template
@@ -42,8 +41,7 @@ from store.text.excerpt import plural
 NEWEST_RECALLS = 3  # that are shown
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(msgspec.Struct, frozen=True):
     """One figure. `name` is that among the counters that move, empty where it does not."""
 
     label: str

@@ -8,7 +8,6 @@ that tenant's from then on.
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Literal
@@ -37,8 +36,7 @@ MOST = 256
 Tone = Literal["ok", "warn", "bad"]
 
 
-@dataclass(frozen=True, slots=True)
-class Undo:
+class Undo(msgspec.Struct, frozen=True):
     """The form that takes an action back: where it is sent, and its fields."""
 
     action: str
@@ -46,8 +44,7 @@ class Undo:
     label: str = "Undo"
 
 
-@dataclass(frozen=True, slots=True)
-class Flash:
+class Flash(msgspec.Struct, frozen=True):
     text: str
     tone: Tone = "ok"
     undo: Undo | None = None
@@ -74,13 +71,12 @@ class Flashes:
         return flash if ends > now else None
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """Open tenants, the clock (microseconds UTC) and what waits to be said on the next page."""
 
     tenants: OpenTenants
     clock: Callable[[], int]
-    flashes: Flashes = field(default_factory=Flashes)
+    flashes: Flashes = msgspec.field(default_factory=Flashes)
 
     @property
     def settings(self) -> Settings:

@@ -6,10 +6,10 @@ A step shows both sides: what goes, and what stays in its place, with the words 
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
+import msgspec
 from flask import Blueprint, Response, render_template, request
 
 from serve.dashboard.page_context import Site, Undo, back, tenant_url
@@ -52,8 +52,7 @@ _FATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(msgspec.Struct, frozen=True):
     """One of the memories that a step is about: its words, in pieces that differ or not."""
 
     title: str
@@ -62,8 +61,7 @@ class Side:
     memory: Memory | None = None  # None: not recorded yet, or erased
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """A step as the page has it; `place` is that in the plan. `fields` changed beside the text."""
 
     place: int

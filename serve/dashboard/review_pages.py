@@ -4,12 +4,12 @@ Lessons: how often each was shown and followed, and how turns came out where it 
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 import msgspec
 from flask import Blueprint, Response, render_template, request
+from msgspec.structs import replace
 
 from serve.dashboard.page_context import Site, Undo, back, tenant_url
 from serve.lessons.lesson_stats import LessonStats, Statistics, statistics

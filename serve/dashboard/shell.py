@@ -5,7 +5,6 @@ like there.
 
 import mimetypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
@@ -68,8 +67,7 @@ FOLDER = Path(__file__).parent / "static"
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(msgspec.Struct, frozen=True):
     data: bytes
     mimetype: str
     digest: str
@@ -92,8 +90,7 @@ def _asset(path: Path) -> Asset:
 # The pages of a tenant, in the order of the navigation.
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A page of the navigation: its blueprint's name, its title, and its key after `g`.
 
     Its address is that of the blueprint's view `index`.

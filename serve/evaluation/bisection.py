@@ -11,7 +11,8 @@ changed to and fro, one of the changes is found.
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+
+import msgspec
 
 from serve.evaluation.expectations import ask_as_routed, rank_of
 from serve.reader.past import Past
@@ -30,8 +31,7 @@ Hits = tuple[Hit, ...]
 Progress = Callable[[int, bool], None]  # told of each fold: its place, and whether it is as now
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """The event since which an answer is as it is now, and the hits before and after it.
 
     It is one of `events`, found with so many `folds`.
@@ -44,8 +44,7 @@ class Change:
     folds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(msgspec.Struct, frozen=True):
     """A question about the past of a memory that is served by `reader`.
 
     Each method takes the seq of an event after which the answer was another; None is for the

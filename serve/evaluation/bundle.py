@@ -16,13 +16,13 @@ its answer is the receipt's, to the byte, and what it is instead.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import cycle
 from pathlib import Path
 
 import msgspec
 from msgspec import structs
+from msgspec.structs import fields, replace
 
 from serve import version
 from serve.evaluation.replay import Replayed, replay, skip_reason
@@ -119,8 +119,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     receipt: Line
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(msgspec.Struct, frozen=True):
     """A recall and the events that its answer rests on, the receipt last; `answer` is what comes
     back: the block of a prompt, else the hits as JSON.
     """

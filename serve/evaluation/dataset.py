@@ -14,7 +14,6 @@ Times are ISO 8601, UTC where they name no zone. Other fields are left alone.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
 from pathlib import Path
@@ -89,8 +88,7 @@ class Result(msgspec.Struct, frozen=True):
     said: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(msgspec.Struct, frozen=True):
     """Memories that are asked together; `name` is <source>/<name>."""
 
     name: str

@@ -10,9 +10,9 @@ asked for by their own words too, as every build does.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from serve.evaluation import canaries, expectations
 from serve.evaluation.canaries import Canary

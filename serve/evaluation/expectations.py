@@ -8,9 +8,9 @@ hides the answer fails it, as a change of the memory does.
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from serve.reader.filters import Filter
 from serve.reader.reader import open_view

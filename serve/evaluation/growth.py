@@ -9,7 +9,8 @@ who wrote an event and with how many others; nothing here looks at what a text s
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from store.agents.prompt_statements import FROM_PROMPT
 from store.log.event_kinds import Prompted, Recorded
@@ -21,8 +22,7 @@ NOTED_AT_ONCE = 20  # memories of one moment: more are brought in, not noted by 
 _OTHERS = frozenset(("tool", "web", "repository"))  # as trust or author: somebody else's words
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(msgspec.Struct, frozen=True):
     """The event that began a memory, and whether the user's own sessions brought it."""
 
     seq: int

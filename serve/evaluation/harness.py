@@ -12,7 +12,6 @@ holds, so a kept home serves again only what is unchanged.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
@@ -56,8 +55,7 @@ Progress = Callable[[str, str], None]  # workspace, stage
 _SAID = re.compile(r'"id":"([^"]+)"')  # of a note in a block
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """A result for each query and prompt; what was refused as a memory; what was degraded."""
 
     results: tuple[Result, ...]

@@ -14,7 +14,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -46,8 +45,7 @@ MEASURES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """A session that was drawn and has ended: `share` were to be held out then."""
 
     share: float

@@ -7,7 +7,6 @@ from the user's settings stands in it. Nothing is written, and no model is asked
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal, Protocol, get_args
 
@@ -48,8 +47,7 @@ class Parameters(Protocol):
     def getlist(self, name: str, /) -> list[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(msgspec.Struct, frozen=True):
     """One of the two settings: the mode, and the choices a recall is answered under."""
 
     name: Literal["A", "B"]
@@ -62,8 +60,7 @@ class Side:
         return "" if self.name == "A" else "b_"
 
 
-@dataclass(frozen=True, slots=True)
-class LabQuestion:
+class LabQuestion(msgspec.Struct, frozen=True):
     """A question, whose memories it may bring, and under what; `b` where two are compared.
 
     Dates and the least score are as they were typed. Where it is `known`, `as_of` does not ask what
@@ -197,8 +194,7 @@ def _link(side: Side, usual: Choices) -> list[tuple[str, str]]:
 # A question under one setting
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True):
     """How many memories were left after a stage, and what it says of it."""
 
     name: str
@@ -206,8 +202,7 @@ class Stage:
     said: str
 
 
-@dataclass(frozen=True, slots=True)
-class SideAnswer:
+class SideAnswer(msgspec.Struct, frozen=True):
     """What recall said, `payload`, as the API sends it with `explain`.
 
     `block` is what a host would put before its model, were it all to be said: `unasked` tells what
@@ -304,8 +299,7 @@ def _history(view: View, hit: Mapping[str, Any]) -> list[Memory]:
 # user's own settings
 
 
-@dataclass(frozen=True, slots=True)
-class HookPreview:
+class HookPreview(msgspec.Struct, frozen=True):
     """What the hook would do: the `block` it would put before the model, and why.
 
     `rules` counts the rules and statements that no recall found. `kept` are the lasting words that
@@ -353,8 +347,7 @@ def preview_prompt_hook(
 # What a past prompt was told nothing of, though it was known
 
 
-@dataclass(frozen=True, slots=True)
-class Unsaid:
+class Unsaid(msgspec.Struct, frozen=True):
     """A memory that the prompt hook weighs and does not say; `touched` are the files that it names
     and that the turn went on to read or edit.
     """
@@ -392,8 +385,7 @@ def _names_file(memory: Memory, path: str) -> bool:
 # The two settings side by side, memory by memory
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonRow:
+class ComparisonRow(msgspec.Struct, frozen=True):
     """A memory that either brings; a rank is None where it did not come back."""
 
     hit: Mapping[str, Any]
@@ -413,8 +405,7 @@ class ComparisonRow:
         return "A" if self.b is None else "B" if self.a is None else ""
 
 
-@dataclass(frozen=True, slots=True)
-class HitComparison:
+class HitComparison(msgspec.Struct, frozen=True):
     """The memories of both, by the better of their ranks."""
 
     rows: tuple[ComparisonRow, ...]

@@ -12,8 +12,8 @@ compared with another.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -22,8 +22,7 @@ Values = npt.NDArray[np.float64]
 SIGMAS = 1.96  # of the 95 % interval
 
 
-@dataclass(frozen=True, slots=True)
-class Worth:
+class Worth(msgspec.Struct, frozen=True):
     """The mean reward of an action, its standard error, and how many recalls say so.
 
     `samples` is the effective number: weights that differ say less than as many that do not.
@@ -34,8 +33,7 @@ class Worth:
     samples: float
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(msgspec.Struct, frozen=True):
     """What a change is worth in mean reward, and the ends of its 95 % interval."""
 
     value: float

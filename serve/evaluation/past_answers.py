@@ -12,10 +12,10 @@ same name, an index that lost a part.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, replace
 
 import msgspec
 import numpy as np
+from msgspec.structs import asdict, replace
 
 from serve.evaluation import canaries, hand_edits, upgrade
 from serve.evaluation.canaries import Canary, Outcome, Point
@@ -72,8 +72,7 @@ MOST_BEGUN_NEWER, TIMES_THEIR_SHARE = 0.5, 2.0
 MOST_BEGUN_OTHERWISE = 0.2  # by another memory of then; words weigh otherwise in one that grew
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True):
     """A question of then: how many of the memories of then come back, and of how many.
 
     `newer` are the memories among the first that are not served yet and came from elsewhere.
@@ -99,8 +98,7 @@ class Answered:
         return self.receipt.body
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(msgspec.Struct, frozen=True):
     """A candidate that past questions are asked of.
 
     The memories from row `served` on are not served yet; None: nothing is. `arrivals` are those of
@@ -150,8 +148,7 @@ class Asking:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Without(Filter):
+class _Without(Filter, frozen=True):
     """A filter that some rows of a candidate, which has no tail, do not pass either."""
 
     left_out: frozenset[int] = frozenset()

@@ -13,10 +13,10 @@ under other settings instead, and a `Way` with another model.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from serve.hooks.call import Call
 from serve.hooks.model_context import model_context
@@ -45,8 +45,7 @@ Change = Callable[[Choices], Choices]
 Verdict = Literal["same", "changed", "skipped"]
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(msgspec.Struct, frozen=True):
     """How past recalls are asked again: with a model, under the settings of then or others, and
     routed as they were or by a policy.
     """
@@ -56,8 +55,7 @@ class Way:
     policy: Policy | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(msgspec.Struct, frozen=True):
     """A recall that was asked again: what comes back now, or `why` it could not be asked.
 
     `said` is that to the byte: the block for a prompt, else all hits as a receipt keeps them, in

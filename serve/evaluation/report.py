@@ -6,7 +6,6 @@ The paired bootstrap: Sakai 2006, https://doi.org/10.1145/1148170.1148261.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -26,8 +25,7 @@ RESAMPLES = 10_000
 Values = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(msgspec.Struct, frozen=True):
     """Rankings beside what is relevant.
 
     `found` [queries, ranks] says where a relevant one stands, `relevant` [queries] how many there
@@ -38,8 +36,7 @@ class Judged:
     relevant: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """The mean of paired differences and where 95 % of its resampled means lie."""
 
     mean: float

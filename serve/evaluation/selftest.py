@@ -6,7 +6,6 @@ of its own that is deleted after.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -212,8 +211,7 @@ LEAST_OF_A_LANGUAGE = 0.8  # recall@5 of questions in the language of their memo
 MOST_INJECTED = 0.1  # of the prompts that deserve silence, at the bar that is set
 
 
-@dataclass(frozen=True, slots=True)
-class Quality:
+class Quality(msgspec.Struct, frozen=True):
     """What was measured; `harder` are the questions in `dataset.HARDER`, which have no floor."""
 
     project: Scores

@@ -7,9 +7,9 @@ does so before it is served; a plan shows it to a person, before or after the ve
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import msgspec
+from msgspec.structs import replace
 
 from serve import version
 from serve.evaluation import drift, expectations

@@ -11,10 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from serve.hooks import prompt, session, tool_use
 from serve.hooks.call import Call
@@ -263,8 +265,7 @@ WITHIN_S = 60.0
 _KEPT = 1_024
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(msgspec.Struct, frozen=True):
     at: float
     host: str
     number: str | None

@@ -10,10 +10,10 @@ project without memories has no brief.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from serve.lessons.rule_index import rests, rules
 from serve.reader.filters import Filter

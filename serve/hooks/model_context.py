@@ -6,18 +6,20 @@ the turns of a session it takes up again, and nothing of what was put beside the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from serve.hosts import HOSTS
 from serve.reader.session_events import SessionEvents
 from store.log.event_kinds import Prompted, Recalled, Recorded, SessionTold, Surfaced
 
 
-@dataclass(frozen=True, slots=True)
-class ModelContext:
+class ModelContext(msgspec.Struct, frozen=True):
     """What the model has before it; by default nothing."""
 
-    known: Mapping[str, int] = field(default_factory=dict)  # memory: when it was put there, µs
+    known: Mapping[str, int] = msgspec.field(
+        default_factory=dict
+    )  # memory: when it was put there, µs
     own: frozenset[str] = frozenset()  # turns of this session, and what the user stated in them
     recorded: frozenset[str] = frozenset()  # memories that this session recorded
     briefed_at: int | None = None  # when the session was last told what it must know, µs

@@ -18,8 +18,10 @@ Lasting words of the user are recorded at once and ended by what contradicts the
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import groupby, islice
+
+import msgspec
+from msgspec.structs import replace
 
 from serve.hooks import speaking
 from serve.hooks.brief import goal_note, last_session, left_open, recent_turns
@@ -69,8 +71,7 @@ NEAR = 0.5  # of how likely it must be to help
 _LEVELS = ("search", "context", "proactivity")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptAnswer:
+class PromptAnswer(msgspec.Struct, frozen=True):
     """What the memory knows of a prompt: what recall says, and rules that the prompt names."""
 
     question: Question

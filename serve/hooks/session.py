@@ -12,8 +12,9 @@ stood, and what the agent said last, which ends its episode. Nothing is said.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
+
+from msgspec.structs import replace
 
 from serve.hooks.brief import BYTES as BRIEF_BYTES
 from serve.hooks.brief import brief, commands, goal_note, recent_turns, standing_parts

@@ -11,8 +11,10 @@ not. The coefficients were fitted by `make fit-speaking`; docs/prompts.md has wh
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from serve.lessons.deeds import Bearing, is_laid_down
 from serve.reader.view import View
@@ -74,8 +76,7 @@ FEATURES = (
 _SHARES = slice(FEATURES.index("asked"), FEATURES.index("done") + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(msgspec.Struct, frozen=True):
     """Coefficients in the order of FEATURES; `bar` is the least probability to be said."""
 
     coefficients: tuple[float, ...]
@@ -145,8 +146,7 @@ MODELS: dict[Kind, Model] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(msgspec.Struct, frozen=True):
     """A memory that might be said: how likely it helps, and the least that it must."""
 
     hit: Hit

@@ -7,7 +7,6 @@ or the host's machinery put into a text is taken out of it.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -29,8 +28,7 @@ MAX_SAID = 8_000  # of what the agent said last, or of a summary
 MAX_CONTEXT = 9_000  # bytes: Claude Code and Codex put what is longer into a file
 
 
-@dataclass(frozen=True, slots=True)
-class HookEvent:
+class HookEvent(msgspec.Struct, frozen=True):
     """One event of a host. What a moment does not have is at its default."""
 
     host: str
@@ -50,8 +48,7 @@ class HookEvent:
     decides: frozenset[Decision] = frozenset()  # what the host lets a hook decide now
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """What reaches the model, and what the host shows to the user; empty is silence.
 
     A `decision`, of those that the event `decides`, comes with its reason: of `ask` the host shows

@@ -9,9 +9,10 @@ longer than the client may take, and is silent where anything is wrong.
 https://opencode.ai/docs/plugins, https://opencode.ai/docs/mcp-servers
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from serve.hosts import claude_code
 from serve.hosts.event import HookEvent, Payload, Reply

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+import msgspec
 import numpy as np
 
 from serve.lessons.matching import MAX_ABOUT, RuleMatch, Rules
@@ -35,8 +36,7 @@ from store.text.text_features import MAY_RULE
 MOST = 400  # statements, the newest
 
 
-@dataclass(frozen=True, slots=True)
-class Bearing:
+class Bearing(msgspec.Struct, frozen=True):
     """How a rule or statement bears on a deed, of `among` that were laid down.
 
     `words` and `topics` are the weights of those it shares, `share` how much of its own topics that

@@ -5,10 +5,10 @@ The tables of the last build and the events since: nothing waits for a build to 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from serve.lessons.impact import impact, is_at_rest
 from serve.lessons.rule_index import rules
@@ -33,8 +33,7 @@ SHOWN = ("surfaced", "followed", "ignored", "not_applicable")
 _TURNS = ("good_followed", "bad_followed", "good_ignored", "bad_ignored")
 
 
-@dataclass(frozen=True, slots=True)
-class LessonStats:
+class LessonStats(msgspec.Struct, frozen=True):
     """A lesson that was shown; `efforts` are its turns by what was tried in them."""
 
     memory: Memory
@@ -50,8 +49,7 @@ class LessonStats:
         return is_at_rest(self.counts, pinned=self.memory.pinned)
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(msgspec.Struct, frozen=True):
     """The lessons that were shown, the most shown first; how many rules never were; what waits for
     a yes, the newest first: the statements that hold, and drafts, as the projection has them.
     """

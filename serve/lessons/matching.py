@@ -11,7 +11,8 @@ no command and no file gets no verdict.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from serve.lessons.patterns import is_matched
 from serve.lessons.rule_parser import Wording, parse_wording
@@ -23,8 +24,7 @@ from store.memories.memory import Memory
 MAX_ABOUT = 200  # characters of the command or file that a rule named
 
 
-@dataclass(frozen=True, slots=True)
-class RuleMatch:
+class RuleMatch(msgspec.Struct, frozen=True):
     """A rule, and the command or file by which it was named. `is_forbidden`: it speaks against
     it; else it says what belongs to it.
     """

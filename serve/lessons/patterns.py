@@ -4,8 +4,9 @@ Patterns: the commands and files a rule may name, and whether a call or a path i
 
 import fnmatch
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from store.agents.efforts import efforts
 from store.agents.shell import Call, Words, program
@@ -33,8 +34,7 @@ _SHORT = {  # what a short option is called in full
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """A command as a rule names it: `words` are a program and its subcommands, `flags` must all be
     there, `where` is the branch it speaks of. Without words any program with these flags is meant.
     """
@@ -66,8 +66,7 @@ class Command:
         return bool(self.flags) and len(rest) < 2
 
 
-@dataclass(frozen=True, slots=True)
-class Occasion:
+class Occasion(msgspec.Struct, frozen=True):
     """When a rule matters: a command that is called, an effort, or a subcommand that begins so."""
 
     command: Command | None = None

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
+import msgspec
+
 from serve.lessons import rule_tokens
 from serve.lessons.patterns import Command, Occasion, command
 from serve.lessons.rule_tokens import Name, Token
@@ -310,8 +312,7 @@ def _occasion(word: str) -> Occasion | None:
 MAX_CHARS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(msgspec.Struct, frozen=True):
     """What a rule names. Files are globs: `untouched` are not to be edited, `files` are those whose
     editing it is about.
     """

@@ -6,7 +6,8 @@ commands, and is recalled all the same.
 """
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from serve.lessons.patterns import Command, command
 from store.agents.shell import calls
@@ -165,8 +166,7 @@ _MOST_TOOLS = 6
 _PLAIN_TOOLS = (SUBCOMMANDS.keys() | LONE_TOOLS | MORE_TOOLS) - WORD_TOOLS
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A word in folded case, code between backticks as it is, or a mark that ends a clause."""
 
     text: str
@@ -175,8 +175,7 @@ class Token:
     written: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(msgspec.Struct, frozen=True):
     """A name and how many tokens it takes; a file may be run as a command too."""
 
     tokens: int

@@ -5,8 +5,9 @@ Params come from anybody: each is looked at before it is used, and what does not
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from serve.mcp_server.protocol import (
     INVALID_PARAMS,
@@ -34,8 +35,7 @@ Result = dict[str, Any]
 Outcome = Result | Generator[Result, None, Result]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One request on its way.
 
     `tenant` and `scopes` are those of the token, or what the stdio bridge says of its host; so
@@ -62,8 +62,7 @@ class Call:
 Complete = Callable[[Call, str], Sequence[str]]  # what may be meant by the beginning of a value
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True):
     """`listed` is what `tools/list` says of it; `run` takes the arguments as they came.
 
     Who may not do all that its `scopes` name neither sees nor runs it.
@@ -74,21 +73,18 @@ class Tool:
     scopes: tuple[Scope, ...] = ("read",)
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     listed: Result
     run: Callable[[Call, Params], Outcome]
-    completes: Mapping[str, Complete] = field(default_factory=dict)
+    completes: Mapping[str, Complete] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(msgspec.Struct, frozen=True):
     listed: Result
-    completes: Mapping[str, Complete] = field(default_factory=dict)
+    completes: Mapping[str, Complete] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Registry:
+class Registry(msgspec.Struct, frozen=True):
     """All that is offered. `read` returns the contents behind an address, None where nothing is.
 
     `legacy_methods` and `capabilities` are what goes beyond tools, resources, prompts and
@@ -102,8 +98,8 @@ class Registry:
     templates: tuple[Template, ...] = ()
     resources: Callable[[Call], Sequence[Result]] = lambda call: ()
     read: Callable[[Call, str], Sequence[Result] | None] = lambda call, uri: None
-    legacy_methods: Mapping[str, Callable[[Call], Result]] = field(default_factory=dict)
-    capabilities: Result = field(default_factory=dict)
+    legacy_methods: Mapping[str, Callable[[Call], Result]] = {}
+    capabilities: Result = {}
     heard: Callable[[Params], None] = lambda response: None
 
 

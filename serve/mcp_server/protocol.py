@@ -11,7 +11,6 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -51,8 +50,7 @@ class RpcError(Exception):
         self.code, self.message, self.data = code, message, data
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """A request; without an id a notification; without a method a client's response."""
 
     id: Id | None
@@ -61,13 +59,12 @@ class Message:
     whole: Params
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """Who asks, in which era. `name` is the client's, where it says so with the request."""
 
     is_modern: bool
     name: str | None = None
-    capabilities: Params = field(default_factory=dict)
+    capabilities: Params = {}
 
 
 def decode_message(body: bytes) -> object:

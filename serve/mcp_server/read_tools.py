@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from serve.formatting import parse_optional_time, parse_time_point
 from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note, recall_note

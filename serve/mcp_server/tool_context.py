@@ -3,8 +3,9 @@ Here: whose memory a tool works on, from where and when; Told: what it has to sa
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from serve.mcp_server.methods import Result
 from serve.reader.filters import Filter
@@ -109,8 +110,7 @@ def _clean(value: Any) -> Any:
     return "\n".join(map(clean_text, value.splitlines()))
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(msgspec.Struct, frozen=True):
     """`project` is "" where there is none: only memories without a project are meant then."""
 
     tenant: OpenTenant
@@ -135,13 +135,12 @@ class ToolContext:
         return Filter(self.now, self.scope(named), kinds=tuple(kinds), shared=self.shared)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(msgspec.Struct, frozen=True):
     """What a tool says: a sentence, some values, and notes in groups of a name."""
 
     said: str
-    values: Mapping[str, object] = field(default_factory=dict)
-    groups: Mapping[str, Sequence[Note]] = field(default_factory=dict)
+    values: Mapping[str, object] = {}
+    groups: Mapping[str, Sequence[Note]] = {}
 
 
 def render_result(result: ToolResult) -> Result:

@@ -7,7 +7,6 @@ its model, so each is short.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -83,8 +82,7 @@ _ALSO: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters(Generic[Asked]):
+class Parameters(msgspec.Struct, Generic[Asked], frozen=True):
     """What a tool takes. Made once at import: threads that meet a type first crash msgspec."""
 
     schema: dict[str, Any]
@@ -217,8 +215,7 @@ _SETS = {"readOnlyHint": False, "idempotentHint": True, "destructiveHint": False
 _HIDES = {"readOnlyHint": False, "idempotentHint": True, "destructiveHint": True}
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(msgspec.Struct, frozen=True):
     """One of our tools. `is_loaded` wants it before the model at once, not found by a search."""
 
     name: str

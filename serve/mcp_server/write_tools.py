@@ -6,12 +6,12 @@ web for the user's.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from serve.mcp_server.read_tools import MemoryId, Project
 from serve.mcp_server.tool_context import Note, ToolContext, ToolResult, memory_note

@@ -9,13 +9,13 @@ mask over the rows as long as its snapshot, one over all documents as long as no
 Of the moment of asking only what has expired by then matters, so one mask serves many moments.
 """
 
-from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from serve.reader.request_fields import Kinds
 from serve.reader.tail import Tail
@@ -45,8 +45,7 @@ def field_filters(asked: object) -> dict[str, Any]:
 _ANY_OF = {name: field for name, field in FILTERS.items() if name != "tags"}
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(msgspec.Struct, frozen=True):
     """What must hold of a memory; None and () ask nothing. Times are microseconds UTC.
 
     With a project, its memories, those of the projects it lies within and those that belong to no
@@ -59,7 +58,6 @@ class Filter:
 
     now: int
     project: str | None = None
-    _: KW_ONLY
     kinds: tuple[str, ...] = ()
     tiers: tuple[str, ...] = ()
     trusts: tuple[str, ...] = ()

@@ -3,11 +3,11 @@ What is wanted and not yet reached: open goals, the next due first, and chains o
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from serve.reader.filters import Filter
 from serve.reader.memory_json import shown_text
@@ -20,8 +20,7 @@ OPEN_STATUSES: tuple[GoalStatus, ...] = ("open", "blocked")
 MOST_GOALS = 200  # of the newest: who has more open goals has none
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True):
     """Milestones that follow one another, oldest first."""
 
     name: str

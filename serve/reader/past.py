@@ -15,7 +15,6 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
@@ -121,8 +120,7 @@ def memory_at(
 # Places in the log, and what was known there
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A place in a log, the last event known there, and how a recall was answered from it.
 
     `embedder` names the model, and `moment` is that to which the recall counted ages; None where no

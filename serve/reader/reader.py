@@ -13,7 +13,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
@@ -353,8 +353,7 @@ class Reader:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """A memory to ask as it is known, or was: its log ends there, `now` is the moment of asking.
 
     `notes` say in words what could not be had of the past. `tenant` is where its snapshots lie.

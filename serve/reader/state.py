@@ -9,7 +9,8 @@ does not count.
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from serve.reader.snapshots import Snapshots
 from serve.reader.tail import Tail
@@ -39,8 +40,7 @@ _SHORT = 160  # characters of a memory that is shown whole where one sentence of
 _WHOLE = 0.6  # of a memory's text that is over with it
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """What became of a memory: the sentence of it that is over, and the memory, time and words that
     hold now. `is_whole` where little else is in it; not `is_sure`: both may hold.
     """

@@ -12,10 +12,10 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -262,8 +262,7 @@ class Slots:
         return -1 if value is None else codes.setdefault(value, len(codes))
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(msgspec.Struct, frozen=True):
     """The first slots as columns, [slots] each; asked as the snapshot's rows are."""
 
     records: npt.NDArray[np.void]

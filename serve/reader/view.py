@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
@@ -188,8 +189,7 @@ class View:
 MOST_SUPERSEDED = 5  # memories
 
 
-@dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(msgspec.Struct, frozen=True):
     """Who was replaced by whom, in one view."""
 
     view: View

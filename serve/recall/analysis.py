@@ -9,12 +9,13 @@ memory holds "last week".
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from serve.reader.filters import Filter
 from serve.reader.view import View
@@ -110,8 +111,7 @@ _CHANNELS: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """What is asked, and under which settings."""
 
     text: str
@@ -120,7 +120,7 @@ class Question:
     mode: Mode = "auto"
     fusion: Literal["rrf", "weighted"] = "rrf"
     profile: Profile = "balanced"
-    profiles: Profiles = field(default_factory=Profiles)
+    profiles: Profiles = msgspec.field(default_factory=Profiles)
     min_confidence: float = 0.0
     min_score: float = 0.0
     explain: bool = False
@@ -143,8 +143,7 @@ def default_question(text: str, conditions: Filter, choices: Choices) -> Questio
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(msgspec.Struct, frozen=True):
     """A question taken apart; `names` are people's, and their words are no part of its topic."""
 
     topic: list[str]  # terms, with repeats: a title's count more often; and words written as one

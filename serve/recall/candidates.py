@@ -13,12 +13,13 @@ one by one, and one that was used a moment ago may still lie in the processor's 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import ClassVar, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from serve.reader.view import View
 from serve.recall.analysis import LEAST_IDF, Analysis, Question
@@ -69,8 +70,7 @@ class Channel(Protocol):
     def of(self, docs: Docs) -> Scores: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreChannel:
+class ScoreChannel(msgspec.Struct, frozen=True):
     """A channel that has the score of every document at hand, [rows + slots]."""
 
     scores: Scores
@@ -210,8 +210,7 @@ MOST_INSIGHTS = 16  # that each channel adds to the candidates
 _RANK_WEIGHTS = {"lexical": 1.0, "vector": 0.15, "entity": 0.1, "time": 0.3}
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
+class Candidates(msgspec.Struct, frozen=True):
     """The candidates of every channel, and the channels' scores.
 
     `topic` and the scores of the channels are borrowed: they hold until the evidence is gathered.

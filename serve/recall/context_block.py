@@ -11,7 +11,6 @@ the block depends on the moment or on the question: no score, no age, and the ol
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -63,16 +62,14 @@ _BESIDE = frozenset({"context", "action", "result"})
 Note = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A heading of ours and the notes under it."""
 
     heading: str
     notes: tuple[Note, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A block as it is sent, empty where nothing is to be said, and the notes it holds."""
 
     text: str = ""

@@ -7,10 +7,11 @@ weighted sum of the evidence. The weights were found on conversations, chats and
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from serve.reader.view import View
 from serve.recall import neighbours
@@ -58,8 +59,7 @@ _EPISODE = MEMORY_KINDS.index(EPISODE)  # as columns code it
 _FOREIGN = 0.3  # where the model has read little of the question's language
 
 
-@dataclass(frozen=True, slots=True)
-class Conversations:
+class Conversations(msgspec.Struct, frozen=True):
     """Documents and their place in their conversations; -1 stands for none. All are [docs]."""
 
     docs: Docs  # ascending
@@ -78,8 +78,7 @@ _BACKGROUND = 50  # memories
 COMMON_TERM_SHARE = 0.3  # of its weight, for such a word in the gate
 
 
-@dataclass(frozen=True, slots=True)
-class KnownTerms:
+class KnownTerms(msgspec.Struct, frozen=True):
     """How much of a query the memory knows.
 
     `weights` [terms] are the different words' idf, as if `_BACKGROUND` memories more held none of
@@ -95,8 +94,7 @@ class KnownTerms:
     counts: Values  # [terms], 1, or the part a common word counts for
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """The candidates by their fused scores, best first, and what speaks for each of them."""
 
     docs: Docs

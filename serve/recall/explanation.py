@@ -3,11 +3,11 @@ Why: what every stage of a recall did, and the evidence for each hit.
 """
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import fields, replace
 
 from serve.reader.filters import Filter
 from serve.reader.view import View

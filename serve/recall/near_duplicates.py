@@ -12,10 +12,11 @@ the older: "Correction: we deploy from staging", "MySQL, not Postgres".
 
 import re
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from serve.recall.classification import COMMON_TERMS
 from store.log.event_kinds import EPISODE
@@ -67,8 +68,7 @@ _TURNS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Gist:
+class Gist(msgspec.Struct, frozen=True):
     """What a text says: the words that may differ a little, and the marks that may not."""
 
     words: tuple[str, ...]

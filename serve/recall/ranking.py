@@ -8,11 +8,12 @@ built today or next week. What was written after the build counts as just writte
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from serve.reader.view import View
 from serve.recall import scoring
@@ -31,8 +32,7 @@ SURE = 0.15  # of confidence: a hit below it is marked as unsure
 _IS_LASTING = np.array([kind in LASTING_KINDS for kind in MEMORY_KINDS])  # as columns code them
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(msgspec.Struct, frozen=True):
     """The candidates as they are chosen from: `order` are their places, best first.
 
     All else is in the order of the candidates. `importance` is the stated one; its signal is what
@@ -48,7 +48,7 @@ class Ranked:
     confidence: Values
     coverage: Values  # the share of the query's terms, by weight, that each holds
     signs: Mapping[str, Values]  # what the confidence is computed from
-    insights: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    insights: Mapping[int, tuple[str, ...]] = {}
     gave_way: int = 0
 
     def count_dropped(self, others: Mapping[str, int]) -> dict[str, int]:

@@ -15,8 +15,10 @@ Each stage is entered once, in this order, and takes the values of those before 
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from serve.reader.held import is_held
 from serve.reader.memory_json import role
@@ -56,8 +58,7 @@ class Timings:
 __all__ = ["LEAST_IDF", "Answer", "Hit", "Mode", "Question", "recall"]
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(msgspec.Struct, frozen=True):
     """One memory that came back, and why, where that was asked.
 
     `copies` are ids of memories that say the same; `conflicts_with` is a newer one that says
@@ -91,8 +92,7 @@ class Hit:
         return self.confidence < SURE
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What recall says, from the log up to `watermark`, of which `built` is in the manifest's
     snapshots. `below_bar` counts candidates that were not sure enough to return: under
     `bar`. `hint` says why there is no hit and what to do. `route` is what the router chose, if one

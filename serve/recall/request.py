@@ -4,12 +4,12 @@ From a request to an answer and back: what HTTP and the command line share, so b
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec.structs import fields, replace
 
 from serve import version
 from serve.reader.filters import FieldFilters, Filter, field_filters
@@ -74,8 +74,7 @@ class RateRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     tenant: TenantName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Asker:
+class Asker(msgspec.Struct, frozen=True):
     """Who asks, as far as that is known."""
 
     session: str | None = None
@@ -84,12 +83,15 @@ class Asker:
     shared: tuple[str, ...] = ()  # what the work tree shares that is asked from
 
 
+NOBODY = Asker()
+
+
 def answer(
     reader: Reader,
     request: RecallRequest,
     choices: Choices,
     now: int,
-    asker: Asker = Asker(),
+    asker: Asker = NOBODY,
 ) -> tuple[dict[str, Any], Event | None]:
     """Return the answer as it is sent, and the receipt to append after it (None: not touched).
 

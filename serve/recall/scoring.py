@@ -24,8 +24,8 @@ notes, code and six languages; docs/recall.md has what they give on workspaces l
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -35,8 +35,7 @@ Docs = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(msgspec.Struct, frozen=True):
     """One channel's candidates, best first, without repeats, and their scores, both [n]."""
 
     docs: Docs
@@ -179,8 +178,7 @@ def decay(importance: Values, idle: Times, uses: Counts, lasting: Mask, pinned: 
     return values
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(msgspec.Struct, frozen=True):
     """Coefficients of the logistic model; the `alone` ones hold where no word is known at all."""
 
     near: float

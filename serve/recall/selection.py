@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+import msgspec
 import numpy as np
 
 from serve.recall.analysis import Question
@@ -32,8 +33,7 @@ LOOK_AHEAD = 16
 _FACTS = "facts"  # the job that reads facts out of memories
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """A memory that comes back; `place` is that among the candidates."""
 
     place: int
@@ -42,8 +42,7 @@ class Chosen:
     conflicts_with: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """What comes back, best first; `below_bar`, `below_score` and `over_top_k` are places, best
     first.
     """

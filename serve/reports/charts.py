@@ -8,10 +8,11 @@ lets a chart through.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from html import escape
 from itertools import pairwise
+
+import msgspec
 
 from serve import formatting
 from serve.formatting import Written
@@ -19,8 +20,7 @@ from serve.formatting import Written
 WIDTH, HEIGHT = 360, 180  # units of a drawing, as wide as a phone is in pixels
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(msgspec.Struct, frozen=True):
     """`marks` is what is drawn, as SVG; `rows` are the figures, under the `columns`."""
 
     title: str
@@ -119,8 +119,7 @@ def empty_chart(title: str, text: str = "nothing yet", height: int = HEIGHT) -> 
 _ROUND = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """Values from `low` to `high` lie evenly between the places `start` and `end`."""
 
     low: float
@@ -159,8 +158,7 @@ _ROW, _NAME, _VALUE = 19, 104, 58  # of a plot of rows: their height, the names'
 _SPARK_WIDTH, _SPARK_HEIGHT = 120, 28
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(msgspec.Struct, frozen=True):
     """What lies along the bottom: its name, and how a value is written there and in the table."""
 
     name: str

@@ -7,10 +7,10 @@ one thing by strict evidence alone: the same words but for one value.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations, groupby, pairwise
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from serve.reader.memory_json import shown_text
@@ -87,16 +87,14 @@ MOST_COMPARED = 50_000  # memories; the newest ones
 _HAPPENED = ("activity", "milestone")  # what happened once is not made untrue later
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(msgspec.Struct, frozen=True):
     """One of what disagrees: a memory and the value it says, None where it is all of its words."""
 
     memory: Memory
     value: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(msgspec.Struct, frozen=True):
     """`sides` are in the order of their days; `settle` are commands, of which one is enough."""
 
     what: What

@@ -7,10 +7,10 @@ last day is of the last week too, as the filter they stand for has it.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -33,8 +33,7 @@ _TITLE_LENGTH = 48  # characters that name a session
 Documents = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """One value of a facet: what filters by it, what people read, and how many have it."""
 
     value: str
@@ -42,8 +41,7 @@ class Value:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Facet:
+class Facet(msgspec.Struct, frozen=True):
     """Values, the commonest first, times by their length. `more` are those left out."""
 
     name: str

@@ -7,9 +7,9 @@ entity itself are added.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -28,8 +28,7 @@ MOST_NEIGHBOURS = 20  # that mention the entity, the newest
 _LOOKED_AT = 200  # of those, in any state
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbourhood:
+class Neighbourhood(msgspec.Struct, frozen=True):
     """`centre` are the entities meant: a name may stand for several. `entities` have
     them first, then the strongest; `mentioned` counts the memories of the centre.
     """
@@ -141,8 +140,7 @@ NEIGHBOURS = 40
 MOST_DRAWN = 50
 
 
-@dataclass(frozen=True, slots=True)
-class EntityName:
+class EntityName(msgspec.Struct, frozen=True):
     """An entity, and how many memories name it; `weight` of the edge that leads to it, if one."""
 
     kind: str
@@ -151,8 +149,7 @@ class EntityName:
     weight: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(msgspec.Struct, frozen=True):
     """One entity: how it is written, its strongest neighbours, the newest memories that name it.
 
     `hidden` counts the memories among its mentions that are no longer active.
@@ -219,8 +216,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(msgspec.Struct, frozen=True):
     """An entity of a picture; `group` is the number of its community, None for the small ones."""
 
     named: EntityName
@@ -228,8 +224,7 @@ class Drawn:
     group: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True):
     """The most mentioned first; an edge joins two places in `entities`, the strongest first.
 
     `groups` are the entities of each community, the largest community first; `matching` counts the

@@ -1,9 +1,9 @@
 """Holdings: memories by kind and state, bytes on disk, builds, and what episodes take of it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -26,8 +26,7 @@ SHOWN_STATES = (ACTIVE, EXPIRED, *(state for state in STATES if state != ACTIVE)
 Counts = Mapping[str, Mapping[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryCounts:
+class MemoryCounts(msgspec.Struct, frozen=True):
     """Counts by kind and state; what is not there is left out."""
 
     by_kind: Counts
@@ -71,8 +70,7 @@ def _count(
                 states[state] = states.get(state, 0) + count
 
 
-@dataclass(frozen=True, slots=True)
-class DiskUsage:
+class DiskUsage(msgspec.Struct, frozen=True):
     """Bytes of the log, of what is derived from it, and of what was put away."""
 
     log: int
@@ -106,8 +104,7 @@ def _size(paths: Iterable[Path]) -> int:
 # Builds: what was published last, what was refused, what waits
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(msgspec.Struct, frozen=True):
     """One manifest that is kept. `took_s` is what its projections took, those taken over too."""
 
     number: int
@@ -123,8 +120,7 @@ class Published:
         return tuple(result for result in self.checks if not result.passed)
 
 
-@dataclass(frozen=True, slots=True)
-class BuildHistory:
+class BuildHistory(msgspec.Struct, frozen=True):
     """`kept` are the manifests, the newest first. `tail` are the events after the one served,
     `changes` those of them that change a memory. `notices` say what of it could not be used.
     """
@@ -171,8 +167,7 @@ def _build_figures(manifest: Manifest) -> Published:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeStorage:
+class EpisodeStorage(msgspec.Struct, frozen=True):
     """`count` is of those that were built, the erased ones left out. `log` and `snapshots` are
     bytes, `*_share` parts of the whole, from 0 to 1. `over` wait to be erased.
     """

@@ -11,10 +11,10 @@ All of it is counted in columns; only the memories of the page are read.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -35,8 +35,7 @@ State = Literal["active", "expired", "archived", "superseded", "forgotten", "sta
 Documents = npt.NDArray[np.int64]  # rows of the snapshot, then slots of the tail
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """Which memories, and in what order. The state of `those` says nothing here: `state` does.
 
     Every word of `words` must stand in a memory, or one that begins like it where nobody used it.
@@ -66,8 +65,7 @@ class Position(NamedTuple):
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """Some memories in order; `next` is where to go on, None at the end.
 
     `documents` are all that pass, ascending.

@@ -8,11 +8,11 @@ asked, decided, done and learned, and what is open. Groups are bounded and texts
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from serve.reader.filters import Filter
 from serve.reader.goals import goals_payload as goals_shown
@@ -50,8 +50,7 @@ class Name(msgspec.Struct, frozen=True):
     memories: int
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+class Overview(msgspec.Struct, frozen=True):
     """What is known of a topic. Groups are in the order of recall, the best first."""
 
     topic: str
@@ -183,8 +182,7 @@ _LEARNED = frozenset({"bugfix", "pattern", "insight"})  # and rules
 _DONE = frozenset({"milestone", "activity", "summary"})
 
 
-@dataclass(frozen=True, slots=True)
-class Day:
+class Day(msgspec.Struct, frozen=True):
     """What happened on one day, UTC: memories by when they happened, oldest first, and the work."""
 
     day: str
@@ -195,8 +193,7 @@ class Day:
     work: Work
 
 
-@dataclass(frozen=True, slots=True)
-class Digest:
+class Digest(msgspec.Struct, frozen=True):
     """Days with something in them, oldest first, and what is open now."""
 
     since: int  # microseconds UTC
@@ -234,8 +231,7 @@ def digest(view: View, log: EventLog, conditions: Filter) -> Digest:
     return Digest(since, until, days, tuple(open_goals(view, timeless)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Reached:
+class _Reached(msgspec.Struct, frozen=True):
     goal: Memory
 
 

@@ -7,7 +7,6 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -192,8 +191,7 @@ def replay_rows(difference: ReplayDiff) -> list[tuple[str, str, str]]:
     return [*shown, ("ms a recall, on this machine", before, after)]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerDiff:
+class AnswerDiff(msgspec.Struct, frozen=True):
     """A recall's question, and what no longer comes back and what does instead: place, id and first
     words of each memory. `note` says what else changed.
     """
@@ -277,8 +275,7 @@ LEAST_ALIKE = 0.25  # of two texts: of less alike ones, all words would be marke
 _WORD = re.compile(r"\S+")
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(msgspec.Struct, frozen=True):
     """A part of a text, and whether the other text has it not."""
 
     differs: bool

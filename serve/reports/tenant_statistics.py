@@ -12,6 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -44,8 +45,7 @@ GROWTH_STEPS = (1, 7, 28, 364)  # days
 MOST_STEPS = 120  # steps
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(msgspec.Struct, frozen=True):
     """Counts by step of `step` microseconds from `since` on; the last step is still running."""
 
     since: int
@@ -88,8 +88,7 @@ def _step(days: int) -> int:
     return next((step for step in GROWTH_STEPS if -(-days // step) <= MOST_STEPS), GROWTH_STEPS[-1])
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(msgspec.Struct, frozen=True):
     """Active memories by when they happened, in steps of `step` microseconds from `since` on."""
 
     since: int
@@ -126,8 +125,7 @@ NEWEST = 1_000  # receipts and ratings that are read
 Values = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class RecallRate:
+class RecallRate(msgspec.Struct, frozen=True):
     """Recalls by minute of the last hour and by day of the last thirty, the oldest first.
 
     The last step of each is the one that runs now; minutes and days begin where clocks say so, UTC.
@@ -220,8 +218,7 @@ def recall_outcomes(log: EventLog, most: int = NEWEST) -> RecallOutcomes:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RatingCounts:
+class RatingCounts(msgspec.Struct, frozen=True):
     """What the newest ratings say: verdicts from -1, harmful, to 1, decisive."""
 
     looked_at: int
@@ -250,8 +247,7 @@ def rating_counts(log: EventLog, most: int = NEWEST) -> RatingCounts:
 SPENDING_DAYS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
+class Spending(msgspec.Struct, frozen=True):
     """Days are those of UTC, the running one among them; a purpose that cost most comes first."""
 
     today: ModelCost
@@ -288,8 +284,7 @@ def spending(log: EventLog, now: int) -> Spending:
 LIVE_RECALLS = 500  # receipts behind the counters that are asked for every few seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
+class Statistics(msgspec.Struct, frozen=True):
     """The figures at one moment, `at` in microseconds UTC.
 
     `waiting` is what waits for a person's decision, by sort.
@@ -331,8 +326,7 @@ def statistics(home: Path, tenant: Tenant, log: EventLog, view: View, now: int) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LiveCounters:
+class LiveCounters(msgspec.Struct, frozen=True):
     """The few figures that move while one looks on; `silence` is of the newest LIVE recalls."""
 
     at: int

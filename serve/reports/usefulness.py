@@ -9,8 +9,8 @@ out, and `since` says so.
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from serve.reader.filters import Filter
@@ -59,8 +59,7 @@ _KINDS: Mapping[str, str] = {
 Moment = tuple[str | None, int]  # a session and microseconds UTC: one hook event
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """What was put before a model at once. `characters` is None where an earlier version wrote it,
     which did not say its length.
     """
@@ -72,8 +71,7 @@ class Block:
     characters: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(msgspec.Struct, frozen=True):
     """The figures of a time up to now; `since` is where it begins, microseconds UTC.
 
     `told` are the prompts that a block was put before, `near` those of the others that something
@@ -116,8 +114,7 @@ class Period:
         return math.ceil(self.characters / CHARACTERS)
 
 
-@dataclass(frozen=True, slots=True)
-class Usefulness:
+class Usefulness(msgspec.Struct, frozen=True):
     """The periods by name; `kept_today` are today's statements that hold, the newest first.
 
     `cut_at` is since when events were read where there were too many, microseconds UTC.
@@ -128,8 +125,7 @@ class Usefulness:
     cut_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(msgspec.Struct, frozen=True):
     """One event of the log, as far as it counts here."""
 
     at: int

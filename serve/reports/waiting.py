@@ -7,8 +7,9 @@ and recommendations those that still apply.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from serve.lessons.lesson_stats import waiting_lessons
 from serve.reader.filters import Filter
@@ -32,8 +33,7 @@ _SORTS = (
 _NEWEST = 3  # of each sort, for who looks every day
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """So many of a sort wait; `command` lists them, and so does the dashboard's `page`.
 
     `newest` are a few as `waiting_lessons` has them; none of what it does not list.

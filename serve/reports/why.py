@@ -5,7 +5,6 @@ What to ask differently goes by another name at each door, so the caller says it
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,8 +20,7 @@ from store.memories.memory import ACTIVE, ARCHIVED, FILTERS, FORGOTTEN, Memory
 _MOST_HITS = 200  # of `top_k`
 
 
-@dataclass(frozen=True, slots=True)
-class Remedies:
+class Remedies(msgspec.Struct, frozen=True):
     """What to change in the request, by the reason: each ends a sentence."""
 
     archived: str

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from store.home import tokens
 from store.home.config import Settings
 from store.home.errors import ConfigError
@@ -23,8 +25,7 @@ __all__ = ["OWNER", "OWNER_NAME", "SCOPES", "Caller", "Scope", "caller_of_token"
 OWNER_NAME = "owner"
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """Who asks. `tenant` None: every tenant is theirs, and only the owner's token says so.
 
     `token_id` names the token that was shown, as the journal of what was done does; `per_minute`

@@ -12,13 +12,14 @@ kinds that they never saw.
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 Writer = Literal["typed", "quoted", "program"]
 WRITERS: tuple[Writer, ...] = ("typed", "quoted", "program")
@@ -94,8 +95,7 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 _PROSE = frozenset({"question", "sentence", "prose", "intro", "short", "greeting"})
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """A part of a prompt, by its characters; `author` is None until it is decided.
 
     `place` is where in its line it stands: all of it, before or after a colon, a quotation, or a
@@ -109,8 +109,7 @@ class Part:
     author: Writer | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     start: int
     end: int
     shape: str
@@ -400,8 +399,7 @@ def _model() -> _Model:
 # What a prompt's readers ask
 
 
-@dataclass(frozen=True, slots=True)
-class Authorship:
+class Authorship(msgspec.Struct, frozen=True):
     """A prompt's parts with their authors, and the author of it as a whole."""
 
     parts: tuple[Part, ...]

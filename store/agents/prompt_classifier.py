@@ -11,11 +11,11 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -48,8 +48,7 @@ _EDGE = 3  # words at the beginning and at the end
 _CHARACTERS, _WORDS, _EDGES, _SHAPE, _AROUND, _BEFORE = 1.0, 1.0, 0.5, 0.5, 0.35, 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(msgspec.Struct, frozen=True):
     """A sentence of a prompt: where it begins and ends, and its place among the others."""
 
     start: int
@@ -199,8 +198,7 @@ class Wants(NamedTuple):
     recap: float
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """A sentence of a prompt: how likely it lasts, and as what of LASTS, most likely."""
 
     text: str
@@ -288,8 +286,7 @@ _INTENTS: dict[str, Intent] = {
 CORRECTS = 0.5  # from this likelihood on a prompt is taken for a correction
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """What a prompt wants, and how likely each thing is; None where its form tells."""
 
     intent: Intent

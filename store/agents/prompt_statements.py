@@ -11,12 +11,12 @@ them as they are typed, or a transcript long after: then what was said since cou
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as with_fields
 from functools import lru_cache
 from itertools import islice
 
+import msgspec
 from msgspec.structs import replace
+from msgspec.structs import replace as with_fields
 
 from store.agents.authorship import mask, read_authors
 from store.agents.prompt_classifier import Lasting, Said, read
@@ -69,8 +69,7 @@ ASKED = 240  # characters of that
 SURE, ALSO = 0.45, 0.15  # how likely a sentence lasts that is kept; one beside it
 
 
-@dataclass(frozen=True, slots=True)
-class PromptStatement:
+class PromptStatement(msgspec.Struct, frozen=True):
     text: str
     kind: Lasting
 

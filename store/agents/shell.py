@@ -8,8 +8,9 @@ them (https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html)
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 MAX_LINE = 16_000  # characters read of a command line
 MAX_CALLS = 64
@@ -70,8 +71,7 @@ _READ_DASHES = frozenset({"git", "rg", "grep", "npm", "pnpm", "yarn", "cargo", "
 Words = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A program that is called; `forms` are its words from the outermost in: `uv run pytest -q` is
     `pytest -q` too.
     """

@@ -10,10 +10,11 @@ each bounded in what it looks at.
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
+
+import msgspec
 
 from store.agents import efforts
 from store.agents.json_fields import LONGEST_ID, mapping, output_tail, text
@@ -71,8 +72,7 @@ _LAST_EXIT = re.compile(r"<shellId: \S+ completed with exit code (\d{1,9})>\s*\Z
 _PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(msgspec.Struct, frozen=True):
     """A tool the agent is about to use, or used; `passed` is None where the host does not tell."""
 
     name: str  # as the host calls it

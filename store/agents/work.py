@@ -4,8 +4,10 @@ Work: what an agent did, as the events its hooks told say it. Counted, never jud
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePosixPath, PureWindowsPath
+
+import msgspec
 
 from store.log.event_kinds import Acted, Effort, Prompted, Recorded, SessionTold
 from store.log.events import Event
@@ -20,8 +22,7 @@ class Runs:
     failed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """What was asked, oldest first, what was edited, most often first, and what was run."""
 
     sessions: int
@@ -29,7 +30,7 @@ class Work:
     is_answered: bool  # the agent came to the end of its last turn
     recorded: tuple[str, ...]  # the ids of memories
     edited: tuple[tuple[str, int], ...]
-    runs: dict[Effort, Runs] = field(default_factory=dict)
+    runs: dict[Effort, Runs] = {}
 
     @property
     def failures(self) -> list[tuple[Effort, Acted]]:

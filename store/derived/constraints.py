@@ -8,7 +8,6 @@ which reads it. That a text or a moment is another than the log's is for `verify
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,8 +39,7 @@ WATERMARK = "watermark"
 HERE = "@"  # behind a table's name: its part of the same number
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(msgspec.Struct, frozen=True):
     """From `least` up to below a number, or the rows of a table (`projection.table`), and `more`.
 
     Without `below` there is no limit. No integer is null, but in a column that `may_lack` some.
@@ -54,8 +52,7 @@ class Numbers:
     may_lack: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
+class Present(msgspec.Struct, frozen=True):
     """What is never null, nor a list with a null; texts that `are_json` can be read as such."""
 
     are_json: bool = False
@@ -275,8 +272,7 @@ _ANY = Numbers(None)  # of a column nobody follows: an integer all the same
 _EXPONENT = np.uint16(0x7C00)  # of a half: all set in what is no finite number
 
 
-@dataclass(frozen=True, slots=True)
-class Constraints:
+class Constraints(msgspec.Struct, frozen=True):
     """What the snapshots of one manifest must hold: places lead from one of them into others."""
 
     manifest: Manifest

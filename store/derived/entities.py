@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -65,8 +66,7 @@ _OF_WHOM = ["kind", "job"]
 Rows = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """All mentions, in the parts of the memories, and what is new of them.
 
     `read` are the documents' marks. `is_more`: no mention of an earlier build went away.

@@ -11,13 +11,14 @@ a tool or the web said closes no value that a user or an agent gave.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import replace
 
 from store.memories.memory import FORGOTTEN, Memory
 from store.memories.parts import MemoryParts, fields_of, parts_of
@@ -56,8 +57,7 @@ class _Bearing(msgspec.Struct, frozen=True):
     fact: Told
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True):
     """One fact of a memory; `document` is its row, or its place among those asked for.
 
     `valid_to` is NEVER while it holds, and `valid_from` for what never did. Microseconds UTC.

@@ -134,8 +134,7 @@ def _memory_rows(tables: Tables, ids: Sequence[str]) -> pa.Table:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """What was used, by document number; all arrays have one entry for each used memory."""
 
     documents: npt.NDArray[np.int32]

@@ -86,15 +86,14 @@ def complete_policy(policy: Policy) -> dict[str, Actions]:
 _RANGE = 2.0**64  # of eight bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Router:
+class Router(msgspec.Struct, frozen=True):
     """How one recall is to be routed.
 
     `levels` are those that change what it answers; `explore` is the share of recalls that try
     something, of which `receipt`, an id, says whether this is one; without a receipt none is.
     """
 
-    policy: Policy = field(default_factory=lambda: complete_policy({}))
+    policy: Policy = msgspec.field(default_factory=lambda: complete_policy({}))
     levels: tuple[str, ...] = ("search",)
     explore: float = 0.0
     receipt: str | None = None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -240,8 +241,7 @@ NONE = -1  # no session, no neighbour, no person
 Codes = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(msgspec.Struct, frozen=True):
     """Where each memory stands in its session, [memories]; `members` and `starts` by session."""
 
     session: Numbers

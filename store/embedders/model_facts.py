@@ -7,7 +7,6 @@ made. Nothing is lost with the file: it is learned again.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -114,8 +113,7 @@ _SEPARATION = 2.0
 _SPAN = 4.0  # standard deviations of unrelated pairs between evidence 0 and 1/2, at least
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(msgspec.Struct, frozen=True):
     """The cosines of unrelated and of related texts under a model.
 
     A model without meaning has no related pairs to go by; what stands for them then was set where

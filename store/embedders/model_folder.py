@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -103,8 +102,7 @@ _LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "<i1"}
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(msgspec.Struct, frozen=True):
     """Where one tensor lies; `start` counts bytes from the file's beginning."""
 
     dtype: str  # as the format names it: F32, F16, BF16, I64 ...

@@ -21,6 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -100,8 +101,7 @@ class _Loaded:
 # The file. Every number is little-endian.
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(msgspec.Struct, frozen=True):
     """What the header says."""
 
     hidden: int
@@ -132,8 +132,7 @@ class _Shape:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _PackedFile:
+class _PackedFile(msgspec.Struct, frozen=True):
     data: Bytes  # the whole, mapped
     shape: _Shape
     vocabulary: Unigram

@@ -9,9 +9,9 @@ said in our own words. https://docs.litellm.ai/docs/embedding/supported_embeddin
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -27,8 +27,7 @@ _LEAST_CHARACTERS = (
 Matrix = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """How long one request may take, and the pauses before it is tried again."""
 
     timeout_s: float

@@ -12,7 +12,6 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +19,7 @@ from stat import S_ISREG
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
+from msgspec.structs import replace
 
 from store.home import projects
 from store.home.errors import ConfigError, did_you_mean
@@ -263,13 +263,12 @@ _DECIDING_NO_ANSWER = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The settings of one process, and where each came from."""
 
     home: Path
-    choices: Choices = field(default_factory=Choices)
-    origin: Mapping[str, str] = field(default_factory=dict)
+    choices: Choices = msgspec.field(default_factory=Choices)
+    origin: Mapping[str, str] = {}
     # what the environment wants recorded, before a project's file takes kinds away
     own_record: tuple[RecordKind, ...] | None = None
     # why the project that a repository's file names is not taken; "" where none is ignored

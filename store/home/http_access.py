@@ -17,7 +17,6 @@ import re
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,8 +89,7 @@ MOST_KEYS = 8  # that wait to be used; one more ends the oldest
 SESSION_LIVES_S = 12 * 3_600
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(msgspec.Struct, frozen=True):
     """A browser the owner is logged in at: until when (seconds UTC), what its forms must carry."""
 
     nonce: str
@@ -202,8 +200,7 @@ class EndedSessions:
             replace_file(self._path, msgspec.json.encode(ended))
 
 
-@dataclass(frozen=True, slots=True)
-class Signer:
+class Signer(msgspec.Struct, frozen=True):
     """Makes and reads the cookie of a session. `cookie` is its name. Threads may share it."""
 
     cookie: str

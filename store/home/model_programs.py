@@ -9,14 +9,14 @@ its own ("claude-code/haiku"). Every other name in `[llm]` is litellm's.
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+
+import msgspec
 
 _PROGRAM_VERSION = re.compile(r"\d{1,9}\.\d{1,9}\.\d{1,9}")
 _PATIENCE_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class ModelProgram:
+class ModelProgram(msgspec.Struct, frozen=True):
     """`name` is what `[llm]` calls it, `command` what is looked up on the PATH; `has_cost` says
     whether it tells the dollars of a call after it.
     """

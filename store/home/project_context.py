@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import time
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -29,8 +28,7 @@ log = logging.getLogger("mnemolog")
 _KEPT_S = 10  # a project's settings and remote are looked up this often
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectContext:
+class ProjectContext(msgspec.Struct, frozen=True):
     """`project` is "" where there is none: only memories without a project are meant then."""
 
     project: str

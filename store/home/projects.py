@@ -13,7 +13,6 @@ the user's consent, kept in the home.
 import os
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -148,8 +147,7 @@ def project_of(directory: Path) -> str | None:
     return repository.project if repository is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(msgspec.Struct, frozen=True):
     """A git repository: its folder of git's, which its worktrees share, the project it is, and the
     projects that its remotes name, origin or not.
     """

@@ -7,8 +7,9 @@ twice. Its file is deleted once the event is in the log. `store.home.spooling` w
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from store.home.instants import LATEST
 from store.home.spooling import DROPPED, FOLDER, SUFFIX
@@ -16,16 +17,14 @@ from store.home.spooling import DROPPED, FOLDER, SUFFIX
 _HEX = frozenset("0123456789abcdef")
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """One event on its way: the client's id for it, and when it happened, in microseconds UTC."""
 
     id: str
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpoolBacklog:
+class SpoolBacklog(msgspec.Struct, frozen=True):
     """How many events wait, their bytes, when the oldest happened (0: none waits), and how many
     found no room.
     """

@@ -11,8 +11,9 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from store.home import tokens
 from store.home.config import DEFAULT_TENANT, Settings
@@ -24,8 +25,7 @@ from store.redaction.redact import redact
 _TENANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
-@dataclass(frozen=True, slots=True)
-class Tenant:
+class Tenant(msgspec.Struct, frozen=True):
     """Where one tenant's files lie. Nothing is read or made by naming them."""
 
     name: str

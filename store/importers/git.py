@@ -9,9 +9,10 @@ e-mail address is read.
 import re
 from collections import deque
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
+
+import msgspec
 
 from store.home.errors import SourceError
 from store.home.instants import derived_id, moment
@@ -51,8 +52,7 @@ _WITH_LINES = ("--numstat", "-M")
 _WITH_NAMES = ("--name-status", "-M100%")  # needs no contents: renames of unchanged files only
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One file of a commit under its new name, with lines added and removed."""
 
     path: str
@@ -61,8 +61,7 @@ class Change:
     old_path: str = ""  # where it was renamed
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True):
     """One commit as git tells it; `at` is the author's time in seconds."""
 
     sha: str

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from store.importers.git_command import git_fields
 from store.importers.git_message import MAX_SUBJECT, parse_message, split_merge
 from store.text.excerpt import one_line
@@ -45,16 +47,14 @@ _GITLAB = re.compile(r"^See merge request (?:[\w./-]+)?(![0-9]+)$", re.M)
 _GITLAB_BRANCH = re.compile(r"^Merge branch '([^']+)'")
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """A tagged version; `at` is when its commit was made, in seconds."""
 
     version: str
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseNotes:
+class ReleaseNotes(msgspec.Struct, frozen=True):
     """A release, the one before it, and how many commits it was the first to hold."""
 
     release: Release
@@ -62,8 +62,7 @@ class ReleaseNotes:
     changes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Pull:
+class Pull(msgspec.Struct, frozen=True):
     """A pull or merge request: `number` has its sign (#12, !12), `branch` no user's name."""
 
     number: str
@@ -72,8 +71,7 @@ class Pull:
     commits: int = 0  # that it brought
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(msgspec.Struct, frozen=True):
     """Another commit; `at` is in seconds."""
 
     sha: str
@@ -81,8 +79,7 @@ class Reference:
     subject: str
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """What the history says of one commit."""
 
     release: Release | None = None

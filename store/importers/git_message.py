@@ -7,7 +7,8 @@ commit they match makes no memory, because nobody will ever ask for it.
 """
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from store.log.event_kinds import RecordedKind
 from store.text.excerpt import excerpt
@@ -87,8 +88,7 @@ _STRIPPED = re.compile(
 _BULLET = re.compile(r"^\s*[*-] +(.*)$")
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """A commit's message: `topic` is the subject without its conventional prefix."""
 
     subject: str

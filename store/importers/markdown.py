@@ -14,9 +14,10 @@ unless the user says that the words are theirs.
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
 
 from store.home.errors import SourceError
 from store.home.instants import derived_id
@@ -63,16 +64,14 @@ _HEADING_DATE = re.compile(
 _LANGUAGES = ("en", "de", "fr", "es")
 
 
-@dataclass(frozen=True, slots=True)
-class Front:
+class Front(msgspec.Struct, frozen=True):
     """What is read of a front matter: tags, and the day it was written."""
 
     tags: tuple[str, ...] = ()
     date: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """The text under one heading; `path` holds the headings from the outermost to its own."""
 
     path: tuple[str, ...]

@@ -43,8 +43,7 @@ _FRONT = re.compile(r"\A---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MOST_FRONT = 64_000  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryStore:
+class MemoryStore(msgspec.Struct, frozen=True):
     """A program that remembers: where its memories lie, for people and on this machine, and how
     they are read.
 

@@ -14,10 +14,11 @@ https://github.com/basicmachines-co/basic-memory, docs/NOTE-FORMAT.md
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from store.home.errors import SourceError
 from store.home.projects import git_root
@@ -82,8 +83,7 @@ _TAG = re.compile(r"(?<!\S)#([^\s#]+)")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
+class _Note(msgspec.Struct, frozen=True):
     """A note as it lies in a folder; `names` are what a link may call it by."""
 
     file: Path

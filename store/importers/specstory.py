@@ -17,10 +17,12 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PureWindowsPath
+
+from msgspec.structs import replace
 
 from store.agents.tool_calls import has_passed
 from store.home.projects import git_root

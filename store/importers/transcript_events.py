@@ -14,6 +14,7 @@ from dataclasses import replace as with_fields
 from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
+import msgspec
 from msgspec.structs import replace
 
 from store.agents.authorship import author_of
@@ -56,8 +57,7 @@ IntentOf = Callable[[str, str], Intent | None]  # of a prompt, and what the agen
 ChoicesOf = Callable[[str | None], Choices]  # as seen from a folder; None: from no project's
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptTurn:
+class TranscriptTurn(msgspec.Struct, frozen=True):
     """A turn as events, the first of which is its prompt; `is_live` where hooks told of it.
 
     `statements` are the events that keep what a new prompt says that lasts.
@@ -256,8 +256,7 @@ class Sessions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _SessionState:
+class _SessionState(msgspec.Struct, frozen=True):
     """What the log says of a session, and the ids of its prompts.
 
     It is at work where hooks tell of a turn of it now: what it does next belongs to its newest

@@ -8,9 +8,10 @@ what to name instead.
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+import msgspec
 
 from store.home.errors import SourceError
 from store.importers import (
@@ -35,8 +36,7 @@ _EXPORT = re.compile(rb'\A\s*\{(?=[^\n]*"content":)(?=[^\n]*"kind":)')
 Folder = Callable[[str, str], Path]
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptHost:
+class TranscriptHost(msgspec.Struct, frozen=True):
     """A host: `marks` are in the first lines of each of its files, `usual` is for people.
 
     `inner` are globs of what lies in its folder, or below the one above, and holds its sessions.

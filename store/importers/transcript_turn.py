@@ -13,6 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from store.agents.json_fields import output_tail
 from store.agents.tool_calls import ToolUse, defined_names, tool_use
 from store.home.instants import LATEST, micros
@@ -24,8 +26,7 @@ _LONGEST_INPUT = 4_000  # characters of a text that a tool was given
 _MAX_ITEMS = 50  # of a list that a tool was given
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
+class Transcript(msgspec.Struct, frozen=True):
     """Where a session is written down: a file, or one session in a file of many."""
 
     path: Path
@@ -35,8 +36,7 @@ class Transcript:
         return f"{self.path} {self.session}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """What was said; `id` is what its line has in the transcript, `at` microseconds, 0 unknown."""
 
     text: str
@@ -44,8 +44,7 @@ class Said:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A tool that was used; `names` is what an edited file defined before, where that is told."""
 
     tool: ToolUse
@@ -54,8 +53,7 @@ class Step:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """A request, what was done about it in order, and what was said after that."""
 
     session: str

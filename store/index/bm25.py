@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -33,8 +34,7 @@ STEPS = 64  # of the average length, to an octave
 _AT_ONCE = 1 << 18  # postings; bounds the memory of what is computed on the way
 
 
-@dataclass(frozen=True, slots=True)
-class Formula:
+class Formula(msgspec.Struct, frozen=True):
     """BM25's parameters."""
 
     k1: float = K1

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -49,8 +50,7 @@ from store.text import tokenizer
 Listed = tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32]]  # documents ascending, impacts
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentView:
+class SegmentView(msgspec.Struct, frozen=True):
     """One segment: its words, by hash, their postings, and its words' trigrams."""
 
     first: int  # the number of its first document

@@ -17,12 +17,13 @@ Each segment also files its words by their trigrams, to find similar ones (`simi
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import replace
 
 from store.index import bm25
 from store.index.bm25 import Formula, Lists, Numbers, drop_documents, insert_lists, join_lists
@@ -141,8 +142,7 @@ def update_segments(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class _Segment(msgspec.Struct, frozen=True):
     """A segment as files, and its terms."""
 
     parts: dict[str, Part]
@@ -150,8 +150,7 @@ class _Segment:
     frequencies: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class _Old:
+class _Old(msgspec.Struct, frozen=True):
     """The segments of an earlier build; there may be none."""
 
     tables: Built

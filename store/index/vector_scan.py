@@ -24,6 +24,7 @@ from hashlib import shake_128
 from itertools import accumulate
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -173,8 +174,7 @@ _STRIDE = 17  # every so manieth row tells how near the nearest signs are
 _SCAN_BLOCK = 8_192  # rows whose products stay in the processor's cache
 
 
-@dataclass(frozen=True, slots=True)
-class PartRows:
+class PartRows(msgspec.Struct, frozen=True):
     """The rows of one part: int8 [n, d] with their scales [n], and halves [n, d]."""
 
     vectors: Bytes
@@ -279,8 +279,7 @@ class VectorRows:
         return self.scan(query).all()
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(msgspec.Struct, frozen=True):
     """One query's cosines with the rows, as far as they are asked for."""
 
     rows: VectorRows

@@ -13,12 +13,13 @@ the next build asks for them again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import cache
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import asdict
 
 from store.embedders.embedder import Embedder
 from store.embedders.model_facts import calibrate
@@ -148,8 +149,7 @@ def embed_missing(
         yield done, total
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(msgspec.Struct, frozen=True):
     """Where the vector of each memory comes from, [n] each; the parts in which one changed.
 
     `source` is a place among the known vectors. Who has none has in `first` the first memory of the
@@ -207,8 +207,7 @@ def _slice(table: pa.Table, documents: Places) -> pa.Table:
     return near if len(near) == len(documents) else near.take(pa.array(documents - start))
 
 
-@dataclass(frozen=True, slots=True)
-class _MadePart:
+class _MadePart(msgspec.Struct, frozen=True):
     tables: Mapping[str, pa.Table]
     missing: Places  # memories whose text was to be embedded, and was not
 

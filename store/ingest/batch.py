@@ -6,7 +6,6 @@ that is recorded again, wholly or from somewhere in the middle, adds nothing twi
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal
 
@@ -65,8 +64,7 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
 _items = msgspec.json.Decoder(tuple[Item, ...])
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """`ids` are those of all items, None for a refused one; `body` is what waits of them, `turns`
     of a conversation among it.
     """

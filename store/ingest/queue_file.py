@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -64,8 +63,7 @@ class Outcome(msgspec.Struct, frozen=True):
     refused: tuple[Refused, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True):
     """A job that is ours until its lease ends, and what of it is left to record, by place."""
 
     job: Job

@@ -7,7 +7,6 @@ log redacts secrets itself; here texts are checked and our own injected blocks a
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 from typing import Any, Literal
@@ -94,8 +93,7 @@ def author_of(sender: Author, trust: Trust) -> Author:
     return max(sender, _AUTHOR_OF[trust], key=AUTHORS.index)
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(msgspec.Struct, frozen=True):
     """What became of many drafts."""
 
     added: int = 0

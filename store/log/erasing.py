@@ -11,7 +11,6 @@ log is to be built again, and what jobs made of the memory is stale from the sam
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -105,8 +104,7 @@ class Erasure(msgspec.Struct, frozen=True):
     is_settled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A row as it lies, what its body says, wherever that lies, and what it is to say instead."""
 
     row: Row

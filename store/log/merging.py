@@ -9,10 +9,10 @@ folded anew by their clocks: `place` is the order, `late_subjects` finds where i
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from operator import attrgetter
 
 import msgspec
+from msgspec.structs import replace
 
 from store.log import compaction, erasing, log_queries
 from store.log.event_kinds import Prompted, Recorded
@@ -31,8 +31,7 @@ _DECIDING = "archived erased forgotten quarantined restored staled superseded".s
 _PLACE = "coalesce(clock, at)"
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
+class Merged(msgspec.Struct, frozen=True):
     """What a merge did: the events that are new here, and how many that were here already took the
     form and the place that another home gave them before. Of those, `moved` are the memories that
     what was built may say otherwise.

@@ -7,7 +7,6 @@ asks for what they say; of those that were put away one part of a segment at a t
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
@@ -29,8 +28,7 @@ _NEWEST_FIRST = "ORDER BY at DESC, seq DESC LIMIT ?"
 Place = tuple[float, int]  # when a receipt was written, and its seq
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """Which receipts; None asks nothing. Moments are microseconds UTC, `until` exclusive.
 
     `memories` asks for those that brought one of some memories; `silent` for those that brought
@@ -46,8 +44,7 @@ class Wanted:
     near: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """The receipts found; `last` is where to go on, None at the end. `looked_at` were read."""
 
     receipts: tuple[Event, ...]

@@ -6,12 +6,12 @@ row's own hash says what it must be.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TypeVar, cast
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
 from store.home.errors import IdConflict, InvalidInput, LogBusy, LogCorrupt
 from store.log import event_clock
@@ -148,8 +148,7 @@ def _newest_clocks(connection: apsw.Connection, origin: str | None, most: int) -
 # erased, or another home wrote the same event before. All within `log_file.rewrite_transaction`.
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(msgspec.Struct, frozen=True):
     """An event as it stands in the log; `is_new` is False where its id was there already."""
 
     event: Event

@@ -12,7 +12,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -34,8 +33,7 @@ REPAIRING = "log.repairing"  # the new log's name while it is written
 _SHARED, _SHARED_BYTES = 0x4000_0002, 510  # where SQLite locks a file: who has it open holds it
 
 
-@dataclass(frozen=True, slots=True)
-class Salvaged:
+class Salvaged(msgspec.Struct, frozen=True):
     """What can be read of a damaged log. `gaps` are runs of numbers whose events are lost and not
     yet stated as lost; `ids` are those of their ids that can be read. `newest` is the largest
     number ever given.

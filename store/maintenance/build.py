@@ -11,7 +11,6 @@ did, the parts of it that nothing happened to do.
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,6 +18,7 @@ from types import MappingProxyType
 
 import filelock
 import msgspec
+from msgspec.structs import replace
 
 from store.derived import catalog, constraints
 from store.derived.constraints import Constraints
@@ -59,8 +59,7 @@ from store.snapshots.projection import Built, Inputs, Previous, Projection, buil
 from store.snapshots.snapshot import SnapshotRef
 
 
-@dataclass(frozen=True, slots=True)
-class Build:
+class Build(msgspec.Struct, frozen=True):
     """One build of one tenant, up to `watermark`; every step takes it.
 
     A `full` one takes nothing over from what is published; a `thorough` one hashes what it takes
@@ -498,8 +497,7 @@ def load(build: Build, ref: SnapshotRef) -> Built:
     return snapshot.read(root, ref, projection, check=False, validate=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(msgspec.Struct, frozen=True):
     """A published snapshot, and the manifest whose other snapshots it fits."""
 
     manifest: Manifest

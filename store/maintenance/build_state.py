@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
@@ -148,8 +147,7 @@ MANY_BYTES = 1 << 20  # of text: half of what recall indexes before a build
 MANY = 10_000  # events of whatever kind: a server reads them all when it starts
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
+class Backlog(msgspec.Struct, frozen=True):
     """What the log holds after the published manifest. `since` is when the first was written."""
 
     watermark: int  # of the manifest; 0 where there is none

@@ -6,10 +6,10 @@ The build that publishes the new vectors is the switch; until then nothing chang
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from store.derived import catalog
 from store.embedders.embedder import Embedder

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -64,8 +63,7 @@ class AuditResult(NamedTuple):
         return f"{self.detail}: memory {', '.join(self.rows[:NAMED])}{more}"
 
 
-@dataclass(frozen=True, slots=True)
-class AuditInput:
+class AuditInput(msgspec.Struct, frozen=True):
     """`of_memories` are the candidate's memories; of a projection that is not made of them, its own
     tables. `published` is what is served now of the same projection, None where nothing is; or
     where it cannot be read, as `unread` says then.
@@ -128,8 +126,7 @@ ASK_MODEL = (
 ERASE = "`mnemolog erase ID` destroys its text"
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(msgspec.Struct, frozen=True):
     """A check of one projection; `cure` is what to do where it fails."""
 
     name: str

@@ -7,7 +7,6 @@ thing as it was, or mended.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -46,8 +45,7 @@ class RepairStep(msgspec.Struct, frozen=True):
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Mend:
+class _Mend(msgspec.Struct, frozen=True):
     what: str
     how: str
     act: Callable[[], object]

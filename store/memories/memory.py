@@ -4,7 +4,6 @@ scores it gets by default.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal
@@ -109,8 +108,7 @@ KEPT: Any = object()  # an erased memory keeps it
 Shown = Literal["hit", "list", "whole", "never"]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """What becomes of a field of a memory. The table's column follows from its type in `Memory`;
     what `Recorded` and `Revised` call the same sets it, and is exported.
 

@@ -6,11 +6,11 @@ Nothing is read until somebody asks; a part is opened when the first of its rows
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from struct import calcsize
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -172,8 +172,7 @@ Hashes = npt.NDArray[np.uint64]
 Documents = npt.NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """Pairs of hash and row, [pairs], by hash and then by row."""
 
     hashes: Hashes

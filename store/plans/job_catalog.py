@@ -6,7 +6,6 @@ counts as all of them off: nothing happens that nobody wanted.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -47,8 +46,7 @@ CRON: Mapping[str, str] = {
 NAMES: tuple[Job | Learn, ...] = (*ORDER, LEARN)
 
 
-@dataclass(frozen=True, slots=True)
-class Switches:
+class Switches(msgspec.Struct, frozen=True):
     """Which jobs a tenant lets run by themselves. `problem` says why nobody can tell."""
 
     on: frozenset[str] = frozenset()
@@ -111,8 +109,7 @@ def _path(tenant: Tenant) -> Path:
 DAY = 86_400_000_000  # microseconds
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCost:
+class ModelCost(msgspec.Struct, frozen=True):
     """`tokens` are those of both ways, the dollars those of calls whose price is known."""
 
     calls: int = 0

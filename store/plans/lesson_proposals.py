@@ -7,7 +7,6 @@ is forgotten.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -38,8 +37,7 @@ MADE_A_RULE = "accepted as a rule"  # why the statement gave way
 State = Literal["pending", "accepted", "rejected"]
 
 
-@dataclass(frozen=True, slots=True)
-class LessonDraft:
+class LessonDraft(msgspec.Struct, frozen=True):
     """A draft and what became of it; `memory` was recorded for it."""
 
     event: Event

@@ -8,11 +8,11 @@ that a person rejected are not applied, and not proposed again.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final, Literal, NoReturn
 
 import msgspec
+from msgspec.structs import replace
 
 from store.home.errors import Conflict, InvalidInput, NotFound, PlanRefused, PlanStale
 from store.home.instants import EVER, derived_id, new_id
@@ -41,8 +41,7 @@ MOST_STEPS = 1_000  # of one plan: a person is to look at it
 _HASH = 10  # a ULID's letters from here on are those of its hash
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """A plan and what became of it. `at` is when it was proposed, microseconds UTC.
 
     `because` says what has changed since, where it is stale. `applied` and `rejected` are the steps

@@ -8,8 +8,9 @@ recommendation's own plan is part of it, not another proposal.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from store.home.errors import Conflict, NotFound
 from store.log import commands, log_queries
@@ -72,8 +73,7 @@ _TITLES: Mapping[What, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """A field of a memory before and after; None where it has no value, or had none."""
 
     field: str
@@ -81,8 +81,7 @@ class Change:
     after: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """What a yes does to one memory. `text` are its words where they stay as they are."""
 
     verb: str
@@ -93,12 +92,11 @@ class Changed:
     changes: tuple[Change, ...]
     other: str | None = None  # the memory that takes its place, or that it is linked to
     relation: str | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, Any] = {}
     answer: State = "waiting"  # of this step alone
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(msgspec.Struct, frozen=True):
     """`at` is when it was proposed, microseconds UTC; `because` why, `stale_because` what changed
     since. `plan` carried it out, or would; `memory` was recorded for it. `left` steps more wait
     for the next plan. `applied` and `rejected` are the places in `made` that were answered one by

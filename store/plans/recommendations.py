@@ -6,10 +6,10 @@ rests on has changed since. What a person rejected, or took back, is never propo
 """
 
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from store.home.errors import Conflict, InvalidInput, NotFound
 from store.home.instants import EVER, derived_id, new_id
@@ -38,8 +38,7 @@ class Change(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(msgspec.Struct, frozen=True):
     """`because` says why; `plan` carried an accepted one out. Outdated: its memories changed."""
 
     id: str

@@ -7,7 +7,8 @@ event of every memory for each of them took seconds. Events that were undone cou
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+
+import msgspec
 
 from store.log import log_queries, merging
 from store.log.event_kinds import Planned, Step, Undone
@@ -21,8 +22,7 @@ _HARMLESS = RECEIPTS | {"rated"}  # events about a memory that no plan rests on
 Key = tuple[str | None, str]  # of a project
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """What was said in the order of the log, by memory, and by key where a memory became its value.
     `held` has the keys of the memories that are, or were, the value of one.
 

@@ -24,6 +24,8 @@ from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from store.redaction import bare_tokens, token_patterns
 from store.redaction.labelled_secrets import NAMED
 from store.redaction.secret_values import PIECE, is_mixed, is_placeholder
@@ -51,8 +53,7 @@ _WIDE_FORM = re.compile("[\uff01-\uff5e]")
 _HARD = re.compile(r"(?<=[\w+/=.~-])\r?\n(?=[\w+/=.~-])", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(msgspec.Struct, frozen=True):
     """A text without its gaps; `starts` are the places in it of the pieces between them, `befores`
     the places of those in the text as it was.
     """

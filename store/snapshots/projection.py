@@ -11,7 +11,7 @@ from the rows, never from the order of builds: the digest of a table is that of 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from typing import Annotated, Any, Protocol, TypeVar
@@ -160,13 +160,12 @@ class _Hash(Protocol):
     def update(self, data: Any, /) -> None: ...  # what has a buffer of bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(msgspec.Struct, frozen=True):
     """What a build may look at: the log up to the watermark, and the projections it named."""
 
     watermark: int
     read: Callable[[int], Iterator[Event]]  # events after a seq and up to the watermark, in order
-    tables: Mapping[str, Built] = field(default_factory=dict)
+    tables: Mapping[str, Built] = {}
     keep: Keep = _part_in_memory
     map: Mapper = map
     journal: Journal = _NO_JOURNAL
@@ -176,8 +175,7 @@ class Inputs:
     about: Callable[[Sequence[str]], Sequence[Event]] = lambda ids: ()  # in the order of all homes
 
 
-@dataclass(frozen=True, slots=True)
-class Previous:
+class Previous(msgspec.Struct, frozen=True):
     """The same projection's tables as an earlier build of the same version left them."""
 
     watermark: int
@@ -187,8 +185,7 @@ class Previous:
 Build = Callable[[Inputs, Previous | None], Made]
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
+class Projection(msgspec.Struct, frozen=True):
     """`inputs` names what `build` looks at: "log", or other projections. `schemas` names the tables
     `build` returns; those `for_builds` are read by the next build alone, never by recall.
 

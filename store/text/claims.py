@@ -9,8 +9,9 @@ in the languages of the prompt classifier, the rest needs no language.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from store.text import tokenizer
 from store.text.claim_words import (
@@ -175,8 +176,7 @@ _LEADS = re.compile(
 NO_RANK = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A word or value of a claim: `text` is folded, `term` its stem, "" for a function word."""
 
     text: str
@@ -184,8 +184,7 @@ class Token:
     kind: int
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """An assertion. `key` are the terms before its colon; `cues` are bits by the order of `CUES`;
     `terms` is what it is about, values included; `quoted` what it cites.
     """

@@ -7,8 +7,9 @@ from Monday on. Doubt means no interval: a month or a year needs a number or a p
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+
+import msgspec
 
 # The words of time in English, German, French and Spanish as one vocabulary: English, singular.
 #
@@ -130,8 +131,7 @@ Days = tuple[date, date]  # from the first until, not with, the second
 Read = Callable[[re.Match[str], date], Days]
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """From `since` until, not with, `until`, in microseconds UTC.
 
     `words` are those of the text that name it: its characters from `start` until `end`.

@@ -8,10 +8,11 @@ package or a host, `./` before a path) and keeps the rest.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 from string import ascii_letters
+
+import msgspec
 
 from store.text import mention_rules
 from store.text.mention_rules import (
@@ -54,8 +55,7 @@ _WEB = re.compile(r"(?:[^\s/@?#]*@)*([^\s/?#@:]+)(:[0-9]{1,5})?((?:[/?][^\s#]*)?
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(msgspec.Struct, frozen=True):
     """One entity a text names: `name` is canonical, `alias` is how the text has it."""
 
     kind: EntityKind

@@ -9,9 +9,10 @@ shouted words are no names. Precision comes first; every expression is linear.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
+
+import msgspec
 
 NameKind = Literal["name", "host", "ticket"]
 MOST_WORDS = 3  # of one name: a longer run of capitals is a title
@@ -179,8 +180,7 @@ _NO_HOSTS = _set("base covid es gpt h iso ipv md mp page part py python rfc sha 
 _NO_PEOPLE = _set("皆 客 奥 母 父 兄 姉 神 嫁 娘 息子 お客 業者 王 多 同 各")
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(msgspec.Struct, frozen=True):
     """A name in a text; `is_sure`: its place says so, not only a capital at a sentence's start."""
 
     start: int

@@ -12,9 +12,10 @@ Two that are alike but for one value may be a correction: see `corrections`.
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
+
+import msgspec
 
 # Words and marks: the tokens that carry what a text says.
 #
@@ -250,8 +251,7 @@ RELATIVE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(msgspec.Struct, frozen=True):
     """`says` is what must be equal; `frame` the same with a gap for each mark, in `said` order.
 
     Of a text that corrects another, `said` is the value that holds: "5433" of "5433, not 5432".
@@ -284,8 +284,7 @@ class Statement:
         return tuple(token[1:] for token in self.said if is_mark(token))
 
 
-@dataclass(frozen=True, slots=True)
-class CorrectedText:
+class CorrectedText(msgspec.Struct, frozen=True):
     """A text without what makes it a correction; `denied` are the values that it says are wrong.
 
     `is_labelled`: it calls itself a correction.

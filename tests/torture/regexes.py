@@ -1,8 +1,8 @@
 """
 regexes: every regular expression of our packages, and for each the texts that hurt it most.
 
-Found twice, so that none is missed: as values in the modules (also within tuples, dictionaries and
-dataclasses), and as calls of `re` in the source.
+Found twice, so that none is missed: as values in the modules (also within tuples, dictionaries,
+dataclasses and structs), and as calls of `re` in the source.
 """
 
 import ast
@@ -16,6 +16,8 @@ from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import msgspec
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = {"store": "store", "serve": "serve", "pipelines": "pipelines"}
@@ -88,6 +90,9 @@ def _within(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
         kept = [name for name, one in vars(type(value)).items() if isinstance(one, cached_property)]
         for name in (*kept, *(field.name for field in dataclasses.fields(value))):
             yield from _within(getattr(value, name, None), depth - 1)
+    elif isinstance(value, msgspec.Struct):
+        for field in value.__struct_fields__:
+            yield from _within(getattr(value, field), depth - 1)
     elif type(value) is dict:
         for one in (*value.keys(), *value.values()):
             yield from _within(one, depth - 1)
