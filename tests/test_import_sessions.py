@@ -9,16 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from hook_session import opened
-from transcript_files import (
-    NOW,
-    SESSION,
-    WRITERS,
-    Writer,
-    episodes,
-    imported,
-    turn,
-    written,
-)
+from transcript_files import NOW, SESSION, WRITERS, Writer, episodes, imported, turn, written
 
 from serve.cli import main, transfer
 from store.home import projects

@@ -54,11 +54,7 @@ def ask(session: Session, query: str, choices: Choices = USUAL, **asked: Any) ->
     session.at += DAY // 24
     watermark = session.log.head()
     payload, receipt = answer(
-        served.reader,
-        RecallRequest(query=query, **asked),
-        choices,
-        session.at,
-        Asker(door="mcp"),
+        served.reader, RecallRequest(query=query, **asked), choices, session.at, Asker(door="mcp")
     )
     assert receipt is not None
     [appended] = session.log.append([receipt])

@@ -193,11 +193,7 @@ def test_a_request_of_the_new_era_must_say_who_asks(client: FlaskClient):
     ],
 )
 def test_headers_say_what_the_body_says(client: FlaskClient, wrong: dict):
-    headers = {
-        "MCP_Protocol_Version": MODERN,
-        "Mcp_Method": "tools/call",
-        "Mcp_Name": "recall",
-    }
+    headers = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "tools/call", "Mcp_Name": "recall"}
     params = {"name": "recall", "arguments": {"query": "x"}, "_meta": ENVELOPE}
     assert send(client, message("tools/call", params), **headers).status_code == 200
     coded = base64.b64encode(b"recall").decode()

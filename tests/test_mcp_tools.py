@@ -495,9 +495,7 @@ def test_a_tenant_is_the_one_the_bridge_names(client: FlaskClient, tenants: Open
 
 def draft(log: EventLog, id_: str, content: str, day: str, **fields: Any) -> None:
     commands.record(
-        log,
-        commands.Draft(id=id_, content=content, created_at=parse_time(day, NOW), **fields),
-        NOW,
+        log, commands.Draft(id=id_, content=content, created_at=parse_time(day, NOW), **fields), NOW
     )
 
 

@@ -64,10 +64,7 @@ def test_nobody_waits_for_a_log_that_could_not_be_written_just_now(
 
 
 def test_so_many_wait_and_what_is_beyond_is_said_to_be_lost(
-    notes: DeferredEvents,
-    log: EventLog,
-    full: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    notes: DeferredEvents, log: EventLog, full: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     full.setattr(module, "MOST", 3)
     notes.add(note("first"))

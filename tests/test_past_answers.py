@@ -31,13 +31,7 @@ from store.log.event_log import EventLog
 from store.maintenance import build, quarantine
 from store.memories.rows import MemoryRows
 from store.snapshots import manifest as manifests
-from store.snapshots.manifest import (
-    NEWCOMERS,
-    ONLY_VISIBLE,
-    PAST_ANSWERS,
-    SAME_MODEL,
-    CheckResult,
-)
+from store.snapshots.manifest import NEWCOMERS, ONLY_VISIBLE, PAST_ANSWERS, SAME_MODEL, CheckResult
 
 THINGS = "billing search upload session mail parser ledger deploy cache audit".split()
 NOW = 1_790_000_000_000_000

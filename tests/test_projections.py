@@ -46,14 +46,7 @@ ALL = catalog.all_projections(LexicalEmbedder())
 
 IDS = st.sampled_from(["m0", "m1", "m2", "m3"])
 TEXT = st.sampled_from(
-    [
-        "",
-        "we use SQLite",
-        "store/log.py calls apsw",
-        "store/log.py is slow",
-        "мы пишем",
-        "日本",
-    ]
+    ["", "we use SQLite", "store/log.py calls apsw", "store/log.py is slow", "мы пишем", "日本"]
 )
 MAYBE = st.none() | TEXT
 TAGS = st.lists(st.sampled_from(["a", "b"]), max_size=3).map(tuple)
@@ -243,10 +236,7 @@ COLUMNS = {
     "float": (pa.float64(), st.none() | st.floats(-9, 9)),
     "flag": (pa.bool_(), st.none() | st.booleans()),
     "list": (pa.list_(pa.string()), st.none() | st.lists(st.none() | st.text(max_size=2))),
-    "vector": (
-        pa.list_(pa.int8(), 2),
-        st.lists(st.integers(0, 9), min_size=2, max_size=2),
-    ),
+    "vector": (pa.list_(pa.int8(), 2), st.lists(st.integers(0, 9), min_size=2, max_size=2)),
     "coded": (pa.dictionary(pa.int8(), pa.string()), st.none() | st.sampled_from("abc")),
 }
 

@@ -17,12 +17,7 @@ from store.home import tenant
 from store.home.config import load
 from store.log.event_log import EventLog
 
-SAID = {
-    "prompts": "xylophone",
-    "commands": "quetzal",
-    "outputs": "narwhal",
-    "words": "zanzibar",
-}
+SAID = {"prompts": "xylophone", "commands": "quetzal", "outputs": "narwhal", "words": "zanzibar"}
 SESSIONS = Path(__file__).parent / "data" / "sessions"
 
 

@@ -312,10 +312,7 @@ def test_placeholders_and_short_values_under_a_secret_name_stay():
     assert redact_value(value) == value
 
 
-@pytest.mark.parametrize(
-    "split",
-    ["\u200b", "\u00ad", "\u2060\ufeff", "=\n", "=\r\n", "\\\n"],
-)
+@pytest.mark.parametrize("split", ["\u200b", "\u00ad", "\u2060\ufeff", "=\n", "=\r\n", "\\\n"])
 def test_a_secret_that_is_split_goes_whole(split: str):
     sample, core = KINDS["github p"](random.Random(7))
     halves = core[:20], core[20:]

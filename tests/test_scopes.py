@@ -69,10 +69,7 @@ def mono(user: Path) -> Path:
         ("mono@1a2b3c4d", ("mono@1a2b3c4d",)),
         ("git.sr.ht/~user/tool", ("git.sr.ht/~user/tool",)),
         (f"{MONO}//web", (f"{MONO}//web", MONO)),
-        (
-            f"{MONO}//packages/web",
-            (f"{MONO}//packages/web", f"{MONO}//packages", MONO),
-        ),
+        (f"{MONO}//packages/web", (f"{MONO}//packages/web", f"{MONO}//packages", MONO)),
         ("~/notes", ("~/notes",)),
         ("~/notes/2026/may", ("~/notes/2026/may", "~/notes/2026", "~/notes")),
         ("@/srv/notes", ("@/srv/notes", "@/srv")),

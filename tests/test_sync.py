@@ -130,9 +130,7 @@ def test_a_place_that_does_not_answer_is_named_with_what_to_do(laptops: list[Lap
     assert lost.exit_code == 1 and "see that the disk is there" in lost.stderr
 
 
-def test_a_correction_on_another_machine_counts_and_so_does_a_forget(
-    laptops: list[Laptop],
-) -> None:
+def test_a_correction_on_another_machine_counts_and_so_does_a_forget(laptops: list[Laptop]) -> None:
     red, green, _ = laptops
     port = red.record("The port is 8000")
     code = red.record("The door code is 4711")

@@ -68,9 +68,7 @@ def told(tail: Tail) -> list[object]:
 
 @given(HISTORIES)
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-def test_a_tail_answers_the_same_however_much_was_added_after_it(
-    history: list[tuple[Body, int]],
-):
+def test_a_tail_answers_the_same_however_much_was_added_after_it(history: list[tuple[Body, int]]):
     live, tails = live_tail(), []
     for event in (log := events(history)):
         live.extend([event])

@@ -19,11 +19,7 @@ NEW, QUICK = "build of 1,000 new memories", "quick build of 1,000 new memories"
 MANY = "build of 50,000 new memories"
 FEW_ADDED, MANY_ADDED = 1_000, 50_000
 # what is told of memory: the kernel's own peak, and two that are sampled, see `memory`
-HELD = (
-    "resident, largest process",
-    "anonymous, all processes",
-    "with mapped files, all processes",
-)
+HELD = ("resident, largest process", "anonymous, all processes", "with mapped files, all processes")
 LEAST_MANY = 100_000  # memories: below, 50,000 new ones are no refresh
 _AT_ONCE = 10_000  # drafts held: whoever starts a build must be small, see `process.run`
 

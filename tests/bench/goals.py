@@ -127,11 +127,7 @@ RATIOS = (
         {10_000: 10, 100_000: 10, _MILLION: 3},
     ),
     *_at_least(
-        "vectors against LanceDB's flat scan",
-        dense.NEAREST,
-        _FLAT,
-        (10_000, 100_000, _MILLION),
-        20,
+        "vectors against LanceDB's flat scan", dense.NEAREST, _FLAT, (10_000, 100_000, _MILLION), 20
     ),
     *_at_least(
         "vectors against LanceDB's flat scan, each by itself",

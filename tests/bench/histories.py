@@ -140,11 +140,7 @@ def _ask(
 
 
 def _search(
-    query: str,
-    tenants: OpenTenants,
-    project: str | None,
-    commits: dict[str, str],
-    **settings: Any,
+    query: str, tenants: OpenTenants, project: str | None, commits: dict[str, str], **settings: Any
 ) -> list[tuple[str, str, float]]:
     opened, now = tenants.get("default"), micros(datetime.now(UTC))
     asked = RecallRequest(query=query, project=project, touch=False, **settings)

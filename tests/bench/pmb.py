@@ -125,12 +125,7 @@ def _loaded(server: Server) -> None:
 
 
 def _theirs(
-    size: int,
-    daemon: Daemon,
-    asked: Sequence[str],
-    who: str,
-    recall: str,
-    of: Callable[[str], str],
+    size: int, daemon: Daemon, asked: Sequence[str], who: str, recall: str, of: Callable[[str], str]
 ) -> Iterator[Figure | Note]:
     daemon.recall(asked[0])
     timed = Timed(size, daemon, who)

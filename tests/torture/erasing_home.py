@@ -129,13 +129,7 @@ def _receipts(number: int, now: int) -> Iterator[Event]:
     draft = {"content": marker(number, "prd"), "kind": "lesson"}
     judged = {id_: marker(number, "jdg"), "other": f"for {quoted} says so"}
     recalled = Recalled(
-        query=quoted,
-        mode="auto",
-        manifest=None,
-        watermark=0,
-        hits=(hit,),
-        dropped={},
-        took_us=1,
+        query=quoted, mode="auto", manifest=None, watermark=0, hits=(hit,), dropped={}, took_us=1
     )
     because = marker(number, "prb")
     bodies: tuple[tuple[str, str | None, Body], ...] = (  # id, and subject where it is another

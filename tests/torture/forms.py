@@ -34,20 +34,7 @@ MARKUP = "\"'><xss-a onx=1>{{7*7}}</script></textarea></title>javascript:alert(1
 RAW = re.compile(r"<xss-a|49</script>|href=[\"']?\s*javascript:", re.IGNORECASE)
 # they start a process, end the session that asks, or take the memory away that all ask of
 SPARED = ("/jobs/build", "/jobs/run", "/logout", "/access/delete")
-KNOWN = (
-    "m00",
-    "m13",
-    "g1",
-    "k2",
-    "s1",
-    "r1",
-    "r2",
-    "j1",
-    "default",
-    "Anna",
-    "store/log.py",
-    "x",
-)
+KNOWN = ("m00", "m13", "g1", "k2", "s1", "r1", "r2", "j1", "default", "Anna", "store/log.py", "x")
 LIKELY = (
     "1",
     "0",

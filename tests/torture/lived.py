@@ -204,12 +204,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(id_=ids, to=ids)
     def link(self, id_: str, to: str) -> None:
-        if self._do(
-            "link",
-            lambda: commands.link(self.log, id_, to, "support", self.now),
-            id_,
-            to,
-        ):
+        if self._do("link", lambda: commands.link(self.log, id_, to, "support", self.now), id_, to):
             self._set(id_)  # a link is told of the one that it leads from
             self.links.add((id_, to))
 

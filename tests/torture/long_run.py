@@ -127,10 +127,7 @@ def bounds(seen: Sequence[Held]) -> Iterable[str]:
         yield f"too short: {len(seen)} looks are not enough to compare"
         return
     before, after = seen[size : 2 * size], seen[-size:]
-    for name, most in (
-        ("handles", HANDLES),
-        ("threads", THREADS),
-    ):
+    for name, most in (("handles", HANDLES), ("threads", THREADS)):
         grown = _middle(after, name) - _middle(before, name)
         if grown > most:
             yield f"{name} grew by {grown:.0f}, not by at most {most}"

@@ -42,11 +42,7 @@ REFUSED = ["400", "401", "403", "404", "405", "409", "415", "422"]
 _CONFIG: dict[str, Any] = {
     "seed": 7,
     "auth": {"openapi": {"token": {"bearer": "owner"}}},
-    "generation": {
-        "deterministic": True,
-        "database": "none",
-        "no-shrink": True,
-    },
+    "generation": {"deterministic": True, "database": "none", "no-shrink": True},
     "checks": {
         # a made-up entity tag is that of no memory, a made-up key may have come before
         "positive_data_acceptance": {"expected-statuses": KEYED},
@@ -54,10 +50,7 @@ _CONFIG: dict[str, Any] = {
     },
     "phases": {"stateful": {"max-steps": 6}},
     "operations": [
-        {
-            "include-operation-id": name,
-            "checks": {"allow_header_conformance": {"enabled": False}},
-        }
+        {"include-operation-id": name, "checks": {"allow_header_conformance": {"enabled": False}}}
         for name in _TWO_ADDRESSES
     ]
     # what is wrong in one item is told of that item: 202, and it is among the refused
@@ -80,7 +73,7 @@ _CONFIG: dict[str, Any] = {
             # of any tenant, which schemathesis takes for the one that was made before
             "include-operation-id": "deleteTenant",
             "checks": {"ensure_resource_availability": {"enabled": False}},
-        },
+        }
     ],
 }
 

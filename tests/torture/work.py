@@ -4,14 +4,7 @@ The work that attacks break off: small, the same every time, and known is what m
     work.prepare(home); work.do(home, acknowledge); again(work, home, acknowledged) == []
 """
 
-from torture import (
-    work_build,
-    work_controls,
-    work_log,
-    work_repair,
-    work_replica,
-    work_sync,
-)
+from torture import work_build, work_controls, work_log, work_repair, work_replica, work_sync
 from torture.work_memory import Acknowledge, Work, again, settled
 
 __all__ = ["BY_NAME", "WORKS", "Acknowledge", "Work", "again", "named", "settled"]
