@@ -60,8 +60,8 @@ class Repository:
         self.git("merge", "-q", "--no-ff", "side", "-m", text)
 
     def draft(self, beginning: str) -> Draft:
-        (found,) = [draft for draft in self.drafts() if draft.content.startswith(beginning)]
-        return found
+        (matching,) = [draft for draft in self.drafts() if draft.content.startswith(beginning)]
+        return matching
 
     def drafts(self, **options: object) -> list[Draft]:
         return list(git.drafts(self.path, project="demo", **options))  # type: ignore[arg-type]
@@ -109,7 +109,7 @@ def test_the_author_is_named_without_an_address(repository):
         "Rebuild the docs [skip ci]", "Initial commit", "Fix tests", "minor changes",
     ],
 )  # fmt: skip
-def test_noise_makes_no_memory(text):
+def test_noise_commits_are_skipped(text):
     assert git_message.is_noise(git_message.parse_message(text), "Ada")
 
 
@@ -124,7 +124,7 @@ def test_noise_makes_no_memory(text):
         "Bump the page size to 8192 for faster scans",
     ],
 )  # fmt: skip
-def test_what_says_something_is_kept(text):
+def test_commits_with_a_message_of_substance_are_imported(text):
     assert not git_message.is_noise(git_message.parse_message(text), "Ada")
 
 
@@ -137,7 +137,7 @@ def test_a_quiet_type_that_changes_something_is_kept(text):
 
 
 @pytest.mark.parametrize("author", ["Prow Robot", "release-bot", "renovate[bot]"])
-def test_a_program_is_nobody_to_ask_for(repository, author):
+def test_a_bot_is_not_recorded_as_author(repository, author):
     text = "Readers take the lock\n\nA writer waited for them."
     repository.commit(text, "a.py", author=author)
     assert all(draft.created_by is None for draft in repository.drafts())
@@ -208,7 +208,7 @@ def test_a_merged_pull_request_is_known_by_its_title(repository):
     assert repository.drafts()[-1].content == "Readers see the tail\n\nNo build is needed."
 
 
-def test_the_only_commit_of_a_pull_request_bears_its_number_branch_and_title(repository):
+def test_the_only_commit_of_a_pull_request_gets_its_number_branch_and_title(repository):
     repository.commit("Add the log file", "a.py")
     repository.merge(
         "Merge pull request #7 from ada/issue-5/tail\n\nReaders see the tail", "Add the tail reader"
@@ -219,7 +219,7 @@ def test_the_only_commit_of_a_pull_request_bears_its_number_branch_and_title(rep
     assert draft.metadata["pull_request"] == "#7"
 
 
-def test_one_of_several_commits_bears_the_number_of_its_pull_request_alone(repository):
+def test_one_of_several_commits_gets_only_the_number_of_its_pull_request(repository):
     repository.commit("Add the log file", "a.py")
     repository.merge(
         "Merge pull request #7 from ada/tail\n\nReaders see the tail",
@@ -275,18 +275,18 @@ def test_a_commit_bears_the_first_release_that_holds_it(repository):
     repository.commit("Sort the log by name", "c.py")
     repository.git("tag", "other-2.0", "HEAD~3")
     repository.git("tag", "nightly")
-    found = {draft.content.split("\n")[0]: draft for draft in repository.drafts()}
-    assert found["Add the log file"].result == "Released in 1.0.0 (1.0)."
-    assert found["Add the log file"].metadata["released"] == "2026-08-29"
-    assert found["Sort the log by time"].metadata["release"] == "1.1.0rc1"
-    assert found["Sort the log by name"].result is None
-    assert [one for one in found if one.startswith("Release")] == [
+    drafts = {draft.content.split("\n")[0]: draft for draft in repository.drafts()}
+    assert drafts["Add the log file"].result == "Released in 1.0.0 (1.0)."
+    assert drafts["Add the log file"].metadata["released"] == "2026-08-29"
+    assert drafts["Sort the log by time"].metadata["release"] == "1.1.0rc1"
+    assert drafts["Sort the log by name"].result is None
+    assert [subject for subject in drafts if subject.startswith("Release")] == [
         "Release 1.0.0 (1.0) on 29 August 2026: 2 changes.",
         "Release 1.0.1 (1.0) on 29 August 2026, after 1.0.0: one change.",
         "Release 1.1.0rc1 (1.1) on 29 August 2026, after 1.0.1: one change.",
     ]
     (newest,) = repository.drafts(limit=1)
-    assert newest == found["Sort the log by name"]
+    assert newest == drafts["Sort the log by name"]
 
 
 def test_a_release_is_a_memory_of_its_day(repository):
@@ -318,8 +318,8 @@ def test_releases_in_other_spellings(repository, tags, releases):
     for number, tag in enumerate(tags):
         repository.commit(f"Add the reader of part {number}", "a.py")
         repository.git("tag", tag)
-    found = [draft.metadata.get("release") for draft in repository.drafts()]
-    assert found[:2] == releases
+    release_names = [draft.metadata.get("release") for draft in repository.drafts()]
+    assert release_names[:2] == releases
 
 
 def test_a_revert_and_what_it_takes_back_name_each_other(repository):
@@ -346,7 +346,7 @@ def test_a_revert_and_what_it_takes_back_name_each_other(repository):
         "Take it out\n\nThis reverts commit SHORT: it woke too often.",
     ],
 )
-def test_what_is_reverted_is_known_by_its_words_its_number_or_its_sha(repository, text):
+def test_a_revert_finds_its_commit_by_subject_number_or_sha(repository, text):
     repository.commit("feat: Add the tail reader (#7)", "b.py")
     reverted = repository.sha()
     if text.startswith("revert: add"):
@@ -372,14 +372,11 @@ def _branch(repository: Repository, text: str) -> None:
 
 def test_bytes_that_are_no_utf_8_are_replaced(repository):
     text = b"Sort the caf\xe9 names"  # git itself would mend a commit made by `git commit`
-    repository.git("fast-import", "--quiet", stdin=_import(text, b"n\xe9.py"))
+    commit = b"commit refs/heads/main\ncommitter Ada <a@x.org> 1788000000 +0000\n"
+    commit += b"data %d\n%s\nM 644 inline n\xe9.py\ndata 1\n1\n" % (len(text), text)
+    repository.git("fast-import", "--quiet", stdin=commit)
     (draft,) = repository.drafts()
     assert draft.content == "Sort the caf\ufffd names\n\nFiles: n\ufffd.py"
-
-
-def _import(text: bytes, name: bytes) -> bytes:
-    head = b"commit refs/heads/main\ncommitter Ada <a@x.org> 1788000000 +0000\n"
-    return head + b"data %d\n%s\nM 644 inline %s\ndata 1\n1\n" % (len(text), text, name)
 
 
 def test_a_declared_encoding_is_understood(repository):
@@ -408,12 +405,12 @@ def test_an_empty_repository_gives_nothing(repository):
     assert repository.drafts() == []
 
 
-def test_progress_is_told_of_the_commits_that_are_read(repository):
+def test_import_reports_progress_per_commit(repository):
     for number in range(5):
         repository.commit(f"Add part {number} of the whole", "a.py")
-    told: list[tuple[int, int]] = []
-    repository.drafts(limit=3, on_progress=lambda done, total: told.append((done, total)))
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    progress: list[tuple[int, int]] = []
+    repository.drafts(limit=3, on_progress=lambda count, total: progress.append((count, total)))
+    assert progress == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_limit_and_since_take_the_newest(repository):
@@ -431,7 +428,7 @@ def test_a_folder_that_is_no_repository_is_named(tmp_path):
         list(git.drafts(tmp_path / "gone", project=None))
 
 
-def test_a_broken_repository_says_what_git_said(repository):
+def test_a_broken_repository_shows_the_error_of_git(repository):
     repository.commit("Add the first part", "a.py")
     (repository.path / ".git/refs/heads/main").write_text("0" * 39 + "1\n")
     with pytest.raises(SourceError, match="git cannot read"):
@@ -465,7 +462,7 @@ def test_five_thousand_commits_are_read_to_the_last(repository):
     ("url", "setting"),
     [("ext::PROGRAM %S", "protocol.ext.allow"), ("ssh://nowhere/x", "core.sshCommand")],
 )
-def test_what_a_partial_clone_lacks_is_not_fetched(tmp_path: Path, url: str, setting: str):
+def test_a_partial_clone_fetches_no_missing_objects(tmp_path: Path, url: str, setting: str):
     ran, program = tmp_path / "ran", tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch '{ran}'\n")
     program.chmod(0o700)

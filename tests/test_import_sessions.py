@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from folds import fold_events
 from hook_session import opened
 from transcript_files import NOW, SESSION, WRITERS, Writer, episodes, imported, turn, written
 
@@ -22,7 +23,6 @@ from store.log.commands import Draft
 from store.log.event_kinds import STATEMENT, Acted, Prompted, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.memories.fold import Fold
 from store.memories.memory import Memory
 from store.text import frame
 
@@ -46,8 +46,8 @@ def host(tmp_path: Path) -> Path:
 
 
 def writer(agent: str, **about: Any) -> Writer:
-    made: Writer = WRITERS[agent](**about)
-    return made
+    transcript: Writer = WRITERS[agent](**about)
+    return transcript
 
 
 def hear(log: EventLog, agent: str, prompt: str, at: int, *after: Any) -> None:
@@ -61,9 +61,9 @@ def hear(log: EventLog, agent: str, prompt: str, at: int, *after: Any) -> None:
 def test_a_turn_is_an_episode_with_its_words_deeds_files_and_time(
     agent: str, log: EventLog, host: Path
 ) -> None:
-    one = writer(agent)
-    turn(one)
-    imported(log, agent, one.save(host))
+    transcript = writer(agent)
+    turn(transcript)
+    imported(log, agent, transcript.save(host))
     (memory,) = episodes(log)
     assert (memory.kind, memory.state, memory.trust) == ("episode", "active", "tool")
     assert (memory.project, memory.session, memory.agent) == ("shop", SESSION, agent)
@@ -77,9 +77,11 @@ def test_a_turn_is_an_episode_with_its_words_deeds_files_and_time(
 
 
 @each_host
-def test_what_the_real_program_wrote_is_read_whole(agent: str, log: EventLog, host: Path) -> None:
-    done = imported(log, agent, written(agent, host))
-    assert done.skipped == []
+def test_transcripts_of_the_real_programs_are_read_completely(
+    agent: str, log: EventLog, host: Path
+) -> None:
+    outcome = imported(log, agent, written(agent, host))
+    assert outcome.skipped == []
     memories = [
         episode
         for episode in episodes(log)
@@ -107,15 +109,15 @@ def test_a_session_that_is_read_again_adds_nothing(agent: str, log: EventLog, ho
 
 @each_host
 def test_a_session_that_grew_adds_only_what_is_new(agent: str, log: EventLog, host: Path) -> None:
-    one = writer(agent)
-    turn(one)
-    one.ask("And say in the docs why the clock is called.")
-    one.run("ls docs", "clock.md")
-    before = imported(log, agent, one.save(host))
-    one.edit("docs/clock.md", "", "The clock is called at every login.\n")
-    one.say("docs/clock.md says so.")
-    turn(one, "Now the same for the logout, please.")
-    after = imported(log, agent, one.save(host))
+    transcript = writer(agent)
+    turn(transcript)
+    transcript.ask("And say in the docs why the clock is called.")
+    transcript.run("ls docs", "clock.md")
+    before = imported(log, agent, transcript.save(host))
+    transcript.edit("docs/clock.md", "", "The clock is called at every login.\n")
+    transcript.say("docs/clock.md says so.")
+    turn(transcript, "Now the same for the logout, please.")
+    after = imported(log, agent, transcript.save(host))
     assert after.counts.known >= before.counts.added - 1  # a half turn's end is told again
     first, second, third = episodes(log)
     assert (first.result, third.result) == ("The clock is called at every login now.",) * 2
@@ -125,16 +127,16 @@ def test_a_session_that_grew_adds_only_what_is_new(agent: str, log: EventLog, ho
 
 
 @each_host
-def test_what_hooks_told_of_is_not_doubled_however_they_put_the_prompt(
+def test_turns_recorded_by_hooks_are_not_imported_twice(
     agent: str, log: EventLog, host: Path
 ) -> None:
-    one = writer(agent)
-    turn(one, "Find out why the upload hangs.")
-    turn(one)
+    transcript = writer(agent)
+    turn(transcript, "Find out why the upload hangs.")
+    turn(transcript)
     started = HEARD[agent]
     hear(log, agent, f"make it pass, with {SECRET}", started, SessionTold(stage="stopped"))
-    done = imported(log, agent, one.save(host))
-    assert (done.sessions.turns, done.sessions.live) == (2, 1)
+    outcome = imported(log, agent, transcript.save(host))
+    assert (outcome.sessions.turns, outcome.sessions.live) == (2, 1)
     contents = [episode.content for episode in episodes(log)]
     assert contents[0] == "Find out why the upload hangs." and len(contents) == 2
     assert imported(log, agent, host).counts.added == 0
@@ -149,35 +151,35 @@ HEARD = {name: 1_789_981_200_000_000 + at * 1_000_000 for name, at in _BEGAN.ite
 def test_the_same_words_said_before_the_hooks_were_connected_are_another_turn(
     agent: str, log: EventLog, host: Path
 ) -> None:
-    one = writer(agent)
-    turn(one, "go on")
-    turn(one, "go on")
+    transcript = writer(agent)
+    turn(transcript, "go on")
+    turn(transcript, "go on")
     hear(log, agent, "go on", HEARD[agent], SessionTold(stage="stopped"))
-    done = imported(log, agent, one.save(host))
-    assert (done.sessions.turns, done.sessions.live) == (2, 1)
+    outcome = imported(log, agent, transcript.save(host))
+    assert (outcome.sessions.turns, outcome.sessions.live) == (2, 1)
 
 
 def test_a_copy_of_a_live_session_is_not_doubled_either(log: EventLog, host: Path) -> None:
-    one = writer("claude-code", session="1fedcba9-a-fork")
-    turn(one)
+    transcript = writer("claude-code", session="1fedcba9-a-fork")
+    turn(transcript)
     hear(
         log, "claude-code", "Make the login test pass: it fails at midnight.", 1_789_981_210_000_000
     )
-    done = imported(log, "claude-code", one.save(host))
-    assert done.sessions.live == 1 and done.counts.added == 0
+    outcome = imported(log, "claude-code", transcript.save(host))
+    assert outcome.sessions.live == 1 and outcome.counts.added == 0
 
 
 @each_host
-def test_a_session_at_work_gets_no_older_turns_until_its_turn_ended(
+def test_a_running_session_gets_older_turns_only_after_its_turn_ended(
     agent: str, log: EventLog, host: Path
 ) -> None:
-    one = writer(agent)
-    turn(one)
-    source = one.save(host)
+    transcript = writer(agent)
+    turn(transcript)
+    source = transcript.save(host)
     hear(log, agent, "and what is left?", NOW - 5_000_000, Acted(tool="Bash", command="make"))
-    done = imported(log, agent, source)
-    assert done.counts.added == 0
-    assert [f"session {SESSION} is at work" in sentence for sentence in done.skipped] == [True]
+    outcome = imported(log, agent, source)
+    assert outcome.counts.added == 0
+    assert [f"session {SESSION} is at work" in sentence for sentence in outcome.skipped] == [True]
     hear(log, agent, "and now?", NOW - 3_000_000, SessionTold(stage="stopped"))
     assert imported(log, agent, source).counts.added == 5
 
@@ -186,12 +188,12 @@ def test_a_session_at_work_gets_no_older_turns_until_its_turn_ended(
 def test_our_own_notes_in_a_transcript_are_not_remembered_again(
     agent: str, log: EventLog, host: Path
 ) -> None:
-    one = writer(agent)
-    one.ask(f"Make the login test pass.\n{NOTE}")
-    one.run("pytest -q", f"2 passed\n{NOTE}")
-    one.say(f"It passes.\n{NOTE}")
-    one.ask(NOTE)
-    imported(log, agent, one.save(host))
+    transcript = writer(agent)
+    transcript.ask(f"Make the login test pass.\n{NOTE}")
+    transcript.run("pytest -q", f"2 passed\n{NOTE}")
+    transcript.say(f"It passes.\n{NOTE}")
+    transcript.ask(NOTE)
+    imported(log, agent, transcript.save(host))
     (memory,) = episodes(log)
     assert memory.content == "Make the login test pass."
     assert (memory.action, memory.result) == ("$ pytest -q -> 2 passed", "It passes.")
@@ -201,38 +203,38 @@ def test_our_own_notes_in_a_transcript_are_not_remembered_again(
 def test_a_secret_in_a_transcript_never_reaches_the_disk(
     agent: str, log: EventLog, host: Path, tmp_path: Path
 ) -> None:
-    one = writer(agent)
-    one.ask(f"Push with the token {SECRET} please, as always.")
-    one.run(f"GH_TOKEN={SECRET} git push", f"remote: denied {SECRET}", code=1)
-    one.edit("push.sh", "old", f"export GH_TOKEN={SECRET}\n")
-    one.say(f"I used {SECRET}.")
-    assert imported(log, agent, one.save(host)).counts.added == 4
+    transcript = writer(agent)
+    transcript.ask(f"Push with the token {SECRET} please, as always.")
+    transcript.run(f"GH_TOKEN={SECRET} git push", f"remote: denied {SECRET}", code=1)
+    transcript.edit("push.sh", "old", f"export GH_TOKEN={SECRET}\n")
+    transcript.say(f"I used {SECRET}.")
+    assert imported(log, agent, transcript.save(host)).counts.added == 4
     for path in (tmp_path / "home").rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes()
 
 
 @each_host
-def test_a_refused_call_is_no_deed(agent: str, log: EventLog, host: Path) -> None:
-    one = writer(agent)
-    one.ask("Clean up the working directory.")
-    one.refuse("rm -rf build")
-    one.say("Nothing was deleted.")
-    imported(log, agent, one.save(host))
+def test_a_refused_tool_call_is_not_an_action(agent: str, log: EventLog, host: Path) -> None:
+    transcript = writer(agent)
+    transcript.ask("Clean up the working directory.")
+    transcript.refuse("rm -rf build")
+    transcript.say("Nothing was deleted.")
+    imported(log, agent, transcript.save(host))
     (memory,) = episodes(log)
     assert (memory.action, memory.result) == (None, "Nothing was deleted.")
 
 
 @each_host
-def test_only_what_was_said_after_the_last_tool_is_the_result(
+def test_only_text_after_the_last_tool_call_is_the_result(
     agent: str, log: EventLog, host: Path
 ) -> None:
-    one = writer(agent)
-    one.ask("How many tests are there?")
-    one.say("Let me count them.")
-    one.run("pytest --collect-only -q", "2 tests collected")
-    one.say("There are two.")
-    one.say("Both are of the login.")
-    imported(log, agent, one.save(host))
+    transcript = writer(agent)
+    transcript.ask("How many tests are there?")
+    transcript.say("Let me count them.")
+    transcript.run("pytest --collect-only -q", "2 tests collected")
+    transcript.say("There are two.")
+    transcript.say("Both are of the login.")
+    imported(log, agent, transcript.save(host))
     (memory,) = episodes(log)
     assert memory.result == "There are two.\n\nBoth are of the login."
 
@@ -257,9 +259,9 @@ def test_a_folder_that_is_there_has_the_project_and_the_paths_that_hooks_give_it
     (repository / ".git" / "config").write_text(remote)
     (repository / "api").mkdir()
     (tmp_path / "loose").mkdir()
-    one = writer(agent, cwd=str(repository / "api"))
-    turn(one)
-    imported(log, agent, one.save(host))
+    transcript = writer(agent, cwd=str(repository / "api"))
+    turn(transcript)
+    imported(log, agent, transcript.save(host))
     other = writer(agent, cwd=str(tmp_path / "loose"), session="2b4d-of-no-repository")
     turn(other)
     imported(log, agent, other.save(tmp_path / "other host"))
@@ -271,25 +273,25 @@ def test_a_folder_that_is_there_has_the_project_and_the_paths_that_hooks_give_it
 
 @each_host
 def test_a_turn_is_kept_within_bounds(agent: str, log: EventLog, host: Path) -> None:
-    one = writer(agent)
-    one.ask("Explain all of it. " * 9_000)
+    transcript = writer(agent)
+    transcript.ask("Explain all of it. " * 9_000)
     for number in range(2_100):
-        one.run(f"make step-{number}", "word " * 60)
-    one.say("It is so. " * 9_000)
-    done = imported(log, agent, one.save(host))
-    assert done.counts.added == 2_002
+        transcript.run(f"make step-{number}", "word " * 60)
+    transcript.say("It is so. " * 9_000)
+    outcome = imported(log, agent, transcript.save(host))
+    assert outcome.counts.added == 2_002
     (memory,) = episodes(log)
     assert len(memory.content) <= 2_000
     assert len(memory.action or "") <= 3_000 and len(memory.result or "") <= 2_000
 
 
-def test_thanks_alone_become_no_memory(tmp_path: Path) -> None:
-    one = writer("codex")
-    turn(one)
-    one.ask("thanks, perfect!")
-    one.say("You are welcome.")
+def test_thanks_alone_create_no_episode(tmp_path: Path) -> None:
+    transcript = writer("codex")
+    turn(transcript)
+    transcript.ask("thanks, perfect!")
+    transcript.say("You are welcome.")
     home = tmp_path / "home"
-    command(home, "import", "codex", str(one.save(tmp_path / "host")))
+    command(home, "import", "codex", str(transcript.save(tmp_path / "host")))
     with EventLog(tenants.tenant(home).log) as log:
         assert [episode.state for episode in episodes(log)] == ["active", "open"]
 
@@ -297,25 +299,22 @@ def test_thanks_alone_become_no_memory(tmp_path: Path) -> None:
 # what the user said that lasts
 
 RULE = "Use pnpm in this repository, never npm."
-OLD_PORT, NEW_PORT = (f"Our production database runs on port {one}." for one in (5432, 6432))
+OLD_PORT, NEW_PORT = (f"Our production database runs on port {port}." for port in (5432, 6432))
 
 
 def statements(log: EventLog) -> list[Memory]:
     """Return the statements that a log tells of, oldest first."""
-    fold = Fold()
-    for event in log.read():
-        fold.apply(event)
-    memories = (row for row in fold.rows.values() if row.kind == STATEMENT)
+    memories = (row for row in fold_events(log.read()).rows.values() if row.kind == STATEMENT)
     return sorted(memories, key=lambda memory: memory.created_at)
 
 
 def said(agent: str, folder: Path, *prompts: str, **about: Any) -> Path:
     """Write down a session of some prompts and return where it lies."""
-    one = writer(agent, **about)
+    transcript = writer(agent, **about)
     for prompt in prompts:
-        one.ask(prompt)
-        one.say("Done.")
-    return one.save(folder)
+        transcript.ask(prompt)
+        transcript.say("Done.")
+    return transcript.save(folder)
 
 
 def test_quotes_that_opencode_run_put_around_a_prompt_are_left_out(
@@ -332,14 +331,19 @@ def test_an_imported_prompt_keeps_the_same_statement_as_a_live_one(
 ) -> None:
     for live in opened(tmp_path / "live"):
         live.ask(RULE)
-        (heard,) = statements(live.log)
+        (live_statement,) = statements(live.log)
     imported(log, agent, said(agent, host, RULE))
-    (kept,) = statements(log)
+    (statement,) = statements(log)
     for name in ("content", "kind", "insight_type", "source", "trust", "state", "importance"):
-        assert getattr(kept, name) == getattr(heard, name), name
-    assert (kept.content, kept.trust, kept.session, kept.agent) == (RULE, "user", SESSION, agent)
-    assert kept.project == "shop" and kept.source_ids == (episodes(log)[0].id,)
-    assert 0 < kept.created_at - 1_789_981_200_000_000 < 60_000_000
+        assert getattr(statement, name) == getattr(live_statement, name), name
+    assert (statement.content, statement.trust, statement.session, statement.agent) == (
+        RULE,
+        "user",
+        SESSION,
+        agent,
+    )
+    assert statement.project == "shop" and statement.source_ids == (episodes(log)[0].id,)
+    assert 0 < statement.created_at - 1_789_981_200_000_000 < 60_000_000
 
 
 @each_host
@@ -357,8 +361,8 @@ def test_a_statement_that_was_forgotten_does_not_come_back_with_the_next_import(
     log: EventLog, host: Path
 ) -> None:
     imported(log, "codex", said("codex", host / "first", RULE))
-    (kept,) = statements(log)
-    commands.forget(log, kept.id, NOW)
+    (imported_statement,) = statements(log)
+    commands.forget(log, imported_statement.id, NOW)
     other = said("codex", host / "second", RULE, "Go on.", session="1b2c-of-the-same-week")
     assert imported(log, "codex", other).counts.added == 4
     assert imported(log, "codex", host / "first").counts.added == 0
@@ -372,7 +376,7 @@ def test_a_later_statement_replaces_the_one_that_it_contradicts(log: EventLog, h
     assert (newer.state, newer.content) == ("active", NEW_PORT)
 
 
-def test_an_older_session_does_not_replace_what_was_said_since(log: EventLog, host: Path) -> None:
+def test_an_older_session_does_not_replace_newer_statements(log: EventLog, host: Path) -> None:
     draft = Draft(content=NEW_PORT, kind="statement", project="shop", source="prompt")
     live = commands.record(log, draft, NOW).event
     imported(log, "codex", said("codex", host, OLD_PORT))
@@ -382,7 +386,7 @@ def test_an_older_session_does_not_replace_what_was_said_since(log: EventLog, ho
     assert older.ended_at == newer.created_at
 
 
-def test_what_was_taken_back_in_a_session_is_not_kept(log: EventLog, host: Path) -> None:
+def test_statements_taken_back_in_a_session_are_forgotten(log: EventLog, host: Path) -> None:
     source = said("claude-code", host, OLD_PORT, RULE, "Forget that.")
     imported(log, "claude-code", source)
     assert [(statement.content, statement.state) for statement in statements(log)] == [
@@ -392,13 +396,13 @@ def test_what_was_taken_back_in_a_session_is_not_kept(log: EventLog, host: Path)
     assert imported(log, "claude-code", source).counts.added == 0
 
 
-def test_no_statement_is_kept_where_the_settings_say_so(tmp_path: Path) -> None:
+def test_statements_are_not_imported_if_the_setting_is_off(tmp_path: Path) -> None:
     source = said("codex", tmp_path / "host", RULE)
     off = {"MNEMOLOG_REMEMBER_WORDS": "false"}
-    for words, kept in ((off, 0), ({}, 1)):
-        home = tmp_path / str(kept)
-        told = json.loads(command(home, "import", "codex", str(source), "--json", **words))
-        assert (told["turns"], told["statements"]) == (1, kept)
+    for words, statements in ((off, 0), ({}, 1)):
+        home = tmp_path / str(statements)
+        counts = json.loads(command(home, "import", "codex", str(source), "--json", **words))
+        assert (counts["turns"], counts["statements"]) == (1, statements)
 
 
 def test_a_repository_that_names_its_project_is_followed(tmp_path: Path) -> None:
@@ -417,36 +421,38 @@ def test_a_repository_that_names_its_project_is_followed(tmp_path: Path) -> None
 
 
 def command(home: Path, *words: str, **environ: str) -> str:
-    told = CliRunner().invoke(main, ["--home", str(home), *words], env=environ)
-    assert told.exit_code == 0, told.output
-    return told.stdout
+    result = CliRunner().invoke(main, ["--home", str(home), *words], env=environ)
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def refused(home: Path, *words: str, **environ: str) -> str:
-    told = CliRunner().invoke(main, ["--home", str(home), *words], env=environ)
-    assert told.exit_code != 0, told.output
-    return " ".join(told.stderr.split())
+    result = CliRunner().invoke(main, ["--home", str(home), *words], env=environ)
+    assert result.exit_code != 0, result.output
+    return " ".join(result.stderr.split())
 
 
 @each_host
-def test_counts_are_told_as_json(agent: str, tmp_path: Path, host: Path) -> None:
-    one = writer(agent)
-    turn(one)
-    turn(one, "And the logout, please.")
-    told = json.loads(command(tmp_path / "home", "import", agent, str(one.save(host)), "--json"))
+def test_counts_are_reported_as_json(agent: str, tmp_path: Path, host: Path) -> None:
+    transcript = writer(agent)
+    turn(transcript)
+    turn(transcript, "And the logout, please.")
+    counted = json.loads(
+        command(tmp_path / "home", "import", agent, str(transcript.save(host)), "--json")
+    )
     counts = {"sessions": 1, "turns": 2, "live": 0, "off": 0, "added": 10}
-    assert told == counts | {"statements": 0, "known": 0, "refused": 0, "skipped": 0}
+    assert counted == counts | {"statements": 0, "known": 0, "refused": 0, "skipped": 0}
 
 
 @each_host
-def test_a_dry_run_says_what_there_is_and_writes_nothing(
+def test_a_dry_run_reports_counts_and_writes_nothing(
     agent: str, tmp_path: Path, host: Path
 ) -> None:
-    home, one = tmp_path / "home", writer(agent)
-    turn(one)
-    source = one.save(host)
-    told = command(home, "import", agent, str(source), "--dry-run")
-    assert told.splitlines() == [
+    home, transcript = tmp_path / "home", writer(agent)
+    turn(transcript)
+    source = transcript.save(host)
+    output = command(home, "import", agent, str(source), "--dry-run")
+    assert output.splitlines() == [
         "1 turn in 1 session: 1 new, 0 skipped; nothing was written",
         "  shop: 1 turn in 1 session, 1 new, 2026-09-21 to 2026-09-21",
     ]
@@ -470,7 +476,7 @@ _PLACES = {
 
 
 @each_host
-def test_without_a_path_the_hosts_own_place_is_read(
+def test_without_a_path_the_default_folder_of_the_host_is_read(
     agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variable, usual, below = _PLACES[agent]
@@ -478,23 +484,25 @@ def test_without_a_path_the_hosts_own_place_is_read(
         monkeypatch.delenv(name, raising=False)
     user = tmp_path / "user"
     monkeypatch.setattr(Path, "home", lambda: user)
-    one = writer(agent)
-    turn(one)
-    one.save(user / usual)
-    told = json.loads(command(tmp_path / "a", "import", agent, "--json"))
-    assert told["turns"] == 1
-    turn(one, "And the logout, please.")
-    one.save(tmp_path / "moved" / below)
+    transcript = writer(agent)
+    turn(transcript)
+    transcript.save(user / usual)
+    counts = json.loads(command(tmp_path / "a", "import", agent, "--json"))
+    assert counts["turns"] == 1
+    turn(transcript, "And the logout, please.")
+    transcript.save(tmp_path / "moved" / below)
     moved = {variable: str(tmp_path / "moved")}
     assert json.loads(command(tmp_path / "b", "import", agent, "--json", **moved))["turns"] == 2
 
 
 @each_host
-def test_any_folder_above_or_below_is_understood(agent: str, log: EventLog, tmp_path: Path) -> None:
+def test_any_folder_above_or_below_the_transcripts_is_accepted(
+    agent: str, log: EventLog, tmp_path: Path
+) -> None:
     usual = _PLACES[agent][1]
-    one = writer(agent)
-    turn(one)
-    host = one.save(tmp_path / "user" / usual)
+    transcript = writer(agent)
+    turn(transcript)
+    host = transcript.save(tmp_path / "user" / usual)
     suffixes = (".jsonl", ".db")
     (file,) = (path for path in host.rglob("*") if path.suffix in suffixes and path.is_file())
     for place in (tmp_path / "user", host, file.parent, file):
@@ -502,17 +510,17 @@ def test_any_folder_above_or_below_is_understood(agent: str, log: EventLog, tmp_
 
 
 @each_host
-def test_a_place_of_another_host_is_named_with_the_command_that_reads_it(
+def test_the_error_for_transcripts_of_another_host_names_its_command(
     agent: str, tmp_path: Path
 ) -> None:
     for other in AGENTS:
-        one = writer(other)
-        turn(one)
-        source = one.save(tmp_path / f"of {other}")
+        transcript = writer(other)
+        turn(transcript)
+        source = transcript.save(tmp_path / f"of {other}")
         (file,) = (path for path in source.rglob("*") if path.suffix in (".jsonl", ".db"))
         for place in (source, file) if other != agent else ():
-            told = refused(tmp_path / "home", "import", agent, str(place))
-            assert f"of {TRANSCRIPT_HOSTS[other].title}: run `mnemolog import {other} '" in told
+            message = refused(tmp_path / "home", "import", agent, str(place))
+            assert f"of {TRANSCRIPT_HOSTS[other].title}: run `mnemolog import {other} '" in message
     assert not (tmp_path / "home").exists()
 
 
@@ -553,47 +561,47 @@ def _export(path: Path) -> None:
         (Path.touch, "is no session of"),
     ],
 )
-def test_a_wrong_place_says_what_it_is_and_what_to_name(
+def test_the_error_for_a_wrong_path_says_what_it_is_and_what_to_give(
     agent: str, make: Callable[[Path], None], what: str, tmp_path: Path
 ) -> None:
     place = tmp_path / "place"
     make(place)
-    told = refused(tmp_path / "home", "import", agent, str(place))
-    assert what in told
-    assert "export" in what or TRANSCRIPT_HOSTS[agent].usual in told
+    message = refused(tmp_path / "home", "import", agent, str(place))
+    assert what in message
+    assert "export" in what or TRANSCRIPT_HOSTS[agent].usual in message
     assert not (tmp_path / "home").exists()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_what_may_not_be_read_is_named(log: EventLog, host: Path, tmp_path: Path) -> None:
+def test_unreadable_files_are_named(log: EventLog, host: Path, tmp_path: Path) -> None:
     source = said("codex", host, "Run the tests.")
     (closed,) = source.rglob("*.jsonl")
     closed.chmod(0)
     for place in (closed, source):
-        told = refused(tmp_path / "home", "import", "codex", str(place))
-        assert f"{closed} cannot be read (Permission denied)" in told
+        message = refused(tmp_path / "home", "import", "codex", str(place))
+        assert f"{closed} cannot be read (Permission denied)" in message
     said("codex", host, "Run the tests.", session="2b-of-another-day")
-    assert [one.split(" (")[0] for one in imported(log, "codex", host).skipped] == [
+    assert [sentence.split(" (")[0] for sentence in imported(log, "codex", host).skipped] == [
         f"{closed} cannot be read"
     ]
     closed.parent.chmod(0)
-    told = refused(tmp_path / "home", "import", "codex", str(closed.parent))
+    message = refused(tmp_path / "home", "import", "codex", str(closed.parent))
     closed.parent.chmod(0o700)
-    assert f"{closed.parent} cannot be read (Permission denied)" in told
+    assert f"{closed.parent} cannot be read (Permission denied)" in message
 
 
-def test_a_strange_file_among_transcripts_is_left_out_and_named(log: EventLog, host: Path) -> None:
-    one, other = writer("claude-code"), writer("codex")
-    turn(one)
+def test_unknown_files_among_transcripts_are_skipped_and_named(log: EventLog, host: Path) -> None:
+    transcript, other = writer("claude-code"), writer("codex")
+    turn(transcript)
     turn(other)
-    source = one.save(host)
+    source = transcript.save(host)
     odd = source / "projects" / "-home-dev-shop"
     rollout = next(other.save(host / "aside").rglob("*.jsonl"))
     rollout.rename(odd / "rollout.jsonl")
     (odd / "notes.jsonl").write_text("not JSON\n")
-    done = imported(log, "claude-code", source)
-    assert done.sessions.turns == 1
-    assert [sentence.removeprefix(f"{odd}/") for sentence in sorted(done.skipped)] == [
+    outcome = imported(log, "claude-code", source)
+    assert outcome.sessions.turns == 1
+    assert [sentence.removeprefix(f"{odd}/") for sentence in sorted(outcome.skipped)] == [
         "notes.jsonl was left out: it is no session of Claude Code",
         "rollout.jsonl is a session of Codex: `mnemolog import codex`",
     ]
@@ -603,9 +611,9 @@ def test_a_strange_file_among_transcripts_is_left_out_and_named(log: EventLog, h
 def test_links_that_lead_out_and_devices_are_not_followed(
     agent: str, log: EventLog, host: Path, tmp_path: Path
 ) -> None:
-    one = writer(agent)
-    turn(one)
-    source = one.save(host)
+    transcript = writer(agent)
+    turn(transcript)
+    source = transcript.save(host)
     outside = writer(agent, session="9d9d9d9d-outside")
     turn(outside, "The harbour opens at six for the pilots.")
     files = [path for path in outside.save(tmp_path / "outside").rglob("*") if path.is_file()]
@@ -626,14 +634,14 @@ def test_links_that_lead_out_and_devices_are_not_followed(
 def test_one_broken_transcript_of_many_is_named_and_stops_nothing(
     agent: str, log: EventLog, host: Path
 ) -> None:
-    one = writer(agent)
-    turn(one)
-    source = one.save(host)
+    transcript = writer(agent)
+    turn(transcript)
+    source = transcript.save(host)
     if agent == "opencode":
         (source / "opencode-next.db").write_bytes(b"SQLite format 3\x00" + b"\xff" * 4_000)
-        done = imported(log, agent, source)
+        outcome = imported(log, agent, source)
         assert len(episodes(log)) == 1
-        assert "opencode-next.db cannot be read as a database of OpenCode's" in done.skipped[0]
+        assert "opencode-next.db cannot be read as a database of OpenCode's" in outcome.skipped[0]
         (source / "opencode.db").unlink()
         with pytest.raises(SourceError, match="cannot be read as a database of OpenCode's"):
             imported(log, agent, source)
@@ -645,9 +653,9 @@ def test_one_broken_transcript_of_many_is_named_and_stops_nothing(
     )
     broken = broken if broken != good else good.with_name("a.jsonl")
     broken.write_bytes(data[: len(data) // 2] + b'\n{"half": \n\xff\xfe\n')
-    done = imported(log, agent, source)
+    outcome = imported(log, agent, source)
     assert len(episodes(log)) == 1
-    assert any(str(broken) in sentence for sentence in done.skipped)
+    assert any(str(broken) in sentence for sentence in outcome.skipped)
 
 
 @each_host
@@ -657,7 +665,7 @@ def test_a_long_import_notes_its_progress_where_there_is_no_terminal(
     monkeypatch.setattr(transfer, "_NOTED_EVERY_S", 0)
     source = said(agent, host, "Run the tests.", "And the logout, please.")
     words = ["--home", str(tmp_path / "home"), "import", agent, str(source)]
-    done = CliRunner().invoke(main, words)
-    assert "0 of 1 transcripts read: 1 turn in 1 session" in done.stderr
-    assert done.stdout.startswith("2 turns in 1 session: 4 events added, 0 known")
+    result = CliRunner().invoke(main, words)
+    assert "0 of 1 transcripts read: 1 turn in 1 session" in result.stderr
+    assert result.stdout.startswith("2 turns in 1 session: 4 events added, 0 known")
     assert "transcripts read" not in CliRunner().invoke(main, [*words, "--json"]).stderr

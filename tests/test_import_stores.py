@@ -9,6 +9,7 @@ from typing import Any
 import foreign_stores
 import pytest
 from click.testing import CliRunner, Result
+from folds import fold_events
 from foreign_stores import SECRET, note
 
 from serve.cli import main
@@ -21,7 +22,6 @@ from store.importers.jsonl import Exported
 from store.importers.memory_stores import MEMORY_STORES
 from store.log import commands
 from store.log.event_log import EventLog
-from store.memories.fold import Fold
 from store.memories.memory import Memory
 
 # a store, the importer that reads it, and how many memories it holds
@@ -52,7 +52,7 @@ EVERY = pytest.mark.parametrize(
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's home folder with nothing in it, and a working directory outside it."""
-    for name in [one for one in os.environ if one.startswith("MNEMOLOG_")]:
+    for name in [variable for variable in os.environ if variable.startswith("MNEMOLOG_")]:
         monkeypatch.delenv(name)
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "GEMINI_CLI_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -78,20 +78,18 @@ def answer(*words: str) -> dict[str, Any]:
 
 def memories(tmp_path: Path) -> list[Memory]:
     with EventLog(tenant(tmp_path / "memory").log) as log:
-        fold = Fold()
-        for event in log.read(0, log.head()):
-            fold.apply(event)
-    return [row for row in fold.rows.values() if row.kind != "episode"]
+        rows = fold_events(log.read()).rows.values()
+    return [row for row in rows if row.kind != "episode"]
 
 
 def by_text(tmp_path: Path, beginning: str) -> Memory:
-    (found,) = [memory for memory in memories(tmp_path) if memory.content.startswith(beginning)]
-    return found
+    (matching,) = [memory for memory in memories(tmp_path) if memory.content.startswith(beginning)]
+    return matching
 
 
 def read(name: str, place: Path) -> tuple[list[Exported], list[str]]:
-    left: list[str] = []
-    return list(MEMORY_STORES[name].read(place, left.append)), left
+    skipped: list[str] = []
+    return list(MEMORY_STORES[name].read(place, skipped.append)), skipped
 
 
 @EVERY
@@ -108,9 +106,9 @@ def test_a_store_is_imported_once_with_its_origin_and_without_secrets(
     assert (again["added"], again["changed"]) == (0, 0)
     assert again["known"] + again["refused"] == many
     for memory in memories(tmp_path):
-        said = json.loads(memory.metadata)
+        metadata = json.loads(memory.metadata)
         assert memory.source in (name, "markdown")  # instructions are read as Markdown is
-        assert said.get("imported_id") or said.get("path")
+        assert metadata.get("imported_id") or metadata.get("path")
     files = [path for path in (tmp_path / "memory").rglob("*") if path.is_file()]
     assert files and not [file for file in files if SECRET.encode() in file.read_bytes()]
 
@@ -123,7 +121,7 @@ def test_times_are_those_of_the_store(machine: Path, tmp_path: Path):
     assert by_text(tmp_path, "The build broke").created_at == at
 
 
-def test_a_text_that_changed_there_is_revised_here(machine: Path, tmp_path: Path):
+def test_a_text_changed_in_the_store_is_revised_by_the_next_import(machine: Path, tmp_path: Path):
     place = foreign_stores.basic_memory(machine)
     answer("basic-memory", str(place))
     old = place / "ops" / "Old plan.md"
@@ -134,7 +132,7 @@ def test_a_text_that_changed_there_is_revised_here(machine: Path, tmp_path: Path
     assert not [memory for memory in memories(tmp_path) if "Sundays" in memory.content]
 
 
-def test_what_a_person_said_here_of_a_memory_stands(machine: Path, tmp_path: Path):
+def test_local_changes_to_an_imported_memory_are_kept(machine: Path, tmp_path: Path):
     place = foreign_stores.engram_export(machine)
     answer("engram", str(place))
     with EventLog(tenant(tmp_path / "memory").log) as log:
@@ -151,10 +149,10 @@ def test_a_bare_name_is_the_known_project_that_ends_with_it(machine: Path, tmp_p
 
 
 def test_a_bare_name_of_two_known_projects_stays_as_it_is():
-    known = {"github.com/acme/web", "github.com/umbrella/web"}
-    assert memory_store.settle_project("web", known) == "web"
-    assert memory_store.settle_project("../..", known) is None
-    assert memory_store.settle_project("My Shop", known) == "My-Shop"
+    projects = {"github.com/acme/web", "github.com/umbrella/web"}
+    assert memory_store.settle_project("web", projects) == "web"
+    assert memory_store.settle_project("../..", projects) is None
+    assert memory_store.settle_project("My Shop", projects) == "My-Shop"
 
 
 def test_project_option_takes_all(machine: Path, tmp_path: Path):
@@ -187,8 +185,8 @@ def test_a_repositorys_claude_md_is_quoted(machine: Path, tmp_path: Path):
 def test_a_claude_md_imports_nothing_from_outside(machine: Path):
     secret = foreign_stores.note(machine / "elsewhere.md", "Nobody asked for this text here.\n")
     place = foreign_stores.note(machine / ".claude" / "CLAUDE.md", "- Be brief. @../elsewhere.md\n")
-    lines, left = read("claude-memory", place.parent)
-    assert len(lines) == 1 and left == [f"{secret} was left out: it lies outside {place.parent}"]
+    lines, skipped = read("claude-memory", place.parent)
+    assert len(lines) == 1 and skipped == [f"{secret} was left out: it lies outside {place.parent}"]
 
 
 def test_claude_ais_memory_is_read_from_its_export(machine: Path, tmp_path: Path):
@@ -207,7 +205,7 @@ def test_codex_entries_keep_their_folder_and_time(machine: Path, tmp_path: Path)
     assert by_text(tmp_path, "Always write tests").trust == "user"
 
 
-def test_cursor_rules_say_what_they_are_for(machine: Path, tmp_path: Path):
+def test_cursor_rules_keep_their_description(machine: Path, tmp_path: Path):
     answer("cursor", str(foreign_stores.cursor(machine)))
     rule = by_text(tmp_path, "Always annotate")
     assert rule.context == ".cursor/rules/python.mdc > Python style (*.py, *.pyi) > Style"
@@ -253,9 +251,7 @@ def test_observations_become_memories_and_relations_links(machine: Path, tmp_pat
     assert (decided.tags, decided.context) == (("sqlite", "backup"), "Event log (decision)")
     assert "- [ ] an open task" in note.content and "[gotcha]" not in note.content
     with EventLog(tenant(tmp_path / "memory").log) as log:
-        fold = Fold()
-        for event in log.read(0, log.head()):
-            fold.apply(event)
+        fold = fold_events(log.read())
     linked = {
         (fold.rows[edge.target].content.split(" on ")[0], edge.relation) for edge in fold.edges
     }
@@ -303,12 +299,12 @@ def test_a_pali_fact_that_ended_is_archived(machine: Path, tmp_path: Path):
 
 
 def test_lettas_persona_is_left_out_and_said_so(machine: Path):
-    lines, left = read("letta", foreign_stores.letta(machine))
+    lines, skipped = read("letta", foreign_stores.letta(machine))
     assert [line.content for line in lines] == [
         "The user is called Anna.",
         "Anna leads the quarry project since March.",
     ]
-    assert left == [
+    assert skipped == [
         "block 'persona' of sam: it says how that agent behaves",
         "1 messages of sam: an agent file keeps the last 50 only",
     ]
@@ -334,10 +330,10 @@ def test_chats_become_episodes(write, name: str, asked: str, said: str, machine:
 def test_auto_finds_what_is_here_and_asks(machine: Path, tmp_path: Path):
     for write in (foreign_stores.claude_mem, foreign_stores.engram, foreign_stores.chatgpt):
         write(machine)
-    shown = run("import", "auto")
-    assert shown.exit_code == 0 and not (tmp_path / "memory").exists()
-    words = [line.split(maxsplit=1) for line in shown.stdout.splitlines()[1:]]
-    assert {name: what.strip() for name, what in words} == {
+    output = run("import", "auto")
+    assert output.exit_code == 0 and not (tmp_path / "memory").exists()
+    words = [line.split(maxsplit=1) for line in output.stdout.splitlines()[1:]]
+    assert {name: text.strip() for name, text in words} == {
         "chatgpt": "1 session",
         "claude-mem": "4 memories, 3 new, 1 would be refused",
         "engram": "3 memories, 3 new",
@@ -345,7 +341,7 @@ def test_auto_finds_what_is_here_and_asks(machine: Path, tmp_path: Path):
     assert run("import", "auto", "--yes", "--skip", "chatgpt").exit_code == 0
     assert len(memories(tmp_path)) == 6
     again = answer("auto")
-    assert [one.get("new") for one in again["found"]] == [None, 0, 0]
+    assert [source.get("new") for source in again["found"]] == [None, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -386,7 +382,7 @@ def test_a_store_that_is_not_here_is_named(machine: Path):
 
 
 @pytest.mark.parametrize("name", sorted(MEMORY_STORES))
-def test_what_is_no_store_is_refused_with_its_place(name: str, machine: Path):
+def test_a_file_that_is_not_a_store_is_refused_by_path(name: str, machine: Path):
     empty = machine / "empty"
     empty.mkdir()
     with pytest.raises(SourceError, match=str(empty)):
@@ -408,8 +404,8 @@ def test_a_database_of_another_program_is_refused(machine: Path):
 
 def test_a_front_matter_of_aliases_fills_no_memory(machine: Path):
     bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
-        f"{two}: &{two} [{', '.join([f'*{one}'] * 9)}]\n"
-        for one, two in zip("abcdefgh", "bcdefghi", strict=True)
+        f"{two}: &{two} [{', '.join([f'*{name}'] * 9)}]\n"
+        for name, two in zip("abcdefgh", "bcdefghi", strict=True)
     )
     place = foreign_stores.note(
         machine / "vault" / "n.md", f"---\n{bomb}tags: *i\n---\nA text of it.\n"

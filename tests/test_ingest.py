@@ -37,18 +37,18 @@ SECRET = "AKIAQ3EGRT7YPLM2VXKD"
 
 @pytest.fixture
 def queue(tenant: Tenant) -> Iterator[Queue]:
-    made = Queue(tenant.ingest)
-    yield made
-    made.close()
+    queue_ = Queue(tenant.ingest)
+    yield queue_
+    queue_.close()
 
 
 def drafts(count: int, word: str = "tide") -> list[Draft]:
     return [Draft(content=f"the {word} of pier {number} comes at noon") for number in range(count)]
 
 
-def accept(queue: Queue, *given: Draft, count: int = 3, id_: str = "", at: int = NOW) -> Job:
+def accept(queue: Queue, *some: Draft, count: int = 3, id_: str = "", at: int = NOW) -> Job:
     id_ = id_ or new_id(at)
-    job, _ = queue.accept(id_, at, batch.make_batch(id_, at, list(given) or drafts(count)))
+    job, _ = queue.accept(id_, at, batch.make_batch(id_, at, list(some) or drafts(count)))
     return job
 
 
@@ -96,7 +96,7 @@ def test_no_secret_reaches_its_files(queue: Queue, tenant: Tenant):
     assert "[redacted:" in str(leased(queue).left)
 
 
-def test_what_is_no_memory_is_refused_before_anything_is_kept():
+def test_invalid_memories_are_refused_before_anything_is_stored():
     with pytest.raises(InvalidName, match=r"memories\[1\]"):
         batch.make_batch("j", NOW, [*drafts(1), Draft(content="the tide", project="../x")])
     long = batch.turn_drafts([Turn(role="user", content="tide " * 50_000)])
@@ -105,13 +105,13 @@ def test_what_is_no_memory_is_refused_before_anything_is_kept():
 
 
 def test_turns_become_raw_turns_with_the_trust_of_who_spoke(queue: Queue, log: EventLog):
-    said = {"user": "user", "assistant": "agent", "tool": "tool", "system": "tool"}
-    turns = [Turn(role=role, content=f"the {role} speaks of tides") for role in said]
-    told = batch.turn_drafts(turns, project="acme/web", session="s1")
-    queue.accept("job", NOW, batch.make_batch("job", NOW, [], told))
+    trusts = {"user": "user", "assistant": "agent", "tool": "tool", "system": "tool"}
+    turns = [Turn(role=role, content=f"the {role} speaks of tides") for role in trusts]
+    turn_drafts = batch.turn_drafts(turns, project="acme/web", session="s1")
+    queue.accept("job", NOW, batch.make_batch("job", NOW, [], turn_drafts))
     record_lease(queue, log, leased(queue), clock)
     events = list(log.read())
-    assert [event.trust for event in events] == list(said.values())
+    assert [event.trust for event in events] == list(trusts.values())
     assert {(event.body.kind, event.project, event.session) for event in events} == {
         ("raw_turn", "acme/web", "s1")
     }
@@ -161,7 +161,7 @@ def test_a_job_of_a_clock_that_was_wrong_does_not_wait_for_that_moment(queue: Qu
     assert leased(queue, now=NOW).job.id == job.id
 
 
-def test_a_lease_or_a_retry_is_waited_for_as_long_as_it_may_last(queue: Queue):
+def test_a_job_stays_unavailable_for_its_whole_lease_or_retry_delay(queue: Queue):
     accept(queue)
     lease = leased(queue)
     assert queue.lease("another", NOW + LEASE_US - 1) is None
@@ -186,8 +186,8 @@ def test_a_job_is_in_the_log_in_order_and_leaves_no_text_behind(
 ):
     job = accept(queue, count=STEP * 2 + 7)
     assert record_lease(queue, log, leased(queue), clock)
-    done = queue.get(job.id)
-    assert (done.state, done.done, done.ended_at) == ("done", STEP * 2 + 7, NOW)
+    finished = queue.get(job.id)
+    assert (finished.state, finished.done, finished.ended_at) == ("done", STEP * 2 + 7, NOW)
     assert [event.id for event in log.read()] == list(queue.outcome(job.id).ids)
     assert {event.at for event in log.read()} == {NOW}
     queue.tidy(NOW)
@@ -217,11 +217,11 @@ def test_a_job_that_broke_off_anywhere_goes_on_and_adds_nothing_twice(
 
 def test_junk_is_refused_with_its_reason_and_the_others_are_recorded(queue: Queue, log: EventLog):
     commands.record(log, Draft(id="taken", content="the first tide"), NOW)
-    taken = Draft(id="taken", content="another tide entirely")
-    job = accept(queue, Draft(content="todo"), *drafts(STEP), taken, *drafts(1, "ebb"))
+    conflicting = Draft(id="taken", content="another tide entirely")
+    job = accept(queue, Draft(content="todo"), *drafts(STEP), conflicting, *drafts(1, "ebb"))
     record_lease(queue, log, leased(queue), clock)
     outcome = queue.outcome(job.id)
-    assert [(one.item, one.reason.split(":")[0]) for one in outcome.refused] == [
+    assert [(refusal.item, refusal.reason.split(":")[0]) for refusal in outcome.refused] == [
         (0, "nothing to remember"),
         (STEP + 1, "id taken was already used for something else"),
     ]
@@ -246,7 +246,7 @@ def test_two_workers_never_hold_one_job(queue: Queue, tenant: Tenant):
     other.close()
 
 
-def test_who_lost_its_lease_writes_nothing_more_into_the_job(queue: Queue, log: EventLog):
+def test_a_worker_that_lost_its_lease_cannot_write_to_the_job(queue: Queue, log: EventLog):
     job = accept(queue, count=STEP * 2)
     slow, later = leased(queue, "slow"), NOW + LEASE_US
     quick = leased(queue, "quick", later)
@@ -261,14 +261,14 @@ def test_who_lost_its_lease_writes_nothing_more_into_the_job(queue: Queue, log: 
 def test_a_lease_is_held_anew_while_somebody_works(queue: Queue, log: EventLog):
     accept(queue, count=STEP * 2)
     job, moments = leased(queue), iter([NOW + LEASE_US - 1, NOW + 2 * LEASE_US])
-    seen: list[Lease | None] = []
+    leases: list[Lease | None] = []
 
     def other_looks() -> bool:
-        seen.append(queue.lease("other", NOW + LEASE_US + 5))
+        leases.append(queue.lease("other", NOW + LEASE_US + 5))
         return True
 
     assert record_lease(queue, log, job, moments.__next__, on_step=other_looks)
-    assert seen == [None]
+    assert leases == [None]
 
 
 def test_the_job_of_a_process_that_died_is_taken_at_once(queue: Queue):
@@ -306,7 +306,7 @@ def test_a_job_that_failed_waits_longer_each_time_and_is_dead_in_the_end(queue: 
     assert queue.lease("me", now + KEPT_US) is None
 
 
-def test_half_of_a_wait_is_left_to_chance():
+def test_half_of_a_retry_delay_is_random():
     assert [retry_us(2, chance) for chance in (0.0, 0.5, 0.999_999)] == [
         8_000_000,
         6_000_000,
@@ -314,7 +314,7 @@ def test_half_of_a_wait_is_left_to_chance():
     ]
 
 
-def test_a_job_that_ends_whoever_takes_it_is_dead_too(queue: Queue):
+def test_a_job_that_kills_every_worker_becomes_dead(queue: Queue):
     job, now = accept(queue), NOW
     for _ in range(MOST_ATTEMPTS):
         leased(queue, now=now)
@@ -324,7 +324,7 @@ def test_a_job_that_ends_whoever_takes_it_is_dead_too(queue: Queue):
     assert "without a word" in (queue.get(job.id).error or "")
 
 
-def test_what_gets_on_does_not_run_out_of_attempts(queue: Queue):
+def test_a_job_that_makes_progress_does_not_run_out_of_attempts(queue: Queue):
     job, now = accept(queue, count=500), NOW
     for number in range(MOST_ATTEMPTS * 2):
         assert queue.advance(leased(queue, now=now), number, (), now)
@@ -354,32 +354,27 @@ def kill(queue: Queue) -> None:
         now += 1_000_000_000
 
 
-def test_what_a_log_cannot_take_stays_in_the_queue(queue: Queue, log: EventLog):
+def test_a_batch_the_log_cannot_take_stays_in_the_queue(queue: Queue, log: EventLog):
     accept(queue, count=STEP * 2)
     lease = leased(queue)
+    closed = EventLog(log.path)
+    closed.close()
     with pytest.raises(LogError):
-        record_lease(queue, closing(log), lease, clock)
+        record_lease(queue, closed, lease, clock)
     queue.fail(lease, "LogError", NOW, 0.0)
     assert queue.counts()["queued"] == 1
-
-
-def closing(log: EventLog) -> EventLog:
-    """Return a log that cannot be written."""
-    other = EventLog(log.path)
-    other.close()
-    return other
 
 
 # Upkeep
 
 
 def test_done_jobs_go_after_a_week_and_dead_ones_stay(queue: Queue, log: EventLog):
-    done = accept(queue)
+    done_job = accept(queue)
     record_lease(queue, log, leased(queue), clock)
     dead = accept(queue)
     kill(queue)
     queue.tidy(NOW + KEPT_US)
-    assert queue.get(done.id).state == "done"
+    assert queue.get(done_job.id).state == "done"
     queue.tidy(NOW + KEPT_US + 1)
     assert [job.id for job in queue.list_jobs()] == [dead.id]
 
@@ -404,12 +399,12 @@ def test_its_file_gives_back_what_it_does_not_need(queue: Queue, log: EventLog):
     assert queue.path.stat().st_size < before / 10
 
 
-def test_it_knows_whose_turns_were_not_read_for_facts(queue: Queue, log: EventLog):
+def test_the_queue_tracks_turns_not_yet_read_for_facts(queue: Queue, log: EventLog):
     accept(queue)
-    told = batch.turn_drafts([Turn(role="user", content="the API runs on port 8080")])
-    made = batch.make_batch("job", NOW, drafts(1), told)
-    assert (len(made.ids), made.turns) == (2, 1)
-    job, _ = queue.accept("job", NOW, made)
+    turn_drafts = batch.turn_drafts([Turn(role="user", content="the API runs on port 8080")])
+    made_batch = batch.make_batch("job", NOW, drafts(1), turn_drafts)
+    assert (len(made_batch.ids), made_batch.turns) == (2, 1)
+    job, _ = queue.accept("job", NOW, made_batch)
     assert queue.newest_unread() == 0
     record_lease(queue, log, leased(queue), clock)
     record_lease(queue, log, leased(queue), clock)
@@ -418,7 +413,7 @@ def test_it_knows_whose_turns_were_not_read_for_facts(queue: Queue, log: EventLo
     assert queue.newest_unread() == 0
 
 
-def test_what_is_erased_does_not_wait_any_more(queue: Queue, log: EventLog, tenant: Tenant):
+def test_erased_text_is_removed_from_the_queue(queue: Queue, log: EventLog, tenant: Tenant):
     job = accept(queue, Draft(content="the vault opens at midnight"), *drafts(2))
     first = leased(queue)
     log.append([event for _, event in first.left])
@@ -472,8 +467,8 @@ def test_two_processes_share_the_work_and_do_nothing_twice(
     for worker in workers:
         worker.stdin.write("go\n")
         worker.stdin.flush()
-    said = [other.stdout.readline().split() for other in workers]
-    assert sorted(said[0] + said[1]) == sorted(job.id for job in jobs)
+    job_ids = [other.stdout.readline().split() for other in workers]
+    assert sorted(job_ids[0] + job_ids[1]) == sorted(job.id for job in jobs)
     assert set(texts(log).values()) == {1}
     assert log.head() == 12 * 150
 
@@ -482,7 +477,7 @@ def test_the_path_is_a_file_of_the_tenant(tenant: Tenant):
     assert tenant.ingest == Path(tenant.root / "ingest.sqlite")
 
 
-def test_who_waits_for_others_of_its_process_is_told_to_try_again(
+def test_a_thread_waiting_for_another_thread_gets_log_busy(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(log_file, "BUSY_TIMEOUT_MS", 50)

@@ -13,6 +13,7 @@ from background import until
 from conftest import NOW
 from flask.testing import FlaskClient
 from machines import Laptop
+from plain_receipt import plain_receipt
 from shapes import undeclared
 from test_app import TOKEN, code, get, post
 
@@ -31,6 +32,7 @@ from store.ingest import job_queue
 from store.ingest.job_queue import Queue
 from store.ingest.queue_file import MOST_ATTEMPTS
 from store.log.event_log import EventLog
+from store.log.events import Event
 from store.memories.memory import IMPORTANCE_BY_KIND
 from store.plans import job_catalog
 
@@ -66,15 +68,15 @@ def job(client: Client, id_: str) -> Any:
 
 
 def test_a_batch_is_accepted_and_then_recorded(client: Client, tenants: OpenTenants, log: EventLog):
-    made = accepted(client, {"memories": NOTES, "project": "acme/web", "session": "s1"})
-    assert (made["state"], made["items"], log.head()) == ("queued", 3, 0)
+    accepted_job = accepted(client, {"memories": NOTES, "project": "acme/web", "session": "s1"})
+    assert (accepted_job["state"], accepted_job["items"], log.head()) == ("queued", 3, 0)
     assert tenants.ingest.turn()
-    done = job(client, made["id"])
-    assert (done["state"], done["done"], done["because"]) == ("done", 3, [])
-    assert [event.id for event in log.read()] == done["ids"]
+    finished = job(client, accepted_job["id"])
+    assert (finished["state"], finished["done"], finished["because"]) == ("done", 3, [])
+    assert [event.id for event in log.read()] == finished["ids"]
     assert {(event.project, event.session) for event in log.read()} == {("acme/web", "s1")}
-    found = post(client, "/v1/recall", {"query": "the tide of pier 2"}).json
-    assert found["hits"][0]["id"] in done["ids"]
+    answer = post(client, "/v1/recall", {"query": "the tide of pier 2"}).json
+    assert answer["hits"][0]["id"] in finished["ids"]
 
 
 def test_turns_become_memories_of_their_speakers(client: Client, tenants: OpenTenants):
@@ -82,11 +84,11 @@ def test_turns_become_memories_of_their_speakers(client: Client, tenants: OpenTe
         {"role": "user", "content": "where do we deploy?", "at": "2026-03-01T10:00:00Z"},
         {"role": "assistant", "content": "we deploy to eu-west-1", "speaker": "Claude"},
     ]
-    made = accepted(client, {"turns": turns, "session": "s1", "project": "acme/web"})
-    assert made["turns"] == 2
+    accepted_job = accepted(client, {"turns": turns, "session": "s1", "project": "acme/web"})
+    assert accepted_job["turns"] == 2
     tenants.ingest.turn()
     first, second = (
-        get(client, f"/v1/memories/{id_}").json for id_ in job(client, made["id"])["ids"]
+        get(client, f"/v1/memories/{id_}").json for id_ in job(client, accepted_job["id"])["ids"]
     )
     assert (first["kind"], first["at"], first["session"]) == (
         "raw_turn",
@@ -97,18 +99,18 @@ def test_turns_become_memories_of_their_speakers(client: Client, tenants: OpenTe
 
 
 def test_a_batch_of_nothing_is_done_at_once(client: Client, tenants: OpenTenants):
-    made = accepted(client, {})
+    accepted_job = accepted(client, {})
     tenants.ingest.turn()
-    assert (job(client, made["id"])["state"], made["items"]) == ("done", 0)
+    assert (job(client, accepted_job["id"])["state"], accepted_job["items"]) == ("done", 0)
 
 
-def test_importance_nobody_gave_is_the_rules(client: Client, tenants: OpenTenants):
+def test_missing_importance_follows_the_kind(client: Client, tenants: OpenTenants):
     drafts = [{"content": "always rebase", "kind": "preference"}, {**NOTES[0], "importance": 0.9}]
-    made = accepted(client, {"memories": drafts})
+    accepted_job = accepted(client, {"memories": drafts})
     tenants.ingest.turn()
-    ids = job(client, made["id"])["ids"]
-    given = [get(client, f"/v1/memories/{id_}").json["importance"] for id_ in ids]
-    assert given == [IMPORTANCE_BY_KIND["preference"], 0.9]
+    ids = job(client, accepted_job["id"])["ids"]
+    importances = [get(client, f"/v1/memories/{id_}").json["importance"] for id_ in ids]
+    assert importances == [IMPORTANCE_BY_KIND["preference"], 0.9]
 
 
 def test_a_retry_under_one_key_is_the_same_job(client: Client, tenants: OpenTenants, log: EventLog):
@@ -150,7 +152,7 @@ def test_a_retry_after_the_job_was_forgotten_adds_nothing(
         ({"memories": [{"content": "x"}] * 10_001}, (400, "invalid_input")),
     ],
 )
-def test_what_cannot_be_used_is_refused_and_nothing_is_kept(
+def test_invalid_batches_are_refused_and_nothing_is_stored(
     client: Client, tenant: Tenant, body: object, refused: tuple[int, str]
 ):
     assert code(post(client, "/v1/ingest", body)) == refused
@@ -168,12 +170,16 @@ def test_a_full_queue_says_when_to_come_again(client: Client, monkeypatch: pytes
 def test_dead_jobs_are_listed_and_requeued(
     client: Client, tenants: OpenTenants, tenant: Tenant, log: EventLog
 ):
-    made = accepted(client, {"memories": NOTES})
+    accepted_job = accepted(client, {"memories": NOTES})
     lively = accepted(client, {"memories": NOTES[:1]})
-    bury(tenants.ingest.queue(tenant), made["id"])
+    bury(tenants.ingest.queue(tenant), accepted_job["id"])
     (dead,) = get(client, "/v1/jobs?state=dead").json["jobs"]
-    assert (dead["id"], dead["attempts"], dead["error"]) == (made["id"], MOST_ATTEMPTS, "held")
-    again = post(client, f"/v1/jobs/{made['id']}/requeue", {})
+    assert (dead["id"], dead["attempts"], dead["error"]) == (
+        accepted_job["id"],
+        MOST_ATTEMPTS,
+        "held",
+    )
+    again = post(client, f"/v1/jobs/{accepted_job['id']}/requeue", {})
     assert (again.status_code, again.json["state"]) == (200, "queued")
     assert code(post(client, f"/v1/jobs/{lively['id']}/requeue", {})) == (409, "conflict")
     assert code(post(client, "/v1/jobs/nobody/requeue", {})) == (404, "not_found")
@@ -198,8 +204,8 @@ def test_jobs_are_listed_page_by_page_and_new_ones_move_none(client: Client):
     accepted(client, {"memories": NOTES})
     second = get(client, f"/v1/jobs?limit=2&cursor={first['next']}").json
     third = get(client, f"/v1/jobs?limit=2&cursor={second['next']}").json
-    shown = [one["id"] for page in (first, second, third) for one in page["jobs"]]
-    assert shown == ids[::-1]
+    listed = [job["id"] for page in (first, second, third) for job in page["jobs"]]
+    assert listed == ids[::-1]
     assert third["next"] is None
     other = get(client, f"/v1/jobs?state=dead&cursor={first['next']}")
     assert code(other) == (400, "invalid_cursor")
@@ -217,14 +223,14 @@ def running(
     monkeypatch.setattr(open_tenants, "IDLE_S", 0.0)
     started: list[OpenTenants] = []
 
-    def start(**given: Any) -> OpenTenants:
-        started.append(OpenTenants(Settings(home), **given))
+    def start(**options: Any) -> OpenTenants:
+        started.append(OpenTenants(Settings(home), **options))
         started[-1].start()
         return started[-1]
 
     yield start
-    for one in started:
-        one.close()
+    for opened in started:
+        opened.close()
 
 
 def put(tenant: Tenant, *contents: str, kind: str = "fact") -> str:
@@ -241,7 +247,7 @@ def put(tenant: Tenant, *contents: str, kind: str = "fact") -> str:
     return id_
 
 
-def test_what_waits_is_recorded_though_nobody_asks_for_its_tenant(
+def test_queued_batches_are_recorded_even_for_idle_tenants(
     running: Callable[..., OpenTenants], home: Path
 ):
     other = tenants_of.tenant(home, "other")
@@ -258,10 +264,10 @@ def test_a_failure_lands_in_the_job_and_the_tenants_failures_and_the_worker_goes
 ):
     broken, plain = [LogBusy("held by a test"), RuntimeError("a defect")], EventLog.append
 
-    def append(self: EventLog, *given: Any) -> Any:
+    def append(self: EventLog, *arguments: Any) -> Any:
         if broken:
             raise broken.pop(0)
-        return plain(self, *given)
+        return plain(self, *arguments)
 
     monkeypatch.setattr(EventLog, "append", append)
     first, second = put(tenant, "the tide comes at noon"), put(tenant, "the ebb comes at six")
@@ -277,14 +283,14 @@ def test_a_failure_lands_in_the_job_and_the_tenants_failures_and_the_worker_goes
     assert opened.is_alive
 
 
-def test_it_gives_back_what_it_did_not_finish_when_it_is_closed(
+def test_closing_returns_unfinished_jobs_to_the_queue(
     tenants: OpenTenants, tenant: Tenant, log: EventLog
 ):
     id_ = put(tenant, *(f"the tide of pier {number}" for number in range(250)))
     tenants.ingest._closing.set()
     tenants.ingest.turn()
-    left = tenants.ingest.queue(tenant).get(id_)
-    assert (left.state, left.done, left.attempts) == ("queued", 100, 0)
+    unfinished = tenants.ingest.queue(tenant).get(id_)
+    assert (unfinished.state, unfinished.done, unfinished.attempts) == ("queued", 100, 0)
 
 
 def test_facts_are_read_once_out_of_turns_that_were_ingested(
@@ -292,8 +298,8 @@ def test_facts_are_read_once_out_of_turns_that_were_ingested(
 ):
     begun: list[Tenant] = []
 
-    def read(one: Tenant) -> "subprocess.Popen[bytes]":
-        begun.append(one)
+    def read(tenant: Tenant) -> "subprocess.Popen[bytes]":
+        begun.append(tenant)
         return subprocess.Popen([sys.executable, "-c", ""])
 
     opened = running(read_facts=read)
@@ -311,8 +317,8 @@ def test_facts_that_could_not_be_read_are_not_tried_again_at_once(
 ):
     begun: list[Tenant] = []
 
-    def read(one: Tenant) -> "subprocess.Popen[bytes]":
-        begun.append(one)
+    def read(tenant: Tenant) -> "subprocess.Popen[bytes]":
+        begun.append(tenant)
         return subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
 
     opened = running(read_facts=read)
@@ -322,7 +328,7 @@ def test_facts_that_could_not_be_read_are_not_tried_again_at_once(
     assert (len(begun), opened.ingest.queue(tenant).newest_unread()) == (1, 1)
 
 
-def test_the_job_of_facts_reads_what_was_said_and_asks_no_model(
+def test_the_facts_job_reads_turns_and_asks_no_model(
     tenants: OpenTenants, client: Client, tenant: Tenant, log: EventLog
 ):
     turns = [{"role": "user", "content": "The API server runs on port 8080."}]
@@ -337,14 +343,14 @@ def test_the_job_of_facts_reads_what_was_said_and_asks_no_model(
 def test_a_model_is_asked_only_where_the_job_may_run_by_itself(
     home: Path, tenant: Tenant, log: EventLog, monkeypatch: pytest.MonkeyPatch
 ):
-    said: list[tuple[str, ...]] = []
+    commands_: list[tuple[str, ...]] = []
     monkeypatch.setattr(
-        worker.processes, "start_job", lambda settings, *words, **_: said.append(words)
+        worker.processes, "start_job", lambda settings, *words, **_: commands_.append(words)
     )
     fact_reader(Settings(home))(tenant)
     job_catalog.set_switches(tenant, ["learn"], on=True)
     fact_reader(Settings(home))(tenant)
-    assert ["--no-model" in words for words in said] == [True, False]
+    assert ["--no-model" in words for words in commands_] == [True, False]
 
 
 # Ready, and counted
@@ -378,7 +384,7 @@ def metrics(client: Client) -> dict[str, float]:
     answer = get(client, "/metrics")
     assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
     assert answer.text.endswith("\n")
-    found: dict[str, float] = {}
+    samples: dict[str, float] = {}
     kinds: dict[str, str] = {}
     name = ""
     for line in answer.text.splitlines():
@@ -396,30 +402,30 @@ def metrics(client: Client) -> dict[str, float]:
             assert parts[1] in [name + suffix for suffix in suffixes]
             assert (kinds[name] == "counter") == name.endswith("_total")
             key = line.rpartition(" ")[0]
-            assert key not in found
-            found[key] = float(parts[3])
-    return found
+            assert key not in samples
+            samples[key] = float(parts[3])
+    return samples
 
 
-def test_what_the_server_did_is_counted(client: Client, tenants: OpenTenants, log: EventLog):
+def test_metrics_count_recalls_and_batches(client: Client, tenants: OpenTenants, log: EventLog):
     accepted(client, {"memories": NOTES})
     tenants.ingest.turn()
     for query in ("the tide of pier 2", "zebra crossing"):
         assert post(client, "/v1/recall", {"query": query}).status_code == 200
     post(client, "/v1/recall", {"query": "quiet", "touch": False})
     tenants.get("default").notes.write()
-    found, of = metrics(client), '{tenant="default"}'
-    assert found[f"mnemolog_recalls_total{of}"] == 2
-    assert found[f"mnemolog_silent_recalls_total{of}"] == 1
-    assert found[f"mnemolog_recall_seconds_count{of}"] == 2
-    assert found['mnemolog_recall_seconds_bucket{tenant="default",le="+Inf"}'] == 2
-    assert found[f"mnemolog_log_events{of}"] == log.head() == 5
-    assert found[f"mnemolog_tail_events{of}"] == 5
-    assert found[f"mnemolog_appends_total{of}"] == 2
-    assert found['mnemolog_ingest_jobs{tenant="default",state="done"}'] == 1
-    assert found["mnemolog_threads"] >= 1
-    assert found["mnemolog_open_tenants"] == 1
-    assert found["mnemolog_disk_free_bytes"] > 0
+    samples, of = metrics(client), '{tenant="default"}'
+    assert samples[f"mnemolog_recalls_total{of}"] == 2
+    assert samples[f"mnemolog_silent_recalls_total{of}"] == 1
+    assert samples[f"mnemolog_recall_seconds_count{of}"] == 2
+    assert samples['mnemolog_recall_seconds_bucket{tenant="default",le="+Inf"}'] == 2
+    assert samples[f"mnemolog_log_events{of}"] == log.head() == 5
+    assert samples[f"mnemolog_tail_events{of}"] == 5
+    assert samples[f"mnemolog_appends_total{of}"] == 2
+    assert samples['mnemolog_ingest_jobs{tenant="default",state="done"}'] == 1
+    assert samples["mnemolog_threads"] >= 1
+    assert samples["mnemolog_open_tenants"] == 1
+    assert samples["mnemolog_disk_free_bytes"] > 0
 
 
 def test_metrics_count_answers_by_status_and_what_failed(
@@ -432,19 +438,19 @@ def test_metrics_count_answers_by_status_and_what_failed(
     for _ in range(2):
         failures.keep(tenant.root, "replica", NOW, "the bucket does not answer")
     failures.keep(tenants.settings.home, "build", NOW, "the disk is full")
-    found = metrics(client)
+    samples = metrics(client)
     answers = {
-        status: found[f'mnemolog_responses_total{{status="{status}"}}']
+        status: samples[f'mnemolog_responses_total{{status="{status}"}}']
         for status in (200, 401, 404)
     }
     assert answers == {200: 1, 401: 1, 404: 1}
-    assert found['mnemolog_failures{tenant="default",what="replica"}'] == 2
+    assert samples['mnemolog_failures{tenant="default",what="replica"}'] == 2
     failures.forget(tenant.root, "replica")
-    kept = [key for key in metrics(client) if key.startswith("mnemolog_failures")]
-    assert kept == ['mnemolog_failures{what="build"}']
+    failure_keys = [key for key in metrics(client) if key.startswith("mnemolog_failures")]
+    assert failure_keys == ['mnemolog_failures{what="build"}']
 
 
-def test_metrics_tell_what_waits_to_be_synced_and_since_when(tmp_path: Path):
+def test_metrics_show_events_waiting_for_sync_and_their_age(tmp_path: Path):
     laptop = Laptop("desk", tmp_path / "desk", tmp_path / "place")
     laptop.place.mkdir()
     laptop.record("The pilot boards at the west buoy")
@@ -456,16 +462,17 @@ def test_metrics_tell_what_waits_to_be_synced_and_since_when(tmp_path: Path):
         laptop.join()
         assert metrics(client)[f'mnemolog_sync_waiting_events{{tenant="{of}"}}'] == 1
         laptop.sync(NOW)
-        found = metrics(client)
-        assert found[f'mnemolog_sync_waiting_events{{tenant="{of}"}}'] == 0
-        assert found[f'mnemolog_sync_age_seconds{{tenant="{of}"}}'] == 60
+        samples = metrics(client)
+        assert samples[f'mnemolog_sync_waiting_events{{tenant="{of}"}}'] == 0
+        assert samples[f'mnemolog_sync_age_seconds{{tenant="{of}"}}'] == 60
     finally:
         opened.close()
 
 
 def test_the_buckets_of_a_histogram_add_up(client: Client, tenants: OpenTenants):
     for took_us in (400, 1_000, 30_000, 5_000_000):
-        tenants.get("default").recalls.count([receipt(took_us)])
+        body = plain_receipt(took_us=took_us)
+        tenants.get("default").recalls.count([Event("r", NOW, body, "r")])
     buckets = [
         value
         for key, value in metrics(client).items()
@@ -474,21 +481,11 @@ def test_the_buckets_of_a_histogram_add_up(client: Client, tenants: OpenTenants)
     assert buckets == [2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4]
 
 
-def receipt(took_us: int) -> Any:
-    from store.log.event_kinds import Recalled
-    from store.log.events import Event
-
-    body = Recalled(
-        query="q", mode="auto", manifest=None, watermark=0, hits=(), dropped={}, took_us=took_us
-    )
-    return Event("r", NOW, body, "r")
-
-
 def test_metrics_of_two_tenants_stand_together(client: Client, tenants: OpenTenants, home: Path):
     EventLog(tenants_of.tenant(home, "other").log, create=True).close()
     tenants.get("default"), tenants.get("other")
-    found = metrics(client)
-    assert {key for key in found if key.startswith("mnemolog_log_events")} == {
+    samples = metrics(client)
+    assert {key for key in samples if key.startswith("mnemolog_log_events")} == {
         'mnemolog_log_events{tenant="default"}',
         'mnemolog_log_events{tenant="other"}',
     }
@@ -498,7 +495,7 @@ def test_metrics_ask_for_a_token(client: Client):
     assert code(client.get("/metrics", headers={"Host": "localhost"})) == (401, "no_token")
 
 
-def test_no_request_is_the_first_to_meet_a_type(
+def test_decoders_are_compiled_before_the_first_request(
     client: Client, tenants: OpenTenants, monkeypatch: pytest.MonkeyPatch
 ):
     plain = msgspec.json.decode
@@ -508,9 +505,9 @@ def test_no_request_is_the_first_to_meet_a_type(
         return plain(data, **options)
 
     monkeypatch.setattr("msgspec.json.decode", decode)
-    made = accepted(client, {"memories": NOTES})
+    accepted_job = accepted(client, {"memories": NOTES})
     tenants.ingest.turn()
-    assert job(client, made["id"])["state"] == "done"
+    assert job(client, accepted_job["id"])["state"] == "done"
 
 
 # Whose it is, and what is sent
@@ -531,17 +528,17 @@ def test_a_tenants_token_sees_its_own_jobs_and_numbers_alone(
     EventLog(team.log, create=True).close()
     _, token = tokens.make(home, "team", tokens.Wanted(scopes=("read", "write")), NOW)
     others = accepted(client, {"memories": NOTES})
-    made = shown_by(client, token, "/v1/ingest", {"memories": NOTES, "tenant": "default"})
-    assert made.status_code == 202
+    response = shown_by(client, token, "/v1/ingest", {"memories": NOTES, "tenant": "default"})
+    assert response.status_code == 202
     assert tenants.ingest.queue(team).counts()["queued"] == 1
     assert tenants.ingest.queue(tenant).counts()["queued"] == 1
     (listed,) = shown_by(client, token, "/v1/jobs?tenant=default").json["jobs"]
-    assert listed["id"] == made.json["id"]
+    assert listed["id"] == response.json["id"]
     assert code(shown_by(client, token, f"/v1/jobs/{others['id']}")) == (404, "not_found")
-    dead = f"/v1/jobs/{made.json['id']}/requeue"
+    dead = f"/v1/jobs/{response.json['id']}/requeue"
     assert code(shown_by(client, token, dead, {})) == (403, "out_of_scope")
-    told = shown_by(client, token, "/metrics").text
-    assert 'tenant="team"' in told and "default" not in told and "resident" not in told
+    text = shown_by(client, token, "/metrics").text
+    assert 'tenant="team"' in text and "default" not in text and "resident" not in text
 
 
 def test_a_disk_that_is_full_takes_nothing_and_says_so(
@@ -555,9 +552,9 @@ def test_a_disk_that_is_full_takes_nothing_and_says_so(
     assert tenants.ingest.queue(tenant).counts()["queued"] == 1
 
 
-def test_every_answer_is_what_the_document_says(client: Client, tenants: OpenTenants):
-    made = accepted(client, {"memories": [*NOTES, {"content": "todo"}]})
+def test_responses_match_the_openapi_document(client: Client, tenants: OpenTenants):
+    accepted_job = accepted(client, {"memories": [*NOTES, {"content": "todo"}]})
     tenants.ingest.turn()
-    assert undeclared(made, ingest.JobInShort) == []
-    assert undeclared(job(client, made["id"]), ingest.WholeJob) == []
+    assert undeclared(accepted_job, ingest.JobInShort) == []
+    assert undeclared(job(client, accepted_job["id"]), ingest.WholeJob) == []
     assert undeclared(get(client, "/v1/jobs").json, ingest.Jobs) == []

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from dashboard_page import application, browser
+from plain_receipt import plain_receipt
 
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
@@ -13,25 +14,22 @@ from store.home.config import Settings
 from store.home.instants import new_id
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Acted, Hit, Made, Recalled, Recorded
+from store.log.event_kinds import Acted, Hit, Made, Recorded
 from store.log.events import Event
 
 NOW = 1_790_000_000_000_000
 
 
 def made_of(id_: str, sources: tuple[str, ...], prompt: str) -> Event:
-    made = Made("distill", "a-model", prompt * 64, 1_200, 0.002)
-    body = Recorded(content=f"What {id_} teaches", kind="lesson", source_ids=sources, made=made)
+    origin = Made("distill", "a-model", prompt * 64, 1_200, 0.002)
+    body = Recorded(content=f"What {id_} teaches", kind="lesson", source_ids=sources, made=origin)
     return Event(id_, NOW, body, id_, trust="agent")
 
 
 def recalled(query: str, *ids: str) -> Event:
     id_ = new_id(NOW)
     hits = tuple(Hit(other, 1.0, 0.9) for other in ids)
-    body = Recalled(
-        query=query, mode="auto", manifest=1, watermark=1, hits=hits, dropped={}, took_us=1
-    )
-    return Event(id_, NOW, body, id_)
+    return Event(id_, NOW, plain_receipt(query=query, hits=hits), id_)
 
 
 @pytest.fixture
@@ -49,9 +47,9 @@ def lived(built):
 
 
 def lineage(home, id_: str) -> dict[str, Any]:
-    done = CliRunner().invoke(main, ["--home", str(home), "lineage", id_, "--json"])
-    assert done.exit_code == 0, done.output
-    payload: dict[str, Any] = msgspec.json.decode(done.stdout)
+    result = CliRunner().invoke(main, ["--home", str(home), "lineage", id_, "--json"])
+    assert result.exit_code == 0, result.output
+    payload: dict[str, Any] = msgspec.json.decode(result.stdout)
     return payload
 
 
@@ -71,10 +69,12 @@ def test_from_a_rule_to_its_source_events_models_and_cost(lived, home):
 
 def test_from_a_source_to_every_recall_it_took_part_in(lived, home):
     payload = lineage(home, "note")
-    assert [one["id"] for one in payload["made_of_it"]] == ["lesson", "rule"]
+    assert [memory["id"] for memory in payload["made_of_it"]] == ["lesson", "rule"]
     recalls = payload["recalls"]
     assert (recalls["returned_it"], recalls["returned_what_was_made_of_it"]) == (2, 1)
-    assert [(one["query"], one["memory"], one["rank"]) for one in recalls["newest"]] == [
+    assert [
+        (recall["query"], recall["memory"], recall["rank"]) for recall in recalls["newest"]
+    ] == [
         ("q4", "note", 1),
         ("q2", "rule", 1),
         ("q1", "note", 2),
@@ -84,8 +84,8 @@ def test_from_a_source_to_every_recall_it_took_part_in(lived, home):
 def test_an_event_of_a_session_has_a_lineage(lived, home):
     payload = lineage(home, "act1")
     assert (payload["event"], payload["session"]) == ("action", "s-1")
-    assert [one["id"] for one in payload["made_of_it"]] == ["lesson", "rule"]
-    assert [one["query"] for one in payload["recalls"]["newest"]] == ["q4", "q2"]
+    assert [memory["id"] for memory in payload["made_of_it"]] == ["lesson", "rule"]
+    assert [recall["query"] for recall in payload["recalls"]["newest"]] == ["q4", "q2"]
 
 
 def test_the_command_prints_each_step_with_its_cost(lived, home):

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from older_logs import make_older
+from plain_receipt import plain_receipt
 
 from store.home.errors import (
     ChangedSince,
@@ -26,7 +27,7 @@ from store.home.errors import (
     MnemologError,
 )
 from store.log import checks, integrity, log_queries
-from store.log.event_kinds import Forgotten, Pinned, Rated, Recalled, Recorded, Revised, Unknown
+from store.log.event_kinds import Forgotten, Pinned, Rated, Recorded, Revised, Unknown
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.log_file import AHEAD_BYTES, SCHEMA_VERSION
@@ -63,10 +64,6 @@ def ids(log: EventLog) -> list[str]:
     return [event.id for event in log.read()]
 
 
-def bytes_on_disk(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-
-
 def test_events_come_back_in_order_numbered_from_one(log: EventLog):
     log.append([memory("b"), memory("a")])
     log.append([memory("c")])
@@ -79,7 +76,7 @@ def test_an_event_comes_back_as_it_went_in(log: EventLog):
     assert list(log.read()) == [appended.event] == [event.with_seq(1)]
 
 
-def test_read_gives_what_lies_between_two_numbers(log: EventLog):
+def test_read_returns_the_events_between_two_seqs(log: EventLog):
     log.append([memory(str(number)) for number in range(1, 10)])
     assert [event.seq for event in log.read(3, 6)] == [4, 5, 6]
     assert list(log.read(9)) == []
@@ -121,7 +118,7 @@ def test_an_id_used_for_something_else_writes_nothing_of_the_batch(log: EventLog
     [Recorded(content="half \ud800"), Recorded(content="words", parent_id=TOKEN)],
     ids=["surrogate", "secret as an id"],
 )
-def test_what_no_event_may_hold_is_refused_and_nothing_is_written(log: EventLog, body: Recorded):
+def test_invalid_events_are_refused_and_nothing_is_written(log: EventLog, body: Recorded):
     with pytest.raises(InvalidInput, match="event a cannot be recorded"):
         log.append([memory("b"), Event("a", NOW, body, "a")])
     assert log.head() == 0
@@ -165,12 +162,12 @@ def test_four_processes_append_at_once_and_lose_nothing(tmp_path: Path, child: C
 
 def test_a_reader_sees_whole_batches_while_another_process_writes(log: EventLog, child: Child):
     writer = child(APPENDS, log.path, "w", 150)
-    seen = 0
-    while seen < 150:
+    head = 0
+    while head < 150:
         now = ids(log)
-        assert now == [f"w-{number}" for number in range(len(now))] and len(now) >= seen
-        seen = len(now)
-        assert writer.poll() is None or seen == 150
+        assert now == [f"w-{number}" for number in range(len(now))] and len(now) >= head
+        head = len(now)
+        assert writer.poll() is None or head == 150
     writer.communicate("")
 
 
@@ -180,7 +177,7 @@ def test_threads_share_one_log(log: EventLog):
     assert sorted(map(int, ids(log))) == [*range(100)]
 
 
-def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, child: Child):
+def test_acknowledged_events_survive_kill_9(tmp_path: Path, child: Child):
     path = tmp_path / "log.sqlite"
     writer = child(APPENDS, path, "a", 10_000)
     acknowledged = [writer.stdout.readline().strip() for _ in range(60)]
@@ -235,7 +232,7 @@ time.sleep(60)
     writer.kill()
     writer.wait()
     assert {"log.sqlite", "log.sqlite-wal"} <= {path.name for path in tmp_path.iterdir()}
-    data = bytes_on_disk(tmp_path)
+    data = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"it is [redacted:github" in data
     assert b"a1B2c3D4e5F6" not in data and b"hunter2" not in data
 
@@ -279,11 +276,8 @@ def test_known_and_matching_look_ids_up(log: EventLog):
 
 
 def test_receipts_are_no_change(log: EventLog):
-    receipt = Recalled(
-        query="q", mode="", manifest=None, watermark=0, hits=(), dropped={}, took_us=1
-    )
     assert log_queries.last_change(log) == 0
-    log.append([memory("a"), Event("r", NOW, receipt, "r")])
+    log.append([memory("a"), Event("r", NOW, plain_receipt(), "r")])
     assert (log_queries.last_change(log), log.head()) == (1, 2)
 
 
@@ -385,7 +379,7 @@ def test_events_whose_check_objects_are_not_written(log: EventLog):
     ("id_", "beginning", "fits"),
     [("AAA1", "AAA", True), ("AAB1", "AAB", True), ("AAA2", "AAA", False)],
 )
-def test_an_id_that_is_to_be_alone_has_no_other_that_begins_so(
+def test_an_unambiguous_id_prefix_matches_one_event(
     log: EventLog, id_: str, beginning: str, fits: bool
 ):
     log.append([Event("AAA1", NOW, Recorded(content="Use uv, never pip"), "AAA1")])
@@ -398,7 +392,7 @@ def test_an_id_that_is_to_be_alone_has_no_other_that_begins_so(
     assert (id_ in log.present_ids([id_])) is fits
 
 
-def test_the_newest_change_of_a_memory_is_none_of_what_was_told_of_it(log: EventLog):
+def test_ratings_and_receipts_are_not_changes_of_a_memory(log: EventLog):
     log.append([Event("m1", NOW, Recorded(content="Use uv, never pip"), "m1")])
     log.append([Event("p1", NOW, Pinned(), "m1"), Event("t1", NOW, Rated(verdict=1.0), "m1")])
     assert log_queries.newest_change(log, "m1") == 2

@@ -9,13 +9,10 @@ import mcp_fixture
 import pytest
 from flask.testing import FlaskClient
 from mcp_client import ENVELOPE, META, MODERN, OURS, TOKEN, error, legacy, message, modern, send
+from new_tenants import new_tenants
 
 from serve.app import create_app
 from serve.mcp_server.endpoint import blueprint
-from serve.server.open_tenants import OpenTenants
-from store.home import tenant
-from store.home.config import Settings
-from store.log.event_log import EventLog
 
 HOSTS = Path(__file__).parent / "data" / "hosts"
 NOW = 1_800_000_000_000_000
@@ -28,19 +25,17 @@ RECORDED = [
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[FlaskClient]:
-    EventLog(tenant.tenant(tmp_path).log, create=True).close()
-    opened = OpenTenants(Settings(tmp_path))
-    app = create_app(opened, TOKEN, lambda: NOW)
-    app.register_blueprint(blueprint(mcp_fixture.REGISTRY, "fixture"), url_prefix="/v1/fixture")
-    yield app.test_client()
-    opened.close()
+    with new_tenants(tmp_path) as opened:
+        app = create_app(opened, TOKEN, lambda: NOW)
+        app.register_blueprint(blueprint(mcp_fixture.REGISTRY, "fixture"), url_prefix="/v1/fixture")
+        yield app.test_client()
 
 
 # What real hosts sent
 
 
 @pytest.mark.parametrize("recorded", RECORDED)
-def test_what_a_real_host_sent_is_answered(client: FlaskClient, recorded: dict):
+def test_recorded_host_requests_are_answered(client: FlaskClient, recorded: dict):
     sent = client.post("/mcp", json=recorded["body"], headers=recorded["headers"] | OURS)
     body = recorded["body"]
     if "id" not in body:
@@ -54,14 +49,17 @@ def test_what_a_real_host_sent_is_answered(client: FlaskClient, recorded: dict):
 
 
 def test_an_agent_is_known_by_the_name_its_host_sent(client: FlaskClient):
-    for one in (param.values[0] for param in RECORDED):
-        if one["body"]["method"] == "tools/call":
-            said = {"name": "remember", "arguments": {"content": f"said by {one['headers']}"}}
-            body = one["body"] | {"params": one["body"]["params"] | said}
-            headers = one["headers"] | {"Mcp-Name": "remember"}
+    for request in (param.values[0] for param in RECORDED):
+        if request["body"]["method"] == "tools/call":
+            call = {"name": "remember", "arguments": {"content": f"said by {request['headers']}"}}
+            body = request["body"] | {"params": request["body"]["params"] | call}
+            headers = request["headers"] | {"Mcp-Name": "remember"}
             client.post("/mcp", json=body, headers=headers | OURS)
-    found = legacy(client, "tools/call", name="recent").json["result"]["structuredContent"]
-    assert {memory["source"] for memory in found["memories"]} == {"claude-code", "codex-mcp-client"}
+    content = legacy(client, "tools/call", name="recent").json["result"]["structuredContent"]
+    assert {memory["source"] for memory in content["memories"]} == {
+        "claude-code",
+        "codex-mcp-client",
+    }
 
 
 # Both eras
@@ -89,12 +87,12 @@ def test_discover_says_what_is_spoken_and_offered(client: FlaskClient):
 
 
 def test_the_instructions_are_short_enough_for_every_host(client: FlaskClient):
-    said = modern(client, "server/discover").json["result"]["instructions"]
-    assert "remember" in said.lower() and "recall" in said.lower()
-    assert len(said.encode()) < 2_048
+    instructions = modern(client, "server/discover").json["result"]["instructions"]
+    assert "remember" in instructions.lower() and "recall" in instructions.lower()
+    assert len(instructions.encode()) < 2_048
 
 
-def test_what_was_removed_is_not_there_any_more(client: FlaskClient):
+def test_removed_methods_are_unknown(client: FlaskClient):
     for method in ("initialize", "ping", "logging/setLevel", "resources/subscribe", "no/such"):
         assert error(modern(client, method, protocolVersion=MODERN)) == (404, -32601)
     assert legacy(client, "ping").json["result"] == {}
@@ -116,7 +114,7 @@ def test_there_is_no_stream_to_get_and_no_session_to_delete(client: FlaskClient)
         assert "POST" in answer.headers["Allow"]
 
 
-def test_the_gate_stands_before_it(client: FlaskClient):
+def test_the_request_guard_covers_mcp(client: FlaskClient):
     body = message("ping")
     assert client.post("/mcp", json=body, headers={"Host": "127.0.0.1"}).status_code == 401
     for wrong, status in (
@@ -150,7 +148,7 @@ def test_the_gate_stands_before_it(client: FlaskClient):
         (message("ping", {"_meta": "x"}), -32602),
     ],
 )
-def test_what_is_no_message_is_an_error_of_the_protocol(client: FlaskClient, body, code: int):
+def test_malformed_messages_are_protocol_errors(client: FlaskClient, body, code: int):
     assert error(send(client, body)) == (400, code)
 
 
@@ -174,7 +172,7 @@ def test_params_that_do_not_fit_are_an_error_that_names_them(client: FlaskClient
     assert error(send(client, message(method, params))) == (200, -32602)
 
 
-def test_a_request_of_the_new_era_must_say_who_asks(client: FlaskClient):
+def test_modern_requests_must_name_their_client(client: FlaskClient):
     for missing in (META + "protocolVersion", META + "clientCapabilities"):
         meta = {name: value for name, value in ENVELOPE.items() if name != missing}
         body = message("tools/list", {"_meta": meta})
@@ -192,7 +190,7 @@ def test_a_request_of_the_new_era_must_say_who_asks(client: FlaskClient):
         {"Mcp_Name": "=?base64?cmVjYWxs!!?="},
     ],
 )
-def test_headers_say_what_the_body_says(client: FlaskClient, wrong: dict):
+def test_headers_must_match_the_body(client: FlaskClient, wrong: dict):
     headers = {"MCP_Protocol_Version": MODERN, "Mcp_Method": "tools/call", "Mcp_Name": "recall"}
     params = {"name": "recall", "arguments": {"query": "x"}, "_meta": ENVELOPE}
     assert send(client, message("tools/call", params), **headers).status_code == 200
@@ -234,10 +232,10 @@ def streamed(client: FlaskClient, **params: object) -> list[dict]:
 
 def test_progress_is_streamed_to_the_client_that_asked_for_it(client: FlaskClient):
     *on_the_way, last = streamed(client, _meta={"progressToken": "p"})
-    assert [one["params"]["progress"] for one in on_the_way] == [0, 50, 100]
-    assert {one["params"]["progressToken"] for one in on_the_way} == {"p"}
+    assert [notification["params"]["progress"] for notification in on_the_way] == [0, 50, 100]
+    assert {notification["params"]["progressToken"] for notification in on_the_way} == {"p"}
     assert last["id"] == 1 and last["result"]["content"]
 
 
-def test_without_anything_on_the_way_the_answer_is_plain(client: FlaskClient):
-    assert [one["id"] for one in streamed(client)] == [1]
+def test_without_progress_the_answer_is_plain_json(client: FlaskClient):
+    assert [message["id"] for message in streamed(client)] == [1]

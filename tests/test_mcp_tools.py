@@ -12,12 +12,11 @@ from flask.testing import FlaskClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp_client import TOKEN, legacy, message, send
+from new_tenants import new_tenants
 
 from serve.app import create_app
 from serve.formatting import parse_time
 from serve.server.open_tenants import OpenTenants
-from store.home import tenant
-from store.home.config import Settings
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Prompted, Rated, Recalled, Recorded, SessionTold
@@ -33,11 +32,8 @@ SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 @pytest.fixture
 def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
-    for name in ("default", "work"):
-        EventLog(tenant.tenant(tmp_path, name).log, create=True).close()
-    opened = OpenTenants(Settings(tmp_path))
-    yield opened
-    opened.close()
+    with new_tenants(tmp_path, "default", "work") as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -89,9 +85,9 @@ def test_episodes_are_recalled_by_kind(client: FlaskClient):
 
 def characters(tools: Iterable[dict]) -> int:
     """Return how many characters of tools a host puts before its model."""
-    shown = ("name", "description", "inputSchema")
-    listed = [{name: tool[name] for name in shown} for tool in tools]
-    return sum(len(json.dumps(one, separators=(",", ":"))) for one in listed)
+    fields = ("name", "description", "inputSchema")
+    listed = [{name: tool[name] for name in fields} for tool in tools]
+    return sum(len(json.dumps(tool, separators=(",", ":"))) for tool in listed)
 
 
 def test_two_tools_are_loaded_and_all_cost_less_than_the_first_ten_did(client: FlaskClient):
@@ -124,7 +120,7 @@ def test_each_tool_has_a_title_hints_and_schemas(client: FlaskClient):
         assert tool["annotations"]["title"] == tool["title"]
 
 
-def test_only_what_hides_a_memory_is_marked_destructive_and_what_reads_as_reading(client):
+def test_only_forget_is_destructive_and_reading_tools_are_read_only(client):
     tools = listed(client)
     hints = {name: tool["annotations"] for name, tool in tools.items()}
     assert [name for name in tools if hints[name]["destructiveHint"]] == ["forget"]
@@ -146,8 +142,8 @@ def test_aliases_are_taken_and_not_advertised(client: FlaskClient):
     names = {
         name: tool["inputSchema"]["properties"].keys() for name, tool in listed(client).items()
     }
-    held = {"as_of", "known_at"}
-    assert names["recall"] == {"query", "limit", "project", "kinds", "since", "until", *held}
+    moments = {"as_of", "known_at"}
+    assert names["recall"] == {"query", "limit", "project", "kinds", "since", "until", *moments}
     assert names["forget"] == {"id", "reason"}
 
 
@@ -157,15 +153,15 @@ def test_aliases_are_taken_and_not_advertised(client: FlaskClient):
 @pytest.mark.parametrize("name", ["query", "q", "search", "text", "question"])
 def test_the_names_models_guess_for_a_question_are_taken(client: FlaskClient, name: str):
     id_ = kept(client, RULE, kind="preference")
-    found = told(client, "recall", **{name: "which package manager, npm?"})["memories"]
-    assert [one["id"] for one in found] == [id_]
+    memories = told(client, "recall", **{name: "which package manager, npm?"})["memories"]
+    assert [memory["id"] for memory in memories] == [id_]
 
 
 @pytest.mark.parametrize("name", ["content", "text", "fact", "memory", "note"])
 def test_the_names_models_guess_for_a_memory_are_taken(client: FlaskClient, name: str):
     id_ = told(client, "remember", **{name: RULE, "type": "lesson", "tag": "npm"})["id"]
-    found = told(client, "get_memory", memory_id=id_)["memories"][0]
-    assert (found["text"], found["kind"], found["tags"]) == (RULE, "lesson", ["npm"])
+    memory = told(client, "get_memory", memory_id=id_)["memories"][0]
+    assert (memory["text"], memory["kind"], memory["tags"]) == (RULE, "lesson", ["npm"])
 
 
 @pytest.mark.parametrize("name", ["limit", "top_k", "k", "page_size", "n"])
@@ -174,7 +170,7 @@ def test_a_limit_may_come_as_text_and_under_another_name(client: FlaskClient, na
     assert len(told(client, "recent", **{name: "2"})["memories"]) == 2
 
 
-def test_null_is_what_was_not_said(client: FlaskClient):
+def test_null_arguments_count_as_missing(client: FlaskClient):
     id_ = kept(client, RULE, project=None, tags=None)
     assert told(client, "recall", query="pnpm", limit=None)["memories"][0]["id"] == id_
 
@@ -213,7 +209,7 @@ def test_an_unknown_parameter_is_named_with_the_right_ones(client: FlaskClient):
         ("goals", {"action": "milestone", "content": "half of it is done"}, "`chain` is missing"),
     ],
 )
-def test_what_cannot_be_done_says_what_is_wrong(client, tool, arguments, words: str):
+def test_tool_errors_say_what_is_wrong(client, tool, arguments, words: str):
     assert words in refused(client, tool, **arguments)
 
 
@@ -225,9 +221,9 @@ def test_a_tenant_that_was_never_made_is_named(client: FlaskClient):
 # Writing
 
 
-def test_what_an_agent_remembers_is_known_as_an_agents(client: FlaskClient, log: EventLog):
-    said = {"name": "remember", "arguments": {"content": RULE}, "_meta": {"threadId": "t1"}}
-    send(client, message("tools/call", said), User_Agent="codex-mcp-client/0.169.0")
+def test_memories_of_an_agent_have_trust_agent(client: FlaskClient, log: EventLog):
+    call = {"name": "remember", "arguments": {"content": RULE}, "_meta": {"threadId": "t1"}}
+    send(client, message("tools/call", call), User_Agent="codex-mcp-client/0.169.0")
     event = next(log.read())
     assert (event.trust, event.agent, event.session) == ("agent", "codex-mcp-client", "t1")
 
@@ -249,16 +245,16 @@ def test_a_secret_is_taken_out_and_the_agent_is_told(client: FlaskClient):
 def test_all_of_a_batch_is_remembered_or_none(client: FlaskClient, log: EventLog):
     refused(client, "remember_batch", memories=["the build needs make", "..."])
     assert log.head() == 0
-    done = told(client, "remember_batch", memories=["the build needs make", {"fact": RULE}])
-    assert (done["added"], log.head()) == (2, 2)
+    batch = told(client, "remember_batch", memories=["the build needs make", {"fact": RULE}])
+    assert (batch["added"], log.head()) == (2, 2)
 
 
-def test_a_changed_memory_says_the_new_and_keeps_the_old(client: FlaskClient, log: EventLog):
+def test_update_memory_returns_the_new_text_and_keeps_history(client: FlaskClient, log: EventLog):
     id_ = kept(client, "We deploy on Fridays")
     told(client, "update_memory", id=id_, text="We deploy on Mondays", tags=["deploy"])
-    found = told(client, "get_memory", id=id_)
-    assert found["memories"][0]["text"] == "We deploy on Mondays"
-    assert [one["event"] for one in found["history"]] == ["recorded", "revised"]
+    answer = told(client, "get_memory", id=id_)
+    assert answer["memories"][0]["text"] == "We deploy on Mondays"
+    assert [event["event"] for event in answer["history"]] == ["recorded", "revised"]
     assert "give at least one change" in refused(client, "update_memory", id=id_, reason="because")
 
 
@@ -290,15 +286,15 @@ def test_a_recall_leaves_its_receipt(client: FlaskClient, tenants: OpenTenants, 
     assert [hit.id for hit in receipt.body.hits] == [id_]
 
 
-def test_a_recall_marks_what_is_only_near_and_keeps_it_out_of_the_receipt(
+def test_unsure_hits_are_marked_and_not_in_the_receipt(
     client: FlaskClient, tenants: OpenTenants, log: EventLog
 ):
     kept(client, RULE)
     kept(client, "Use pnpm here for the scripts, never npm run")
-    asked = "pnpm zebra quagga unicorn okapi tapir lemur ibis heron crane stork egret"
-    found = told(client, "recall", query=asked)
-    assert found["memories"][0]["unsure"] is True and "recall" not in found
-    assert "do not rely on them" in found["said"]
+    query = "pnpm zebra quagga unicorn okapi tapir lemur ibis heron crane stork egret"
+    answer = told(client, "recall", query=query)
+    assert answer["memories"][0]["unsure"] is True and "recall" not in answer
+    assert "do not rely on them" in answer["said"]
     tenants.get("default").notes.write()
     *_, receipt = log.read()
     assert isinstance(receipt.body, Recalled)
@@ -314,11 +310,11 @@ def test_a_recall_without_notes_says_why(client: FlaskClient):
     )
 
 
-def test_all_that_a_recall_brought_is_rated_at_once(client: FlaskClient, log: EventLog):
+def test_feedback_on_a_recall_rates_all_its_hits(client: FlaskClient, log: EventLog):
     kept(client, RULE)
-    found = told(client, "recall", query="pnpm")
-    told(client, "feedback", id=found["recall"], verdict="wrong")
-    *_, event = log.events_for(found["recall"])
+    answer = told(client, "recall", query="pnpm")
+    told(client, "feedback", id=answer["recall"], verdict="wrong")
+    *_, event = log.events_for(answer["recall"])
     assert (event.body, event.trust) == (Rated(verdict=-1.0), "agent")
 
 
@@ -344,8 +340,8 @@ def test_the_goal_that_is_due_next_comes_first(client: FlaskClient):
         told(client, "goals", content=text, due=day)
     id_ = told(client, "goals", content="Plan it")["id"]
     told(client, "goals", id=id_, due="2026-12-01", progress=0.1)
-    found = told(client, "goals")["goals"]
-    assert [one["due"] for one in found] == ["2026-12-01", "2027-01-01", "2027-02-01"]
+    goals = told(client, "goals")["goals"]
+    assert [goal["due"] for goal in goals] == ["2026-12-01", "2027-01-01", "2027-02-01"]
     assert "$.due" in refused(client, "goals", content="Ship it", due="soon")
 
 
@@ -354,10 +350,10 @@ def test_milestones_stand_in_their_chain_in_the_order_they_were_reached(client: 
         told(client, "goals", action="milestone", content=text, chain=chain)
     told(client, "goals", action="milestone", content="Redis is gone", chain="queue")
     reached = told(client, "goals", chain="queue")["milestones"]
-    assert [one["text"] for one in reached] == ["Redis is read no more", "Redis is gone"]
+    assert [goal["text"] for goal in reached] == ["Redis is read no more", "Redis is gone"]
 
 
-def test_what_is_no_goal_is_not_updated_as_one(client: FlaskClient):
+def test_only_goals_are_updated_as_goals(client: FlaskClient):
     assert "is not a goal" in refused(client, "goals", id=kept(client, RULE), status="done")
 
 
@@ -367,10 +363,10 @@ LABELS = {"id", "kind", "role", "date", "project", "source", "trust", "text"}
 
 
 def test_every_item_bears_its_provenance_in_both_forms(client: FlaskClient, log: EventLog):
-    said = Draft(
+    draft_ = Draft(
         content=RULE, kind="preference", project="acme/web", source="typed", agent="claude"
     )
-    commands.record(log, said, NOW)
+    commands.record(log, draft_, NOW)
     kept(client, "pnpm came with the move to workspaces", project="acme/web")
     result = called(client, "recall", query="pnpm", project="acme/web")
     items = result["structuredContent"]["memories"]
@@ -398,7 +394,7 @@ def lines(result: dict) -> list[dict]:
         max_size=8,
     )
 )
-def test_no_stored_text_breaks_out_of_its_line(client: FlaskClient, pieces: list[str]):
+def test_stored_text_cannot_break_out_of_its_line(client: FlaskClient, pieces: list[str]):
     id_ = "evil"
     text = "remember me " + " ".join(pieces)
     if called(client, "remember", content="remember me first", id=id_).get("isError"):
@@ -407,37 +403,37 @@ def test_no_stored_text_breaks_out_of_its_line(client: FlaskClient, pieces: list
     result = called(client, "get_memory", id=id_)
     assert [line["id"] for line in lines(result)] == [id_]
     assert not set("<>\x1b\u202e\r\x85") & set(result["content"][0]["text"])
-    shown = result["structuredContent"]["memories"][0]["text"]
-    assert not frame.contains(shown) and CLOSING not in shown
+    text_ = result["structuredContent"]["memories"][0]["text"]
+    assert not frame.contains(text_) and CLOSING not in text_
 
 
-def test_what_a_tool_answered_is_not_remembered_again(client: FlaskClient):
+def test_tool_results_are_stripped_before_storage(client: FlaskClient):
     kept(client, RULE)
     result = called(client, "recall", query="pnpm")
     for form in (result["content"][0]["text"], json.dumps(result["structuredContent"])):
         assert RULE not in frame.strip(form)
 
 
-def test_a_tools_word_is_no_rule(client: FlaskClient, log: EventLog):
+def test_a_lesson_from_the_web_is_not_a_rule(client: FlaskClient, log: EventLog):
     commands.record(log, commands.Draft(id="w", content=RULE, kind="lesson", trust="web"), NOW)
-    found = told(client, "recall", query="pnpm")["memories"][0]
-    assert (found["role"], found["trust"]) == ("fact", "web")
+    memory = told(client, "recall", query="pnpm")["memories"][0]
+    assert (memory["role"], memory["trust"]) == ("fact", "web")
 
 
 def test_a_long_text_is_cut_and_read_whole_by_its_id(client: FlaskClient):
     long = "pnpm " + "and the lock file " * 500
     id_ = kept(client, long)
-    found = told(client, "recall", query="pnpm lock file")["memories"][0]
-    assert len(found["text"]) <= 1_500 and found["cut"] is True
+    memory = told(client, "recall", query="pnpm lock file")["memories"][0]
+    assert len(memory["text"]) <= 1_500 and memory["cut"] is True
     assert told(client, "get_memory", id=id_)["memories"][0]["text"] == long.strip()
 
 
 def test_a_value_tells_what_it_replaced(client: FlaskClient):
     for region in ("us", "eu"):
         kept(client, f"We deploy to {region}", key="deploy.region", value=region)
-    (found,) = told(client, "recall", query="where do we deploy?")["memories"]
-    assert found["text"] == "We deploy to eu"
-    assert found["replaced"] == ["2027-01-15, trust agent: We deploy to us"]
+    (memory,) = told(client, "recall", query="where do we deploy?")["memories"]
+    assert memory["text"] == "We deploy to eu"
+    assert memory["replaced"] == ["2027-01-15, trust agent: We deploy to us"]
 
 
 def test_an_answer_is_bounded_whatever_there_is(client: FlaskClient):
@@ -468,20 +464,20 @@ def test_a_memory_belongs_to_the_project_the_host_runs_in(client, repository, lo
     assert [event.project for event in log.read()] == ["host/acme/web", "acme/other"]
 
 
-def test_only_memories_of_here_and_of_nowhere_come_back(client: FlaskClient, repository):
+def test_only_memories_of_this_project_or_none_are_returned(client: FlaskClient, repository):
     here = told(client, "remember", repository, content="pnpm here")["id"]
     there = kept(client, "pnpm there", project="acme/other")
     nowhere = kept(client, "pnpm everywhere")
     for tool in ("recall", "recent", "project_overview"):
-        asked = {"query": "pnpm"} if tool == "recall" else {}
-        assert ids(told(client, tool, repository, **asked)) == {here, nowhere}
-        assert ids(told(client, tool, **asked)) == {nowhere}
-        assert ids(told(client, tool, project="acme/other", **asked)) == {there, nowhere}
+        arguments = {"query": "pnpm"} if tool == "recall" else {}
+        assert ids(told(client, tool, repository, **arguments)) == {here, nowhere}
+        assert ids(told(client, tool, **arguments)) == {nowhere}
+        assert ids(told(client, tool, project="acme/other", **arguments)) == {there, nowhere}
 
 
 def ids(values: dict[str, Any]) -> set[str]:
     groups = (value for value in values.values() if isinstance(value, list))
-    return {one["id"] for group in groups for one in group}
+    return {memory["id"] for group in groups for memory in group}
 
 
 def test_a_tenant_is_the_one_the_bridge_names(client: FlaskClient, tenants: OpenTenants):
@@ -499,26 +495,26 @@ def draft(log: EventLog, id_: str, content: str, day: str, **fields: Any) -> Non
     )
 
 
-def test_a_recall_of_then_brings_what_held_then(client: FlaskClient, log: EventLog):
+def test_as_of_recalls_what_was_valid_then(client: FlaskClient, log: EventLog):
     draft(log, "us", "We deploy to us-east", "2026-01-01", key="deploy.region", value="us-east")
     draft(log, "eu", "We deploy to eu-west", "2026-06-01", key="deploy.region", value="eu-west")
-    asked = {"query": "where do we deploy?"}
-    assert ids(told(client, "recall", **asked)) == {"eu"}
-    assert ids(told(client, "recall", **asked, as_of="2026-03-01")) == {"us"}
-    assert ids(told(client, "recall", **asked, at="2026-03-01")) == {"us"}
-    assert "memories" not in told(client, "recall", **asked, as_of="2025-03-01")
+    query = {"query": "where do we deploy?"}
+    assert ids(told(client, "recall", **query)) == {"eu"}
+    assert ids(told(client, "recall", **query, as_of="2026-03-01")) == {"us"}
+    assert ids(told(client, "recall", **query, at="2026-03-01")) == {"us"}
+    assert "memories" not in told(client, "recall", **query, as_of="2025-03-01")
 
 
-def test_a_recall_as_known_then_knows_nothing_of_later(client: FlaskClient, log: EventLog):
+def test_known_at_ignores_later_events(client: FlaskClient, log: EventLog):
     draft(log, "port", "The staging port is 5432", "2026-01-01")
     commands.forget(log, "port", NOW)
     head = log.head()
-    asked = {"query": "staging port"}
-    assert "memories" not in told(client, "recall", **asked)
-    then = told(client, "recall", **asked, known_at="@1")
+    query = {"query": "staging port"}
+    assert "memories" not in told(client, "recall", **query)
+    then = told(client, "recall", **query, known_at="@1")
     assert ids(then) == {"port"} and "recall" not in then
     assert then["said"] == "1 memory recalled. As known after event 1."
-    why = told(client, "why", **asked, id="port", known_at="@1")["said"]
+    why = told(client, "why", **query, id="port", known_at="@1")["said"]
     assert why.startswith("Returned as number 1") and why.endswith("As known after event 1.")
     assert log.head() == head + 1  # the receipt of what is known now alone
 
@@ -539,21 +535,21 @@ def test_history_is_of_a_key_or_a_memory(client: FlaskClient, log: EventLog, ask
 def test_the_history_of_another_projects_key_is_read_by_its_name(client: FlaskClient):
     kept(client, "We deploy to us", key="deploy.region", value="us", project="acme/web")
     assert "`project` names another" in refused(client, "history", key="deploy.region")
-    (found,) = told(client, "history", key="deploy.region", project="acme/web")["memories"]
-    assert found["value"] == "us"
+    (value,) = told(client, "history", key="deploy.region", project="acme/web")["memories"]
+    assert value["value"] == "us"
 
 
-def test_why_says_where_a_recall_loses_a_memory(client: FlaskClient, log: EventLog):
+def test_why_names_the_stage_that_drops_a_memory(client: FlaskClient, log: EventLog):
     here, there = kept(client, RULE), kept(client, "pnpm there", project="acme/web")
-    asked = {"query": "pnpm"}
-    found = told(client, "why", **asked, id=here)
-    assert found["said"].startswith("Returned as number 1: lexical #1")
+    query = {"query": "pnpm"}
+    answer = told(client, "why", **query, id=here)
+    assert answer["said"].startswith("Returned as number 1: lexical #1")
     head = log.head()
-    assert "ask with that `project`" in told(client, "why", **asked, id=there)["said"]
-    assert "Returned" in told(client, "why", **asked, id=there, project="acme/web")["said"]
-    assert "the query is for goal" in told(client, "why", **asked, id=here, kinds=["goal"])["said"]
+    assert "ask with that `project`" in told(client, "why", **query, id=there)["said"]
+    assert "Returned" in told(client, "why", **query, id=there, project="acme/web")["said"]
+    assert "the query is for goal" in told(client, "why", **query, id=here, kinds=["goal"])["said"]
     told(client, "forget", id=here)
-    assert "it was forgotten" in told(client, "why", **asked, id=here)["said"]
+    assert "it was forgotten" in told(client, "why", **query, id=here)["said"]
     assert log.head() == head + 1  # no receipt of any
 
 
@@ -561,26 +557,26 @@ def test_a_timeline_goes_from_the_oldest_to_the_newest(client: FlaskClient, log:
     draft(log, "b", "pnpm replaced npm", "2026-06-01")
     draft(log, "a", "npm was slow on the build machines", "2026-01-01")
     draft(log, "c", "The office moved to Bern", "2026-07-01")
-    found = told(client, "timeline")["memories"]
-    assert [one["id"] for one in found] == ["a", "b", "c"]
+    memories = told(client, "timeline")["memories"]
+    assert [memory["id"] for memory in memories] == ["a", "b", "c"]
     assert [memory["id"] for memory in told(client, "timeline", topic="npm")["memories"]] == [
         "a",
         "b",
     ]
     since = told(client, "timeline", since="2026-05-01", until="2026-07-01")["memories"]
-    assert [one["id"] for one in since] == ["b"]
+    assert [memory["id"] for memory in since] == ["b"]
     assert [memory["id"] for memory in told(client, "timeline", limit=1)["memories"]] == ["c"]
 
 
-def test_a_link_is_drawn_once_and_known_as_the_agents(client: FlaskClient, log: EventLog):
+def test_a_link_is_created_once_with_trust_agent(client: FlaskClient, log: EventLog):
     effect, cause = kept(client, "The build broke"), kept(client, "npm 12 dropped a flag")
-    asked = {"id": effect, "target": cause, "relation": "cause"}
-    assert [told(client, "link", **asked)["new"] for _ in range(2)] == [True, False]
+    edge = {"id": effect, "target": cause, "relation": "cause"}
+    assert [told(client, "link", **edge)["new"] for _ in range(2)] == [True, False]
     *_, event = log.read()
     assert (event.kind, event.trust, log.head()) == ("linked", "agent", 3)
     edges = told(client, "get_memory", id=cause)["edges"]
     assert edges == [{"source": effect, "relation": "cause", "target": cause}]
-    assert "linked to itself" in refused(client, "link", **asked | {"target": effect})
+    assert "linked to itself" in refused(client, "link", **edge | {"target": effect})
 
 
 # Reading without a question
@@ -589,8 +585,8 @@ def test_a_link_is_drawn_once_and_known_as_the_agents(client: FlaskClient, log: 
 def test_recent_lists_the_newest_first_and_since_when(client: FlaskClient):
     for kind in ("fact", "decision"):
         kept(client, f"this is a {kind}", kind=kind)
-    found = told(client, "recent", since="1d")["memories"]
-    assert [one["kind"] for one in found] == ["decision", "fact"]
+    memories = told(client, "recent", since="1d")["memories"]
+    assert [memory["kind"] for memory in memories] == ["decision", "fact"]
     assert "memories" not in told(client, "recent", since="2030-01-01")
     assert len(told(client, "recent", kinds="fact")["memories"]) == 1
 
@@ -601,10 +597,12 @@ def test_an_overview_has_rules_what_holds_goals_and_background(client: FlaskClie
     decision = kept(client, "We deploy to eu-west-1", kind="decision")
     fact = kept(client, "pnpm is faster here")
     goal = told(client, "goals", content="Ship with pnpm only")["id"]
-    found = told(client, "project_overview")
-    groups = {name: [one["id"] for one in found[name]] for name in ("rules", "now", "goals")}
+    overview = told(client, "project_overview")
+    groups = {
+        name: [memory["id"] for memory in overview[name]] for name in ("rules", "now", "goals")
+    }
     assert groups == {"rules": [rule], "now": [decision], "goals": [goal]}
-    assert {fact, advice} <= {one["id"] for one in found["background"]}
+    assert {fact, advice} <= {memory["id"] for memory in overview["background"]}
     assert ids(told(client, "project_overview", topic="pnpm")) == {rule, advice, fact, goal}
 
 
@@ -622,21 +620,21 @@ def test_memories_are_resources(client: FlaskClient):
     assert "error" in legacy(client, "resources/read", uri=resource["uri"]).json
 
 
-def test_resources_are_as_many_as_one_looks_through(client: FlaskClient):
+def test_resources_are_limited_to_twenty(client: FlaskClient):
     told(client, "remember_batch", memories=[f"service {n} listens on {n}" for n in range(50)])
     assert len(legacy(client, "resources/list").json["result"]["resources"]) == 20
 
 
 def test_episodes_are_resources_once_their_turn_is_over(client: FlaskClient, log: EventLog):
     kept(client, RULE)
-    asked = Prompted(prompt="why does the cart lose items?", intent="work")
-    log.append([Event("turn1", NOW, asked, "turn1", session="s1")])
+    prompted = Prompted(prompt="why does the cart lose items?", intent="work")
+    log.append([Event("turn1", NOW, prompted, "turn1", session="s1")])
     assert "error" in legacy(client, "resources/read", uri="episode://turn1").json
     assert "error" in legacy(client, "resources/read", uri="memory://turn1").json
     session_told = SessionTold(stage="stopped", said="The cart keeps its items now.")
     log.append([Event("end1", NOW, session_told, "end1", session="s1")])
     *_, episode = legacy(client, "resources/list").json["result"]["resources"]
-    assert (episode["uri"], episode["title"]) == ("episode://turn1", asked.prompt)
+    assert (episode["uri"], episode["title"]) == ("episode://turn1", prompted.prompt)
     (read,) = legacy(client, "resources/read", uri=episode["uri"]).json["result"]["contents"]
     assert session_told.said in read["text"] and read["text"].startswith(OPENING)
     memory = legacy(client, "resources/list").json["result"]["resources"][0]["name"]
@@ -652,7 +650,7 @@ def complete(client: FlaskClient, ref: dict, name: str, beginning: str) -> list[
     return answer.json["result"]["completion"]["values"]
 
 
-def test_ids_are_completed_but_not_those_of_elsewhere(client: FlaskClient):
+def test_completion_offers_only_ids_of_this_project(client: FlaskClient):
     template, _ = legacy(client, "resources/templates/list").json["result"]["resourceTemplates"]
     ref = {"type": "ref/resource", "uri": template["uriTemplate"]}
     kept(client, RULE, id="abc")
@@ -661,18 +659,18 @@ def test_ids_are_completed_but_not_those_of_elsewhere(client: FlaskClient):
     assert complete(client, ref, "id", "x") == complete(client, ref, "no", "a") == []
 
 
-def test_the_brief_is_what_is_known_and_its_arguments_are_completed(client: FlaskClient):
+def test_the_brief_prompt_is_rendered_and_its_arguments_completed(client: FlaskClient):
     kept(client, RULE, kind="lesson", project="acme/web", tags=["tooling"])
     kept(client, "The clock is injected", tags=["login"])
     ref = {"type": "ref/prompt", "name": "brief"}
     assert complete(client, ref, "project", "web") == ["acme/web"]
     assert complete(client, ref, "topic", "lo") == ["login"]
     got = legacy(client, "prompts/get", name="brief", arguments={"project": "acme/web"})
-    (said,) = got.json["result"]["messages"]
-    assert said["role"] == "user" and RULE in said["content"]["text"]
+    (message_,) = got.json["result"]["messages"]
+    assert message_["role"] == "user" and RULE in message_["content"]["text"]
 
 
-def test_what_is_recorded_is_a_memory_like_any_other(client: FlaskClient, log: EventLog):
+def test_remember_stores_all_fields_of_a_memory(client: FlaskClient, log: EventLog):
     kept(
         client, "We deploy to eu", kind="decision", key="deploy.region", value="eu", importance=0.9
     )

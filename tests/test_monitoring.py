@@ -43,12 +43,12 @@ def expressions() -> Iterator[str]:
 @pytest.fixture
 def server(start: Start) -> Server:
     """A server that has answered, failed and refused something, so that every label is there."""
-    made = start(build_after="0").ready()
-    made.add("Deploys go out from eu-west-1 only")
-    made.recall("where do deploys go out from")
-    made.ask("/v1/no-such-address")
-    failures.keep(tenant(made.home).root, "replica", 1, "the bucket does not answer")
-    return made
+    server = start(build_after="0").ready()
+    server.add("Deploys go out from eu-west-1 only")
+    server.recall("where do deploys go out from")
+    server.ask("/v1/no-such-address")
+    failures.keep(tenant(server.home).root, "replica", 1, "the bucket does not answer")
+    return server
 
 
 def scrape(server: Server) -> str:
@@ -76,77 +76,85 @@ def metrics(text: str) -> tuple[set[str], dict[str, set[str]]]:
             ends = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
             names |= {name + end for end in ends}
         elif sample := SAMPLE.fullmatch(line):
-            found = re.findall(r'([a-z]+)="', sample[2] or "")
-            labels.setdefault(sample[1], set()).update(found)
+            labels_ = re.findall(r'([a-z]+)="', sample[2] or "")
+            labels.setdefault(sample[1], set()).update(labels_)
     return names, labels
 
 
-def test_every_expression_asks_for_what_the_server_tells(server: Server):
+def test_every_dashboard_expression_uses_existing_metrics(server: Server):
     text = scrape(server)
     names, labels = metrics(text)
-    asked = list(expressions())
-    assert len(asked) > 25
+    expressions_ = list(expressions())
+    assert len(expressions_) > 25
     used: set[str] = set()
-    for one in asked:
-        found = LABELLED.findall(one)
-        bare = re.sub(r"\"[^\"]*\"|\[[^\]]*\]|\{[^}]*\}|\bby \([^)]*\)", " ", one)
+    for expression in expressions_:
+        matches = LABELLED.findall(expression)
+        bare = re.sub(r"\"[^\"]*\"|\[[^\]]*\]|\{[^}]*\}|\bby \([^)]*\)", " ", expression)
         written = set(re.findall(r"(?<![\w.])[a-z][a-z_]+", bare)) - WORDS
-        assert written == {name for name, _ in found} != set(), one
+        assert written == {name for name, _ in matches} != set(), expression
         grouped = {
-            label for some in re.findall(r"by \(([^)]*)\)", one) for label in some.split(", ")
+            label
+            for some in re.findall(r"by \(([^)]*)\)", expression)
+            for label in some.split(", ")
         }
-        for name, matchers in found:
+        for name, matchers in matches:
             matched = set(re.findall(r"([a-z]+)(?:=~|!=|!~|=)", matchers))
-            assert name in names | PROMETHEUS and "job" in matched, one
+            assert name in names | PROMETHEUS and "job" in matched, expression
             if name in labels:
-                assert (matched | grouped) - ADDED_LABELS <= labels[name], one
-        used |= {name for name, _ in found}
+                assert (matched | grouped) - ADDED_LABELS <= labels[name], expression
+        used |= {name for name, _ in matches}
     unused = {name for name in labels if not name.endswith(("_sum", "_count"))} - used
     assert unused == {"mnemolog_manifest"}  # a number that only tells builds apart
-    states = {state for one in asked for state in re.findall(r'state!?="([a-z]+)"', one)}
+    states = {
+        state
+        for expression in expressions_
+        for state in re.findall(r'state!?="([a-z]+)"', expression)
+    }
     assert states == {"done", "dead"} and all(f'state="{state}"' in text for state in states)
 
 
 def test_grafana_can_import_the_board():
-    made = board()
-    assert made["schemaVersion"] >= 36 and made["title"] == "mnemolog"
-    assert {"uid", "tags", "time", "refresh", "annotations"} <= made.keys()
-    variables = {one["name"]: one for one in made["templating"]["list"]}
+    dashboard = board()
+    assert dashboard["schemaVersion"] >= 36 and dashboard["title"] == "mnemolog"
+    assert {"uid", "tags", "time", "refresh", "annotations"} <= dashboard.keys()
+    variables = {variable["name"]: variable for variable in dashboard["templating"]["list"]}
     assert variables["datasource"]["type"] == "datasource"
     assert variables["datasource"]["query"] == "prometheus"
-    text = json.dumps(made)
+    text = json.dumps(dashboard)
     assert set(re.findall(r"\$\{?([a-z]+)\}?", text)) == {*variables}
     source = {"type": "prometheus", "uid": "${datasource}"}
-    panels = made["panels"]
+    panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels) > 15
-    for one in panels:
-        assert one["type"] in ("stat", "timeseries") and one["title"] and one["description"]
-        assert one["datasource"] == source
-        assert [target["refId"] for target in one["targets"]] == list("ABC")[: len(one["targets"])]
-        assert all(target["datasource"] == source for target in one["targets"])
-        place = one["gridPos"]
+    for each in panels:
+        assert each["type"] in ("stat", "timeseries") and each["title"] and each["description"]
+        assert each["datasource"] == source
+        assert [target["refId"] for target in each["targets"]] == list("ABC")[
+            : len(each["targets"])
+        ]
+        assert all(target["datasource"] == source for target in each["targets"])
+        place = each["gridPos"]
         assert place["x"] >= 0 and place["w"] > 0 and place["x"] + place["w"] <= 24
-    for one, other in itertools.combinations(panels, 2):
-        a, b = one["gridPos"], other["gridPos"]
+    for first, other in itertools.combinations(panels, 2):
+        a, b = first["gridPos"], other["gridPos"]
         apart = (
             a["x"] + a["w"] <= b["x"]
             or b["x"] + b["w"] <= a["x"]
             or a["y"] + a["h"] <= b["y"]
             or b["y"] + b["h"] <= a["y"]
         )
-        assert apart, (one["title"], other["title"])
+        assert apart, (first["title"], other["title"])
 
 
 def test_the_alerts_are_what_prometheus_reads():
-    made = rules()
-    assert len({one["alert"] for one in made}) == len(made) > 5
-    for one in made:
-        assert one.keys() <= {"alert", "expr", "for", "labels", "annotations"}, one
-        assert re.fullmatch(r"[A-Z][A-Za-z]+", one["alert"])
-        assert re.fullmatch(r"[0-9]+[smhd]", one.get("for", "0s")), one
-        assert re.search(r" (==|>|<) [0-9.e]+$", one["expr"]), one
-        assert one["expr"].count("(") == one["expr"].count(")")
-        assert one["labels"]["severity"] in ("warning", "critical")
-        assert one["annotations"].keys() == {"summary", "cure"}
-        told = set(re.findall(r"\$labels\.([a-z]+)", one["annotations"]["summary"]))
-        assert told <= {"tenant", "what"} and ("sum(" not in one["expr"] or not told)
+    alerts = rules()
+    assert len({rule["alert"] for rule in alerts}) == len(alerts) > 5
+    for rule in alerts:
+        assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}, rule
+        assert re.fullmatch(r"[A-Z][A-Za-z]+", rule["alert"])
+        assert re.fullmatch(r"[0-9]+[smhd]", rule.get("for", "0s")), rule
+        assert re.search(r" (==|>|<) [0-9.e]+$", rule["expr"]), rule
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+        assert rule["labels"]["severity"] in ("warning", "critical")
+        assert rule["annotations"].keys() == {"summary", "cure"}
+        labels_ = set(re.findall(r"\$labels\.([a-z]+)", rule["annotations"]["summary"]))
+        assert labels_ <= {"tenant", "what"} and ("sum(" not in rule["expr"] or not labels_)

@@ -15,13 +15,13 @@ from background import end, mnemolog, said, until
 from click.testing import CliRunner
 from dashboard_page import application, browser
 from mcp_client import TOKEN, message, send
+from new_tenants import new_tenants
 
 from serve import client as hook_client
 from serve.app import create_app
 from serve.cli import main
 from serve.server.open_tenants import OpenTenants
 from store.home import pauses, tenant
-from store.home.config import Settings
 from store.home.errors import ConfigError
 from store.log import commands
 from store.log.commands import Draft
@@ -32,10 +32,8 @@ PROMPT = "we always deploy from eu-west-1, remember where the zanzibar job runs"
 
 @pytest.fixture
 def tenants(home: Path) -> Iterator[OpenTenants]:
-    EventLog(tenant.tenant(home).log, create=True).close()
-    opened = OpenTenants(Settings(home))
-    yield opened
-    opened.close()
+    with new_tenants(home) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ def run(*words: str) -> dict[str, Any]:
 
 def works(agent: Agent) -> str:
     """Let a session live through every moment; return all that was put before its model."""
-    heard = [
+    blocks = [
         agent.tell("SessionStart", source="startup"),
         agent.asked(PROMPT),
         agent.runs("pytest -q tests/zanzibar", told="zanzibar: 3 passed"),
@@ -69,10 +67,10 @@ def works(agent: Agent) -> str:
     ]
     agent.stops("The zanzibar job runs at noon.")
     agent.tell("SessionEnd", reason="other")
-    return "".join(heard)
+    return "".join(blocks)
 
 
-def test_a_paused_project_leaves_no_trace_and_hears_nothing(agent: Agent, home: Path):
+def test_a_paused_project_records_and_receives_nothing(agent: Agent, home: Path):
     commands.record(agent.tenants.get("default").log, Draft(content=PROMPT, kind="lesson"), 1)
     agent.events()
     run("pause")
@@ -97,10 +95,10 @@ def test_a_session_or_a_folder_is_paused_alone(
 
 
 def test_a_pause_ends_by_itself_when_its_time_is_over(home: Path):
-    made = pauses.pause(home, "session", "s1", 10, until=20)
-    held = pauses.Pauses(home)
-    assert held.of("s1", "", None, 19) == made
-    assert held.of("s1", "", None, 20) is None
+    pause_ = pauses.pause(home, "session", "s1", 10, until=20)
+    pauses_ = pauses.Pauses(home)
+    assert pauses_.of("s1", "", None, 19) == pause_
+    assert pauses_.of("s1", "", None, 20) is None
 
 
 def test_pausing_twice_is_one_pause_and_keeps_its_beginning(home: Path):
@@ -125,13 +123,13 @@ def test_a_file_of_pauses_that_cannot_be_read_pauses_everything(agent: Agent, ho
 
 def test_status_and_doctor_say_what_is_paused_and_how_to_go_on(agent: Agent, work: Path):
     name = run("pause", "--for", "2h")["name"]
-    told = run("status")["recording"]
-    assert told["kinds"] == []
-    assert [(one["scope"], one["name"]) for one in told["paused"]] == [("project", name)]
-    assert told["paused"][0]["until"]
-    assert told["off"].endswith(f"`{told['paused'][0]['resume']}`")
-    shown = CliRunner().invoke(main, ["status"]).stdout
-    assert f"mnemolog resume --project {name}" in shown
+    recording = run("status")["recording"]
+    assert recording["kinds"] == []
+    assert [(pause["scope"], pause["name"]) for pause in recording["paused"]] == [("project", name)]
+    assert recording["paused"][0]["until"]
+    assert recording["off"].endswith(f"`{recording['paused'][0]['resume']}`")
+    output = CliRunner().invoke(main, ["status"]).stdout
+    assert f"mnemolog resume --project {name}" in output
     findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).stdout)["findings"]
     assert any("has been paused since" in finding["what"] for finding in findings)
     run("resume")
@@ -150,7 +148,7 @@ def test_recall_answers_in_a_paused_project_and_leaves_no_receipt(agent: Agent):
 
 
 @pytest.mark.parametrize("how", ["project", "run"])
-def test_tools_read_where_recording_is_off_and_write_nothing(agent: Agent, work: Path, how: str):
+def test_with_recording_off_tools_read_but_do_not_write(agent: Agent, work: Path, how: str):
     headers = {"X_Mnemolog_Cwd": str(work)}
     if how == "project":
         run("pause")
@@ -204,9 +202,9 @@ def test_the_front_page_says_what_is_paused_and_how_to_go_on(agent: Agent):
     owner = browser(application(agent.tenants))
     assert "Recording is limited" not in owner.get("/t/default/overview").text
     run("pause", "--session", "s1")
-    shown = owner.get("/t/default/overview").text
-    assert "Recording is limited" in shown
-    assert "mnemolog resume --session s1" in shown
+    page = owner.get("/t/default/overview").text
+    assert "Recording is limited" in page
+    assert "mnemolog resume --session s1" in page
 
 
 # The repository's own file
@@ -229,7 +227,7 @@ def test_a_broken_settings_file_is_silence_and_nothing_is_recorded(agent: Agent,
     assert agent.events() == []
     payload = run("status")
     assert str(path) in payload["recording"]["off"] and "thoughts" in payload["recording"]["off"]
-    assert any(str(path) in one for one in payload["failed"])  # from wherever one asks
+    assert any(str(path) in failure for failure in payload["failed"])  # from wherever one asks
     doctor = CliRunner().invoke(main, ["doctor"])
     assert doctor.exit_code == 1
     assert "nothing is recorded or injected here" in doctor.stdout
@@ -250,7 +248,7 @@ def test_the_users_own_switch_holds_without_a_restart(agent: Agent, home: Path):
 # One run of an agent
 
 
-def test_a_run_that_is_off_stays_off_for_hooks_that_cannot_say_so(
+def test_a_session_with_recording_off_stays_off_for_later_hooks(
     tenants: OpenTenants, work: Path, home: Path
 ):
     from serve.hooks.answer import Hooks
@@ -280,8 +278,8 @@ def test_a_run_that_is_off_is_no_longer_shown_as_paused_once_it_ended(
 
     hooks = Hooks(tenants, lambda: time.time_ns() // 1000, 30.0)
     for name in ("SessionStart", "UserPromptSubmit", "SessionEnd"):
-        told = {"hook_event_name": name, "session_id": "s1", "cwd": "/", "prompt": PROMPT}
-        hooks.answer(HOSTS["claude-code"], told, is_off=True)
+        payload = {"hook_event_name": name, "session_id": "s1", "cwd": "/", "prompt": PROMPT}
+        hooks.answer(HOSTS["claude-code"], payload, is_off=True)
     hooks.close()
     [pause] = pauses.read(home)
     assert pause.until is not None
@@ -290,7 +288,7 @@ def test_a_run_that_is_off_is_no_longer_shown_as_paused_once_it_ended(
 
 def fire(name: str, **environ: str) -> bytes:
     event = {"hook_event_name": name, "session_id": "s1", "cwd": "/", "prompt": PROMPT}
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-I", "-S", str(Path(hook_client.__file__)), "claude-code"],
         input=json.dumps(event).encode(),
         capture_output=True,
@@ -298,18 +296,18 @@ def fire(name: str, **environ: str) -> bytes:
         env=os.environ | environ,
         check=True,
     )
-    assert done.stderr == b""
-    return done.stdout
+    assert completed.stderr == b""
+    return completed.stdout
 
 
-def test_the_hook_client_hands_the_variable_on_to_the_server(home: Path):
+def test_the_hook_client_forwards_the_recording_variable(home: Path):
     said("init")
     said("start")
     try:
         fire("SessionStart", MNEMOLOG_OFF="1")
         fire("UserPromptSubmit", MNEMOLOG_OFF="1")
-        [one] = said("status")["recording"]["paused"]
-        assert (one["scope"], one["name"], one["by"]) == ("session", "s1", "MNEMOLOG_OFF")
+        [pause_] = said("status")["recording"]["paused"]
+        assert (pause_["scope"], pause_["name"], pause_["by"]) == ("session", "s1", "MNEMOLOG_OFF")
         fire("SessionStart")
         fire("UserPromptSubmit", MNEMOLOG_OFF="0")
         log = EventLog(tenant.tenant(home).log)
@@ -351,25 +349,25 @@ SECRET = "ghp_" + "a1B2c3D4e5F6" * 3  # assembled, so that no scanner takes it f
 @pytest.mark.parametrize("scope", ["session", "project", "directory"])
 def test_pause_keeps_no_secret_of_a_name_and_still_holds(tmp_path: Path, scope: pauses.Scope):
     name = str(tmp_path / SECRET) if scope == "directory" else SECRET
-    made = pauses.pause(tmp_path, scope, name, 1)
+    pause_ = pauses.pause(tmp_path, scope, name, 1)
     assert SECRET not in pauses.file_of(tmp_path).read_text()
-    assert SECRET not in made.resume
+    assert SECRET not in pause_.resume
     place = {"session": ("other", "other", None), "project": ("other", "other", None)}.get(
         scope, ("other", "other", str(tmp_path))
     )
-    assert not pauses.covers(made, *place)
+    assert not pauses.covers(pause_, *place)
     inside = (
         name if scope == "session" else "other",
         name if scope == "project" else "other",
         f"{name}/below" if scope == "directory" else None,
     )
-    assert pauses.covers(made, *inside)
+    assert pauses.covers(pause_, *inside)
     assert pauses.resume(tmp_path, 2, scope, name) != []
 
 
 def test_pause_of_an_earlier_version_that_names_a_secret_still_holds(tmp_path: Path):
-    kept = [{"scope": "session", "name": SECRET, "since": 1}]
-    pauses.file_of(tmp_path).write_text(json.dumps(kept))
-    (known,) = pauses.read(tmp_path)
-    assert pauses.covers(known, SECRET, "", None)
+    stored = [{"scope": "session", "name": SECRET, "since": 1}]
+    pauses.file_of(tmp_path).write_text(json.dumps(stored))
+    (pause_,) = pauses.read(tmp_path)
+    assert pauses.covers(pause_, SECRET, "", None)
     assert pauses.resume(tmp_path, 2, "session", SECRET) != []

@@ -25,6 +25,7 @@ import pytest
 from dagster import DagsterEventType
 from job_here import JobHere
 from msgspec.structs import replace
+from plain_receipt import plain_receipt
 
 import pipelines
 from pipelines.orchestration import (
@@ -70,8 +71,8 @@ def default(settings: Settings) -> Tenant:
 
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as one:
-        yield one
+    with dg.DagsterInstance.ephemeral() as ephemeral:
+        yield ephemeral
 
 
 @pytest.fixture
@@ -91,18 +92,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dg.ExecuteInProcessResult
 
 
 def remember(settings: Settings, name: str, *contents: str) -> Tenant:
-    found = tenant(settings.home, name)
-    with EventLog(found.log, create=True) as log:
+    tenant_ = tenant(settings.home, name)
+    with EventLog(tenant_.log, create=True) as log:
         commands.record_batch(log, [commands.Draft(content=content) for content in contents], NOW)
-    return found
+    return tenant_
 
 
-def plant_block(found: Tenant) -> None:
+def plant_block(tenant_: Tenant) -> None:
     """Write a memory that is a block of ours past every check, as a bug in them would."""
     body = events.encode(events.Recorded(content=frame.OPENING))
     row = ("planted", NOW, "recorded", "planted", None, None, None, "user", body)
     digest = sha256(msgspec.json.encode(row)).digest()
-    connection = apsw.Connection(str(found.log))
+    connection = apsw.Connection(str(tenant_.log))
     connection.execute(
         "INSERT INTO events (id, at, kind, subject, project, session, agent, trust, body, sha256) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -129,21 +130,21 @@ def build_in_process(
 
 
 def metadata_of(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, object]:
-    (made,) = result.asset_materializations_for_node(asset)
-    return {name: one.value for name, one in made.metadata.items()}
+    (materialization,) = result.asset_materializations_for_node(asset)
+    return {name: entry.value for name, entry in materialization.metadata.items()}
 
 
 def look(settings: Settings, instance: dg.DagsterInstance) -> dg.SensorResult:
     with dg.build_sensor_context(
         instance=instance, resources={"memory_home": settings.home}, definitions=None
     ) as context:
-        found = definitions.log_head(context)
-    assert isinstance(found, dg.SensorResult)
-    return found
+        result = definitions.log_head(context)
+    assert isinstance(result, dg.SensorResult)
+    return result
 
 
-def run_keys(found: dg.SensorResult) -> list[str | None]:
-    return [one.run_key for one in found.run_requests or []]
+def run_keys(result: dg.SensorResult) -> list[str | None]:
+    return [request.run_key for request in result.run_requests or []]
 
 
 def jobs(settings: Settings, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -176,15 +177,9 @@ def test_every_asset_says_what_it_is_and_where_it_comes_from(settings):
 
 
 def test_a_text_in_a_table_is_shown_and_does_nothing():
-    shown = metadata.cell("a `b` | ![x](http://evil/y.png)\n<img>\x1b[2J")
-    assert shown == "`a 'b' ¦ ![x](http://evil/y.png) <img>[2J`"
+    cell = metadata.cell("a `b` | ![x](http://evil/y.png)\n<img>\x1b[2J")
+    assert cell == "`a 'b' ¦ ![x](http://evil/y.png) <img>[2J`"
     assert metadata.cell("") == ""
-
-
-def test_no_module_defers_annotations():
-    # https://github.com/dagster-io/dagster/issues/26837
-    sources = [path.read_text() for path in (ROOT / "pipelines").rglob("*.py")]
-    assert not [source for source in sources if "from __future__ import annotations\n" in source]
 
 
 def test_dagster_publishes_what_rebuild_publishes(settings, default, instance, tmp_path):
@@ -217,9 +212,9 @@ def test_full_build_takes_nothing_over(settings, served):
     )
 
 
-def test_assets_say_what_was_built_from_what(built):
-    shown = metadata_of(built, "memories")
-    assert shown["rows"] == {
+def test_asset_metadata_names_rows_and_inputs(built):
+    values = metadata_of(built, "memories")
+    assert values["rows"] == {
         "memories": 2,
         "columns": 2,
         "projects": 0,
@@ -230,22 +225,22 @@ def test_assets_say_what_was_built_from_what(built):
         "edges": 0,
         "episodes": 0,
     }
-    assert shown["inputs"] == {"log": "2"}
-    assert shown["bytes"] > 0
-    assert shown["seconds"] > 0
-    assert shown["sample"].count("| fact | active |") == 2
-    assert metadata_of(built, "goals")["inputs"] == {"memories": shown["digest"]}
+    assert values["inputs"] == {"log": "2"}
+    assert values["bytes"] > 0
+    assert values["seconds"] > 0
+    assert values["sample"].count("| fact | active |") == 2
+    assert metadata_of(built, "goals")["inputs"] == {"memories": values["digest"]}
 
 
 def test_no_event_of_a_build_quotes_a_memory(built):
-    kept = [dg.serialize_value(event) for event in built.all_events]
-    assert any("manifest" in one for one in kept)
-    assert [one for one in kept if "SQLite" in one or "real files" in one] == []
+    texts = [dg.serialize_value(event) for event in built.all_events]
+    assert any("manifest" in event for event in texts)
+    assert [event for event in texts if "SQLite" in event or "real files" in event] == []
 
 
 def test_a_sample_quotes_memories_where_the_settings_ask_for_it(settings, default, instance):
-    asked = Settings(settings.home, Choices(dagster_texts=True))
-    result = build_in_process(asked, instance)
+    chosen = Settings(settings.home, Choices(dagster_texts=True))
+    result = build_in_process(chosen, instance)
     assert "| `we chose SQLite for the log` |" in metadata_of(result, "memories")["sample"]
 
 
@@ -265,9 +260,9 @@ def test_assets_show_a_plot(built, asset):
 
 
 def test_a_plot_shows_names_figures_and_days_and_escapes_them():
-    shown = svg_of(plots.bar_plot("kinds", {"<b>&": 1_234, "fact": 2}))
-    assert "&lt;b&gt;&amp;" in shown
-    assert "1,234" in shown
+    bars = svg_of(plots.bar_plot("kinds", {"<b>&": 1_234, "fact": 2}))
+    assert "&lt;b&gt;&amp;" in bars
+    assert "1,234" in bars
     days = svg_of(plots.stacked_plot("by day", [20_000, 20_001], {"recorded": [3, 4], "x": [0, 1]}))
     assert all(text in days for text in ("5 at most", "2024-10-04", "2024-10-05", "recorded"))
     line = svg_of(plots.line_plot("rows", [0, 86_400_000_000], [1, 2.5]))
@@ -278,14 +273,14 @@ def test_a_plot_shows_names_figures_and_days_and_escapes_them():
 
 def test_a_stack_of_many_names_sums_those_without_a_colour():
     names = {f"kind {number}": [1] for number in range(20)}
-    shown = svg_of(plots.stacked_plot("by day", [0], names))
-    assert "kind 6" in shown
-    assert "kind 7" not in shown
-    assert ">other<" in shown
-    assert "20 at most" in shown
+    stack = svg_of(plots.stacked_plot("by day", [0], names))
+    assert "kind 6" in stack
+    assert "kind 7" not in stack
+    assert ">other<" in stack
+    assert "20 at most" in stack
 
 
-def test_plots_of_nothing_say_so():
+def test_empty_plots_say_nothing_yet():
     for plot in (
         plots.bar_plot("empty", {}),
         plots.stacked_plot("empty", [], {}),
@@ -317,7 +312,7 @@ def test_memories_that_are_forgotten_are_in_no_bar(settings, default, instance, 
     assert drawn["active memories by kind"] == {"fact": 2, "decision": 2, "preference": 1}
 
 
-def test_manifest_remembers_how_the_memory_grew(settings, default, instance, monkeypatch):
+def test_each_manifest_adds_a_point_to_the_growth_plot(settings, default, instance, monkeypatch):
     drawn: dict[str, list[list[float]]] = {}
     line = metadata.line_plot
     monkeypatch.setattr(
@@ -337,13 +332,13 @@ def test_failing_check_leaves_what_is_served(settings, default, served, instance
     result = build_in_process(settings, instance)
     assert not result.success
     assert default.head.read_bytes() == before
-    made = [event.step_key for event in result.get_asset_materialization_events()]
+    steps = [event.step_key for event in result.get_asset_materialization_events()]
     of_the_log_alone = {
         projection.name
         for projection in catalog.all_projections(LexicalEmbedder())
         if set(projection.inputs) <= {"log"}
     }
-    assert {*made} == {"event_log", *of_the_log_alone} - {"memories"} > {"lessons"}
+    assert {*steps} == {"event_log", *of_the_log_alone} - {"memories"} > {"lessons"}
 
 
 def test_every_asset_check_table_and_column_says_what_it_is(settings):
@@ -369,7 +364,7 @@ def test_failing_check_is_seen_in_the_ui_and_in_status(settings, default, instan
         for event in logged
         if event.dagster_event and not event.dagster_event.asset_check_evaluation_data.passed
     ]
-    assert [(one.check_name, one.blocking) for one in failed] == [("no_self_injection", True)]
+    assert [(check.check_name, check.blocking) for check in failed] == [("no_self_injection", True)]
     refusal = manifests.last_refusal(default)
     assert refusal is not None
     assert refusal.reasons == [f"no_self_injection: {failed[0].description}"]
@@ -383,18 +378,18 @@ def test_a_build_runs_again_without_a_memory_that_alone_failed(settings, default
         assert [entry.id for entry in quarantine.entries(log)] == ["planted"]
     with dagster_home.instance(settings) as instance:
         runs = instance.get_runs()
-        assert [one.status for one in runs] == [
+        assert [run.status for run in runs] == [
             dg.DagsterRunStatus.SUCCESS,
             dg.DagsterRunStatus.FAILURE,
         ]
         key = dg.AssetKey("published_manifest")
-        shown = instance.get_latest_materialization_event(key).asset_materialization.metadata
-        assert shown["quarantined"].value.startswith("- planted: no_self_injection: 1 memory")
+        values = instance.get_latest_materialization_event(key).asset_materialization.metadata
+        assert values["quarantined"].value.startswith("- planted: no_self_injection: 1 memory")
         logged = instance.all_logs(runs[1].run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION)
         (failed,) = [
-            one.dagster_event.asset_check_evaluation_data
-            for one in logged
-            if not one.dagster_event.asset_check_evaluation_data.passed
+            event.dagster_event.asset_check_evaluation_data
+            for event in logged
+            if not event.dagster_event.asset_check_evaluation_data.passed
         ]
         assert failed.metadata["quarantined"].value == ["planted"]
 
@@ -425,8 +420,8 @@ def test_build_that_loses_some_canaries_is_served_with_a_warning(
     checks = {
         evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()
     }
-    found = checks["canaries"]
-    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
+    canaries = checks["canaries"]
+    assert (canaries.passed, canaries.severity) == (False, dg.AssetCheckSeverity.WARN)
     build_in_process(settings, instance)
     check = manifests.current(default).checks[-1]
     assert check.passed
@@ -442,9 +437,9 @@ def test_a_pinned_question_that_fails_is_a_warning_of_the_canaries(settings, def
     checks = {
         evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()
     }
-    found = checks["expected"]
-    assert result.success and (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert id_ in found.metadata["missed"].value and "first" not in found.metadata["missed"].value
+    check = checks["expected"]
+    assert result.success and (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert id_ in check.metadata["missed"].value and "first" not in check.metadata["missed"].value
 
 
 def test_refused_step_is_not_tried_again(settings, default, instance):
@@ -501,7 +496,7 @@ def test_interrupted_build_stops(settings, default, monkeypatch):
         assert instance.get_runs()[0].is_finished
 
 
-def test_second_build_at_once_is_told_so(settings, default):
+def test_a_concurrent_build_is_refused(settings, default):
     with build.lock(default), pytest.raises(BuildBusy, match="another build of default"):
         in_process.build(settings, "default", lambda event: None, wait_s=0.1)
     assert not default.head.exists()
@@ -514,17 +509,17 @@ def test_run_without_a_tenant_says_what_is_missing(settings):
 
 def test_sensor_adds_tenants_and_asks_for_their_builds(settings, default, instance):
     remember(settings, "work", "another tenant's only memory")
-    found = look(settings, instance)
-    assert run_keys(found) == ["default:2", "work:1"]
-    (added,) = found.dynamic_partitions_requests or []
+    result = look(settings, instance)
+    assert run_keys(result) == ["default:2", "work:1"]
+    (added,) = result.dynamic_partitions_requests or []
     assert list(added.partition_keys) == ["default", "work"]
 
 
 def test_sensor_is_still_when_nothing_changed(settings, served, instance):
     instance.add_dynamic_partitions("tenants", ["default"])
-    found = look(settings, instance)
-    assert run_keys(found) == []
-    assert not found.dynamic_partitions_requests
+    result = look(settings, instance)
+    assert run_keys(result) == []
+    assert not result.dynamic_partitions_requests
 
 
 def test_sensor_asks_once_for_each_mark(settings, served, instance):
@@ -533,11 +528,8 @@ def test_sensor_asks_once_for_each_mark(settings, served, instance):
 
 
 def test_recalls_alone_start_no_build(settings, default, served, instance):
-    receipt = events.Recalled(
-        query="log", mode="fast", manifest=1, watermark=2, hits=(), dropped={}, took_us=900
-    )
     with EventLog(default.log) as log:
-        log.append([events.Event("receipt", NOW, receipt, "receipt")])
+        log.append([events.Event("receipt", NOW, plain_receipt(), "receipt")])
     assert run_keys(look(settings, instance)) == []
 
 
@@ -600,11 +592,11 @@ def test_past_recalls_are_asked_again_and_one_that_changed_is_a_warning(
             {"loggers": {"console": {}}}, instance=instance, partition_key="default"
         )
     )
-    (found,) = result.get_asset_check_evaluations()
-    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert found.description.startswith("2 of 3 recalls are as they were")
-    shown = metadata_of(result, "past_recalls")
-    assert (shown["as they were"], shown["changed recalls"]) == (2, "- changed")
+    (check,) = result.get_asset_check_evaluations()
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert check.description.startswith("2 of 3 recalls are as they were")
+    values = metadata_of(result, "past_recalls")
+    assert (values["as they were"], values["changed recalls"]) == (2, "- changed")
 
 
 @pytest.fixture(scope="module")
@@ -621,16 +613,16 @@ def ask_check_set(settings: Settings) -> dg.ExecuteInProcessResult:
 
 
 def test_recall_answers_the_check_set(checked):
-    (found,) = checked.get_asset_check_evaluations()
-    assert (found.check_name, found.passed, found.blocking) == ("above_the_floor", True, False)
-    assert found.description == "every figure is above its floor"
-    shown = metadata_of(checked, "recall_quality")
-    assert shown["recall@5"] > shown["mrr@10"] > 0.5
+    (check,) = checked.get_asset_check_evaluations()
+    assert (check.check_name, check.passed, check.blocking) == ("above_the_floor", True, False)
+    assert check.description == "every figure is above its floor"
+    values = metadata_of(checked, "recall_quality")
+    assert values["recall@5"] > values["mrr@10"] > 0.5
     # "run the tests again": how they are run is on record
-    assert shown["false injections"] < 0.05
-    assert "| zh | 10 |" in shown["figures"]
-    assert "| small talk | 0% |" in shown["figures"]
-    assert "</svg>" in svg_of(shown["plot"])
+    assert values["false injections"] < 0.05
+    assert "| zh | 10 |" in values["figures"]
+    assert "| small talk | 0% |" in values["figures"]
+    assert "</svg>" in svg_of(values["plot"])
 
 
 def test_recall_below_its_floor_is_a_warning_and_says_which(settings, tmp_path):
@@ -640,11 +632,11 @@ def test_recall_below_its_floor_is_a_warning_and_says_which(settings, tmp_path):
         patch.setattr("serve.evaluation.selftest.LEAST_MRR", 1.01)
         patch.setattr("serve.evaluation.selftest.MOST_INJECTED", -0.01)
         result = ask_check_set(strict)
-    (found,) = result.get_asset_check_evaluations()
+    (check,) = result.get_asset_check_evaluations()
     assert result.success
-    assert (found.passed, found.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert "mrr@10 of the project is" in found.description
-    assert "should return nothing return something" in found.description
+    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
+    assert "mrr@10 of the project is" in check.description
+    assert "should return nothing return something" in check.description
     assert not settings.home.exists()
 
 
@@ -654,7 +646,7 @@ def test_prune_leaves_the_newest_runs_and_no_files_of_others(settings):
             prune_runs.execute_in_process(instance=instance)
         newest = instance.get_run_records(limit=1)[0].dagster_run.run_id
         assert len(prune(instance, days=0, keep=1)) == 2
-        assert [one.run_id for one in instance.get_runs()] == [newest]
+        assert [run.run_id for run in instance.get_runs()] == [newest]
     runs = settings.dagster_home / "history" / "runs"
     assert {path.stem for path in runs.glob("*.db")} == {"index", newest}
 
@@ -666,8 +658,8 @@ def test_prune_keeps_young_runs_and_each_tenants_last_good_one(settings, default
             prune_runs.execute_in_process(instance=instance)
         assert prune(instance, days=7, keep=0) == []
         prune(instance, days=0, keep=1)
-        left = [one.job_name for one in instance.get_runs()]
-    assert left == ["prune_runs", "build_memory"]
+        job_names = [run.job_name for run in instance.get_runs()]
+    assert job_names == ["prune_runs", "build_memory"]
 
 
 def test_nothing_is_sent_anywhere(settings):
@@ -688,28 +680,28 @@ def test_build_command_answers_in_json_from_a_hostile_folder(settings, default, 
         (hostile / name).mkdir(parents=True)
         (hostile / name / "__init__.py").write_text("raise SystemExit('hostile')\n")
     before = sorted(hostile.rglob("*"))
-    done = jobs(settings, "build", "--tenant", "default", "--json", cwd=hostile)
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert (said["manifest"], said["watermark"], said["rows"]) == (1, 2, 2)
-    assert {name: one["digest"] for name, one in said["projections"].items()} == (
+    completed = jobs(settings, "build", "--tenant", "default", "--json", cwd=hostile)
+    assert completed.returncode == 0, completed.stderr
+    payload = json.loads(completed.stdout)
+    assert (payload["manifest"], payload["watermark"], payload["rows"]) == (1, 2, 2)
+    assert {name: projection["digest"] for name, projection in payload["projections"].items()} == (
         manifests.current(default).digests
     )
-    assert all(check["passed"] for check in said["checks"])
-    assert "manifest 1: 2 memories at event 2 in " in done.stderr
-    assert "DEBUG" not in done.stderr
+    assert all(check["passed"] for check in payload["checks"])
+    assert "manifest 1: 2 memories at event 2 in " in completed.stderr
+    assert "DEBUG" not in completed.stderr
     assert sorted(hostile.rglob("*")) == before
 
 
 def test_refused_build_command_names_every_failed_check(settings, default, capsys):
-    shown = events.Event("shown", NOW, Surfaced(place="prompt"), "nobody")
+    surfaced = events.Event("shown", NOW, Surfaced(place="prompt"), "nobody")
     with EventLog(default.log) as log:  # counted among what was shown, and not in what is built
-        log.append([shown, events.Event("undone", NOW, Undone(events=("shown",)), "undone")])
+        log.append([surfaced, events.Event("undone", NOW, Undone(events=("shown",)), "undone")])
     assert JobHere(settings, "build", "--json").wait() == 1
-    said = capsys.readouterr()
-    assert "lessons_match_log: 0 times shown" in said.err
-    assert "Traceback" not in said.err
-    assert json.loads(said.out)["error"]["code"] == "build_refused"
+    output = capsys.readouterr()
+    assert "lessons_match_log: 0 times shown" in output.err
+    assert "Traceback" not in output.err
+    assert json.loads(output.out)["error"]["code"] == "build_refused"
 
 
 def test_busy_build_command_says_try_later(settings, default, capsys):
@@ -722,31 +714,33 @@ def test_two_tenants_are_built_at_the_same_time(settings, tmp_path):
     tenants = [remember(settings, name, f"what {name} remembers") for name in ("one", "two")]
     with ThreadPoolExecutor() as pool, dagster_home.instance(settings) as instance:
         with build.lock(tenants[0]), build.lock(tenants[1]):  # neither ends before both have begun
-            arguments = [("build", "--tenant", one.name, "--wait", "100") for one in tenants]
+            arguments = [
+                ("build", "--tenant", tenant_.name, "--wait", "100") for tenant_ in tenants
+            ]
             jobs_of = [
                 pool.submit(jobs, settings, *argument, cwd=tmp_path) for argument in arguments
             ]
             under_way = wait_for_runs(instance, 2)
-        done = [one.result() for one in jobs_of]
-        runs = {one.run_id: one.status for one in instance.get_runs()}
-    assert [completed.returncode for completed in done] == [0, 0], done
-    assert {one.tags[PARTITION] for one in under_way} == {"one", "two"}
-    assert runs == {one.run_id: dg.DagsterRunStatus.SUCCESS for one in under_way}
-    assert [manifests.current(one).number for one in tenants] == [1, 1]
+        finished = [job.result() for job in jobs_of]
+        runs = {run.run_id: run.status for run in instance.get_runs()}
+    assert [completed.returncode for completed in finished] == [0, 0], finished
+    assert {run.tags[PARTITION] for run in under_way} == {"one", "two"}
+    assert runs == {run.run_id: dg.DagsterRunStatus.SUCCESS for run in under_way}
+    assert [manifests.current(tenant_).number for tenant_ in tenants] == [1, 1]
 
 
 def wait_for_runs(instance: dg.DagsterInstance, count: int) -> list[dg.DagsterRun]:
     """Return the runs that have started and not ended, once there are so many."""
     started = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED])
     deadline = time.monotonic() + 240
-    while len(found := list(instance.get_runs(started))) < count:
-        assert time.monotonic() < deadline, f"{len(found)} of {count} runs have started"
+    while len(runs := list(instance.get_runs(started))) < count:
+        assert time.monotonic() < deadline, f"{len(runs)} of {count} runs have started"
         time.sleep(0.1)
-    return found
+    return runs
 
 
 def test_unknown_tenant_is_one_line(settings, default, capsys):
     assert JobHere(settings, "build", "--tenant", "nobody").wait() == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "no tenant 'nobody'" in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == 1
+    assert "no tenant 'nobody'" in stderr

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from folds import fold_log
 
 from serve.reader.reader import Reader
 from serve.reader.view import View
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Made, Planned, Revised, Step
-from store.memories.fold import Fold
 from store.memories.memory import FORGOTTEN, Memory
 from store.plans import plans, steps
 
@@ -57,7 +57,7 @@ def lived(request, built, clock: Clock) -> Iterator[View]:
 
 
 def told(built, clock: Clock) -> tuple[Step, ...]:
-    memories = standing(built).rows
+    memories = fold_log(built.log).rows
     draft = Draft(id="merged", content="All in one", source_ids=("loose", "m00"))
     return (
         steps.archive(memories["second"], "nobody asks for it"),
@@ -70,32 +70,25 @@ def told(built, clock: Clock) -> tuple[Step, ...]:
     )
 
 
-def standing(built) -> Fold:
-    fold = Fold()
-    for event in built.log.effective_events(0, built.log.head()):
-        fold.apply(event)
-    return fold
-
-
-def test_what_is_served_is_what_counts_at_once(built, lived: View):
-    expected = standing(built).rows
+def test_the_tail_matches_the_fold_of_effective_events(built, lived: View):
+    expected = fold_log(built.log).rows
     served: dict[str, Memory | None] = {id_: lived.tail.find(id_) for id_ in expected}
     assert served == expected
     assert (expected["second"].superseded_by, expected["newest"].state) == ("newest", "active")
 
 
-def test_what_the_plan_had_recorded_is_not_recalled(lived: View):
-    made = lived.tail.find("merged")
-    assert made is None or made.state == FORGOTTEN
+def test_memories_recorded_by_an_undone_plan_are_not_found(lived: View):
+    merged = lived.tail.find("merged")
+    assert merged is None or merged.state == FORGOTTEN
 
 
-def test_what_it_had_drawn_since_the_build_is_gone(lived: View):
+def test_links_of_an_undone_plan_are_gone(lived: View):
     assert not [edge for edge in lived.tail.edges if edge.relation == "conflict"]
 
 
 @pytest.mark.parametrize("lived", ["nothing"], indirect=True)
 def test_a_build_keeps_what_was_served(built, lived: View):
-    before = {id_: lived.tail.find(id_) for id_ in standing(built).rows}
+    before = {id_: lived.tail.find(id_) for id_ in fold_log(built.log).rows}
     built.rebuild()
     reader = Reader(built.tenant, built.log, built.embedder)
     with reader.view() as view:
@@ -109,7 +102,7 @@ def test_where_the_log_is_damaged_beneath_recall_answers_and_says_so(built, cloc
         Planned(
             job="archive",
             watermark=built.log.head(),
-            steps=(steps.archive(standing(built).rows["old"], "nobody asks for it"),),
+            steps=(steps.archive(fold_log(built.log).rows["old"], "nobody asks for it"),),
         ),
         clock(),
     )

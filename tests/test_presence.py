@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from conftest import NOW, ROOT
+from folds import fold_events
 
 from serve.cli import environment, main
 from serve.cli.presence import (
@@ -30,7 +31,6 @@ from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Prompted, Recorded
 from store.log.event_log import EventLog
-from store.memories.fold import Fold
 from store.memories.memory import ACTIVE
 
 AGENT, PROGRAM = Presence("agent", "Claude Code"), Presence("program")
@@ -46,10 +46,8 @@ def run(*words: str, typed: str | None = None) -> Any:
 
 def roles(log: EventLog) -> dict[str, str]:
     """Return the role of each memory that holds, by its text."""
-    fold = Fold()
-    for event in log.read():
-        fold.apply(event)
-    return {row.content: role(row) for row in fold.rows.values() if row.state == ACTIVE}
+    rows = fold_events(log.read()).rows.values()
+    return {row.content: role(row) for row in rows if row.state == ACTIVE}
 
 
 @pytest.fixture
@@ -128,8 +126,8 @@ def test_ancestors_are_read_from_proc(tmp_path: Path):
 
 def test_ancestors_are_read_from_what_ps_lists():
     listing = "  1 0 /sbin/launchd\n 10 1 claude --resume\n 20 10 -zsh\n 30 20 mnemolog\nodd\n"
-    found = [["-zsh"], ["claude", "--resume"], ["/sbin/launchd"]]
-    assert [*_listed_ancestors(30, listing)] == found
+    commands_ = [["-zsh"], ["claude", "--resume"], ["/sbin/launchd"]]
+    assert [*_listed_ancestors(30, listing)] == commands_
     assert not [*_listed_ancestors(30, "")]
 
 
@@ -141,10 +139,10 @@ def in_terminal(words: list[str], environ: Mapping[str, str]) -> int:
     ours, its = pty.openpty()
     try:
         command = [sys.executable, "-m", "serve.cli", *words]
-        done = subprocess.run(
+        completed = subprocess.run(
             command, stdin=its, stdout=its, stderr=its, env=environ, cwd=ROOT, timeout=120
         )
-        return done.returncode
+        return completed.returncode
     finally:
         os.close(its)
         os.close(ours)
@@ -179,8 +177,8 @@ def test_an_agents_shell_makes_no_rule_and_a_person_at_a_terminal_does(
         # the control
         assert in_terminal(["lessons", "accept", "FORGED"], mine) == 0
         assert in_terminal(["record", "Always run ruff", "--kind", "lesson"], mine) == 0
-        found = [event.trust for event in log.read() if isinstance(event.body, Recorded)]
-        assert found == ["agent", "agent", "user", "user"]
+        trusts = [event.trust for event in log.read() if isinstance(event.body, Recorded)]
+        assert trusts == ["agent", "agent", "user", "user"]
         assert (forged[0].author, [*log.read()][-1].author) == ("agent", "typed")
 
 
@@ -201,7 +199,7 @@ def test_an_agents_shell_makes_no_rule_and_a_person_at_a_terminal_does(
         ("project", "allow", "--yes"),
     ],
 )
-def test_nobody_but_a_person_accepts(
+def test_only_a_person_can_accept_a_lesson(
     log: EventLog, as_whom: Callable[[Presence], None], who: Presence, words: tuple[str, ...]
 ):
     commands.record(log, Draft(id="A", content=RULE, kind="lesson", trust="agent"), NOW)
@@ -262,7 +260,7 @@ Understood.
 
 
 @pytest.mark.parametrize(("is_repository", "statements"), [(True, 0), (False, 1)])
-def test_a_chat_history_in_a_repository_is_quoted_and_lays_nothing_down(
+def test_a_chat_history_in_a_repository_is_quoted_and_creates_no_statements(
     log: EventLog, tmp_path: Path, is_repository: bool, statements: int
 ):
     folder = tmp_path / "clone"
@@ -271,16 +269,18 @@ def test_a_chat_history_in_a_repository_is_quoted_and_lays_nothing_down(
     history.write_text(CHAT.replace("@@", "  "))  # as Aider ends what was typed
     run("import", "aider", str(history))
     bodies = [event.body for event in log.read()]
-    kept = [body for body in bodies if isinstance(body, Recorded) and body.kind == "statement"]
+    statements_ = [
+        body for body in bodies if isinstance(body, Recorded) and body.kind == "statement"
+    ]
     assert sum(isinstance(body, Prompted) for body in bodies) == 1
-    assert len(kept) == statements
+    assert len(statements_) == statements
 
 
 # What becomes of an agent's lesson
 
 
 @pytest.mark.parametrize("trust", EVERYONE)
-def test_only_the_users_own_lessons_bind(log: EventLog, trust: Any):
+def test_only_lessons_of_the_user_are_rules(log: EventLog, trust: Any):
     commands.record(log, Draft(id="A", content=RULE, kind="lesson", trust=trust), NOW)
     assert roles(log) == {RULE: "rule" if trust == "user" else "fact"}
 
@@ -289,6 +289,6 @@ def test_an_agents_lesson_waits_and_binds_once_a_person_accepts_it(log: EventLog
     commands.record(log, Draft(id="A", content=RULE, kind="antipattern", trust="agent"), NOW)
     (waiting,) = run("lessons")["drafts"]
     assert (waiting["id"], waiting["kind"]) == ("A", "antipattern")
-    (made,) = run("lessons", "accept", "A")["memories"]
+    (lesson,) = run("lessons", "accept", "A")["memories"]
     assert roles(log) == {RULE: "rule"} and not run("lessons")["drafts"]
-    assert run("show", "A")["superseded_by"] == made["id"]
+    assert run("show", "A")["superseded_by"] == lesson["id"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from agent import Agent
+from new_tenants import new_tenants
 
 from serve.hooks import tool_use
 from serve.hooks.call import Call
@@ -16,12 +17,9 @@ from serve.lessons.rule_index import rules_for_prompt
 from serve.reader.filters import Filter
 from serve.server.open_tenants import OpenTenants
 from store.embedders.lexical import LexicalEmbedder
-from store.home import tenant
-from store.home.config import Settings
 from store.log import commands
 from store.log.commands import Draft
 from store.log.event_kinds import Revised
-from store.log.event_log import EventLog
 from store.maintenance import build
 from store.text import frame
 
@@ -30,11 +28,9 @@ RULE = "Use pnpm, never npm"
 
 
 @pytest.fixture
-def tenants(tmp_path: Path) -> Iterator[OpenTenants]:
-    EventLog(tenant.tenant(tmp_path / "home").log, create=True).close()
-    opened = OpenTenants(Settings(tmp_path / "home"))
-    yield opened
-    opened.close()
+def tenants(home: Path) -> Iterator[OpenTenants]:
+    with new_tenants(home) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -50,7 +46,7 @@ def learn(agent: Agent, text: str = RULE, **fields: object) -> str:
     return commands.record(log, Draft(content=text, **fields), NOW).event.id
 
 
-def test_a_lesson_is_said_when_its_command_is_about_to_run(agent: Agent):
+def test_a_lesson_is_shown_before_its_command_runs(agent: Agent):
     id_ = learn(agent)
     text = agent.runs("npm install lodash")
     assert RULE in text and frame.contains(text)
@@ -61,32 +57,32 @@ def test_a_lesson_is_said_when_its_command_is_about_to_run(agent: Agent):
 
 
 @pytest.mark.parametrize("line", ["pnpm add lodash", "echo npm", "git commit -m 'no npm'", "ls"])
-def test_nothing_is_said_of_another_command(agent: Agent, line: str):
+def test_other_commands_show_no_lesson(agent: Agent, line: str):
     learn(agent)
     assert agent.runs(line) == ""
 
 
-def test_a_lesson_is_said_once_in_a_session(agent: Agent):
+def test_a_lesson_is_shown_once_per_session(agent: Agent):
     learn(agent)
     assert agent.runs("npm install a")
     assert agent.runs("npm install b") == ""
     assert agent.again("s2").runs("npm install a")
 
 
-def test_a_lesson_the_sessions_brief_told_is_said_where_it_is_about_to_be_broken(agent: Agent):
+def test_a_lesson_from_the_brief_is_repeated_before_it_is_broken(agent: Agent):
     learn(agent, pinned=True)
     assert RULE in agent.tell("SessionStart", source="startup")
     assert RULE in agent.runs("npm install a")
 
 
-def test_a_lesson_about_a_file_is_said_when_it_is_edited(agent: Agent):
+def test_a_lesson_about_a_file_is_shown_on_edit(agent: Agent):
     learn(agent, "Don't edit generated/*.py")
     assert agent.uses("Read", {"file_path": str(agent.cwd / "generated/a.py")}) == ""
     assert agent.edits("src/a.py") == ""
     assert "generated/*.py" in agent.edits("generated/a.py")
 
 
-def test_at_most_two_lessons_are_said_those_against_it_first(agent: Agent):
+def test_at_most_two_lessons_are_shown_prohibitions_first(agent: Agent):
     learn(agent, "When installing, think of the lock file", id="when")
     for number in range(3):
         learn(agent, f"Never use npm, reason {number}", id=f"never{number}")
@@ -95,18 +91,18 @@ def test_at_most_two_lessons_are_said_those_against_it_first(agent: Agent):
     assert "Never use npm" in agent.runs("npm install b")
 
 
-def test_a_rule_of_another_project_is_never_said(agent: Agent):
+def test_a_rule_of_another_project_is_never_shown(agent: Agent):
     learn(agent, project="acme/other")
     assert agent.runs("npm install a") == ""
 
 
 @pytest.mark.parametrize("fields", [{"trust": "tool"}, {"trust": "web"}, {"kind": "fact"}])
-def test_what_a_tool_or_the_web_said_is_no_lesson(agent: Agent, fields: dict[str, str]):
+def test_tool_or_web_content_and_facts_are_not_lessons(agent: Agent, fields: dict[str, str]):
     learn(agent, **fields)
     assert agent.runs("npm install a") == ""
 
 
-def test_a_forgotten_lesson_is_not_said(agent: Agent):
+def test_a_forgotten_lesson_is_not_shown(agent: Agent):
     id_ = learn(agent)
     built(agent)
     commands.forget(agent.tenants.get("default").log, id_, NOW)
@@ -122,7 +118,7 @@ def test_a_lesson_is_found_in_a_snapshot_as_in_the_tail(agent: Agent):
         assert agent.runs(line), line
 
 
-def test_a_lesson_that_was_revised_speaks_as_it_is_now(agent: Agent):
+def test_a_revised_lesson_applies_with_its_new_text(agent: Agent):
     id_ = learn(agent)
     built(agent)
     commands.revise(
@@ -132,7 +128,7 @@ def test_a_lesson_that_was_revised_speaks_as_it_is_now(agent: Agent):
     assert agent.runs("yarn add x")
 
 
-def test_what_a_lesson_wants_first_was_done_before(agent: Agent):
+def test_a_lesson_is_not_shown_if_its_step_was_already_done(agent: Agent):
     learn(agent, "Always run the tests before committing")
     agent.asked("fix it")
     agent.runs("pytest -q")
@@ -161,7 +157,7 @@ def test_a_prompt_names_a_lesson_by_program_file_or_what_it_asks(
         assert bool(rules_for_prompt(view, Filter(NOW), prompt)) == is_named
 
 
-def test_what_comes_too_late_was_not_said(agent: Agent):
+def test_a_lesson_past_the_deadline_is_not_recorded_as_shown(agent: Agent):
     learn(agent)
     tenant, settings = agent.tenants.get("default"), agent.tenants.settings
     event = HookEvent("codex", "before_tool", "s1", tool=ToolUse("Bash", "run", "npm i"))
@@ -170,7 +166,7 @@ def test_what_comes_too_late_was_not_said(agent: Agent):
     assert tool_use.answer_before_tool(replace(late, answer_by=inf)).context
 
 
-def test_our_own_tools_are_told_nothing(agent: Agent):
+def test_our_own_tools_trigger_no_lesson(agent: Agent):
     learn(agent, "Never use npm, see npm.md")
     assert agent.uses("mcp__mnemolog__remember", {"content": "npm install", "command": "npm"}) == ""
 

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from plain_receipt import plain_receipt
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
@@ -21,7 +22,7 @@ from store.home.instants import new_id
 from store.home.tenant import Tenant
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Hit, Judged, Recalled, Revised
+from store.log.event_kinds import Hit, Judged, Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance.build import rebuild
@@ -53,10 +54,7 @@ def record(log: EventLog, id_: str, content: str, at: int = NOW, **fields: objec
 
 def use(log: EventLog, id_: str, at: int) -> None:
     hits = (Hit(id_, 1.0, 0.5),)
-    receipt = Recalled(
-        query="q", mode="", manifest=None, watermark=0, hits=hits, dropped={}, took_us=1
-    )
-    log.append([Event(f"r{at}", at, receipt, f"r{at}")])
+    log.append([Event(f"r{at}", at, plain_receipt(hits=hits), f"r{at}")])
 
 
 def test_recency_halves_in_138_hours_and_the_future_is_now():
@@ -71,29 +69,29 @@ def test_relevance_is_the_share_of_the_best():
     assert scoring.relevance(np.empty(0), none[:0]).tolist() == []
 
 
-def test_what_repeats_others_is_no_measure_of_relevance():
+def test_duplicates_do_not_set_the_scale_of_relevance():
     scores, repeats = np.array([4.0, 2.0, 1.0]), np.array([True, False, False])
     assert scoring.relevance(scores, repeats).tolist() == [1.0, 1.0, 0.5]
     assert scoring.relevance(scores, repeats | True).tolist() == [1.0, 0.5, 0.25]
 
 
-def test_a_few_ratings_say_less_than_many():
-    found = scoring.usefulness(np.array([0.0, 1.0, 20.0, -1.0]), np.array([0.0, 1.0, 20.0, 1.0]))
-    assert found.tolist() == pytest.approx([0.0, 1 / 3, 20 / 22, -1 / 3])
+def test_few_ratings_move_usefulness_less_than_many():
+    values = scoring.usefulness(np.array([0.0, 1.0, 20.0, -1.0]), np.array([0.0, 1.0, 20.0, 1.0]))
+    assert values.tolist() == pytest.approx([0.0, 1 / 3, 20 / 22, -1 / 3])
 
 
 def test_the_weighted_mean_is_a_mean():
     signals = {"recency": np.array([1.0, 0.0]), "relevance": np.array([0.5, 1.0])}
-    found = scoring.weighted_mean(signals, {"recency": 1.0, "relevance": 3.0})
-    assert found.tolist() == pytest.approx([0.625, 0.75])
+    values = scoring.weighted_mean(signals, {"recency": 1.0, "relevance": 3.0})
+    assert values.tolist() == pytest.approx([0.625, 0.75])
 
 
 def test_priors_change_a_score_by_their_bounds_at_most():
     priors = {"importance": np.array([1.0, -1.0, 0.0]), "usefulness": np.array([1.0, -1.0, 0.0])}
     bounds = {"importance": 0.02, "usefulness": 0.03}
-    found = scoring.with_priors(np.array([2.0, 2.0, 0.7]), priors, bounds)
-    assert found.tolist() == pytest.approx([2.1, 1.9, 0.7])
-    assert found[2] == 0.7
+    values = scoring.with_priors(np.array([2.0, 2.0, 0.7]), priors, bounds)
+    assert values.tolist() == pytest.approx([2.1, 1.9, 0.7])
+    assert values[2] == 0.7
 
 
 def test_balanced_leaves_the_order_of_the_evidence_where_nothing_was_rated(tenant, log):
@@ -128,7 +126,7 @@ def test_balanced_swaps_near_equals_and_nothing_else(tenant, log, what: str):
     assert ids(ask(view, "steel pump of Ana: which oil"))[0] == "better"
 
 
-def test_what_was_ignored_a_thousand_times_still_comes_back(tenant, log):
+def test_a_memory_ignored_a_thousand_times_is_still_found(tenant, log):
     cellars(log)
     record(log, "oil", "the copper boiler needs oil every spring")
     for number in range(1_000):
@@ -140,7 +138,7 @@ def test_what_was_ignored_a_thousand_times_still_comes_back(tenant, log):
     assert best.score >= best.why["fused"] * (1 - 0.025 * 0.1)
 
 
-def test_wal_brings_up_what_was_used_last(tenant, log):
+def test_wal_prefers_recently_used_memories(tenant, log):
     cellars(log, NOW - 2_000 * HOUR)
     first, second = ids(ask(built(tenant, log), "steel pump"))
     use(log, second, NOW - HOUR)
@@ -156,8 +154,10 @@ def test_wal_is_the_weighted_mean_of_the_signals_it_shows(tenant, log):
     for name in ("east", "west"):
         record(log, name, f"the pump in the {name} cellar is steel", importance=0.8)
     for hit in ask(built(tenant, log), "steel pump", profile="wal", explain=True).hits:
-        seen = hit.why["signals"]
-        expected = 0.1 * seen["recency"] + 0.8 * seen["relevance"] + 0.1 * seen["importance"]
+        signals_ = hit.why["signals"]
+        expected = (
+            0.1 * signals_["recency"] + 0.8 * signals_["relevance"] + 0.1 * signals_["importance"]
+        )
         assert hit.score == pytest.approx(expected, abs=1e-4)
 
 

@@ -7,8 +7,10 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
+from folds import fold_events
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_receipt import plain_receipt
 
 from store.derived import catalog
 from store.embedders.lexical import LexicalEmbedder
@@ -24,7 +26,6 @@ from store.log.event_kinds import (
     Made,
     Pinned,
     Rated,
-    Recalled,
     Recorded,
     Restored,
     Revised,
@@ -82,11 +83,7 @@ ABOUT = st.one_of(
     ),
 )
 HITS = st.lists(st.builds(Hit, id=IDS, score=st.just(1.0), confidence=st.just(0.5)), max_size=3)
-RECALLED = HITS.map(
-    lambda hits: Recalled(
-        query="q", mode="", manifest=None, watermark=0, hits=tuple(hits), dropped={}, took_us=1
-    )
-)
+RECALLED = HITS.map(lambda hits: plain_receipt(hits=tuple(hits)))
 STEPS = st.tuples(
     IDS, st.one_of(RECORDED, ABOUT, ABOUT, RECALLED), st.sampled_from([None, "p", "q"])
 )
@@ -95,12 +92,12 @@ LOGS = st.lists(STEPS, max_size=25).map(lambda steps: logged(steps))
 
 def logged(steps: list[tuple[str, Body, str | None]]) -> list[Event]:
     """Return steps as a log has them: an id is recorded once, a second time it is revised."""
-    events, known = [], set()
+    events, ids = [], set()
     for seq, (subject, body, project) in enumerate(steps, start=1):
-        if isinstance(body, Recorded) and subject in known:
+        if isinstance(body, Recorded) and subject in ids:
             body = Revised(content=body.content, progress=body.progress)
         is_recorded = isinstance(body, Recorded)
-        known |= {subject} if is_recorded else set()
+        ids |= {subject} if is_recorded else set()
         id_ = subject if is_recorded else f"e{seq}"
         events.append(Event(id_, NOW + seq % 3, body, subject, project, seq=seq))
     return events
@@ -113,16 +110,16 @@ def inputs(events: list[Event], watermark: int, tables: Mapping[str, Tables]) ->
 def build_all(
     events: list[Event], watermark: int, before: tuple[int, Mapping[str, Tables]] | None = None
 ) -> dict[str, Tables]:
-    made: dict[str, Tables] = {}
+    tables: dict[str, Tables] = {}
     with (
         patch.object(memory_table, "ROWS", 3),
         patch.object(memories_projection, "MOST_CHANGED", 2),
     ):
         for projection in ALL:
             previous = Previous(before[0], before[1][projection.name]) if before else None
-            of = inputs(events, watermark, made)
-            made[projection.name] = build_checked(projection, of, previous)
-    return made
+            of = inputs(events, watermark, tables)
+            tables[projection.name] = build_checked(projection, of, previous)
+    return tables
 
 
 def digests(made: Mapping[str, Tables]) -> dict[str, str]:
@@ -175,21 +172,18 @@ def test_the_tail_over_a_snapshot_is_what_a_build_would_give(
 @settings(max_examples=60, deadline=None)
 @given(events=LOGS, data=st.data())
 def test_rows_in_parts_are_what_the_events_left(events: list[Event], data: st.DataObject):
-    fold = Fold()
-    for event in events:
-        fold.apply(event)
-    memory = [*fold.rows.values()]
+    memory = [*fold_events(events).rows.values()]
     split = data.draw(st.integers(0, len(events)), label="split")
     before = (split, build_all(events, split))
     rows = MemoryRows.open(build_all(events, len(events), before)["memories"])
     assert rows.take(range(len(rows))) == memory
-    for number, one in enumerate(memory):
-        assert rows.row(one.id) == number
-        assert rows.column_values("state", np.array([number])) == [one.state]
-        assert rows.column_values("project", np.array([number])) == [one.project]
-        assert rows.text_hash(number) == one.text_hash
-        replaced = [at for at, other in enumerate(memory) if other.superseded_by == one.id]
-        assert rows.predecessor_rows(one.id) == replaced
+    for number, row in enumerate(memory):
+        assert rows.row(row.id) == number
+        assert rows.column_values("state", np.array([number])) == [row.state]
+        assert rows.column_values("project", np.array([number])) == [row.project]
+        assert rows.text_hash(number) == row.text_hash
+        replaced = [at for at, other in enumerate(memory) if other.superseded_by == row.id]
+        assert rows.predecessor_rows(row.id) == replaced
     assert rows.created_at.tolist() == [other.created_at for other in memory]
     assert rows.expires_at.tolist() == [other.expires_at or NEVER for other in memory]
     for key, project in product(("a.b", "c.d"), (None, "p", "q")):
@@ -218,11 +212,11 @@ def test_every_projection_is_named_after_what_it_needs(projection: Projection):
 
 
 def test_a_build_of_another_schema_is_refused():
-    wrong = Projection("w", "1", (), {"t": pa.schema([("a", pa.int64())])}, lambda i, p: made)
-    made: Tables = {"t": pa.table({"a": pa.array([1], pa.int32())})}
+    wrong = Projection("w", "1", (), {"t": pa.schema([("a", pa.int64())])}, lambda i, p: tables)
+    tables: Tables = {"t": pa.table({"a": pa.array([1], pa.int32())})}
     with pytest.raises(TypeError, match=r"w\.t has schema"):
         build_checked(wrong, inputs([], 0, {}), None)
-    made = {}
+    tables = {}
     with pytest.raises(TypeError, match=r"w built \[\], not \['t'\]"):
         build_checked(wrong, inputs([], 0, {}), None)
 
@@ -260,9 +254,9 @@ def test_a_digest_is_of_the_rows_and_not_of_how_they_lie(name: str, data: st.Dat
 
 
 def test_a_digest_knows_no_order_of_a_dictionary():
-    one = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), ["a", "b"])
+    array = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), ["a", "b"])
     other = pa.DictionaryArray.from_arrays(pa.array([2, 0, None], pa.int8()), ["b", "x", "a"])
-    assert digest({"t": pa.table({"c": one})}) == digest({"t": pa.table({"c": other})})
+    assert digest({"t": pa.table({"c": array})}) == digest({"t": pa.table({"c": other})})
 
 
 def test_a_digest_tells_names_types_and_order_apart():

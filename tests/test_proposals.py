@@ -6,6 +6,7 @@ from typing import Any
 import drafts
 import pytest
 from flask.testing import FlaskClient
+from folds import fold_log
 
 from serve.app import create_app
 from serve.server.open_tenants import OpenTenants
@@ -16,21 +17,12 @@ from store.log.commands import Draft
 from store.log.event_kinds import Accepted, Made, Planned, Proposed, Revised, Step
 from store.log.event_log import EventLog
 from store.log.events import Event
-from store.memories.fold import Fold
-from store.memories.memory import Memory
 from store.plans import lesson_proposals, plans, proposals, recommendations, steps
 from store.plans.recommendations import Change
 
 NOW = 1_790_000_000_000_000
 OURS = {"Host": "127.0.0.1", "Authorization": "Bearer owner"}
 Clock = Callable[[], int]
-
-
-def memory(log: EventLog, id_: str) -> Memory:
-    fold = Fold()
-    for event in log.effective_events(0, log.head()):
-        fold.apply(event)
-    return fold.rows[id_]
 
 
 @pytest.fixture
@@ -43,23 +35,31 @@ def notes(log: EventLog) -> EventLog:
 
 def a_plan(log: EventLog, now: int = NOW, project: str | None = None) -> str:
     """Propose to merge two notes and to weigh a third; return the plan's id."""
-    made = Draft(id="merged", content="We deploy on Mondays", source_ids=("n0", "n1"))
-    found: tuple[Step, ...] = (
-        steps.record(made, Made(job="consolidate"), now, "they say the same"),
-        steps.supersede(memory(log, "n0"), "merged", "it says so too", by_says=made.content),
-        steps.supersede(memory(log, "n1"), "merged", "it says so too", by_says=made.content),
-        steps.revise(memory(log, "n2"), Revised(importance=0.9), "it is asked for daily"),
+    draft = Draft(id="merged", content="We deploy on Mondays", source_ids=("n0", "n1"))
+    plan_steps: tuple[Step, ...] = (
+        steps.record(draft, Made(job="consolidate"), now, "they say the same"),
+        steps.supersede(
+            fold_log(log).rows["n0"], "merged", "it says so too", by_says=draft.content
+        ),
+        steps.supersede(
+            fold_log(log).rows["n1"], "merged", "it says so too", by_says=draft.content
+        ),
+        steps.revise(fold_log(log).rows["n2"], Revised(importance=0.9), "it is asked for daily"),
     )
     body = Planned(
-        job="consolidate", watermark=log.head(), steps=found, looked_at=3, notes=("of one night",)
+        job="consolidate",
+        watermark=log.head(),
+        steps=plan_steps,
+        looked_at=3,
+        notes=("of one night",),
     )
     return plans.propose(log, body, now, project).id
 
 
 def a_recommendation(log: EventLog, now: int = NOW) -> str:
-    one = memory(log, "n2")
-    change = Change(log.head(), (steps.archive(one, "nobody asked for it"),))
-    event = recommendations.proposal("archive", [one], change, "nobody asked for it", now)
+    memory_ = fold_log(log).rows["n2"]
+    change = Change(log.head(), (steps.archive(memory_, "nobody asked for it"),))
+    event = recommendations.proposal("archive", [memory_], change, "nobody asked for it", now)
     return log.append([event])[0].event.id
 
 
@@ -79,12 +79,12 @@ def waiting(request: pytest.FixtureRequest, notes: EventLog) -> str:
 
 def test_all_sorts_are_one_list_the_newest_first(notes: EventLog):
     ids = [make(notes, NOW + number) for number, make in enumerate(MAKERS.values())]
-    found = proposals.every(notes)
-    assert [proposal.id for proposal in found] == ids[::-1]
-    assert {proposal.state for proposal in found} == {"waiting"}
+    proposals_ = proposals.every(notes)
+    assert [proposal.id for proposal in proposals_] == ids[::-1]
+    assert {proposal.state for proposal in proposals_} == {"waiting"}
     assert [proposal.id for proposal in proposals.every(notes, sort="plan")] == ids[:1]
     assert proposals.every(notes, "accepted") == []
-    assert [proposal.title for proposal in found] == [
+    assert [proposal.title for proposal in proposals_] == [
         "Use pnpm",
         "archive: Redis holds the sessions",
         "consolidate: 2 replaced, 1 new, 1 changed",
@@ -97,13 +97,13 @@ def test_a_proposal_found_alone_is_the_one_in_the_list(notes: EventLog, waiting:
 
 def test_a_plan_is_told_field_by_field(notes: EventLog):
     proposal = proposals.find(notes, a_plan(notes))
-    new, gone, _, changed = proposals.steps(proposal)
+    new, stale, _, changed = proposals.steps(proposal)
     assert (new.verb, new.changes[0]) == (
         "new",
         proposals.Change("content", None, "We deploy on Mondays"),
     )
-    assert (gone.verb, gone.other, gone.text) == ("replaced", "merged", None)
-    assert gone.changes == (
+    assert (stale.verb, stale.other, stale.text) == ("replaced", "merged", None)
+    assert stale.changes == (
         proposals.Change("content", "We deploy on Monday", "We deploy on Mondays"),
     )
     assert [(change.field, change.before, change.after) for change in changed.changes] == [
@@ -116,7 +116,7 @@ def test_a_plan_is_told_field_by_field(notes: EventLog):
     )
 
 
-def test_a_yes_is_done_once_and_can_be_taken_back_once(notes: EventLog, waiting: str):
+def test_an_accepted_proposal_is_applied_and_undone_once(notes: EventLog, waiting: str):
     accepted = proposals.accept(notes, waiting, NOW + 1)
     assert accepted.state == "accepted" and (accepted.plan or accepted.memory)
     head = notes.head()
@@ -145,8 +145,8 @@ def test_of_a_plan_some_steps_are_accepted_and_the_rest_waits(notes: EventLog):
     assert proposal.state == "waiting"
     answers = [step.answer for step in proposals.steps(proposal)]
     assert answers == ["accepted", "accepted", "waiting", "waiting"]
-    done = proposals.reject(notes, id_, NOW + 2)
-    assert done.state == "accepted"
+    rejected = proposals.reject(notes, id_, NOW + 2)
+    assert rejected.state == "accepted"
     assert proposals.undo(notes, id_, NOW + 3).state == "undone"
 
 
@@ -156,7 +156,7 @@ def test_only_a_plan_is_answered_step_by_step(notes: EventLog):
             proposals.accept(notes, id_, NOW + 1, [0])
 
 
-def test_a_no_is_said_once_and_is_the_last_word(notes: EventLog, waiting: str):
+def test_a_rejected_proposal_stays_rejected(notes: EventLog, waiting: str):
     assert proposals.reject(notes, waiting, NOW + 1, "both are needed").state == "rejected"
     head = notes.head()
     assert proposals.reject(notes, waiting, NOW + 2).state == "rejected"
@@ -175,7 +175,7 @@ def test_what_was_accepted_is_not_rejected_and_what_waits_not_undone(notes: Even
 
 
 @pytest.mark.parametrize("make", [a_plan, a_recommendation])
-def test_what_rests_on_something_that_changed_is_stale_and_refused(notes: EventLog, make):
+def test_a_proposal_whose_memories_changed_is_stale(notes: EventLog, make):
     id_ = make(notes)
     commands.revise(notes, "n2", Revised(content="Redis held the sessions"), NOW + 1)
     proposal = proposals.find(notes, id_)
@@ -184,7 +184,7 @@ def test_what_rests_on_something_that_changed_is_stale_and_refused(notes: EventL
         proposals.accept(notes, id_, NOW + 2)
 
 
-def test_two_who_accept_a_draft_at_once_record_one_memory(notes: EventLog, clock: Clock):
+def test_concurrent_accepts_record_one_memory(notes: EventLog, clock: Clock):
     id_ = a_draft(notes)
     first = lesson_proposals.accept(notes, id_, NOW + 1)
     event = Event("late", NOW + 2, Accepted(memory=first.id), id_)
@@ -246,10 +246,10 @@ def test_over_http_the_steps_of_a_plan_are_answered_one_by_one(
     def asked(word: str, **body: Any) -> Any:
         return client.post(f"/v1/proposals/{id_}/{word}", json=body, headers=OURS)
 
-    found = asked("accept", steps=[3]).json
-    assert found["state"] == "waiting"
-    assert [step["answer"] for step in found["steps"]] == ["waiting"] * 3 + ["accepted"]
-    assert asked("accept", steps=[3]).json == found
+    answer = asked("accept", steps=[3]).json
+    assert answer["state"] == "waiting"
+    assert [step["answer"] for step in answer["steps"]] == ["waiting"] * 3 + ["accepted"]
+    assert asked("accept", steps=[3]).json == answer
     assert asked("accept", steps=[4]).status_code == 409
     assert asked("reject", steps=[0]).json["state"] == "accepted"  # and with it what names it
     assert asked("undo").json["state"] == "undone"

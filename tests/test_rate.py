@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from flask.testing import FlaskClient
+from new_tenants import new_tenants
+from plain_receipt import plain_receipt
 
 from serve.app import create_app
 from serve.cli import main
 from serve.cli.group import Commands
-from serve.server.open_tenants import OpenTenants
 from store.home import tenant as tenants
-from store.home.config import Settings
 from store.home.errors import InvalidInput, NotFound
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Hit, Judged, Rated, Recalled
+from store.log.event_kinds import Hit, Judged, Rated
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.log.receipts import DAY_US, pending
@@ -40,19 +40,14 @@ def answer(*words: str) -> Any:
 
 def recall(log: EventLog, id_: str, *ids: str, at: int = NOW) -> str:
     hits = tuple(Hit(other, 1.0, 0.5) for other in ids)
-    body = Recalled(
-        query="q", mode="auto", manifest=None, watermark=0, hits=hits, dropped={}, took_us=1
-    )
-    log.append([Event(id_, at, body, id_)])
+    log.append([Event(id_, at, plain_receipt(hits=hits), id_)])
     return id_
 
 
 @pytest.fixture
 def client(home: Path) -> Iterator[FlaskClient]:
-    EventLog(tenants.tenant(home).log, create=True).close()
-    opened = OpenTenants(Settings(home))
-    yield create_app(opened, "token", lambda: NOW).test_client()
-    opened.close()
+    with new_tenants(home) as opened:
+        yield create_app(opened, "token", lambda: NOW).test_client()
 
 
 # Saying so
@@ -63,16 +58,16 @@ def client(home: Path) -> Iterator[FlaskClient]:
 )
 def test_a_recall_is_rated_by_the_id_it_came_with(said: str, value: float):
     run("record", "Deploys leave from eu-west-1", "--id", "m1")
-    found = answer("recall", "where do deploys leave from")
-    rated = answer("rate", found["recall"][:20], said, "--reason", "so it is")
-    assert (rated["id"], rated["verdict"], rated["recall"]) == (found["recall"], value, True)
+    recalled = answer("recall", "where do deploys leave from")
+    rated = answer("rate", recalled["recall"][:20], said, "--reason", "so it is")
+    assert (rated["id"], rated["verdict"], rated["recall"]) == (recalled["recall"], value, True)
     assert answer("rate", "m1", "decisive")["recall"] is False
 
 
 @pytest.mark.parametrize(
     ("words", "code"), [(("m1", "meh"), 2), (("m1", "1.5"), 2), (("zz", "useful"), 3)]
 )
-def test_what_is_no_verdict_or_no_memory_is_refused(words: tuple[str, str], code: int):
+def test_invalid_verdicts_and_unknown_memories_are_refused(words: tuple[str, str], code: int):
     run("record", "Deploys leave from eu-west-1", "--id", "m1")
     assert run("rate", *words).exit_code == code
 
@@ -84,7 +79,7 @@ def test_an_event_that_is_neither_memory_nor_recall_cannot_be_rated(log: EventLo
         commands.rate(log, rating.id, 1.0, NOW)
 
 
-def test_an_id_that_could_be_a_memory_and_a_recall_is_asked_back(log: EventLog):
+def test_an_ambiguous_id_is_refused(log: EventLog):
     commands.record(log, Draft(id="ab1", content="we use apsw"), NOW)
     recall(log, "ab2", "ab1")
     assert commands.resolve_rated(log, "ab2") == "ab2"
@@ -95,8 +90,8 @@ def test_an_id_that_could_be_a_memory_and_a_recall_is_asked_back(log: EventLog):
 def test_over_http_a_recall_just_answered_can_be_rated(client: FlaskClient):
     note = {"id": "m1", "content": "Deploys leave from eu-west-1"}
     client.post("/v1/memories", json=note, headers=HEADERS)
-    found = client.post("/v1/recall", json={"query": "deploys"}, headers=HEADERS).json
-    rating = {"id": found["recall"], "verdict": -1.0, "reason": "it moved"}
+    answer = client.post("/v1/recall", json={"query": "deploys"}, headers=HEADERS).json
+    rating = {"id": answer["recall"], "verdict": -1.0, "reason": "it moved"}
     assert client.post("/v1/rate", json=rating, headers=HEADERS).status_code == 201
     wrong = client.post("/v1/rate", json=rating | {"verdict": 2}, headers=HEADERS)
     assert wrong.status_code == 400
@@ -107,7 +102,7 @@ def test_over_http_a_recall_just_answered_can_be_rated(client: FlaskClient):
 # What waits
 
 
-def test_a_recall_waits_until_it_or_what_it_brought_is_rated_or_judged(log: EventLog):
+def test_a_recall_is_pending_until_it_or_a_hit_is_rated_or_judged(log: EventLog):
     for id_ in ("a", "b"):
         commands.record(log, Draft(id=id_, content=f"we use {id_}"), NOW)
     recall(log, "empty")
@@ -119,7 +114,7 @@ def test_a_recall_waits_until_it_or_what_it_brought_is_rated_or_judged(log: Even
     assert [event.id for event in pending(log, NOW, NOW + DAY_US)] == ["left"]
 
 
-def test_what_a_tool_says_of_a_recall_rates_nothing(log: EventLog):
+def test_ratings_by_a_tool_do_not_count(log: EventLog):
     commands.record(log, Draft(id="a", content="we use apsw"), NOW)
     recall(log, "r", "a")
     log.append([Event("t", NOW + 1, Rated(verdict=1.0), "r", trust="tool")])
@@ -128,10 +123,10 @@ def test_what_a_tool_says_of_a_recall_rates_nothing(log: EventLog):
 
 def test_pending_lists_recalls_by_their_question():
     run("record", "Deploys leave from eu-west-1")
-    found = answer("recall", "where do deploys leave from")
-    assert [one["id"] for one in answer("pending")["recalls"]] == [found["recall"]]
+    recalled = answer("recall", "where do deploys leave from")
+    assert [recall["id"] for recall in answer("pending")["recalls"]] == [recalled["recall"]]
     assert "where do deploys leave from" in run("pending").stdout
-    answer("rate", found["recall"], "useful")
+    answer("rate", recalled["recall"], "useful")
     assert "no recall is waiting" in run("pending").stdout
 
 
@@ -139,7 +134,7 @@ def test_a_dry_run_rates_nothing(home: Path):
     with EventLog(tenants.tenant(home).log, create=True) as log:
         commands.record(log, Draft(id="m1", content="We deploy to eu-west-1"), NOW)
         head = log.head()
-        told = answer("rate", "m1", "useful", "--dry-run")
-        assert told == {"id": "m1", "verdict": 0.5, "recall": False, "seq": None}
+        rating = answer("rate", "m1", "useful", "--dry-run")
+        assert rating == {"id": "m1", "verdict": 0.5, "recall": False, "seq": None}
         assert "would rate the memory" in run("rate", "m1", "useful", "--dry-run").stdout
         assert log.head() == head

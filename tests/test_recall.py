@@ -178,36 +178,37 @@ def test_the_entity_mode_finds_a_known_name_in_small_letters(tmp_path: Path, bui
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("query", ["the and of to", "?!? ... ---", "🙂🚀", " \t\n", "\u200b"])
-def test_a_query_that_says_nothing_brings_nothing_up(project: View, query: str, mode: str):
+def test_a_query_without_terms_returns_nothing(project: View, query: str, mode: str):
     answer = ask(project, query, mode=mode)
     assert answer.hits == ()
     assert answer.below_bar == 0
 
 
 @pytest.mark.parametrize("query", ["quantum chromodynamics", "zebra umbrella"])
-def test_words_nobody_wrote_stay_below_the_bar(project: View, query: str):
-    answer = ask(project, query, min_confidence=0.5)
-    assert answer.hits == ()
+def test_unknown_words_stay_below_the_threshold(project: View, query: str):
+    assert ask(project, query, min_confidence=0.5).hits == ()
 
 
-def test_what_is_not_sure_enough_is_counted(project: View):
+def test_hits_below_the_confidence_threshold_are_counted(project: View):
     everything = ask(project, "deploy stock orders", top_k=200)
     bar = everything.hits[2].confidence
-    kept = [hit for hit in everything.hits if hit.confidence >= bar]
+    confident = [hit for hit in everything.hits if hit.confidence >= bar]
     answer = ask(project, "deploy stock orders", top_k=200, min_confidence=bar)
-    assert ids(answer) == [hit.memory.id for hit in kept]
-    assert answer.below_bar == answer.dropped["below_bar"] == len(everything.hits) - len(kept) > 0
+    assert ids(answer) == [hit.memory.id for hit in confident]
+    assert (
+        answer.below_bar == answer.dropped["below_bar"] == len(everything.hits) - len(confident) > 0
+    )
 
 
 @pytest.mark.parametrize("profile", ["balanced", "match"])
-def test_what_scores_below_the_floor_is_kept_back_and_counted(project: View, profile: str):
-    asked = {"top_k": 200, "profile": profile}
-    everything = ask(project, "deploy stock orders", **asked)
+def test_hits_below_the_score_floor_are_dropped_and_counted(project: View, profile: str):
+    options = {"top_k": 200, "profile": profile}
+    everything = ask(project, "deploy stock orders", **options)
     floor = everything.hits[2].score
-    kept = [hit for hit in everything.hits if hit.score >= floor]
-    answer = ask(project, "deploy stock orders", min_score=floor, **asked)
-    assert ids(answer) == [hit.memory.id for hit in kept]
-    assert answer.dropped["below_score"] == len(everything.hits) - len(kept) > 0
+    scoring = [hit for hit in everything.hits if hit.score >= floor]
+    answer = ask(project, "deploy stock orders", min_score=floor, **options)
+    assert ids(answer) == [hit.memory.id for hit in scoring]
+    assert answer.dropped["below_score"] == len(everything.hits) - len(scoring) > 0
     assert answer.below_bar == 0
 
 
@@ -248,7 +249,7 @@ def test_explain_says_what_every_stage_did(shop: View):
     assert "src/auth/login.py" in why["entities"]
     assert why["memories"] == why["passed_filter"] == len(NOTES)
     assert why["dropped"] == answer.dropped
-    assert all(one["confidence"] < 0.4 for one in why["nearest_below_bar"])
+    assert all(near["confidence"] < 0.4 for near in why["nearest_below_bar"])
     assert hit["channels"]["lexical"]["rank"] == 1
     assert hit["coverage"] == pytest.approx(1.0)
     assert hit["fresh"] is False
@@ -268,7 +269,7 @@ def test_a_pasted_log_costs_no_more_than_its_length(project: View):
 
 @pytest.mark.parametrize("built", [True, False])
 @pytest.mark.parametrize("mode", ["auto", "lexical", "vector"])
-def test_what_was_put_away_never_comes_back_unasked(tmp_path: Path, mode: str, built: bool):
+def test_archived_memories_are_returned_only_on_request(tmp_path: Path, mode: str, built: bool):
     place = tenant(tmp_path)
     with EventLog(place.log, create=True) as log:
         texts = {f"n{bar}": f"the copper boiler runs at {bar} bar" for bar in (10, 20, 30, 40)}

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from flask.testing import FlaskClient
+from plain_receipt import plain_receipt
 
 from serve import version
 from serve.app import create_app
@@ -35,15 +36,8 @@ OURS = {"Host": "127.0.0.1", "Authorization": "Bearer owner"}
 
 
 def receipt(number: int, *hits: str, at: int | None = None, **envelope: Any) -> Event:
-    body = Recalled(
-        query=f"question {number}",
-        mode="auto",
-        manifest=None,
-        watermark=0,
-        hits=tuple(Hit(id_, 1.0 - rank / 10, 0.9) for rank, id_ in enumerate(hits)),
-        dropped={"bar": 2},
-        took_us=1_500,
-    )
+    ranked = tuple(Hit(id_, 1.0 - rank / 10, 0.9) for rank, id_ in enumerate(hits))
+    body = plain_receipt(query=f"question {number}", hits=ranked, dropped={"bar": 2}, took_us=1_500)
     id_ = f"r{number:03}"
     return Event(id_, NOW + number * SECOND if at is None else at, body, id_, **envelope)
 
@@ -70,12 +64,12 @@ def found(log: EventLog, limit: int = 100, most: int = 8_000, **wanted: Any) -> 
     """Return the numbers of the receipts that are found page by page, each page of `limit`."""
     place, numbers = None, []
     while True:
-        one = page(log, Wanted(**wanted), limit, place, most)
-        assert len(one.receipts) <= limit
-        numbers += [int(event.id[1:]) for event in one.receipts]
-        if one.last is None:
+        page_ = page(log, Wanted(**wanted), limit, place, most)
+        assert len(page_.receipts) <= limit
+        numbers += [int(event.id[1:]) for event in page_.receipts]
+        if page_.last is None:
             return numbers
-        place = one.last
+        place = page_.last
 
 
 FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
@@ -99,11 +93,13 @@ FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
 @pytest.mark.parametrize("name", FILTERS)
 def test_pages_hold_what_passes_the_newest_first(recalls: EventLog, name: str, limit: int):
     wanted, passes = FILTERS[name]
-    assert found(recalls, limit, **wanted) == [one for one in range(19, -1, -1) if passes(one)]
+    assert found(recalls, limit, **wanted) == [
+        number for number in range(19, -1, -1) if passes(number)
+    ]
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_receipts_that_were_put_away_are_found_too(
+def test_archived_receipts_are_found_too(
     recalls: EventLog, name: str, monkeypatch: pytest.MonkeyPatch
 ):
     wanted, passes = FILTERS[name]
@@ -111,8 +107,8 @@ def test_receipts_that_were_put_away_are_found_too(
     compaction.compact(recalls, recalls.head(), NOW + 400 * DAY)
     assert recalls.segments()
     recalls.append([receipt(20, "b", "a", session="s0", project="acme/web")])
-    numbers = [one for one in range(19, -1, -1) if passes(one)]
-    assert [one for one in found(recalls, 2, **wanted) if one < 20] == numbers
+    numbers = [number for number in range(19, -1, -1) if passes(number)]
+    assert [number for number in found(recalls, 2, **wanted) if number < 20] == numbers
 
 
 def test_a_page_looks_at_no_more_than_it_may_and_says_where_to_go_on(
@@ -126,29 +122,25 @@ def test_a_page_looks_at_no_more_than_it_may_and_says_where_to_go_on(
     assert found(recalls, 1, most=8, memories=("a",)) == [16, 12, 8, 4]
 
 
-def test_receipts_of_one_moment_are_neither_lost_nor_told_twice(log: EventLog):
+def test_receipts_of_the_same_time_are_listed_exactly_once(log: EventLog):
     log.append([receipt(number, at=NOW) for number in range(7)])
     assert found(log, 2) == [6, 5, 4, 3, 2, 1, 0]
 
 
-def test_what_is_written_meanwhile_moves_no_page(recalls: EventLog):
+def test_new_receipts_do_not_shift_pages(recalls: EventLog):
     first = page(recalls, Wanted(), 5)
     recalls.append([receipt(30, "b")])
     second = page(recalls, Wanted(), 5, first.last)
     assert [event.id for event in second.receipts] == ["r014", "r013", "r012", "r011", "r010"]
 
 
-def test_what_a_question_says_is_not_taken_for_what_came_back(log: EventLog):
+def test_query_text_is_not_mistaken_for_hits(log: EventLog):
     event = receipt(1)
     body = event.body
     assert isinstance(body, Recalled)
-    quoted = Recalled(**{**_fields(body), "query": '"id":"a","score" and "hits":[]'})
+    quoted = msgspec.structs.replace(body, query='"id":"a","score" and "hits":[]')
     log.append([Event("q1", NOW, quoted, "q1")])
     assert page(log, Wanted(memories=("a",)), 5).receipts == ()
-
-
-def _fields(body: Recalled) -> dict[str, Any]:
-    return {name: getattr(body, name) for name in body.__struct_fields__}
 
 
 def test_only_a_recall_is_found_as_a_receipt(recalls: EventLog):
@@ -171,10 +163,10 @@ def asked(client: FlaskClient, path: str) -> Any:
 
 def test_over_http_pages_follow_their_cursor(client: FlaskClient):
     first = asked(client, "?limit=3&memory=a").json
-    assert [one["id"] for one in first["receipts"]] == ["r016", "r012", "r008"]
+    assert [receipt["id"] for receipt in first["receipts"]] == ["r016", "r012", "r008"]
     assert first["receipts"][0]["as_hit"] == {"rank": 2, "score": 0.9, "confidence": 0.9}
     second = asked(client, f"?limit=3&memory=a&cursor={first['next']}").json
-    assert ([one["id"] for one in second["receipts"]], second["next"]) == (["r004"], None)
+    assert ([receipt["id"] for receipt in second["receipts"]], second["next"]) == (["r004"], None)
 
 
 @pytest.mark.parametrize("query", ["memory=b&cursor={}", "cursor=bm8", "cursor=%ff", "cursor="])
@@ -191,7 +183,7 @@ def test_over_http_an_answer_just_given_has_its_receipt(client: FlaskClient):
     assert asked(client, f"/{recall}").json["query"] == "memory a"
 
 
-def test_a_receipt_tells_what_was_said_of_it_and_how_its_turn_ended(
+def test_a_receipt_shows_its_ratings_and_the_outcome_of_its_turn(
     recalls: EventLog, client: FlaskClient
 ):
     log, later = recalls, NOW + 16 * SECOND
@@ -218,36 +210,38 @@ def test_a_receipt_tells_what_was_said_of_it_and_how_its_turn_ended(
         ]
     )
     commands.forget(log, "b", later + 9)
-    told = asked(client, "/r016").json
-    assert [(rating["of"], rating["verdict"], rating["reason"]) for rating in told["ratings"]] == [
+    payload = asked(client, "/r016").json
+    assert [
+        (rating["of"], rating["verdict"], rating["reason"]) for rating in payload["ratings"]
+    ] == [
         ("r016", 1.0, "it was that"),
         ("a", -1.0, None),
     ]
-    assert told["judged"]["verdicts"] == [{"id": "a", "verdict": 0.5, "evidence": "used"}]
+    assert payload["judged"]["verdicts"] == [{"id": "a", "verdict": 0.5, "evidence": "used"}]
     assert [
-        (outcome["effort"], outcome["passed"], outcome["before"]) for outcome in told["outcomes"]
+        (outcome["effort"], outcome["passed"], outcome["before"]) for outcome in payload["outcomes"]
     ] == [("test", True, False)]
-    assert [(hit["id"], hit["memory"]["text"]) for hit in told["hits"]] == [
+    assert [(hit["id"], hit["memory"]["text"]) for hit in payload["hits"]] == [
         ("b", ""),
         ("a", "memory a"),
     ]
-    assert told["dropped"] == {"bar": 2} and told["took_ms"] == 1.5
+    assert payload["dropped"] == {"bar": 2} and payload["took_ms"] == 1.5
 
 
 SECRET = "gh" + "p_" + "a1B2c3D4e5F6" * 3
 
 
 @pytest.mark.parametrize("way", ["recall", "search", "mcp", "hook"])
-def test_a_secret_in_what_was_asked_is_in_no_receipt(home: Path, log: EventLog, way: str):
-    asked = f"why does {SECRET} fail on the deploy host"
-    said = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": asked}
-    params = {"name": "recall", "arguments": {"query": asked}}
+def test_secrets_in_a_query_are_in_no_receipt(home: Path, log: EventLog, way: str):
+    query = f"why does {SECRET} fail on the deploy host"
+    payload = {"session_id": "s", "hook_event_name": "UserPromptSubmit", "prompt": query}
+    params = {"name": "recall", "arguments": {"query": query}}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     path, body = {
-        "recall": ("/v1/recall", {"query": asked}),
-        "search": ("/v1/memories/search", {"query": asked}),
+        "recall": ("/v1/recall", {"query": query}),
+        "search": ("/v1/memories/search", {"query": query}),
         "mcp": ("/mcp", call),
-        "hook": ("/v1/hooks/claude-code", said),
+        "hook": ("/v1/hooks/claude-code", payload),
     }[way]
     commands.record(log, Draft(content="the deploy host fails at noon"), NOW)
     opened = OpenTenants(Settings(home))
@@ -256,13 +250,13 @@ def test_a_secret_in_what_was_asked_is_in_no_receipt(home: Path, log: EventLog, 
         answer = client.post(path, json=body, headers=OURS | {"MCP-Protocol-Version": "2025-06-18"})
         assert answer.status_code in (200, 204), answer.text
         opened.get("default").notes.write()
-        kept = [
+        bodies = [
             encode(event.body)
             for event in log.read()
             if isinstance(event.body, Recalled | Prompted)
         ]
-        assert kept and not any(SECRET in body for body in kept)
-        assert "[redacted:github-token:" in kept[0]
+        assert bodies and not any(SECRET in body for body in bodies)
+        assert "[redacted:github-token:" in bodies[0]
         for page_ in ("/v1/receipts", "/v1/receipts?limit=1"):
             assert SECRET not in client.get(page_, headers=OURS).text
     finally:
@@ -280,10 +274,10 @@ def ask(
     tenant: Tenant, log: EventLog, request: RecallRequest, choices: Choices = CHOICES
 ) -> Recalled:
     reader = Reader(tenant, log, EMBEDDER)
-    _, told = answer(reader, request, choices, NOW + DAY)
-    assert told is not None
-    log.append([told])
-    (event,) = log.events_for(told.id)
+    _, receipt_ = answer(reader, request, choices, NOW + DAY)
+    assert receipt_ is not None
+    log.append([receipt_])
+    (event,) = log.events_for(receipt_.id)
     assert isinstance(event.body, Recalled)
     return event.body
 
@@ -357,8 +351,8 @@ def test_a_receipt_holds_all_that_decided_its_answer(
 
 def test_a_usual_receipt_says_little_of_what_decided_it(tenant: Tenant, recalls: EventLog):
     receipt = ask(tenant, recalls, RecallRequest(query="memory a"))
-    said = {"version": version(), "embedder": EMBEDDER.model, "code": code(), "moment": NOW}
-    assert receipt.basis and msgspec.to_builtins(receipt.basis) == said
+    basis = {"version": version(), "embedder": EMBEDDER.model, "code": code(), "moment": NOW}
+    assert receipt.basis and msgspec.to_builtins(receipt.basis) == basis
 
 
 def test_a_long_query_says_that_it_was_cut(tenant: Tenant, recalls: EventLog):

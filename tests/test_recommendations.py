@@ -8,7 +8,9 @@ from typing import Any
 import drafts
 import pytest
 from click.testing import CliRunner
+from folds import fold_log
 from msgspec.structs import replace
+from plain_receipt import plain_receipt
 
 from pipelines.jobs.recommend import refresh
 from serve.cli import main
@@ -18,12 +20,11 @@ from store.home.errors import InvalidInput, NotFound, PlanStale
 from store.home.tenant import Tenant
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Hit, Recalled, Revised
+from store.log.event_kinds import Hit, Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build
-from store.memories.fold import Fold
-from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED, Memory
+from store.memories.memory import ACTIVE, ARCHIVED, SUPERSEDED
 from store.plans import lesson_proposals, plans, recommendations
 from store.plans.recommendations import Recommendation
 
@@ -37,13 +38,6 @@ LIST = """What we know of the exporter:
 - it runs every night at four o'clock
 - it skips tenants that were archived"""
 LONG = "Restarts lose sessions. " + "They are kept in memory by the worker that made them. " * 30
-
-
-def memories(log: EventLog) -> dict[str, Memory]:
-    fold = Fold()
-    for event in log.effective_events(0, log.head()):
-        fold.apply(event)
-    return fold.rows
 
 
 @pytest.fixture
@@ -60,7 +54,7 @@ def look(home: Path, log: EventLog) -> Callable[..., list[Recommendation]]:
 
     def refreshed(at: int = LATER) -> list[Recommendation]:
         settings = config.load(environ={"MNEMOLOG_HOME": str(home)})
-        ids = [one.id for one in refresh(settings, "default", at, write=True)]
+        ids = [recommendation.id for recommendation in refresh(settings, "default", at, write=True)]
         return [recommendations.find(log, id_) for id_ in ids]
 
     return refreshed
@@ -69,17 +63,15 @@ def look(home: Path, log: EventLog) -> Callable[..., list[Recommendation]]:
 def recalled(log: EventLog, id_: str, times: int) -> None:
     hits = (Hit(id_, 1.0, 0.9),)
     for number in range(times):
-        body = Recalled(
-            query="q", mode="auto", manifest=None, watermark=0, hits=hits, dropped={}, took_us=1
-        )
+        body = plain_receipt(hits=hits)
         log.append([Event(f"r{id_[-6:]}{number}", NOW + number, body, f"r{id_[-6:]}{number}")])
 
 
-def whats(found: list[Recommendation]) -> list[tuple[str, tuple[str, ...]]]:
-    return [(recommendation.what, recommendation.source_ids) for recommendation in found]
+def whats(recommendations: list[Recommendation]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(recommendation.what, recommendation.source_ids) for recommendation in recommendations]
 
 
-def test_what_was_never_recalled_and_is_old_may_be_archived(log: EventLog, say, look):
+def test_old_memories_never_recalled_are_proposed_for_archiving(log: EventLog, say, look):
     used = say("The queue is drained at midnight", kind="observation")
     idle = say("Looked at the logs of the worker", kind="activity")
     say("Looked at the dashboards of the worker", at=LATER - DAY, kind="activity")
@@ -99,16 +91,16 @@ def test_where_nothing_is_recalled_nothing_is_called_unused(say, look):
     assert look() == []
 
 
-def test_what_was_recalled_often_and_rated_well_may_weigh_more(log: EventLog, say, look):
+def test_memories_recalled_often_and_rated_well_may_gain_importance(log: EventLog, say, look):
     good, bad = say("Drain the queue first"), say("Restart the worker then")
     for id_, verdict in ((good, 1.0), (bad, -1.0)):
         recalled(log, id_, 5)
         for number in range(2):
             commands.rate(log, id_, verdict, NOW + number)
-    (found,) = look()
-    assert whats([found]) == [("promote", (good,))]
-    recommendations.accept(log, found.id, LATER)
-    assert memories(log)[good].importance == 0.9
+    (recommendation,) = look()
+    assert whats([recommendation]) == [("promote", (good,))]
+    recommendations.accept(log, recommendation.id, LATER)
+    assert fold_log(log).rows[good].importance == 0.9
 
 
 def test_two_notes_in_other_words_may_be_merged_but_not_two_values(log: EventLog, say, look):
@@ -118,10 +110,13 @@ def test_two_notes_in_other_words_may_be_merged_but_not_two_values(log: EventLog
     say("The upload timeout of the web client is 60 seconds in all environments")
     say("We never restart the worker while the nightly exporter is running")
     say("We restart the worker while the nightly exporter is running")
-    (found,) = look()
-    assert whats([found]) == [("merge", (short, long))]
-    recommendations.accept(log, found.id, LATER)
-    assert (memories(log)[short].state, memories(log)[short].superseded_by) == (SUPERSEDED, long)
+    (recommendation,) = look()
+    assert whats([recommendation]) == [("merge", (short, long))]
+    recommendations.accept(log, recommendation.id, LATER)
+    assert (fold_log(log).rows[short].state, fold_log(log).rows[short].superseded_by) == (
+        SUPERSEDED,
+        long,
+    )
 
 
 def test_several_facts_in_one_may_be_parted_and_taken_back(
@@ -130,10 +125,10 @@ def test_several_facts_in_one_may_be_parted_and_taken_back(
     id_ = say(LIST, tags=("export",), trust="agent")
     embedder = LexicalEmbedder()
     before = build.rebuild(tenant, log, embedder, LATER).digests
-    (found,) = look()
-    assert (found.what, found.because) == ("reword", "3 facts in one memory")
-    plan = recommendations.accept(log, found.id, LATER)
-    rows = memories(log)
+    (recommendation,) = look()
+    assert (recommendation.what, recommendation.because) == ("reword", "3 facts in one memory")
+    plan = recommendations.accept(log, recommendation.id, LATER)
+    rows = fold_log(log).rows
     parts = [row for row in rows.values() if row.job == "recommend"]
     assert [part.content for part in parts] == [line[2:] for line in LIST.splitlines()[1:]]
     assert {(part.trust, part.tags, part.state) for part in parts} == {
@@ -153,71 +148,71 @@ def test_no_rewording_is_proposed_of_an_imported_commit(say, look):
 
 def test_a_long_text_may_begin_with_what_it_says_and_loses_nothing(log: EventLog, say, look):
     id_ = say(LONG)
-    (found,) = look()
-    recommendations.accept(log, found.id, LATER)
-    after = memories(log)[id_]
+    (recommendation,) = look()
+    recommendations.accept(log, recommendation.id, LATER)
+    after = fold_log(log).rows[id_]
     assert after.content.startswith("Restarts lose sessions.") and len(after.content) <= 400
     assert after.context == LONG.strip()
 
 
 def test_nothing_is_done_unasked_nor_proposed_twice(log: EventLog, say, look):
     say(LIST)
-    before = memories(log)
-    (found,) = look()
-    assert found.state == "pending" and memories(log) == before
+    before = fold_log(log).rows
+    (recommendation,) = look()
+    assert recommendation.state == "pending" and fold_log(log).rows == before
     assert look() == []
 
 
-def test_after_a_no_the_same_is_never_proposed_again(log: EventLog, clock: Clock, say, look):
+def test_a_rejected_recommendation_is_never_proposed_again(log: EventLog, clock: Clock, say, look):
     id_ = say(LIST)
-    (found,) = look()
-    assert recommendations.reject(log, found.id, LATER, "as I like it").state == "rejected"
+    (recommendation,) = look()
+    assert recommendations.reject(log, recommendation.id, LATER, "as I like it").state == "rejected"
     commands.revise(log, id_, Revised(content=LIST + "\n- it is a script of ours"), LATER)
     assert look() == []
     with pytest.raises(InvalidInput, match="was rejected"):
-        recommendations.accept(log, found.id, LATER)
+        recommendations.accept(log, recommendation.id, LATER)
 
 
-def test_what_was_undone_counts_as_a_no(log: EventLog, say, look):
+def test_undoing_counts_as_rejection(log: EventLog, say, look):
     say(LIST)
-    (found,) = look()
-    plan = recommendations.accept(log, found.id, LATER)
-    assert recommendations.accept(log, found.id, LATER).events == plan.events
+    (recommendation,) = look()
+    plan = recommendations.accept(log, recommendation.id, LATER)
+    assert recommendations.accept(log, recommendation.id, LATER).events == plan.events
     with pytest.raises(InvalidInput, match="plans undo"):
-        recommendations.reject(log, found.id, LATER)
+        recommendations.reject(log, recommendation.id, LATER)
     plans.undo(log, plan.id, LATER)
-    assert recommendations.find(log, found.id).state == "undone" and look() == []
+    assert recommendations.find(log, recommendation.id).state == "undone" and look() == []
 
 
 def test_what_changed_since_is_outdated_refused_and_proposed_anew(log: EventLog, say, look):
     id_ = say(LIST)
-    (found,) = look()
+    (recommendation,) = look()
     commands.revise(log, id_, Revised(content=LIST + "\n- it is a script of ours"), LATER)
-    assert recommendations.find(log, found.id).state == "outdated"
+    assert recommendations.find(log, recommendation.id).state == "outdated"
     with pytest.raises(PlanStale, match="was revised since"):
-        recommendations.accept(log, found.id, LATER)
+        recommendations.accept(log, recommendation.id, LATER)
     (again,) = look()
     assert again.because == "4 facts in one memory"
 
 
 def test_drafts_of_lessons_and_recommendations_do_not_mix(log: EventLog, say, look):
     say(LIST)
-    (found,) = look()
+    (again,) = look()
     draft = drafts.draft("Always drain the queue first", "preference", NOW)
     log.append([draft])
-    assert [recommendation.id for recommendation in recommendations.every(log)] == [found.id]
+    assert [recommendation.id for recommendation in recommendations.every(log)] == [again.id]
     with pytest.raises(NotFound, match="no statement, lesson of an agent or draft"):
-        lesson_proposals.accept(log, found.id, LATER)
+        lesson_proposals.accept(log, again.id, LATER)
     with pytest.raises(NotFound, match="no recommendation"):
         recommendations.accept(log, draft.id, LATER)
-    shown = json.loads(CliRunner().invoke(main, ["lessons", "--json"]).output)
-    assert [other["id"] for other in shown["drafts"]] == [draft.id]
+    lessons = json.loads(CliRunner().invoke(main, ["lessons", "--json"]).output)
+    assert [other["id"] for other in lessons["drafts"]] == [draft.id]
 
 
 def invoke(*words: str) -> dict[str, Any]:
-    done = CliRunner().invoke(main, ["recommendations", *words, "--json"])
-    assert done.exit_code == 0, done.output
-    payload: dict[str, Any] = json.loads(done.stdout)
+    result = CliRunner().invoke(main, ["recommendations", *words, "--json"])
+    assert result.exit_code == 0, result.output
+    payload: dict[str, Any] = json.loads(result.stdout)
     return payload
 
 
@@ -225,14 +220,17 @@ def test_recommendations_are_answered_on_the_command_line(log: EventLog, say, lo
     parted, long = say(LIST), say(LONG)
     look()
     listed = invoke()["recommendations"]
-    ids = {one["source_ids"][0]: one["id"] for one in listed}
-    assert {one["state"] for one in listed} == {"pending"} and ids.keys() == {parted, long}
+    ids = {recommendation["source_ids"][0]: recommendation["id"] for recommendation in listed}
+    assert {recommendation["state"] for recommendation in listed} == {"pending"} and ids.keys() == {
+        parted,
+        long,
+    }
     assert "3 facts in one" in CliRunner().invoke(main, ["recommendations"]).output
     text = CliRunner().invoke(main, ["recommendations", "show", ids[parted][:8]]).output
     assert "+ it runs every night" in text
     assert invoke("accept", ids[parted], "--dry-run")["recommendations"][0]["state"] == "pending"
-    (done,) = invoke("accept", ids[parted][:8].lower())["accepted"]
-    assert plans.find(log, done["plan"]).state == "applied"
+    (accepted,) = invoke("accept", ids[parted][:8].lower())["accepted"]
+    assert plans.find(log, accepted["plan"]).state == "applied"
     assert invoke("reject", ids[long], "--reason", "as is")["rejected"] == [ids[long]]
     assert invoke()["recommendations"] == []
     states = {
@@ -244,7 +242,9 @@ def test_recommendations_are_answered_on_the_command_line(log: EventLog, say, lo
 
 def test_refresh_looks_in_a_process_of_its_own_and_a_dry_run_writes_nothing(log: EventLog, say):
     say(LIST)
-    assert [one["what"] for one in invoke("--refresh", "--dry-run")["new"]] == ["reword"]
+    assert [
+        recommendation["what"] for recommendation in invoke("--refresh", "--dry-run")["new"]
+    ] == ["reword"]
     assert recommendations.every(log) == []
     payload = invoke("--refresh")
     assert [recommendation["id"] for recommendation in payload["recommendations"]] == payload["new"]

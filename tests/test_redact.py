@@ -58,26 +58,18 @@ def block(label: str, end: bool = True, newline: str = "\n") -> Callable[..., Sa
     return sample
 
 
-def password(rng: random.Random) -> str:
-    return draw(rng, ALNUM + "!@#%^*-_+.", 14) + rng.choice(string.digits)
-
-
 def discord(rng: random.Random) -> Sample:
     body = draw(rng, URLSAFE, 38)
     return f"M{draw(rng, ALNUM, 25)}.{draw(rng, URLSAFE, 6)}.{body}", body
 
 
-def uuid(rng: random.Random) -> str:
-    return "-".join(draw(rng, LOWER_HEX, size) for size in (8, 4, 4, 4, 12))
-
-
 def heroku(rng: random.Random) -> Sample:
-    secret = uuid(rng)
+    secret = "-".join(draw(rng, LOWER_HEX, size) for size in (8, 4, 4, 4, 12))
     return "HEROKU_API_KEY=" + secret, secret
 
 
 def url(rng: random.Random) -> Sample:
-    secret = password(rng)
+    secret = draw(rng, ALNUM + "!@#%^*-_+.", 14) + rng.choice(string.digits)
     return f"postgres://app:{secret}@db.internal:5432/app", secret
 
 
@@ -346,7 +338,7 @@ def test_a_secret_that_a_terminal_wrapped_goes_whole_and_no_word_with_it():
         "**password**: `{}`",
     ],
 )
-def test_a_password_of_letters_alone_goes_where_it_is_said_to_be_one(template: str):
+def test_redacts_alphabetic_password_after_password_keyword(template: str):
     secret = "purplewindow" + "monday"
     assert secret not in redact(template.format(secret))
 
@@ -365,7 +357,7 @@ def test_a_password_of_letters_alone_goes_where_it_is_said_to_be_one(template: s
         "| token | description of the field |",
     ],
 )
-def test_what_only_looks_so_stays(text: str):
+def test_text_that_only_looks_like_a_password_stays(text: str):
     assert redact(text) is text
 
 
@@ -417,7 +409,7 @@ POSITIONS = {
     ("kind", "template"),
     [(kind, template) for kind, templates in POSITIONS.items() for template in templates],
 )
-def test_a_value_drawn_at_random_goes_where_credentials_stand(kind: str, template: str):
+def test_random_values_are_redacted_in_credential_positions(kind: str, template: str):
     rng = random.Random(template)
     alphabet, size = DRAWN[kind]
     for _ in range(20):
@@ -426,7 +418,7 @@ def test_a_value_drawn_at_random_goes_where_credentials_stand(kind: str, templat
         assert secret not in redact(template.format(secret))
 
 
-def test_a_shape_of_one_issuer_goes_whatever_it_spells():
+def test_issuer_token_shapes_are_always_redacted():
     key = "AK" + "IAIOSFODNN7" + "EXAMPLE"
     assert redact(f"it printed {key}").startswith("it printed [redacted:aws-access-key:")
 
@@ -513,14 +505,14 @@ def test_redacting_a_value_twice_changes_nothing(value):
     assert redact_value(once) == once
 
 
-@pytest.mark.parametrize("pattern", NAMED, ids=lambda one: f"{one.kind} {one.cue}")
+@pytest.mark.parametrize("pattern", NAMED, ids=lambda pattern: f"{pattern.kind} {pattern.cue}")
 @settings(max_examples=5)
 @given(data=st.data())
-def test_what_a_name_gives_away_is_never_letters_and_digits_alone(pattern: Pattern, data):
+def test_sanitized_names_are_never_plain_alphanumeric(pattern: Pattern, data):
     assert not data.draw(st.from_regex(pattern.regex)).isalnum()
 
 
-def test_what_looks_like_an_id_of_ours_is_a_credential_of_no_kind():
+def test_our_own_ids_are_not_credentials():
     """An id alone is not looked at: so no pattern may take one for a secret where it is."""
     alphabet, rng = "0123456789ABCDEFGHJKMNPQRSTVWXYZ", random.Random(26)
     cues = {pattern.cue for pattern in ISSUED if set(pattern.cue) <= set(alphabet)}

@@ -1,7 +1,7 @@
 """What an earlier version kept is built, answered and shown redacted by today's patterns."""
 
 import json
-from pathlib import Path
+from dataclasses import replace
 
 from click.testing import CliRunner
 from msgspec.structs import replace
@@ -37,10 +37,6 @@ def content(built, id_: str) -> str:
         return memory.content
 
 
-def parts(built) -> list[Path]:
-    return [*built.tenant.snapshots.rglob("*.arrow")]
-
-
 def test_an_old_home_of_many_secrets_is_built_whole_and_redacted(built, plant):
     for number in range(500):
         plant(built.log, f"old{number}", Recorded(content=f"{SAYS} of service {number}"))
@@ -48,7 +44,9 @@ def test_an_old_home_of_many_secrets_is_built_whole_and_redacted(built, plant):
     assert full.watermark == built.log.head() and quarantine.entries(built.log) == []
     assert TOKEN not in content(built, "old499")
     assert "of service 499" in content(built, "old499")
-    assert not any(TOKEN.encode() in part.read_bytes() for part in parts(built))
+    assert not any(
+        TOKEN.encode() in part.read_bytes() for part in built.tenant.snapshots.rglob("*.arrow")
+    )
 
 
 def test_a_build_in_steps_redacts_as_one_anew_does(built, plant):
@@ -78,8 +76,8 @@ def test_what_was_built_with_other_patterns_is_built_anew(built, plant, monkeypa
 
 def test_a_secret_that_is_released_from_quarantine_is_built_redacted(built, plant):
     plant(built.log, "old", Recorded(content=SAYS))
-    held = Event("q", NOW, Quarantined(check="no_secrets", reason="1 secret"), "old")
-    built.log.append([held])
+    quarantined = Event("q", NOW, Quarantined(check="no_secrets", reason="1 secret"), "old")
+    built.log.append([quarantined])
     built.rebuild()
     quarantine.release(built.log, ["old"], NOW)
     built.rebuild()
@@ -130,6 +128,6 @@ def test_doctor_says_what_the_log_still_keeps_and_the_cure(built, plant):
     for number in range(4):
         plant(built.log, f"old{number}", Recorded(content=SAYS))
     findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).stdout)["findings"]
-    (one,) = [finding for finding in findings if "secrets" in finding["what"]]
-    assert one["severity"] == "warn" and "4 events: old0, old1, old2, ...;" in one["what"]
-    assert "`mnemolog erase ID`" in one["cure"] and TOKEN not in repr(findings)
+    (problem,) = [finding for finding in findings if "secrets" in finding["what"]]
+    assert problem["severity"] == "warn" and "4 events: old0, old1, old2, ...;" in problem["what"]
+    assert "`mnemolog erase ID`" in problem["cure"] and TOKEN not in repr(findings)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from plain_receipt import plain_receipt
 
 from serve.cli import main
 from store.embedders.lexical import LexicalEmbedder
@@ -15,7 +16,7 @@ from store.home.instants import new_id
 from store.home.tenant import Tenant
 from store.log import commands, compaction, integrity
 from store.log.commands import Draft
-from store.log.event_kinds import Acted, Made, Prompted, Recalled, Recorded, SessionTold
+from store.log.event_kinds import Acted, Made, Prompted, Recorded, SessionTold
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build, retention
@@ -35,17 +36,11 @@ def episode(log: EventLog, session: str, at: int, word: str) -> str:
     events = [
         event(Prompted(prompt=f"fix the {word} job"), 0),
         event(Acted(tool="Bash", doing="run", command=f"make {word}", output=f"ok {word}"), 1),
-        event(_receipt(f"fix the {word} job"), 2),
+        event(plain_receipt(query=f"fix the {word} job"), 2),
         event(SessionTold(stage="stopped", said=f"The {word} job is fixed."), 3),
     ]
     log.append(events)
     return events[0].id
-
-
-def _receipt(query: str) -> Recalled:
-    return Recalled(
-        query=query, mode="auto", manifest=None, watermark=0, hits=(), dropped={}, took_us=1
-    )
 
 
 def rebuild(whose: Tenant, log: EventLog, days: int, now: int = NOW, *, full: bool = False) -> Any:
@@ -92,7 +87,7 @@ def test_an_old_episode_is_gone_from_every_file_and_a_young_one_stays(
     assert CliRunner().invoke(main, ["verify"]).exit_code == 0
 
 
-def test_what_was_learnt_of_an_old_episode_stays(log: EventLog, tenant: Tenant):
+def test_lessons_from_an_erased_episode_stay(log: EventLog, tenant: Tenant):
     old = episode(log, "s1", NOW - 100 * DAY, "zanzibar")
     statement = Draft(id="quote", content="we say xylophone", kind="statement", source_ids=(old,))
     lesson = Recorded(
@@ -133,15 +128,15 @@ def test_it_is_due_once_a_day_and_only_for_something(log: EventLog, tenant: Tena
 def test_the_command_line_and_dagster_erase_what_is_over(log: EventLog, tenant: Tenant, home: Path):
     episode(log, "s1", NOW - 100 * DAY, "zanzibar")
     (home / "config.toml").write_text("episodes_days = 30\n")
-    told = json.loads(CliRunner().invoke(main, ["status", "--json"]).stdout)["episodes"]
-    assert (told["days"], told["over"]) == (30, 1)
-    shown = CliRunner().invoke(main, ["doctor"]).stdout
-    assert "kept for 30 days: the next build erases 1" in shown
+    counts = json.loads(CliRunner().invoke(main, ["status", "--json"]).stdout)["episodes"]
+    assert (counts["days"], counts["over"]) == (30, 1)
+    output = CliRunner().invoke(main, ["doctor"]).stdout
+    assert "kept for 30 days: the next build erases 1" in output
     result = CliRunner().invoke(main, ["build"])
     assert result.exit_code == 0, result.output
     assert files_with(tenant.root) == []
-    told = json.loads(CliRunner().invoke(main, ["status", "--json"]).stdout)["episodes"]
-    assert (told["count"], told["over"]) == (0, 0)
+    counts = json.loads(CliRunner().invoke(main, ["status", "--json"]).stdout)["episodes"]
+    assert (counts["count"], counts["over"]) == (0, 0)
 
 
 def test_a_session_read_again_does_not_come_back(home: Path, tenant: Tenant):
@@ -167,12 +162,12 @@ def test_status_says_what_episodes_take(log: EventLog, tenant: Tenant):
         episode(log, f"s{number}", NOW - DAY, f"zanzibar {number}")
     commands.record(log, Draft(content="a short note"), NOW)
     rebuild(tenant, log, 0)
-    told = json.loads(CliRunner().invoke(main, ["status", "--json"]).stdout)["episodes"]
-    assert told["count"] == 20
-    assert 0.5 < told["log_share"] < 1 and 0.5 < told["snapshots_share"] < 1
-    assert told["log"] and told["snapshots"]
-    shown = CliRunner().invoke(main, ["status"]).stdout
-    assert "episodes  20: about " in shown
+    counts = json.loads(CliRunner().invoke(main, ["status", "--json"]).stdout)["episodes"]
+    assert counts["count"] == 20
+    assert 0.5 < counts["log_share"] < 1 and 0.5 < counts["snapshots_share"] < 1
+    assert counts["log"] and counts["snapshots"]
+    output = CliRunner().invoke(main, ["status"]).stdout
+    assert "episodes  20: about " in output
 
 
 def test_a_number_of_days_that_is_none_is_named(home: Path, log: EventLog):

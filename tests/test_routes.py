@@ -17,6 +17,7 @@ from hook_session import Session, ids, notes, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from plain_receipt import plain_receipt
 
 from pipelines.jobs import find_job
 from pipelines.jobs.route import propose_policy, tier_for
@@ -83,16 +84,8 @@ def recalled(
     hits: tuple[str, ...] = ("m",),
     at: int = NOW,
 ) -> Event:
-    body = Recalled(
-        query="q",
-        mode="auto",
-        manifest=None,
-        watermark=0,
-        hits=tuple(Hit(hit, 1.0, 0.5) for hit in hits),
-        dropped={},
-        took_us=1,
-        route=Route(state, actions, propensity, tried),
-    )
+    route = Route(state, actions, propensity, tried)
+    body = plain_receipt(hits=tuple(Hit(hit, 1.0, 0.5) for hit in hits), route=route)
     return Event(id_, at, body, id_)
 
 
@@ -127,12 +120,12 @@ def test_all_defaults_are_recall_as_it_is():
     assert result_limit("high_threshold", 8) < 8 < result_limit("low_threshold", 8)
 
 
-def test_what_a_policy_does_not_know_is_the_default():
-    found = complete_policy(
+def test_unknown_policy_values_fall_back_to_defaults():
+    policy = complete_policy(
         {"debug": {"search": "telepathy", "context": "summarize"}, "dreams": {}}
     )
-    assert found["debug"] == DEFAULTS["debug"] | {"context": "summarize"}
-    assert set(found) == set(STATES)
+    assert policy["debug"] == DEFAULTS["debug"] | {"context": "summarize"}
+    assert set(policy) == set(STATES)
 
 
 def test_one_level_is_tried_as_often_as_its_receipt_says():
@@ -144,13 +137,13 @@ def test_one_level_is_tried_as_often_as_its_receipt_says():
     ]
     tried = [other for other in routes if other.tried]
     assert len(tried) / len(routes) == pytest.approx(EPSILON, abs=0.01)
-    seen = Counter((other.tried, other.actions[other.tried]) for other in tried if other.tried)
-    assert len(seen) == 4  # two other ways to search, one of each of the others
+    counts = Counter((other.tried, other.actions[other.tried]) for other in tried if other.tried)
+    assert len(counts) == 4  # two other ways to search, one of each of the others
     for route in tried[:100]:
         assert route.tried is not None
         others = {**route.actions, route.tried: served[route.tried]}
         assert others == served and route.actions != served
-        count = seen[route.tried, route.actions[route.tried]]
+        count = counts[route.tried, route.actions[route.tried]]
         assert route.propensity == pytest.approx(count / len(routes), rel=0.12)
     assert {other.propensity for other in routes if not other.tried} == {1 - EPSILON}
 
@@ -174,9 +167,11 @@ def test_q_moves_by_alpha_of_the_difference_in_the_order_of_the_recalls():
     assert entry.q == pytest.approx(-ALPHA + ALPHA * (1.0 + ALPHA))
 
 
-def test_the_reward_is_what_was_said_of_the_recall_else_of_what_it_brought_else_the_judgment():
-    def reward(*said: Event, **more: Any) -> float | None:
-        return Routes(folded([recalled("r", {"context": "raw"}, **more), *said])).recalls[0].reward
+def test_the_reward_prefers_recall_ratings_then_hit_ratings_then_judgments():
+    def reward(*verdicts: Event, **more: Any) -> float | None:
+        return (
+            Routes(folded([recalled("r", {"context": "raw"}, **more), *verdicts])).recalls[0].reward
+        )
 
     judged = Event("j", NOW, Judged(verdicts={"m": 0.5, "n": -0.05}), "r")
     assert reward() is None
@@ -375,9 +370,9 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     by_words = tuple(5.0 * (name == "said") for name in speaking.FEATURES)
     model = speaking.Model(by_words, bias=-3.0, bar=0.4)
     monkeypatch.setattr(speaking, "MODELS", dict.fromkeys(speaking.MODELS, model))
-    for one in opened(tmp_path):
-        one.remember(LONG, kind="decision", id="why", context="asked by the team")
-        yield one
+    for session in opened(tmp_path):
+        session.remember(LONG, kind="decision", id="why", context="asked by the team")
+        yield session
 
 
 def serving(session: Session, tmp_path: Path, **actions: str) -> None:
@@ -510,7 +505,7 @@ def test_what_the_log_bears_out_is_proposed_with_its_estimate():
     assert step.body["low"] > 0.5 and step.before["policy"] == complete_policy({})
 
 
-def test_what_was_never_compared_is_not_adopted():
+def test_actions_without_a_comparison_are_not_adopted():
     events = []
     for number in range(60):  # both were served, nothing was tried: the days differ, not they
         action = "low_threshold" if number < 30 else "medium_threshold"
@@ -525,8 +520,8 @@ def test_the_estimate_is_that_of_a_user_who_was_asked():
     for _ in range(300):
         rewards = chance.choice([1.0, 0.0, -0.5], size=40, p=[0.5, 0.3, 0.2])
         weights = chance.choice([1 / 0.075, 1 / 0.05], size=40)
-        one = worth(rewards, weights)
-        misses += abs(one.mean - 0.4) > 1.96 * one.error
+        estimate = worth(rewards, weights)
+        misses += abs(estimate.mean - 0.4) > 1.96 * estimate.error
     assert misses <= 300 * 0.08
     assert worth(np.array([1.0, 0.0]), np.array([3.0, 1.0])).mean == 0.75
     assert worth(np.ones(4), np.ones(4)).samples == 4.0
@@ -554,13 +549,13 @@ def test_a_policy_that_silences_past_answers_waits_for_a_person(serve):
     server = serve(min_confidence=0.65)
     asked_often(server)
     server.log.append(evidence([1.0] * 30, tried="high_threshold"))
-    said: list[str] = []
-    with opened_context(Settings(server.home), "default", NOW, report=said.append) as context:
+    reports: list[str] = []
+    with opened_context(Settings(server.home), "default", NOW, report=reports.append) as context:
         plan = write_plan(find_job("route"), context, apply=True)
     assert plan is not None and plan.state == "waiting" and plan.body.replay is not None
     assert plan.body.replay.asked == 24 and plan.body.replay.silenced
     assert "silence" in {check.name for check in plan.failed}
-    assert any("silence" in one and "waits for you" in one for one in said)
+    assert any("silence" in line and "waits for you" in line for line in reports)
     assert server.ask(DEBUG)["min_confidence"] == 0.65
     with pytest.raises(PlanRefused, match="--force"):
         plans.apply(server.log, plan.id, NOW)
@@ -604,21 +599,23 @@ def test_routes_shows_what_is_held_the_estimate_and_the_policies_before(home, lo
     log.append(evidence([1.0] * 30))
     adopt(log, review={"search": "high_threshold"})
     rebuild(home, log)
-    found = json.loads(run("routes", "--json").stdout)
-    assert found["policy"]["review"]["search"] == "high_threshold"
-    rows = {route["action"]: route for route in found["routes"]}
+    payload = json.loads(run("routes", "--json").stdout)
+    assert payload["policy"]["review"]["search"] == "high_threshold"
+    rows = {route["action"]: route for route in payload["routes"]}
     assert (rows["low_threshold"]["recalls"], rows["low_threshold"]["rated"]) == (30, 30)
     assert rows["medium_threshold"]["served"] and rows["medium_threshold"]["q"] == 0.0
     assert rows["low_threshold"]["estimate"]["low"] > 0 and rows["high_threshold"]["q"] is None
-    assert [one["low"] for one in found["history"]] == [0.0]
-    shown = run("routes").output
-    assert "low_threshold" in shown and "+0.958" in shown and "explore = 0.15" in shown
+    assert [policy["low"] for policy in payload["history"]] == [0.0]
+    output = run("routes").output
+    assert "low_threshold" in output and "+0.958" in output and "explore = 0.15" in output
     learnt = run("routes", "learn", "--dry-run")
     assert learnt.exit_code == 0 and "debug: search low_threshold" in learnt.output
     assert plans.every(log)[0].state == "waiting"
 
 
 def test_an_empty_memory_has_the_default_routes(home, log):
-    found = json.loads(run("routes", "--json").stdout)
-    assert found["policy"] == complete_policy({}) and found["routes"] == found["history"] == []
+    payload = json.loads(run("routes", "--json").stdout)
+    assert (
+        payload["policy"] == complete_policy({}) and payload["routes"] == payload["history"] == []
+    )
     assert "proactive" in run("routes").output

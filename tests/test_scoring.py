@@ -6,6 +6,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from click.testing import CliRunner
+from folds import fold_log
 
 from serve.cli import main
 from store.log import commands
@@ -13,7 +14,6 @@ from store.log.commands import Draft
 from store.log.event_kinds import MEMORY_KINDS, TIERS, TRUSTS, Recorded, Revised
 from store.maintenance import export
 from store.memories import memory
-from store.memories.fold import Fold
 from store.memories.memory import Memory, default_importance, default_tier
 
 
@@ -29,16 +29,9 @@ def remember(log, clock) -> Callable[..., Memory]:
 
     def made(content: str = "Rollbacks are forward fixes", **fields: object) -> Memory:
         id_ = commands.record(log, Draft(content=content, **fields), clock()).event.id
-        return folded(log)[id_]
+        return fold_log(log).rows[id_]
 
     return made
-
-
-def folded(log) -> dict[str, Memory]:
-    fold = Fold()
-    for event in log.effective_events(0, log.head()):
-        fold.apply(event)
-    return fold.rows
 
 
 def test_a_recorded_decision_matters_more_than_what_merely_happened():
@@ -61,15 +54,18 @@ def test_a_tier_that_nobody_gave_goes_by_kind_session_key_and_pin(remember):
     assert remember(kind="decision", tier="working").tier == "working"
 
 
-def test_what_is_pinned_later_is_kept_for_good_and_goes_back(remember, log, clock):
-    memory, told = remember(kind="bugfix"), remember(kind="bugfix", tier="working")
-    for one in (memory, told):
-        commands.pin(log, one.id, clock())
-    assert [folded(log)[one.id].tier for one in (memory, told)] == ["semantic", "working"]
+def test_pinning_later_changes_the_tier_until_unpinned(remember, log, clock):
+    memory, other = remember(kind="bugfix"), remember(kind="bugfix", tier="working")
+    for memory_ in (memory, other):
+        commands.pin(log, memory_.id, clock())
+    assert [fold_log(log).rows[memory_.id].tier for memory_ in (memory, other)] == [
+        "semantic",
+        "working",
+    ]
     commands.pin(log, memory.id, clock(), pinned=False)
-    assert folded(log)[memory.id].tier == "episodic"
-    commands.revise(log, told.id, Revised(tier="auto"), clock())
-    assert folded(log)[told.id].tier == "semantic"
+    assert fold_log(log).rows[memory.id].tier == "episodic"
+    commands.revise(log, other.id, Revised(tier="auto"), clock())
+    assert fold_log(log).rows[other.id].tier == "semantic"
 
 
 def test_the_log_holds_only_what_was_said(remember, log):
@@ -91,12 +87,12 @@ def test_every_kind_has_a_tier_and_stays_near_the_middle():
             assert default_tier(kind, "s", None, pinned=False) in TIERS[1:]
 
 
-def test_what_a_tool_said_matters_less_than_what_a_person_said(remember):
+def test_tool_content_has_lower_importance_than_user_content(remember):
     assert remember(trust="web").importance < remember(trust="user").importance
 
 
 def test_goals_are_at_hand_milestones_happened_and_facts_hold(built):
-    rows = folded(built.log)
+    rows = fold_log(built.log).rows
     assert {rows[id_].tier for id_ in ("g1", "s1", "k2", "m00")} == {
         "working",
         "episodic",

@@ -58,8 +58,8 @@ def memory(request: pytest.FixtureRequest, tenant: Tenant, log: EventLog) -> Mem
     return Memory(tenant, log, request.param == "built")
 
 
-def ids(found: Answer) -> list[str]:
-    return [hit.memory.id for hit in found.hits]
+def ids(answer: Answer) -> list[str]:
+    return [hit.memory.id for hit in answer.hits]
 
 
 SUBJECTS = "port API pool size Python handler deploys Friday lock orders jobs 端口 порт"
@@ -85,10 +85,10 @@ def test_of_two_values_the_newer_comes_first_and_the_older_is_marked(
 ):
     memory.record("newer", newer, NOW + HOUR)
     memory.record("older", older)
-    found = memory.ask(SUBJECTS)
-    assert ids(found) == ["newer", "older"]
-    assert [hit.conflicts_with for hit in found.hits] == [None, "newer"]
-    assert found.dropped == {}
+    answer = memory.ask(SUBJECTS)
+    assert ids(answer) == ["newer", "older"]
+    assert [hit.conflicts_with for hit in answer.hits] == [None, "newer"]
+    assert answer.dropped == {}
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_two_memories_that_differ_by_more_than_a_value_are_left_alone(
 ):
     memory.record("one", one)
     memory.record("other", other, NOW + HOUR)
-    found = memory.ask(f"{one} {other}")
-    assert set(ids(found)) == {"one", "other"}
-    assert all(not hit.copies and hit.conflicts_with is None for hit in found.hits)
+    answer = memory.ask(f"{one} {other}")
+    assert set(ids(answer)) == {"one", "other"}
+    assert all(not hit.copies and hit.conflicts_with is None for hit in answer.hits)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_two_memories_that_differ_by_more_than_a_value_are_left_alone(
 def test_near_duplicates_fold_into_the_newer_one(memory: Memory, one: str, other: str):
     memory.record("older", one)
     memory.record("newer", other, NOW + HOUR)
-    found = memory.ask(one)
-    assert [(hit.memory.id, hit.copies) for hit in found.hits] == [("newer", ("older",))]
-    assert found.dropped == {"folded": 1}
+    answer = memory.ask(one)
+    assert [(hit.memory.id, hit.copies) for hit in answer.hits] == [("newer", ("older",))]
+    assert answer.dropped == {"folded": 1}
 
 
 def test_a_pinned_memory_stands_for_its_newer_copies(memory: Memory):
@@ -145,9 +145,9 @@ def test_copies_take_no_place_from_others(memory: Memory):
     for number in range(12):
         memory.record(f"copy{number}", "the copper boiler runs at ten bar")
     memory.record("steel", "the steel boiler of the copper mine is cold")
-    found = memory.ask("copper boiler bar", top_k=2)
-    assert ids(found) == ["copy11", "steel"]
-    assert found.dropped == {"folded": 11}
+    answer = memory.ask("copper boiler bar", top_k=2)
+    assert ids(answer) == ["copy11", "steel"]
+    assert answer.dropped == {"folded": 11}
 
 
 def test_a_newer_value_is_fetched_from_below_top_k(memory: Memory):
@@ -158,9 +158,9 @@ def test_a_newer_value_is_fetched_from_below_top_k(memory: Memory):
     query = "billing database port number"
     plain = memory.ask(query, mode="lexical", top_k=1, filter=Filter(now=NOW, until=NOW + 1))
     assert ids(plain) == ["older"]
-    found = memory.ask(query, mode="lexical", top_k=1)
-    assert ids(found) == ["newer"]
-    assert found.dropped == {"over_top_k": 4}
+    answer = memory.ask(query, mode="lexical", top_k=1)
+    assert ids(answer) == ["newer"]
+    assert answer.dropped == {"over_top_k": 4}
 
 
 def test_a_question_that_names_a_value_keeps_the_order_of_the_scores(memory: Memory):
@@ -175,12 +175,13 @@ def test_what_two_people_or_two_projects_say_is_no_contradiction(memory: Memory)
     memory.record("bob", "I have 3 children", created_by="Bob Miller", kind="raw_turn")
     memory.record("shop", "the database port is 5432", project="shop")
     memory.record("bank", "the database port is 5433", project="bank")
-    for found in (memory.ask("children"), memory.ask("database port")):
-        assert len(found.hits) == 2
-        assert all(hit.conflicts_with is None for hit in found.hits)
+    for query in ("children", "database port"):
+        hits = memory.ask(query).hits
+        assert len(hits) == 2
+        assert all(hit.conflicts_with is None for hit in hits)
 
 
-def test_what_happened_is_not_undone_by_what_happened_later(memory: Memory):
+def test_later_activities_do_not_supersede_earlier_ones(memory: Memory):
     for minor in (1, 2):
         memory.record(f"r{minor}", f"Released version 1.{minor}.0", kind="milestone")
     assert all(hit.conflicts_with is None for hit in memory.ask("released version").hits)
@@ -229,8 +230,8 @@ def test_a_build_between_two_values_changes_nothing_of_their_history(tenant, log
 def test_with_the_archive_asked_for_the_replaced_fact_is_a_hit_marked(memory: Memory):
     for number, port in enumerate((5432, 5433)):
         memory.record(f"v{number}", f"the port is {port}", NOW + number, key="db.port")
-    found = memory.ask("port", filter=Filter(now=NOW, active_only=False))
-    assert [(hit.memory.id, hit.conflicts_with, hit.history) for hit in found.hits] == [
+    answer = memory.ask("port", filter=Filter(now=NOW, active_only=False))
+    assert [(hit.memory.id, hit.conflicts_with, hit.history) for hit in answer.hits] == [
         ("v1", None, ()),
         ("v0", "v1", ()),
     ]
@@ -246,7 +247,7 @@ PUT_AWAY: dict[str, Callable[[EventLog, str], object]] = {
 
 @pytest.mark.parametrize("state", PUT_AWAY)
 @pytest.mark.parametrize("when", ["built", "tail", "put away after the build"])
-def test_sixty_put_away_look_alikes_leave_the_five_living(
+def test_sixty_archived_duplicates_do_not_hide_five_active_memories(
     tenant: Tenant, log: EventLog, state: str, when: str
 ):
     steps = ("open the copper valve", "fill the copper tank", "light it", "wait", "close it")
@@ -263,8 +264,8 @@ def test_sixty_put_away_look_alikes_leave_the_five_living(
         rebuild(tenant, log, EMBEDDER, NOW)
     for draft in look_alikes:
         PUT_AWAY[state](log, draft.id)
-    found = Memory(tenant, log, when == "built").ask("start the copper boiler")
-    assert sorted(ids(found)) == [f"live{number}" for number in range(5)]
+    answer = Memory(tenant, log, when == "built").ask("start the copper boiler")
+    assert sorted(ids(answer)) == [f"live{number}" for number in range(5)]
 
 
 @pytest.fixture
@@ -305,17 +306,17 @@ def test_an_answer_carries_its_marks_and_only_those(contradicted: Memory):
 
 
 def test_the_terminal_says_what_an_answer_marks(contradicted: Memory):
-    shown = CliRunner().invoke(main, ["recall", "billing", "--min-confidence", "0"]).output
-    assert "older: port-new has another value" in shown
-    assert "said 3 times: also cache1, cache0" in shown
-    assert "until then: billing runs in eu-west-1 (2027-01-15, region0)" in shown
+    output = CliRunner().invoke(main, ["recall", "billing", "--min-confidence", "0"]).output
+    assert "older: port-new has another value" in output
+    assert "said 3 times: also cache1, cache0" in output
+    assert "until then: billing runs in eu-west-1 (2027-01-15, region0)" in output
 
 
 def test_why_tells_the_profile_its_signals_and_every_drop(contradicted: Memory):
     command = ["why", "billing port", "--profile", "match", "--top-k", "2"]
-    shown = CliRunner().invoke(main, [*command, "--min-confidence", "0.2"]).output
+    output = CliRunner().invoke(main, [*command, "--min-confidence", "0.2"]).output
     for text in ("profile     match: recency 0.05", "left out    ", "route_fit 0.50", "as fused"):
-        assert text in shown
+        assert text in output
     command = ["why", "billing", "--json", "--top-k", "2", "--min-confidence", "0"]
     why = msgspec.json.decode(CliRunner().invoke(main, command).output)["why"]
     assert why["profile"] == "balanced"
@@ -327,8 +328,8 @@ def test_why_tells_the_profile_its_signals_and_every_drop(contradicted: Memory):
 
 def test_why_names_what_a_copy_was_folded_into(contradicted: Memory):
     command = ["why", "billing caches", "cache0", "--min-confidence", "0"]
-    shown = CliRunner().invoke(main, command).output
-    assert "cache2 is a duplicate and was returned instead" in shown
+    output = CliRunner().invoke(main, command).output
+    assert "cache2 is a duplicate and was returned instead" in output
 
 
 ASKED = ("billing port", "billing", "rates cached for a day", "where does billing run")
@@ -353,7 +354,7 @@ def test_recalls_in_between_change_no_byte_of_an_answer(contradicted: Memory, pr
 def test_two_processes_give_the_same_bytes(contradicted: Memory, home: Path):
     def hits(query: str) -> bytes:
         arguments = ["recall", *query.split(), "--json", "--why", "--min-confidence", "0"]
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-P", "-m", "serve.cli", *arguments],
             env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "random"},
             cwd=home,
@@ -361,7 +362,7 @@ def test_two_processes_give_the_same_bytes(contradicted: Memory, home: Path):
             check=True,
             timeout=60,
         )
-        return msgspec.json.encode(msgspec.json.decode(done.stdout)["hits"])
+        return msgspec.json.encode(msgspec.json.decode(completed.stdout)["hits"])
 
     first = [hits(query) for query in ASKED[:2]]
     assert [hits(query) for query in ASKED[:2]] == first
@@ -388,8 +389,8 @@ def test_a_fact_that_was_read_out_of_a_memory_is_folded_into_it(memory: Memory):
 def test_a_fact_stands_where_its_memory_has_no_room(memory: Memory):
     memory.record("note", "We spoke of this and that, and of lunch. " * 5 + "It runs on port 8090.")
     read_out(memory, "fact", "The invoice service runs on port 8090.", "note")
-    asked = memory.ask("which port does the invoice service run on?", top_k=1)
-    assert ids(asked) == ["fact"]
+    answer = memory.ask("which port does the invoice service run on?", top_k=1)
+    assert ids(answer) == ["fact"]
 
 
 def test_signatures_leave_out_no_text_that_shares_half_of_its_words(tenant, log):
@@ -399,21 +400,21 @@ def test_signatures_leave_out_no_text_that_shares_half_of_its_words(tenant, log)
     for _ in range(40):  # long ones, whose words share bits, too
         size = draw.choice((6, 30, 150, 700))
         texts.append(draw.sample(words, size))
-        kept = draw.sample(texts[-1], round(size * draw.uniform(0.4, 1.0)))
-        texts.append([*kept, *draw.sample(words, size - len(kept))])
+        sample = draw.sample(texts[-1], round(size * draw.uniform(0.4, 1.0)))
+        texts.append([*sample, *draw.sample(words, size - len(sample))])
     for number, text in enumerate(texts):
         commands.record(log, Draft(id=f"m{number}", content=" ".join(text)), NOW)
     with Reader(tenant, log, EMBEDDER).view() as view:
         read = [comparable(memory) for memory in view.tail.current()]
 
-    def share_half(one: Comparable, other: Comparable) -> bool:
-        ours, theirs = one.beginnings.words, other.beginnings.words
+    def share_half(first: Comparable, other: Comparable) -> bool:
+        ours, theirs = first.beginnings.words, other.beginnings.words
         # four words fewer: in a short text a few stop words are half of it
         return 2 * len(ours & theirs) >= max(len(ours), len(theirs)) - 4
 
     near, signatures = 0, 0
-    for number, one in enumerate(read):
-        expected = [place for place, other in enumerate(read[:number]) if share_half(one, other)]
-        assert near_candidates(one, read[:number], signatures) == expected
-        near, signatures = near + len(expected), signatures | one.beginnings.signature
+    for number, hit in enumerate(read):
+        expected = [place for place, other in enumerate(read[:number]) if share_half(hit, other)]
+        assert near_candidates(hit, read[:number], signatures) == expected
+        near, signatures = near + len(expected), signatures | hit.beginnings.signature
     assert near > 20

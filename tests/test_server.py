@@ -126,13 +126,13 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that nobody writes to, for tests that are refused by it."""
     folder = tmp_path_factory.mktemp("quiet")
     with pytest.MonkeyPatch.context() as patch:
-        for name in [one for one in os.environ if one.startswith("MNEMOLOG_")]:
+        for name in [variable for variable in os.environ if variable.startswith("MNEMOLOG_")]:
             patch.delenv(name)
         patch.setenv("HOME", str(folder))
-        made = Server(folder / "home").ready()
-    yield made
-    made.process.kill()
-    made.process.wait()
+        server = Server(folder / "home").ready()
+    yield server
+    server.process.kill()
+    server.process.wait()
 
 
 def until(is_so: Callable[[], object], timeout_s: float = 30) -> None:
@@ -148,7 +148,7 @@ def mode(path: Path) -> int:
 
 
 @posix
-def test_what_it_writes_is_the_owners_alone(start: Start):
+def test_server_files_are_private(start: Start):
     server = start().ready()
     server.add("the deploy runs at noon")
     assert mode(server.home) == 0o700
@@ -180,10 +180,10 @@ def test_a_second_server_of_a_home_is_refused_and_harms_nothing(start: Start):
 
 
 def test_a_taken_port_is_named_with_the_cure(start: Start):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         server = start(port)
         assert server.process.wait(timeout=20) != 0
     assert f"ConfigError: port {port} is taken" in server.said()
@@ -210,21 +210,21 @@ def test_a_port_another_program_took_over_is_not_mistaken_for_a_server(start: St
         assert live_server(Settings(killed.home)) is None
 
 
-@posix
-def test_a_token_others_can_read_is_refused(start: Start, home: Path):
+@pytest.mark.parametrize(
+    ("spoil", "cure"),
+    [
+        pytest.param(lambda token: token.chmod(0o644), "chmod 600", marks=posix),
+        (lambda token: token.write_text("\n"), "is empty"),
+    ],
+)
+def test_a_token_that_others_can_read_or_that_is_empty_lets_no_server_start(
+    start: Start, home: Path, spoil: Callable[[Path], object], cure: str
+):
     owner_token(Settings(home))
-    (home / "token").chmod(0o644)
+    spoil(home / "token")
     server = start()
     assert server.process.wait(timeout=20) != 0
-    assert "chmod 600" in server.said()
-
-
-def test_an_empty_token_lets_nobody_in(start: Start, home: Path):
-    owner_token(Settings(home))
-    (home / "token").write_text("\n")
-    server = start()
-    assert server.process.wait(timeout=20) != 0
-    assert "is empty" in server.said()
+    assert cure in server.said()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there is all of 127/8 this machine")
@@ -290,8 +290,8 @@ def test_a_body_that_is_not_redacted_yet_lies_in_no_file(
         head = f"POST /v1/memories HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {MAX_BODY - 1}"
         raw.sendall(head.encode() + b"\r\n\r\n" + b"x" * (MAX_BODY - 2))
         assert server.ask("/health")[0] == 200  # what was sent before was read before
-        held = _open_files(server.process.pid)
-        assert [name for name in held if name.startswith(str(spool))] == []
+        files = _open_files(server.process.pid)
+        assert [name for name in files if name.startswith(str(spool))] == []
 
 
 def test_a_receipt_is_in_the_log_soon_after_an_answer_that_is_to_leave_one(start: Start):
@@ -308,7 +308,7 @@ def test_a_receipt_is_in_the_log_soon_after_an_answer_that_is_to_leave_one(start
 
 
 @posix
-def test_no_receipt_is_lost_when_it_is_told_to_end(start: Start):
+def test_no_receipt_is_lost_at_shutdown(start: Start):
     server = start().ready()
     for number in range(20):
         server.recall(f"question {number}")
@@ -327,9 +327,9 @@ def test_sixteen_clients_are_all_answered(start: Start):
             body = {"id": f"c{client}-{number}", "content": f"client {client} saw tide {number}"}
             statuses[server.ask("/v1/memories", body)[0]] += 1
             query = {"query": f"client {client} tide {number}", "top_k": 50}
-            while (asked := server.ask("/v1/recall", query))[0] == 503:
+            while (response := server.ask("/v1/recall", query))[0] == 503:
                 time.sleep(0.1)  # a machine too slow for all of them at once says so
-            status, answer = asked
+            status, answer = response
             statuses[status] += 1
             assert body["id"] in [hit["id"] for hit in answer["hits"]]
         return statuses

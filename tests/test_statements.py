@@ -1,5 +1,6 @@
 """What the user says that lasts is kept at the prompt, whole, until it is taken back."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,27 +35,27 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def stated(session: Session) -> list[Event]:
-    kept = (event for event in session.events(Recorded) if event.body.kind == STATEMENT)
-    return list(kept)
+    statements = (event for event in session.events(Recorded) if event.body.kind == STATEMENT)
+    return list(statements)
 
 
 def memory(session: Session, id_: str) -> Memory:
     reader = session.tenants.get("default").reader
     reader.poll()
     with reader.view() as view:
-        found = view.tail.find(id_)
-    assert found is not None
-    return found
+        memory_ = view.tail.find(id_)
+    assert memory_ is not None
+    return memory_
 
 
 def notice(agent: Agent, prompt: str) -> str:
     """Return what the host shows to the user of a prompt."""
-    said: list[str] = []
+    answers: list[str] = []
     post = agent.client.post
 
-    def seen(*given: object, **named: object) -> object:
-        answer = post(*given, **named)
-        said.append((answer.json or {}).get("systemMessage", "") if answer.data else "")
+    def seen(*arguments: object, **named: object) -> object:
+        answer = post(*arguments, **named)
+        answers.append((answer.json or {}).get("systemMessage", "") if answer.data else "")
         return answer
 
     agent.client.post = seen
@@ -62,7 +63,7 @@ def notice(agent: Agent, prompt: str) -> str:
         agent.asked(prompt)
     finally:
         del agent.client.post
-    return said[-1]
+    return answers[-1]
 
 
 @pytest.mark.parametrize(
@@ -107,9 +108,11 @@ def test_it_is_told_to_a_later_session_as_the_users_words_and_not_to_its_own(ses
     assert session.ask(RULE) == ""
     assert session.ask("what else do we always use in this repository?") == ""
     session.name = "s2"
-    said = [note for note in notes(session.start()) if "user_said" in note]
-    assert [(one["user_said"], one["on"]) for one in said] == [(RULE, "2026-09-21")]
-    assert "rule" not in said[0]
+    notes_ = [note for note in notes(session.start()) if "user_said" in note]
+    assert [(statement["user_said"], statement["on"]) for statement in notes_] == [
+        (RULE, "2026-09-21")
+    ]
+    assert "rule" not in notes_[0]
 
 
 def test_the_same_words_are_kept_once(session: Session):
@@ -146,22 +149,16 @@ def test_a_later_word_to_the_contrary_takes_its_place(session: Session):
     session.name = "s2"
     session.ask("Never use pnpm in this repository.")
     (new,) = stated(session)
-    found = memory(session, old.id)
-    assert (found.state, found.superseded_by) == (SUPERSEDED, new.id)
+    memory_ = memory(session, old.id)
+    assert (memory_.state, memory_.superseded_by) == (SUPERSEDED, new.id)
 
 
 def test_switched_off_nothing_is_kept(session: Session):
     tenants = session.tenants
     off = replace(tenants.settings.choices, remember_words=False)
-    tenants.settings = replace_settings(tenants.settings, off)
+    tenants.settings = dataclasses.replace(tenants.settings, choices=off)
     session.ask(RULE)
     assert stated(session) == []
-
-
-def replace_settings(settings: object, choices: object) -> object:
-    from dataclasses import replace as with_
-
-    return with_(settings, choices=choices)
 
 
 def test_accepted_it_is_a_rule_that_is_told_before_the_command(agent: Agent):
@@ -170,10 +167,10 @@ def test_accepted_it_is_a_rule_that_is_told_before_the_command(agent: Agent):
     later = agent.again("s2")
     quoted = later.runs("npm install lodash")
     assert '"user_said"' in quoted and '"rule"' not in quoted  # a quote is told and binds nobody
-    (made,) = command(agent, "lessons", "accept", event.id[:14])["memories"]
+    (lesson,) = command(agent, "lessons", "accept", event.id[:14])["memories"]
     assert "use pnpm instead of npm" in agent.again("s3").runs("npm install lodash")
     log = agent.tenants.get("default").log
-    assert lesson_proposals.accept(log, event.id, 1).id == made["id"]
+    assert lesson_proposals.accept(log, event.id, 1).id == lesson["id"]
     assert command(agent, "lessons")["drafts"] == []
 
 
@@ -214,9 +211,9 @@ def test_an_accepted_decision_is_told_to_new_sessions_still(session: Session):
     for event in stated(session):
         lesson_proposals.accept(session.log, event.id, session.at)
     session.name = "s2"
-    said = notes(session.start())
-    told = {one.get("decision") or one.get("fact") for one in said} - {None}
-    assert told == {DECISION, FACT}
+    notes_ = notes(session.start())
+    texts = {note.get("decision") or note.get("fact") for note in notes_} - {None}
+    assert texts == {DECISION, FACT}
 
 
 def test_refused_it_is_told_no_more(agent: Agent):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import NOW, Built
+from plain_receipt import plain_receipt
 
 from serve.cli import main
 from serve.lessons.lesson_stats import LessonStats
@@ -49,15 +50,7 @@ def told(log: EventLog, at: int, body: Body, subject: str = "") -> None:
 
 def recalled(took_ms: float, *confidences: float) -> Recalled:
     hits = tuple(Hit(f"m{place}", 1.0, sure) for place, sure in enumerate(confidences))
-    return Recalled(
-        query="q",
-        mode="auto",
-        manifest=1,
-        watermark=1,
-        hits=hits,
-        dropped={},
-        took_us=round(took_ms * 1_000),
-    )
+    return plain_receipt(hits=hits, took_us=round(took_ms * 1_000))
 
 
 def called(cost: float, purpose: str = "judge", error: str | None = None) -> Called:
@@ -75,23 +68,23 @@ def called(cost: float, purpose: str = "judge", error: str | None = None) -> Cal
 
 @pytest.fixture
 def view(built: Built) -> Iterator[View]:
-    with Reader(built.tenant, built.log, built.embedder).view() as found:
-        yield found
+    with Reader(built.tenant, built.log, built.embedder).view() as view_:
+        yield view_
 
 
 def of(built: Built, now: int = NOW) -> Statistics:
-    with Reader(built.tenant, built.log, built.embedder).view() as found:
-        return statistics(built.tenant.root.parents[1], built.tenant, built.log, found, now)
+    with Reader(built.tenant, built.log, built.embedder).view() as view_:
+        return statistics(built.tenant.root.parents[1], built.tenant, built.log, view_, now)
 
 
 def test_memories_are_counted_by_kind_and_state(view: View):
-    found = memory_counts(view, NOW)
-    assert found.of_state("forgotten") == 1
-    assert found.of_state("archived") == 1
-    assert found.of_state("superseded") == 2
-    assert found.by_kind["goal"] == {"active": 2}
-    assert found.active == 36
-    assert found.total == 39
+    counts = memory_counts(view, NOW)
+    assert counts.of_state("forgotten") == 1
+    assert counts.of_state("archived") == 1
+    assert counts.of_state("superseded") == 2
+    assert counts.by_kind["goal"] == {"active": 2}
+    assert counts.active == 36
+    assert counts.total == 39
 
 
 def test_what_was_written_since_the_build_counts_once(built: Built):
@@ -115,9 +108,9 @@ def test_counts_are_the_same_before_and_after_a_build(built: Built):
 def test_growth_takes_the_shortest_step_that_fits(log: EventLog):
     for days, step in ((0, 1), (119, 1), (120, 7), (1_000, 28), (4_000, 364)):
         told(log, NOW - 4_000 * DAY if not log.head() else NOW, called(0))
-        found = growth(log, NOW - 4_000 * DAY + days * DAY)
-        assert found.step == step * DAY
-        assert len(found.starts) <= 120
+        weeks = growth(log, NOW - 4_000 * DAY + days * DAY)
+        assert weeks.step == step * DAY
+        assert len(weeks.starts) <= 120
 
 
 def test_growth_counts_every_event_once(log: EventLog):
@@ -125,11 +118,11 @@ def test_growth_counts_every_event_once(log: EventLog):
     told(log, NOW - DAY, recalled(1))
     told(log, NOW - DAY, called(0))
     commands.record(log, Draft(content="The last thing we learned"), NOW)
-    found = growth(log, NOW)
-    assert found.memories == (1, 0, 0, 1)
-    assert found.totals == (1, 1, 1, 2)
-    assert found.recalls == (0, 0, 1, 0)
-    assert found.others == (0, 0, 1, 0)
+    weeks = growth(log, NOW)
+    assert weeks.memories == (1, 0, 0, 1)
+    assert weeks.totals == (1, 1, 1, 2)
+    assert weeks.recalls == (0, 0, 1, 0)
+    assert weeks.others == (0, 0, 1, 0)
 
 
 def test_an_empty_log_has_figures_too(log: EventLog):
@@ -169,21 +162,21 @@ def test_silence_and_latency_are_those_of_the_newest_receipts(log: EventLog):
 def test_ratings_are_told_apart(log: EventLog):
     for verdict in (1.0, 0.5, -1.0, 0.0):
         told(log, NOW, Rated(verdict=verdict), "m1")
-    found = rating_counts(log)
-    assert (found.looked_at, found.helped, found.harmed) == (4, 2, 1)
-    assert found.mean == pytest.approx(0.125)
+    counts = rating_counts(log)
+    assert (counts.looked_at, counts.helped, counts.harmed) == (4, 2, 1)
+    assert counts.mean == pytest.approx(0.125)
 
 
 def test_spending_is_by_day_and_purpose(log: EventLog):
     told(log, NOW - 31 * DAY, called(9.0))
     told(log, NOW - DAY, called(0.5, "distill"))
     told(log, NOW, called(0.25, error="timeout"))
-    found = spending(log, NOW)
-    assert found.today.cost_usd == 0.25
-    assert (found.month.calls, found.month.failed, found.month.tokens) == (2, 1, 200)
-    assert list(found.by_purpose) == ["distill", "judge"]
-    assert found.days[-2:] == (0.5, 0.25)
-    assert sum(found.days) == 0.75
+    costs = spending(log, NOW)
+    assert costs.today.cost_usd == 0.25
+    assert (costs.month.calls, costs.month.failed, costs.month.tokens) == (2, 1, 200)
+    assert list(costs.by_purpose) == ["distill", "judge"]
+    assert costs.days[-2:] == (0.5, 0.25)
+    assert sum(costs.days) == 0.75
 
 
 def test_builds_tell_of_checks_refusals_and_failures(built: Built):
@@ -201,13 +194,13 @@ def test_builds_tell_of_checks_refusals_and_failures(built: Built):
 
 def test_live_figures_are_those_of_the_statistics(built: Built):
     told(built.log, NOW - 5 * MINUTE, recalled(3, 0.5))
-    found = of(built)
+    values = of(built)
     with Reader(built.tenant, built.log, built.embedder).view() as view:
         moving = live_counters(built.log, view, NOW)
-    assert moving.memories == found.memories.active
-    assert (moving.events, moving.tail) == (found.events, found.builds.tail)
-    assert moving.minutes == found.rate.minutes
-    assert moving.p50_ms == found.answered.took(0.5) == 3
+    assert moving.memories == values.memories.active
+    assert (moving.events, moving.tail) == (values.events, values.builds.tail)
+    assert moving.minutes == values.rate.minutes
+    assert moving.p50_ms == values.answered.took(0.5) == 3
     assert moving.silence == 0
 
 
@@ -259,8 +252,8 @@ def test_the_disk_is_what_the_files_take(built: Built):
 def test_a_tenant_that_was_never_built_has_statistics(tenant: Tenant, log: EventLog, embedder):
     commands.record(log, Draft(content="Nothing was built yet"), NOW)
     with Reader(tenant, log, embedder).view() as view:
-        found = statistics(tenant.root.parents[1], tenant, log, view, NOW)
-    assert (found.memories.active, found.builds.tail, found.builds.served) == (1, 1, None)
+        values = statistics(tenant.root.parents[1], tenant, log, view, NOW)
+    assert (values.memories.active, values.builds.tail, values.builds.served) == (1, 1, None)
 
 
 def run(built: Built, *arguments: str, code: int = 0) -> str:
@@ -279,9 +272,9 @@ def test_the_command_prints_what_there_is(built: Built):
 
 
 def test_the_command_speaks_json(built: Built):
-    found = msgspec.json.decode(run(built, "--json"))
-    assert found["memories"]["active"] == 36
-    assert found["lessons"] == []
+    payload = msgspec.json.decode(run(built, "--json"))
+    assert payload["memories"]["active"] == 36
+    assert payload["lessons"] == []
 
 
 @pytest.mark.parametrize(("name", "begins"), [("a.svg", "<svg "), ("a.HTML", "<!doctype html>")])

@@ -15,6 +15,7 @@ from background import until
 from conftest import NOW
 from dashboard_page import application, browser
 from machines import KEY, SECOND, Cut, Laptop
+from plain_receipt import plain_receipt
 from s3_server import BUCKET, s3_server
 from torture.server import Server
 
@@ -24,7 +25,7 @@ from store.home import tenant as tenants
 from store.home.config import Settings
 from store.home.errors import InvalidInput, RemoteError
 from store.log import erasing
-from store.log.event_kinds import Forgotten, Recalled, Revised
+from store.log.event_kinds import Forgotten, Revised
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.replica import parts, sender
@@ -39,14 +40,10 @@ from store.sync.sync import TenantSync
 def laptops(tmp_path: Path) -> list[Laptop]:
     place = tmp_path / "place"
     place.mkdir()
-    found = [Laptop(name, tmp_path / name, place) for name in ("red", "green", "blue")]
-    for one in found:
-        one.join()
-    return found
-
-
-def bytes_at(place: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file())
+    machines_ = [Laptop(name, tmp_path / name, place) for name in ("red", "green", "blue")]
+    for laptop in machines_:
+        laptop.join()
+    return machines_
 
 
 def test_two_machines_share_one_memory_from_the_command_line(tmp_path: Path) -> None:
@@ -62,20 +59,20 @@ def test_two_machines_share_one_memory_from_the_command_line(tmp_path: Path) -> 
     joined = laptop.run("sync", "init", str(place), "--name", "laptop", given=f"{key}\n")
     assert joined.exit_code == 0, joined.output
     assert "1 event from desk" in joined.stdout
-    found = laptop.run("recall", "where does staging run", "--json")
-    assert "eu-central-1" in found.stdout
+    result = laptop.run("recall", "where does staging run", "--json")
+    assert "eu-central-1" in result.stdout
     laptop.record("Production runs in eu-west-1")
     assert "1 event sent" in laptop.run("sync").stdout
     assert "1 event from laptop" in desk.run("sync", "now").stdout
     assert "nothing new on any machine" in desk.run("sync").stdout
     digests = {
-        json.loads(one.run("sync", "status", "--digest", "--json").stdout)["digest"]
-        for one in (desk, laptop)
+        json.loads(laptop_.run("sync", "status", "--digest", "--json").stdout)["digest"]
+        for laptop_ in (desk, laptop)
     }
     assert len(digests) == 1
     assert "through" in (line := desk.run("status").stdout) and "with laptop, in step" in line
-    shown = desk.run("sync", "status").stdout
-    assert "desk syncs through" in shown and "laptop" in shown and "0 events to send" in shown
+    output = desk.run("sync", "status").stdout
+    assert "desk syncs through" in output and "laptop" in output and "0 events to send" in output
 
 
 @pytest.fixture(params=["git", "s3"])
@@ -123,8 +120,8 @@ def test_a_server_of_git_or_s3_brings_machines_together(tmp_path: Path, elsewher
 def test_a_place_that_does_not_answer_is_named_with_what_to_do(laptops: list[Laptop]) -> None:
     red, _, _ = laptops
     red.record("said on red")
-    gone = red.run("sync", "init", f"git+file://{red.place}/nowhere.git")
-    assert gone.exit_code == 1 and "git ls-remote" in gone.stderr
+    result = red.run("sync", "init", f"git+file://{red.place}/nowhere.git")
+    assert result.exit_code == 1 and "git ls-remote" in result.stderr
     shutil.rmtree(red.place)
     lost = red.run("sync")
     assert lost.exit_code == 1 and "see that the disk is there" in lost.stderr
@@ -139,8 +136,8 @@ def test_a_correction_on_another_machine_counts_and_so_does_a_forget(laptops: li
     green.tell(port, Revised(content="The port is 9000"), NOW + 5 * SECOND)
     green.tell(code, Forgotten(), NOW + 6 * SECOND)
     green.sync()
-    done = red.sync()
-    assert done.received == {"green": 2}
+    outcome = red.sync()
+    assert outcome.received == {"green": 2}
     assert red.digest() == green.digest()
     with EventLog(red.tenant.log) as log:
         assert [event.kind for event in log.events_for(port)] == ["recorded", "revised"]
@@ -148,8 +145,8 @@ def test_a_correction_on_another_machine_counts_and_so_does_a_forget(laptops: li
 
 def listed(laptop: Laptop) -> list[str]:
     """Return why each conflict is one, as the command lists them."""
-    found = json.loads(laptop.run("conflicts", "--json").stdout)
-    return [conflict["why"] for conflict in found["conflicts"]]
+    payload = json.loads(laptop.run("conflicts", "--json").stdout)
+    return [conflict["why"] for conflict in payload["conflicts"]]
 
 
 def test_values_of_a_key_that_two_machines_wrote_unaware_are_a_conflict_everywhere(
@@ -163,8 +160,8 @@ def test_values_of_a_key_that_two_machines_wrote_unaware_are_a_conflict_everywhe
             laptop.sync(NOW + 20 * SECOND)
     assert red.digest() == green.digest() == blue.digest()
     for laptop in laptops:
-        shown = laptop.run("history", "deploy.region", "--json").stdout
-        assert "eu-west-1" in shown and "us-east-1" in shown
+        output = laptop.run("history", "deploy.region", "--json").stdout
+        assert "eu-west-1" in output and "us-east-1" in output
         assert listed(laptop) == ["said on two machines, neither of which knew of the other's"]
 
 
@@ -237,10 +234,10 @@ def test_a_machine_that_is_ended_before_it_notes_an_erasing_does_it_at_the_next_
     red.sync(anew=True)
     write = membership.write_heard
 
-    def fail(tenant: tenants.Tenant, heard: membership.Heard) -> None:
-        if heard.machines != membership.read_heard(tenant).machines:
+    def fail(tenant: tenants.Tenant, received: membership.Heard) -> None:
+        if received.machines != membership.read_heard(tenant).machines:
             raise OSError("ended")
-        write(tenant, heard)
+        write(tenant, received)
 
     with monkeypatch.context() as patch:
         patch.setattr(membership, "write_heard", fail)
@@ -255,28 +252,19 @@ def test_nothing_at_the_place_is_readable_without_the_key(laptops: list[Laptop])
     red, green, _ = laptops
     red.record("Never call git push --force on main")
     red.sync()
-    data = bytes_at(red.place)
+    data = b"".join(path.read_bytes() for path in red.place.rglob("*") if path.is_file())
     assert b"git push" not in data and b"PAR1" not in data and KEY not in data
     assert b"machine" not in data
     membership.join(green.tenant, membership.read_place(green.tenant), bytes(32))  # type: ignore[arg-type]
-    done = green.sync()
-    assert green.events() == [] and done.problems
+    outcome = green.sync()
+    assert green.events() == [] and outcome.problems
 
 
 def test_receipts_and_other_tellings_of_one_machine_stay_there(laptops: list[Laptop]) -> None:
     red, green, _ = laptops
     red.record("Use uv")
-    receipt = Recalled(
-        query="which tool",
-        mode="lexical",
-        manifest=None,
-        watermark=1,
-        hits=(),
-        dropped={},
-        took_us=1,
-    )
     with EventLog(red.tenant.log) as log:
-        log.append([Event("receipt-1", NOW, receipt, "receipt-1")])
+        log.append([Event("receipt-1", NOW, plain_receipt(), "receipt-1")])
     red.sync()
     green.sync()
     assert [event.kind for event in green.events()] == ["recorded"]
@@ -314,8 +302,8 @@ def test_a_copied_home_goes_on_as_a_machine_of_its_own(
     red.record("in the first", NOW + SECOND)
     copy.record("in the copy", NOW + 2 * SECOND)
     for _ in range(2):
-        for one in (red, copy, green):
-            one.sync(NOW + 3 * SECOND)
+        for laptop in (red, copy, green):
+            laptop.sync(NOW + 3 * SECOND)
     assert red.digest() == copy.digest() == green.digest()
     assert len(green.events()) == 3
 
@@ -338,8 +326,8 @@ def test_a_machine_is_taken_out_and_its_events_stay(laptops: list[Laptop]) -> No
     red.record("said on red")
     red.sync()
     green.sync()
-    gone = green.run("sync", "remove", "red")
-    assert gone.exit_code == 0, gone.output
+    result = green.run("sync", "remove", "red")
+    assert result.exit_code == 0, result.output
     assert blue.sync().received == {"green": 1}
     assert "no machine" in green.run("sync", "remove", "purple").stderr
 
@@ -384,8 +372,8 @@ def test_a_paused_machine_neither_sends_nor_receives(laptops: list[Laptop]) -> N
     assert red.run("sync", "resume").exit_code == 0
     assert "1 event sent" in red.run("sync").stdout
     assert red.run("sync", "remove").exit_code == 0
-    left = red.run("sync")
-    assert (left.exit_code, "not synced" in left.stderr) == (2, True)
+    result = red.run("sync")
+    assert (result.exit_code, "not synced" in result.stderr) == (2, True)
 
 
 def swap(first: Path, second: Path) -> None:
@@ -419,18 +407,18 @@ HOSTILE: dict[str, Callable[[list[Path]], object]] = {
 
 def _sealed_by(key: bytes, path: Path, data: bytes) -> bytes:
     """Return what a remote with a key would hold at a path."""
-    found: dict[str, bytes] = {}
+    stored: dict[str, bytes] = {}
 
     class _Caught:
         url = "caught"
 
         def put(self, name: str, data: bytes) -> None:
-            found[name] = data
+            stored[name] = data
 
     root = next(parent for parent in path.parents if (parent / "sync.json").exists())
     name = path.relative_to(root).as_posix()
     Sealed(_Caught(), key).put(name, data)  # type: ignore[arg-type]
-    return found[name]
+    return stored[name]
 
 
 @pytest.mark.parametrize("way", HOSTILE)
@@ -446,9 +434,9 @@ def test_a_file_that_the_machine_did_not_write_so_is_refused_by_name(
     folders = (red.place / syncing.TOP).iterdir()
     (files,) = [paths for folder in folders if len(paths := sorted(folder.glob("*.parquet"))) == 2]
     HOSTILE[way](files)
-    done = green.sync()
-    assert done.received.get("blue") == 1, "what others wrote comes in all the same"
-    assert done.problems or done.received.get("red", 0) < 2
+    outcome = green.sync()
+    assert outcome.received.get("blue") == 1, "what others wrote comes in all the same"
+    assert outcome.problems or outcome.received.get("red", 0) < 2
     assert all(event.body.content in ("one", "two", "said on blue") for event in green.events())  # type: ignore[attr-defined]
     for path in files[0].parent.glob("*.parquet"):
         path.unlink()  # as the words say
@@ -466,9 +454,9 @@ def test_a_machine_cannot_pass_off_events_as_those_of_another(laptops: list[Lapt
     about = parts.read_about(remote, generation)
     forged = msgspec.structs.replace(about, home="01J0000000000000000000000Z", name="forger")
     remote.put(generation.path(parts.ABOUT), msgspec.json.encode(forged))
-    done = green.sync()
+    outcome = green.sync()
     assert green.events() == []
-    assert "does not send" in done.problems[0] and "forger" in done.problems[0]
+    assert "does not send" in outcome.problems[0] and "forger" in outcome.problems[0]
     assert [failure.what for failure in failures.every(green.tenant.root)] == ["sync"]
 
 
@@ -496,20 +484,20 @@ def test_a_pass_that_is_cut_off_at_any_call_is_made_good_by_the_next(
     red, green, _ = laptops
     total = 0
     for at in range(1, 12):
-        for one in (red, green):
+        for laptop in (red, green):
             total += 1
-            one.record(f"text {total}", NOW + total * SECOND)
-            place = membership.read_place(one.tenant)
+            laptop.record(f"text {total}", NOW + total * SECOND)
+            place = membership.read_place(laptop.tenant)
             assert place is not None
-            remote = Cut(Sealed(open_remote(str(one.place)), KEY), at, done=done)
-            opened = TenantSync(one.tenant, place, remote, NOW)
+            remote = Cut(Sealed(open_remote(str(laptop.place)), KEY), at, done=done)
+            opened = TenantSync(laptop.tenant, place, remote, NOW)
             try:
                 opened.sync(NOW, anew=True)
             except RemoteError:
                 pass
     for _ in range(2):
-        for one in (red, green):
-            one.sync()
+        for laptop in (red, green):
+            laptop.sync()
     assert len(red.events()) == len(green.events()) == total
     assert red.digest() == green.digest()
 
@@ -536,12 +524,12 @@ def test_the_command_erase_reaches_the_place_and_the_other_machines(
     red.sync()
     green.sync()
     monkeypatch.setenv("MNEMOLOG_HOME", str(red.home))
-    done = red.run("erase", secret, "--yes")
-    assert "your other machines erase it when they sync" in done.stderr, done.output
+    result = red.run("erase", secret, "--yes")
+    assert "your other machines erase it when they sync" in result.stderr, result.output
     remote = Sealed(open_remote(str(red.place)), KEY)
     assert all(b"giraffe" not in remote.get(entry.name) for entry in remote.list(""))
-    told = green.run("sync")
-    assert "1 memory erased here" in told.stdout
+    result = green.run("sync")
+    assert "1 memory erased here" in result.stdout
     assert red.digest() == green.digest()
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
+from plain_receipt import plain_receipt
 
 from serve.reader.filters import Filter
 from serve.reader.reader import Reader
@@ -86,12 +87,12 @@ def events(history: list[tuple[Body, int]]) -> list[Event]:
 
     No two texts are the same: of those only the best comes back, and which that is may differ.
     """
-    made, written = 0, []
+    count, written = 0, []
     for seq, (body, about) in enumerate(history, start=1):
         id_, subject, project = f"e{seq}", f"m{about}", None
         if isinstance(body, Recorded):
-            id_ = subject = f"m{made}"
-            project, made = ("shop" if made % 2 else None), made + 1
+            id_ = subject = f"m{count}"
+            project, count = ("shop" if count % 2 else None), count + 1
         if getattr(body, "content", None):
             body = structs.replace(body, content=f"{body.content} text{seq}")
         written.append(Event(id_, NOW + seq * SECOND, body, subject, project, seq=seq))
@@ -101,11 +102,11 @@ def events(history: list[tuple[Body, int]]) -> list[Event]:
 def view_at(log: list[Event], watermark: int) -> View:
     """Return a snapshot of the first events with the others laid over it."""
     inputs = Inputs(watermark, lambda after: iter(log[after:watermark]))
-    made = {"memories": build_checked(MEMORIES_PROJECTION, inputs, None)}
-    above = Inputs(watermark, inputs.read, made)
-    rows = MemoryRows.open(made["memories"])
-    made["postings"] = build_checked(POSTINGS_PROJECTION, above, None)
-    index = PostingsIndex.open(made["postings"])
+    tables = {"memories": build_checked(MEMORIES_PROJECTION, inputs, None)}
+    above = Inputs(watermark, inputs.read, tables)
+    rows = MemoryRows.open(tables["memories"])
+    tables["postings"] = build_checked(POSTINGS_PROJECTION, above, None)
+    index = PostingsIndex.open(tables["postings"])
     sessions = Sessions.open(build_checked(SESSIONS_PROJECTION, above, None))
     live = LiveTail(rows, index, EMBEDDER)
     live.extend(log[watermark:])
@@ -159,9 +160,9 @@ def test_a_memory_scores_the_same_in_the_tail_as_in_the_snapshot(texts: list[str
     recorded = [(Recorded(content=text), 0) for text in texts]
     touched = [(Pinned(), number) for number in range(len(texts))]  # changes no word of any
     view = view_at(events([*recorded, *touched]), len(texts))
-    asked = tokenizer.terms(query)
-    snapshot = view.snapshots.postings.scores(asked, least_idf=LEAST_IDF)
-    tail = view.tail.scores(asked, least_idf=LEAST_IDF)
+    terms = tokenizer.terms(query)
+    snapshot = view.snapshots.postings.scores(terms, least_idf=LEAST_IDF)
+    tail = view.tail.scores(terms, least_idf=LEAST_IDF)
     assert view.tail.hidden_rows.tolist() == list(range(len(texts)))
     np.testing.assert_allclose(tail, snapshot, rtol=1e-5, atol=1e-5)
 
@@ -210,8 +211,8 @@ def test_a_fresh_memory_is_found_by_the_file_it_names(memory: Memory):
     memory.add("the retries were a bad idea")
     question = Question("backoff.py", Filter(now=memory.now), 10, "entity")
     with memory.reader.view() as view:
-        found = [hit.memory.id for hit in recall(view, question).hits]
-    assert found == [id_]
+        ids = [hit.memory.id for hit in recall(view, question).hits]
+    assert ids == [id_]
 
 
 def test_what_another_process_appends_is_found_at_once(memory: Memory):
@@ -279,10 +280,7 @@ def test_a_ttl_runs_out_with_the_clock(memory: Memory):
 def test_receipts_change_no_answer(memory: Memory):
     before = memory.ids("badger copper")
     hits = (Hit("old", 1.0, 1.0),)
-    receipt = Recalled(
-        query="x", mode="auto", manifest=None, watermark=1, hits=hits, dropped={}, took_us=1
-    )
-    memory.log.append([Event("r1", NOW, receipt, "r1")])
+    memory.log.append([Event("r1", NOW, plain_receipt(hits=hits), "r1")])
     with memory.reader.view() as view:
         assert view.tail.watermark == memory.log.head()
         assert "r1" not in {other.id for other in view.tail.current()}

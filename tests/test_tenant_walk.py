@@ -98,7 +98,7 @@ class Walk:
     sent: set[str] = field(default_factory=set)  # ids of theirs: what makes something takes them
     spared: set[str] = field(default_factory=set)  # operations that are not asked
 
-    def ask(self, what: str, method: str, path: str, body: object = None, **headers: str) -> Any:
+    def ask(self, title: str, method: str, path: str, body: object = None, **headers: str) -> Any:
         answer = self.world.send(method, path, body, token=self.token, **headers)
         request = f"{method} {path} {json.dumps(body)} {headers}"
         text = masked(answer)
@@ -106,7 +106,7 @@ class Walk:
         if self.token == self.world.token:
             self._check(request, answer)
         self.answers.append((request, text))
-        self.told.setdefault(what, set()).add(text)
+        self.told.setdefault(title, set()).add(text)
         return answer
 
     def _check(self, request: str, answer: TestResponse) -> None:
@@ -121,7 +121,7 @@ class Walk:
         theirs: dict[str, list[Any]] = {
             **dict.fromkeys(("id", "target", "by", "parent_id"), self.there["id"]),
             "memory": self.there["id"],
-            "source_ids": [[one] for one in self.there["id"][:2]],
+            "source_ids": [[id_] for id_ in self.there["id"][:2]],
             "cursor": self.there["cursor"],
             "tenant": [THEIRS],
             "project": [NAMED],
@@ -133,7 +133,7 @@ class Walk:
             "prefix": ["src/", f"src/{THEIRS}"],
             "tag": [f"{THEIRS}-tag"],
             "tags": [[f"{THEIRS}-tag"]],
-            **{one: [QUERY] for one in ("query", "text", "topic", "content")},
+            **{name: [QUERY] for name in ("query", "text", "topic", "content")},
             "memories": [[{"content": f"one of many, {n}"}] for n in range(2)],
         }
         if name in theirs:
@@ -145,15 +145,9 @@ class Walk:
 # The API
 
 
-def in_order(operations: tuple[Operation, ...]) -> list[Operation]:
-    """Return what reads first, then what is about something, and what makes something last."""
-    return sorted(
-        operations, key=lambda operation: (operation.method != "GET", "{" not in operation.path)
-    )
-
-
 def walk_api(walk: Walk) -> None:
-    for operation in in_order(OPERATIONS):
+    # what reads first, then what is about something, and what makes something last
+    for operation in sorted(OPERATIONS, key=lambda of: (of.method != "GET", "{" not in of.path)):
         if operation.id in walk.spared:
             continue
         paths = list(_paths(walk, operation))
@@ -193,9 +187,9 @@ def _arguments(walk: Walk, of: Any) -> list[Any]:
     """Return bodies or queries: what must be given, then with each of the others, by each value."""
     if of is None:
         return [None]
-    fields = {one.encode_name: one for one in msgspec.structs.fields(of)}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(of)}
     tried = {name: walk.values(name) for name in fields}
-    least = {name: tried[name][0] for name, one in fields.items() if one.required}
+    least = {name: tried[name][0] for name, field in fields.items() if field.required}
     if "tenant" in fields:
         least["tenant"] = THEIRS
     if of.__name__ == "NewJob":
@@ -234,13 +228,13 @@ def walk_mcp(walk: Walk, between: Callable[[Walk], None] = lambda walk: None) ->
 def _tools(walk: Walk, tools: list[dict[str, Any]]) -> None:
     rpc = _rpc(walk)
     for tool in tools:
-        for given in _given(walk, tool["inputSchema"]):
-            rpc(f"tool {tool['name']}", "tools/call", name=tool["name"], arguments=given)
+        for arguments in _given(walk, tool["inputSchema"]):
+            rpc(f"tool {tool['name']}", "tools/call", name=tool["name"], arguments=arguments)
 
 
 def _rpc(walk: Walk) -> Callable[..., Any]:
-    def rpc(what: str, method: str, **params: object) -> Any:
-        answer = walk.ask(what, "POST", "/mcp", message(method, params))
+    def rpc(title: str, method: str, **params: object) -> Any:
+        answer = walk.ask(title, "POST", "/mcp", message(method, params))
         assert answer.status_code == 200, answer.text
         return answer
 
@@ -252,14 +246,14 @@ def _prompt(walk: Walk, rpc: Callable[..., Any], prompt: dict[str, Any]) -> None
     rpc(f"prompt {name}", "prompts/get", name=name, arguments={})
     for argument in prompt["arguments"]:
         for value in walk.values(argument["name"]):
-            given = {argument["name"]: value}
-            rpc(f"prompt {name}", "prompts/get", name=name, arguments=given)
+            arguments = {argument["name"]: value}
+            rpc(f"prompt {name}", "prompts/get", name=name, arguments=arguments)
         _complete(walk, rpc, {"type": "ref/prompt", "name": name}, argument["name"])
 
 
 def _complete(walk: Walk, rpc: Callable[..., Any], ref: dict[str, str], name: str) -> None:
-    known = [str(value) for value in walk.values(name)]
-    for beginning in ("", "b", "s", THEIRS, *known, *(one[:4] for one in known)):
+    values = [str(value) for value in walk.values(name)]
+    for beginning in ("", "b", "s", THEIRS, *values, *(id_[:4] for id_ in values)):
         argument = {"name": name, "value": beginning}
         rpc(f"completion {name}", "completion/complete", ref=ref, argument=argument)
 
@@ -295,8 +289,8 @@ def walk_the_rest(walk: Walk) -> None:
         path = str(rule)
         for part in re.findall(r"<[^>]+>", path):
             name = part.strip("<>").rpartition(":")[2].rstrip("_")
-            known = {"digest": "x", "name": "app.css", "host": "codex"}
-            value = known.get(name) or str(walk.values(name)[0])
+            parameters = {"digest": "x", "name": "app.css", "host": "codex"}
+            value = parameters.get(name) or str(walk.values(name)[0])
             path = path.replace(part, quote(value, safe=""))
         for method in sorted((rule.methods or set()) - {"OPTIONS"}):
             answer = walk.ask(f"route {rule}", method, path, {} if method == "POST" else None)
@@ -309,31 +303,31 @@ def walk_the_rest(walk: Walk) -> None:
 
 @pytest.fixture(scope="module")
 def with_them(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with world(tmp_path_factory.mktemp("with"), MINE, NOBODYS, THEIRS) as made:
-        yield made
+    with world(tmp_path_factory.mktemp("with"), MINE, NOBODYS, THEIRS) as world_:
+        yield world_
 
 
 @pytest.fixture(scope="module")
 def without_them(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with world(tmp_path_factory.mktemp("without"), MINE) as made:
-        yield made
+    with world(tmp_path_factory.mktemp("without"), MINE) as world_:
+        yield world_
 
 
-def walked(one: World, there: dict[str, list[Any]], token: str = "") -> Walk:
-    walk = Walk(one, there, token or one.token)
+def walked(walked_world: World, there: dict[str, list[Any]], token: str = "") -> Walk:
+    walk = Walk(walked_world, there, token or walked_world.token)
     walk_the_rest(walk)
     walk_hooks(walk)
     walk_mcp(walk, walk_api)
     return walk
 
 
-def everything(one: World, name: str) -> object:
+def everything(world: World, name: str) -> object:
     """Return all that is kept of a tenant: events, jobs, tokens, and which files there are."""
-    opened = one.opened.get(name)
+    opened = world.opened.get(name)
     return (
         [msgspec.json.encode(event) for event in opened.log.read()],
-        one.opened.ingest.queue(opened.tenant).list_jobs(),
-        tokens.every(one.home, name),
+        world.opened.ingest.queue(opened.tenant).list_jobs(),
+        tokens.every(world.home, name),
         sorted(path.name for path in opened.tenant.root.rglob("*.json")),
     )
 
@@ -342,12 +336,12 @@ def test_a_token_learns_nothing_of_another_tenant_and_changes_nothing(
     with_them: World, without_them: World
 ):
     before = {name: everything(with_them, name) for name in (THEIRS, NOBODYS)}
-    one = walked(with_them, with_them.there)
+    walk = walked(with_them, with_them.there)
     other = walked(without_them, with_them.there)
-    assert len(one.answers) == len(other.answers) > 1_000
-    for (request, text), (same, told) in zip(one.answers, other.answers, strict=True):
+    assert len(walk.answers) == len(other.answers) > 1_000
+    for (request, text), (same, answer) in zip(walk.answers, other.answers, strict=True):
         assert request == same
-        assert text == told, request
+        assert text == answer, request
     assert {name: everything(with_them, name) for name in (THEIRS, NOBODYS)} == before
     assert {tenant.name for tenant in tenants.list_tenants(with_them.home)} == {
         MINE,
@@ -364,24 +358,24 @@ TELLS_NOTHING |= {"listJobs", "getJob"}
 
 def test_the_owner_reaches_all_of_it_by_the_same_walk(tmp_path_factory: pytest.TempPathFactory):
     """So the walk asks what would show it: no answer is the same for want of a good question."""
-    told: dict[str, set[str]] = {}
+    by_request: dict[str, set[str]] = {}
     for walks in ((walk_hooks, walk_api), (walk_mcp,)):  # what one forgets the other still finds
-        with world(tmp_path_factory.mktemp("owner"), NOBODYS, MINE, THEIRS) as made:
-            walk = Walk(made, made.there, OWNERS, told=told, spared={"deleteTenant"})
-            for one in walks:
-                one(walk)
-    done = {what for what, answers in told.items() if any(map(is_done, answers))}
+        with world(tmp_path_factory.mktemp("owner"), NOBODYS, MINE, THEIRS) as world_:
+            walk = Walk(world_, world_.there, OWNERS, told=by_request, spared={"deleteTenant"})
+            for walk_ in walks:
+                walk_(walk)
+    succeeded = {request for request, answers in by_request.items() if any(map(is_done, answers))}
     # no job is dead, and no thread runs
-    assert told.keys() - done == {"requeueJob", "getReadiness"}
-    assert any(text.startswith("409") for text in told["requeueJob"])
-    shown = {what for what, answers in told.items() if MARKERS[THEIRS] in str(answers)}
+    assert by_request.keys() - succeeded == {"requeueJob", "getReadiness"}
+    assert any(text.startswith("409") for text in by_request["requeueJob"])
+    leaked = {request for request, answers in by_request.items() if MARKERS[THEIRS] in str(answers)}
     reading = {
         operation.id for operation in OPERATIONS if operation.scope == "read"
     } - TELLS_NOTHING
     reading |= {"resources/read", "prompt brief", "completion topic", "completion project"}
     reading |= {f"tool {name}" for name in ("recall", "recent", "get_memory", "project_overview")}
-    assert reading <= shown | {"listTenants", "getTenant"}
-    assert THEIRS in str(told["listTenants"]) and THEIRS in str(told["getTenant"])
+    assert reading <= leaked | {"listTenants", "getTenant"}
+    assert THEIRS in str(by_request["listTenants"]) and THEIRS in str(by_request["getTenant"])
 
 
 def is_done(answer: str) -> bool:
@@ -394,8 +388,8 @@ def is_done(answer: str) -> bool:
 
 def test_keys_and_tokens_of_another_tenant_open_nothing_of_this_one(with_them: World):
     (token,), (key,) = with_them.there["token"], with_them.there["hook"]
-    told = with_them.send("POST", "/v1/recall", {"query": QUERY, "tenant": MINE}, token=token)
-    assert MARKERS[MINE] not in told.text and MARKERS[THEIRS] in told.text
+    response = with_them.send("POST", "/v1/recall", {"query": QUERY, "tenant": MINE}, token=token)
+    assert MARKERS[MINE] not in response.text and MARKERS[THEIRS] in response.text
     for path in ("/v1/memories", "/v1/tenants", "/metrics", f"/v1/tenants/{MINE}/tokens"):
         assert MARKERS[MINE] not in with_them.send("GET", path, token=token).text
         assert with_them.send("GET", path, token=key).status_code == 401
@@ -417,7 +411,8 @@ def test_every_name_but_ones_own_is_answered_alike(with_them: World, name: str):
         ("DELETE", "/v1/tenants/{}/tokens/" + with_them.there["id"][0], None),
     ):
         answers = [
-            with_them.send(method, path.format(one), body).json for one in (name, "nobody-at-all")
+            with_them.send(method, path.format(named), body).json
+            for named in (name, "nobody-at-all")
         ]
         for answer in answers:
             assert (answer.pop("status"), answer.pop("code")) == (404, "not_found")
@@ -435,9 +430,9 @@ def test_a_cursor_of_another_tenant_is_no_place_in_this_one(with_them: World):
 
 def test_an_entity_tag_of_another_tenant_says_nothing_of_this_one(with_them: World):
     def tag(id_: str, tenant: str) -> str:
-        asked = {"token": OWNERS, "X_Mnemolog_Tenant": tenant}
+        options = {"token": OWNERS, "X_Mnemolog_Tenant": tenant}
         path = f"/v1/memories/{id_}?tenant={tenant}"
-        return with_them.send("GET", path, **asked).headers["ETag"]
+        return with_them.send("GET", path, **options).headers["ETag"]
 
     theirs, path = tag("shared", THEIRS), f"/v1/memories/shared?tenant={MINE}"
     assert theirs != tag("shared", MINE)  # of an id that both have

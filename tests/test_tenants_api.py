@@ -12,6 +12,7 @@ import filelock
 import msgspec
 import pytest
 from flask.testing import FlaskClient
+from new_tenants import new_tenants
 from werkzeug.test import TestResponse
 
 from serve.api import administration as routes
@@ -33,11 +34,8 @@ OWNERS = "the-owner's-token"
 
 @pytest.fixture
 def opened(home: Path) -> Iterator[OpenTenants]:
-    for name in ("default", "team", "other"):
-        EventLog(tenants.tenant(home, name).log, create=True).close()
-    opened = OpenTenants(Settings(home))
-    yield opened
-    opened.close()
+    with new_tenants(home, "default", "team", "other") as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -89,14 +87,14 @@ def test_a_tenants_name_cannot_leave_its_folder(client: FlaskClient, name: str):
 def test_a_token_knows_its_own_tenant_alone(client: FlaskClient):
     token = token_of(client, "team", "read")["token"]
     listed = ask(client, "GET", "/v1/tenants", token=token).json["tenants"]
-    assert [one["tenant"] for one in listed] == ["team"]
+    assert [token["tenant"] for token in listed] == ["team"]
     assert ask(client, "GET", "/v1/tenants/team", token=token).json == listed[0]
-    said = set()
+    statuses = set()
     for name in ("other", "default", "never", "a%20b", "X" * 99):
         answer = ask(client, "GET", f"/v1/tenants/{name}", token=token)
         assert code(answer) == (404, "not_found")
-        said.add(answer.text.replace(unquote(name), ""))
-    assert len(said) == 1
+        statuses.add(answer.text.replace(unquote(name), ""))
+    assert len(statuses) == 1
     assert code(ask(client, "POST", "/v1/tenants", {"tenant": "x"}, token)) == (403, "out_of_scope")
     for name in ("team", "other", "never"):
         answer = ask(client, "DELETE", f"/v1/tenants/{name}", token=token)
@@ -117,41 +115,41 @@ def test_stats_count_what_there_is_built_and_fresh(client: FlaskClient, opened: 
     commands.record(tenant.log, Draft(id="d2", kind="decision", content="we anchor at dusk"), NOW)
     for query in ("when does the tide come", "zebra crossing"):
         ask(client, "POST", "/v1/recall", {"query": query, "tenant": "team"})
-    found = ask(client, "GET", "/v1/tenants/team/stats").json
-    assert found["memories"] == {
+    stats = ask(client, "GET", "/v1/tenants/team/stats").json
+    assert stats["memories"] == {
         "fact": {"active": 3, "archived": 1, "forgotten": 1},
         "decision": {"active": 2},
     }
-    assert (found["active"], found["events"], found["tail"]) == (5, 11, 4)
-    assert found["manifest"]["number"] == 1 and found["manifest"]["age_s"] == 30
-    assert found["snapshot_bytes"] > 0 and found["log_bytes"] > 0
-    assert (found["recalls_of_day"], found["silence_rate"]) == (2, 0.5)
+    assert (stats["active"], stats["events"], stats["tail"]) == (5, 11, 4)
+    assert stats["manifest"]["number"] == 1 and stats["manifest"]["age_s"] == 30
+    assert stats["snapshot_bytes"] > 0 and stats["log_bytes"] > 0
+    assert (stats["recalls_of_day"], stats["silence_rate"]) == (2, 0.5)
 
 
 def test_stats_of_an_empty_tenant_are_zeros(client: FlaskClient):
-    found = ask(client, "GET", "/v1/tenants/team/stats").json
-    assert (found["memories"], found["active"], found["tail"]) == ({}, 0, 0)
-    assert (found["manifest"], found["silence_rate"]) == (None, None)
+    stats = ask(client, "GET", "/v1/tenants/team/stats").json
+    assert (stats["memories"], stats["active"], stats["tail"]) == ({}, 0, 0)
+    assert (stats["manifest"], stats["silence_rate"]) == (None, None)
 
 
 # Tokens
 
 
 def test_a_token_is_made_shown_once_listed_and_revoked(client: FlaskClient):
-    made = token_of(client, "team", "write", "read", name="ci", ttl_s=60, per_minute=5)
-    assert (made["scopes"], made["per_minute"], made["made_by"]) == (["read", "write"], 5, None)
-    assert (made["created_at"], made["expires_at"]) == (
+    token = token_of(client, "team", "write", "read", name="ci", ttl_s=60, per_minute=5)
+    assert (token["scopes"], token["per_minute"], token["made_by"]) == (["read", "write"], 5, None)
+    assert (token["created_at"], token["expires_at"]) == (
         "2027-01-15T08:00:00Z",
         "2027-01-15T08:01:00Z",
     )
     listed = ask(client, "GET", "/v1/tenants/team/tokens")
-    assert made["token"] not in listed.text and "sha256" not in listed.text
-    assert listed.json["tokens"] == [{name: made[name] for name in made if name != "token"}]
-    path = f"/v1/tenants/team/tokens/{made['id']}"
+    assert token["token"] not in listed.text and "sha256" not in listed.text
+    assert listed.json["tokens"] == [{name: token[name] for name in token if name != "token"}]
+    path = f"/v1/tenants/team/tokens/{token['id']}"
     first, again = (ask(client, "DELETE", path) for _ in range(2))
     assert first.status_code == again.status_code == 200
     assert first.json == again.json and first.json["state"] == "revoked"
-    recall = ask(client, "POST", "/v1/recall", {"query": "tide"}, made["token"])
+    recall = ask(client, "POST", "/v1/recall", {"query": "tide"}, token["token"])
     assert code(recall) == (401, "no_token")
 
 
@@ -226,16 +224,16 @@ def test_a_deleted_tenant_is_put_away_whole_and_can_be_brought_back(
     deleted = ask(client, "DELETE", "/v1/tenants/team")
     assert deleted.status_code == 200
     assert (deleted.json["tenant"], deleted.json["tokens"]) == ("team", 1)
-    kept = Path(deleted.json["kept_in"])
-    assert kept.parent == home / "deleted" and kept.name.startswith("team-")
-    assert sorted(path.name for path in kept.glob("log.sqlite*")) == ["log.sqlite"]
+    kept_in = Path(deleted.json["kept_in"])
+    assert kept_in.parent == home / "deleted" and kept_in.name.startswith("team-")
+    assert sorted(path.name for path in kept_in.glob("log.sqlite*")) == ["log.sqlite"]
     assert not tenants.tenant(home, "team").root.exists()
     assert code(ask(client, "DELETE", "/v1/tenants/team")) == (404, "not_found")
     assert code(ask(client, "POST", "/v1/recall", {"query": "x"}, token)) == (401, "no_token")
-    asked = {"query": "tide", "tenant": "team"}
-    assert code(ask(client, "POST", "/v1/recall", asked)) == (404, "not_found")
-    kept.rename(home / "tenants" / "team")
-    assert ask(client, "POST", "/v1/recall", asked).json["hits"][0]["id"] == "n1"
+    request = {"query": "tide", "tenant": "team"}
+    assert code(ask(client, "POST", "/v1/recall", request)) == (404, "not_found")
+    kept_in.rename(home / "tenants" / "team")
+    assert ask(client, "POST", "/v1/recall", request).json["hits"][0]["id"] == "n1"
     assert [event.kind for event in opened.get("team").log.read()] == ["recorded", "recalled"]
     assert code(ask(client, "POST", "/v1/recall", {"query": "x"}, token)) == (401, "no_token")
 
@@ -270,7 +268,7 @@ def test_a_tenant_is_deleted_under_those_who_ask(
     monkeypatch.setattr("serve.server.open_tenants.TICK_S", 0.01)
     opened.start()
     answers: list[int] = []
-    kept: set[str] = set()
+    folders_kept: set[str] = set()
     ends = threading.Event()
     app = client.application
 
@@ -282,16 +280,16 @@ def test_a_tenant_is_deleted_under_those_who_ask(
             note = {"id": id_, "content": f"the tide {id_} comes", "tenant": "team"}
             written = ask(mine, "POST", "/v1/memories", note)
             if written.status_code == 201:
-                kept.add(id_)
-            asked = ask(mine, "POST", "/v1/recall", {"query": "the tide", "tenant": "team"})
+                folders_kept.add(id_)
+            response = ask(mine, "POST", "/v1/recall", {"query": "the tide", "tenant": "team"})
             event = {"hook_event_name": "UserPromptSubmit", "session_id": id_, "prompt": "the tide"}
             hook = ask(mine, "POST", "/v1/hooks/claude-code?tenant=team", event)
-            shown = ask(mine, "GET", f"/v1/memories/{id_}?tenant=team")
+            memory = ask(mine, "GET", f"/v1/memories/{id_}?tenant=team")
             counted = ask(mine, "GET", "/v1/tenants/team/stats")
             batch = {"memories": [{"content": note["content"]}], "tenant": "team"}
             queued = ask(mine, "POST", "/v1/ingest", batch)
             answers.extend(
-                one.status_code for one in (written, asked, hook, shown, counted, queued)
+                answer.status_code for answer in (written, response, hook, memory, counted, queued)
             )
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
@@ -311,13 +309,13 @@ def test_a_tenant_is_deleted_under_those_who_ask(
         thread.join()
     assert set(answers) <= {200, 201, 202, 204, 404}
     assert {404, 201} <= set(answers)
-    found: set[str] = set()
+    ids: set[str] = set()
     for folder in folders:
         with EventLog(folder / "log.sqlite") as log:
             assert integrity.problems(log) == []
-            found |= {event.id for event in log.read()}
-    found |= {event.id for event in opened.get("team").log.read()}
-    assert kept <= found
+            ids |= {event.id for event in log.read()}
+    ids |= {event.id for event in opened.get("team").log.read()}
+    assert folders_kept <= ids
 
 
 def until_busy(count: Callable[[], int], more: int) -> None:
@@ -348,10 +346,12 @@ def test_two_deletions_do_not_wait_for_each_other(
 
 
 def test_answers_have_the_shapes_that_are_declared(client: FlaskClient):
-    made = token_of(client, "team")
-    paths = {"tenant": "team", "id": made["id"]}
+    token = token_of(client, "team")
+    paths = {"tenant": "team", "id": token["id"]}
     bodies = {"createTenant": {"tenant": "fresh"}, "createToken": {"scopes": ["read"]}}
-    for operation in sorted(routes.OPERATIONS, key=lambda one: one.id == "deleteTenant"):
+    for operation in sorted(
+        routes.OPERATIONS, key=lambda operation: operation.id == "deleteTenant"
+    ):
         path = operation.path.format(**paths)
         answer = ask(client, operation.method, path, bodies.get(operation.id))
         shape = operation.answers[answer.status_code]

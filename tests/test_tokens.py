@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from flask.testing import FlaskClient
 from mcp_client import message
+from new_tenants import new_tenants
 from werkzeug.test import TestResponse
 
 from serve.app import create_app
@@ -20,14 +21,12 @@ from serve.mcp_server.protocol import OUT_OF_SCOPE
 from serve.server import process
 from serve.server.callers import BURST_S, OWNER, Caller, Callers, Rates, hook_key
 from serve.server.open_tenants import OpenTenants
-from store.home import tenant as tenants
 from store.home import tokens
 from store.home.config import Settings
 from store.home.errors import ConfigError, Conflict, InvalidInput, NotFound
 from store.home.files import replace_file
 from store.home.registry import Server
 from store.home.tokens import Scope, Token, Wanted
-from store.log.event_log import EventLog
 from store.redaction.redact import redact
 
 NOW = 1_800_000_000_000_000
@@ -45,9 +44,9 @@ def made(home: Path, *scopes: Scope, tenant: str = "team", **wanted: Any) -> tup
 
 def test_only_a_hash_is_kept_of_it(home: Path):
     token, text = made(home)
-    kept = (home / "tokens.json").read_text()
+    written = (home / "tokens.json").read_text()
     assert text.startswith(f"mnemo_{token.id}_") and len(text) > 50
-    assert text not in kept and text.split("_", 2)[2] not in kept
+    assert text not in written and text.split("_", 2)[2] not in written
     assert tokens.every(home) == (token,)
 
 
@@ -95,11 +94,11 @@ def test_many_who_make_and_revoke_at_once_lose_nothing(home: Path):
 
     def work() -> None:
         for _ in range(5):
-            kept, text = made(home)
-            gone, _ = made(home)
-            tokens.revoke(home, gone.id, NOW)
+            live, text = made(home)
+            gone_token, _ = made(home)
+            tokens.revoke(home, gone_token.id, NOW)
             texts.append(text)
-            assert tokens.find_active(text, tokens.every(home), NOW) == kept
+            assert tokens.find_active(text, tokens.every(home), NOW) == live
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -223,10 +222,10 @@ def test_a_revoked_token_takes_along_all_that_descend_from_it(home: Path, caller
 def test_what_an_earlier_version_left_open_of_a_revoked_maker_is_ended(home: Path, is_listed: bool):
     maker, _ = tokens.make(home, "team", Wanted(scopes=("admin",)), NOW)
     _, text = tokens.make(home, "team", Wanted(scopes=("read",)), NOW, maker.id)
-    kept = msgspec.json.decode((home / "tokens.json").read_bytes())["tokens"]
-    kept[0]["revoked_at"] = NOW
-    left = kept if is_listed else kept[1:]
-    replace_file(home / "tokens.json", msgspec.json.encode({"tokens": left}))
+    stored = msgspec.json.decode((home / "tokens.json").read_bytes())["tokens"]
+    stored[0]["revoked_at"] = NOW
+    listed = stored if is_listed else stored[1:]
+    replace_file(home / "tokens.json", msgspec.json.encode({"tokens": listed}))
     assert tokens.find_active(text, tokens.every(home), NOW) is None
 
 
@@ -302,8 +301,8 @@ def test_a_burst_is_answered_and_then_what_the_rate_allows():
     rates = Rates(lambda: now[0])
     caller = Caller("ci", "team", frozenset({"read"}), "t1", per_minute=600)
 
-    def answered(asked: int) -> int:
-        return sum(rates.wait_s(caller) == 0 for _ in range(asked))
+    def answered(count: int) -> int:
+        return sum(rates.wait_s(caller) == 0 for _ in range(count))
 
     assert answered(500) == 10 * BURST_S
     assert 0 < rates.wait_s(caller) <= 0.1
@@ -345,11 +344,8 @@ def test_each_has_a_bucket_of_its_own_and_the_owner_none():
 
 @pytest.fixture
 def opened(home: Path) -> Iterator[OpenTenants]:
-    for name in ("default", "team"):
-        EventLog(tenants.tenant(home, name).log, create=True).close()
-    opened = OpenTenants(Settings(home))
-    yield opened
-    opened.close()
+    with new_tenants(home, "default", "team") as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -384,8 +380,8 @@ def test_whatever_is_named_a_tokens_tenant_is_meant(
         assert ask(client, text, "POST", "/v1/memories", note).status_code == 201
     call = {"name": "remember", "arguments": {"content": "said through MCP", "id": "n3"}}
     named = {"X-Mnemolog-Tenant": "default"}
-    told = ask(client, text, "POST", "/mcp", message("tools/call", call), **named)
-    assert "isError" not in told.json["result"]
+    response = ask(client, text, "POST", "/mcp", message("tools/call", call), **named)
+    assert "isError" not in response.json["result"]
     event = {
         "hook_event_name": "UserPromptSubmit",
         "session_id": "s",
@@ -440,7 +436,7 @@ def test_a_token_does_what_its_scopes_allow(
     client: FlaskClient, home: Path, scopes: tuple[Scope, ...], may: set[str]
 ):
     _, text = made(home, *scopes)
-    asked = {
+    requests = {
         "read": ("POST", "/v1/recall", {"query": "the tide"}),
         "write": ("POST", "/v1/memories", {"content": "the tide comes at noon"}),
         "both": ("PATCH", "/v1/memories/x", {"pinned": True}),  # its answer tells the memory
@@ -448,12 +444,12 @@ def test_a_token_does_what_its_scopes_allow(
         "owner": ("GET", "/v1/server", None),
         "owner again": ("POST", "/v1/server/stop", {}),
     }
-    for what, (method, path, body) in asked.items():
+    for name, (method, path, body) in requests.items():
         answer = ask(client, text, method, path, body)
-        if what in may:
-            assert answer.status_code != HTTPStatus.FORBIDDEN, what
+        if name in may:
+            assert answer.status_code != HTTPStatus.FORBIDDEN, name
         else:
-            assert (answer.status_code, answer.json["code"]) == (403, "out_of_scope"), what
+            assert (answer.status_code, answer.json["code"]) == (403, "out_of_scope"), name
     assert ask(client, OWNERS, "GET", "/v1/server").json["instance"] == "instance"
 
 
@@ -526,10 +522,10 @@ def test_a_token_that_asks_too_often_is_told_when_to_come_back(
     client: FlaskClient, home: Path, seconds: list[float]
 ):
     _, text = made(home, per_minute=60)
-    asked = [ask(client, text, "POST", "/v1/recall", {"query": "tide"}) for _ in range(12)]
-    assert [one.status_code for one in asked] == [200] * 10 + [429] * 2
-    assert asked[-1].json["code"] == "too_many_requests"
-    wait_s = int(asked[-1].headers["Retry-After"])
+    responses = [ask(client, text, "POST", "/v1/recall", {"query": "tide"}) for _ in range(12)]
+    assert [answer.status_code for answer in responses] == [200] * 10 + [429] * 2
+    assert responses[-1].json["code"] == "too_many_requests"
+    wait_s = int(responses[-1].headers["Retry-After"])
     assert wait_s == 1
     assert ask(client, OWNERS, "GET", "/v1/server").status_code == 200
     seconds[0] += wait_s

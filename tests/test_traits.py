@@ -5,10 +5,6 @@ import pytest
 from store.text.text_features import Traits, of_memory, traits
 
 
-def shown(text: str) -> set[str]:
-    return {name for name, value in zip(Traits._fields, traits(text), strict=True) if value}
-
-
 @pytest.mark.parametrize(
     ("text", "signs"),
     [
@@ -31,7 +27,8 @@ def shown(text: str) -> set[str]:
     ],
 )
 def test_a_text_shows_its_signs(text: str, signs: set[str]):
-    assert shown(text) == signs
+    values = traits(text)
+    assert {name for name in Traits._fields if getattr(values, name)} == signs
 
 
 def test_what_was_kept_as_a_rule_is_one_whatever_its_words():

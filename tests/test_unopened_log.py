@@ -100,14 +100,14 @@ def mend(log: Path, whole: bytes) -> None:
 @pytest.fixture
 def served(closed: Tenant, home: Path) -> Iterator[Callable[[], OpenTenants]]:
     """Open the tenants of the home, when asked; they are closed in the end."""
-    made: list[OpenTenants] = []
+    opened: list[OpenTenants] = []
 
     def serve() -> OpenTenants:
-        made.append(OpenTenants(Settings(home)))
-        return made[-1]
+        opened.append(OpenTenants(Settings(home)))
+        return opened[-1]
 
     yield serve
-    for open_tenants in made:
+    for open_tenants in opened:
         open_tenants.close()
 
 
@@ -123,8 +123,8 @@ def without_log(reader: Reader) -> Iterator[View]:
 
 
 def prompted(prompt: str) -> dict[str, Any]:
-    told = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "cwd": "/"}
-    return told | {"prompt": prompt}
+    payload = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "cwd": "/"}
+    return payload | {"prompt": prompt}
 
 
 def texts(payload: dict[str, Any]) -> list[str]:
@@ -181,18 +181,20 @@ def test_hooks_and_tools_answer_without_the_log(
     assert "Answer every recall" in json.dumps(hooks.answer(HOSTS["claude-code"], begun))
     hooks.close()
     client = create_app(opened, mcp_client.TOKEN, lambda: NOW, hook_deadline_s=30.0).test_client()
-    told = mcp_client.modern(client, "tools/call", name="recall", arguments={"query": ASKED})
-    said = told.json["result"]["structuredContent"]
-    assert said["degraded"] and said["memories"][0]["text"] == FOUND
-    assert "the log cannot be read" in said["said"]
-    told = mcp_client.modern(client, "tools/call", name="recent", arguments={})
-    said = told.json["result"]["structuredContent"]
-    assert len(said["memories"]) == 20 and "the log cannot be read" in said["said"]
-    told = mcp_client.modern(client, "tools/call", name="project_overview", arguments={})
-    assert "the log cannot be read" in told.json["result"]["structuredContent"]["said"]
-    told = mcp_client.modern(client, "tools/call", name="remember", arguments={"content": "new"})
-    assert told.json["result"]["isError"]
-    assert "nothing in it is mnemolog" in told.json["result"]["content"][0]["text"]
+    response = mcp_client.modern(client, "tools/call", name="recall", arguments={"query": ASKED})
+    answer = response.json["result"]["structuredContent"]
+    assert answer["degraded"] and answer["memories"][0]["text"] == FOUND
+    assert "the log cannot be read" in answer["said"]
+    response = mcp_client.modern(client, "tools/call", name="recent", arguments={})
+    answer = response.json["result"]["structuredContent"]
+    assert len(answer["memories"]) == 20 and "the log cannot be read" in answer["said"]
+    response = mcp_client.modern(client, "tools/call", name="project_overview", arguments={})
+    assert "the log cannot be read" in response.json["result"]["structuredContent"]["said"]
+    response = mcp_client.modern(
+        client, "tools/call", name="remember", arguments={"content": "new"}
+    )
+    assert response.json["result"]["isError"]
+    assert "nothing in it is mnemolog" in response.json["result"]["content"][0]["text"]
 
 
 def test_the_dashboard_says_what_is_wrong(served: Callable[[], OpenTenants], closed: Tenant):
@@ -335,8 +337,8 @@ def test_a_server_begins_answers_and_recovers_without_a_restart(closed: Tenant, 
     _no_database(closed.log)
     server = Server(tmp_path / "home").ready()
     try:
-        said = server.recall(ASKED)
-        assert texts(said)[0] == FOUND and "the log cannot be read" in said["notices"][0]
+        answer = server.recall(ASKED)
+        assert texts(answer)[0] == FOUND and "the log cannot be read" in answer["notices"][0]
         assert FOUND in json.dumps(server.ask("/v1/hooks/claude-code", prompted(ASKED)))
         assert server.ask("/v1/memories", {"content": "new"}) == _problem("log_corrupt")
         for path in ("/v1/memories", "/v1/memories/m00", "/v1/goals"):
@@ -351,14 +353,10 @@ def test_a_server_begins_answers_and_recovers_without_a_restart(closed: Tenant, 
         server.add("The gateway listens on port 9")
         assert server.recall("gateway port")["hits"][0]["text"] == "The gateway listens on port 9"
         assert server.end() == 0
-        assert {receipt.query for receipt in _receipts(server)} >= {ASKED}
+        assert {receipt.body.query for receipt in server.receipts()} >= {ASKED}
     finally:
         server.process.kill()
         server.process.wait()
-
-
-def _receipts(server: Server) -> list[Any]:
-    return [event.body for event in server.receipts()]
 
 
 class _problem:
@@ -369,21 +367,24 @@ class _problem:
 
     def __eq__(self, other: object) -> bool:
         assert isinstance(other, tuple)
-        status, said = other
-        return (status, said["code"]) == (500, self.code)
+        status, answer = other
+        return (status, answer["code"]) == (500, self.code)
 
 
 def test_the_command_line_recalls_and_refuses_to_write(closed: Tenant):
     _no_database(closed.log)
-    done = mnemolog("recall", ASKED)
-    assert done.returncode == 0, done.stderr
-    assert FOUND in " ".join(done.stdout.split()) and "m00" in done.stdout
-    assert "note: the log cannot be read" in done.stderr
-    assert "no receipt was stored" in done.stderr
-    done = mnemolog("why", ASKED)
-    assert done.returncode == 0 and "the log cannot be read" in done.stdout + done.stderr
+    completed = mnemolog("recall", ASKED)
+    assert completed.returncode == 0, completed.stderr
+    assert FOUND in " ".join(completed.stdout.split()) and "m00" in completed.stdout
+    assert "note: the log cannot be read" in completed.stderr
+    assert "no receipt was stored" in completed.stderr
+    completed = mnemolog("why", ASKED)
+    assert (
+        completed.returncode == 0
+        and "the log cannot be read" in completed.stdout + completed.stderr
+    )
     for words in (["record", "new"], ["list"], ["forget", "m00"]):
-        done = mnemolog(*words)
-        assert done.returncode and "nothing in it is mnemolog" in done.stderr
-    done = mnemolog("hook", "claude-code", event=json.dumps(prompted(ASKED)).encode())
-    assert done.returncode == 0 and FOUND in done.stdout
+        completed = mnemolog(*words)
+        assert completed.returncode and "nothing in it is mnemolog" in completed.stderr
+    completed = mnemolog("hook", "claude-code", event=json.dumps(prompted(ASKED)).encode())
+    assert completed.returncode == 0 and FOUND in completed.stdout

@@ -1,10 +1,12 @@
 """Use is counted from receipts and ratings, and only of memories that were there."""
 
+from plain_receipt import plain_receipt
+
 from store.derived import feedback
 from store.derived.feedback import USAGE_PROJECTION, Usage
 from store.log import commands
 from store.log.commands import Draft
-from store.log.event_kinds import Hit, Judged, Rated, Recalled
+from store.log.event_kinds import Hit, Judged, Rated
 from store.log.events import Event
 from store.memories.memories_projection import MEMORIES_PROJECTION
 from store.snapshots.projection import Inputs, Previous, build_checked, digest
@@ -14,17 +16,14 @@ NOW = 1_790_000_000_000_000
 
 def recall(log, at: int, *ids: str) -> None:
     hits = tuple(Hit(id=id_, score=1.0, confidence=0.5) for id_ in ids)
-    receipt = Recalled(
-        query="q", mode="", manifest=None, watermark=0, hits=hits, dropped={}, took_us=1
-    )
-    log.append([Event(f"r{at}", NOW + at, receipt, f"r{at}")])
+    log.append([Event(f"r{at}", NOW + at, plain_receipt(hits=hits), f"r{at}")])
 
 
 def counted(log, watermark: int | None = None, previous: Previous | None = None):
     until = log.head() if watermark is None else watermark
     of_log = Inputs(until, lambda after: log.read(after, until))
-    made = {"memories": build_checked(MEMORIES_PROJECTION, of_log, None)}
-    return build_checked(USAGE_PROJECTION, Inputs(until, of_log.read, made), previous)
+    tables = {"memories": build_checked(MEMORIES_PROJECTION, of_log, None)}
+    return build_checked(USAGE_PROJECTION, Inputs(until, of_log.read, tables), previous)
 
 
 def test_recalls_and_ratings_are_counted_by_document(log):

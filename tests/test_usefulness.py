@@ -9,6 +9,7 @@ from agent import Agent
 from click.testing import CliRunner
 from dashboard_page import application, browser
 from hook_session import NOW, Session, opened, speaks_where_recall_is_sure
+from plain_receipt import plain_receipt
 from test_pretool import agent, tenants
 
 from serve.cli import main
@@ -65,24 +66,15 @@ def told(session: Session, body: Body, at: int = NOW, subject: str = "") -> None
 
 
 def recalled(*ids: str, characters: int | None = None) -> Recalled:
-    return Recalled(
-        query="q",
-        mode="auto",
-        manifest=None,
-        watermark=0,
-        hits=tuple(Hit(id_, 1.0, 0.9) for id_ in ids),
-        dropped={},
-        took_us=1,
-        characters=characters,
-    )
+    return plain_receipt(hits=tuple(Hit(id_, 1.0, 0.9) for id_ in ids), characters=characters)
 
 
 def stated(session: Session) -> list[Event]:
-    return [event for event in session.log.read() if _is_statement(event)]
-
-
-def _is_statement(event: Event) -> bool:
-    return isinstance(event.body, Recorded) and event.body.kind == STATEMENT
+    return [
+        event
+        for event in session.log.read()
+        if isinstance(event.body, Recorded) and event.body.kind == STATEMENT
+    ]
 
 
 def test_a_prompt_is_told_something_or_answered_by_silence(session: Session):
@@ -219,14 +211,14 @@ def test_statements_are_kept_accepted_and_taken_back(session: Session):
     session.ask(RULE)
     session.ask("The staging database is at db-staging.internal:5433.")
     rule, fact = stated(session)
-    found = of(session)
-    assert [memory.id for memory in found.kept_today] == [fact.id, rule.id]
-    assert found.periods["today"].kept == 2
+    figures = of(session)
+    assert [memory.id for memory in figures.kept_today] == [fact.id, rule.id]
+    assert figures.periods["today"].kept == 2
     lesson_proposals.accept(session.log, rule.id, session.at)
     commands.forget(session.log, fact.id, session.at)
-    found = of(session)
-    assert found.kept_today == ()
-    period = found.periods["today"]
+    figures = of(session)
+    assert figures.kept_today == ()
+    period = figures.periods["today"]
     assert (period.kept, period.accepted, period.taken_back) == (2, 1, 1)
     commands.restore(session.log, fact.id, session.at)
     assert today(session).taken_back == 0
@@ -251,9 +243,9 @@ def test_what_is_read_is_bounded_and_says_since_when(
     for number in range(4):
         told(session, Prompted(prompt="which port?"), NOW - number * DAY)
     monkeypatch.setattr(counted, "LOOKED_AT", 2)
-    found = of(session, NOW)
-    assert [period.prompts for period in found.periods.values()] == [1, 2, 2]
-    assert found.periods["last_7_days"].since == found.cut_at == NOW - 2 * DAY + 1
+    figures = of(session, NOW)
+    assert [period.prompts for period in figures.periods.values()] == [1, 2, 2]
+    assert figures.periods["last_7_days"].since == figures.cut_at == NOW - 2 * DAY + 1
     monkeypatch.setattr(counted, "LOOKED_AT", 4)
     assert of(session, NOW).cut_at is None
 
@@ -269,14 +261,16 @@ def test_the_command_says_it_in_lines_and_json(session: Session, monkeypatch: py
     session.ask(RULE)
     (rule,) = stated(session)
     monkeypatch.setattr("serve.cli.environment.now", lambda: session.at)
-    lines, found = run(session), msgspec.json.decode(run(session, "--json"))["usefulness"]
+    lines, payload = run(session), msgspec.json.decode(run(session, "--json"))["usefulness"]
     undo = f"mnemolog forget {short_id(rule.id)}"
     assert "today     1 prompt: 0 with notes, 1 without" in lines
     assert "statements: 1 kept, 0 accepted, 0 taken back" in lines
     assert f"{RULE}\u201d (take it back: {undo})" in lines
-    assert found["today"]["prompts"] == {"seen": 1, "told": 0, "silent": 1, "near": 0}
-    assert found["last_30_days"]["statements"]["kept"] == 1
-    assert [(one["text"], one["take_back"]) for one in found["kept_today"]] == [(RULE, undo)]
+    assert payload["today"]["prompts"] == {"seen": 1, "told": 0, "silent": 1, "near": 0}
+    assert payload["last_30_days"]["statements"]["kept"] == 1
+    assert [(statement["text"], statement["take_back"]) for statement in payload["kept_today"]] == [
+        (RULE, undo)
+    ]
 
 
 def test_the_overview_shows_it_and_how_to_take_a_statement_back(session: Session):

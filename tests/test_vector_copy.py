@@ -45,9 +45,9 @@ def server() -> Iterator["QdrantServer"]:
     pytest.importorskip("qdrant_client", reason="the extra `qdrant` is not installed")
     from qdrant_server import QdrantServer
 
-    found = QdrantServer()
-    yield found
-    found.stop()
+    server = QdrantServer()
+    yield server
+    server.stop()
 
 
 @pytest.fixture(params=["local mode", "server"])
@@ -55,10 +55,12 @@ def chosen(request, server, tenant) -> Iterator[Qdrant]:
     """Each store that the contract is run against."""
     if request.param == "server" and not REAL:
         pytest.skip("no Qdrant server: name one in MNEMOLOG_TEST_QDRANT")
-    found = Qdrant(url=REAL if request.param == "server" else server.url, recall=True, timeout_s=2)
-    yield found
+    settings = Qdrant(
+        url=REAL if request.param == "server" else server.url, recall=True, timeout_s=2
+    )
+    yield settings
     if request.param == "server":
-        vector_copy.drop(tenant, found)
+        vector_copy.drop(tenant, settings)
 
 
 @pytest.fixture
@@ -73,14 +75,14 @@ def said(tenant, log):
 
 
 def points(chosen: Qdrant, tenant) -> dict[int, str]:
-    return {number: said["memory"] for number, said in payloads(chosen, tenant).items()}
+    return {number: payload["memory"] for number, payload in payloads(chosen, tenant).items()}
 
 
 def payloads(chosen: Qdrant, tenant) -> dict[int, dict[str, str]]:
     client = qdrant.connect(chosen, 5)
     try:
-        found, _ = client.scroll(qdrant.load_copy(tenant).collection, limit=100)
-        return {point.id: point.payload for point in found}
+        points, _ = client.scroll(qdrant.load_copy(tenant).collection, limit=100)
+        return {point.id: point.payload for point in points}
     finally:
         client.close()
 
@@ -133,34 +135,31 @@ def test_another_models_vectors_take_the_place_of_all(chosen, tenant, log, said)
 def test_the_nearest_are_those_of_our_own_scan(
     chosen, tenant, log, share: float, is_searched: bool
 ):
-    made = np.random.default_rng(7)
-    vectors = made.normal(size=(6_000, 16)).astype(np.float32)
+    rng = np.random.default_rng(7)
+    vectors = rng.normal(size=(6_000, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    rows, mask = VectorRows.of(vectors), made.random(len(vectors)) < share
+    rows, mask = VectorRows.of(vectors), rng.random(len(vectors)) < share
     name = qdrant.collection_prefix(tenant) + "contract"
     client = qdrant.connect(chosen, 30)
     vector_copy._open_collection(client, tenant, name, 16)
     for start in range(0, len(vectors), 2_000):
         some = np.arange(start, start + 2_000)
-        said = dict.fromkeys(some.tolist(), ("", ""))
-        batch = vector_copy._point_structs(vectors.astype(np.float16), some, 0, said)
+        labels = dict.fromkeys(some.tolist(), ("", ""))
+        batch = vector_copy._point_structs(vectors.astype(np.float16), some, 0, labels)
         client.upsert(name, batch, wait=True)
     client.close()
-    write_copy(tenant, qdrant.Copy(chosen.url, name, ("a",)))
+    copy = qdrant.Copy(chosen.url, name, ("a",))
+    qdrant.copy_file(tenant).write_bytes(msgspec.json.encode(copy))
     search = searching(tenant, chosen)
     agreed = []
     for query in vectors[:20]:
         scan = rows.scan(query)
-        found = search.best(scan, ["a"], mask, 10, above=0.0)
-        assert (found is not None) == is_searched  # our own scan looks at few documents alone
-        if found is not None:
-            assert mask[found[0]].all()
-            agreed.append(len(set(found[0].tolist()) & set(scan.best(mask, 10)[0].tolist())) / 10)
+        best = search.best(scan, ["a"], mask, 10, above=0.0)
+        assert (best is not None) == is_searched  # our own scan looks at few documents alone
+        if best is not None:
+            assert mask[best[0]].all()
+            agreed.append(len(set(best[0].tolist()) & set(scan.best(mask, 10)[0].tolist())) / 10)
     assert not is_searched or np.mean(agreed) >= 0.95
-
-
-def write_copy(tenant, copy: qdrant.Copy) -> None:
-    qdrant.copy_file(tenant).write_bytes(msgspec.json.encode(copy))
 
 
 # down for a while
@@ -202,8 +201,8 @@ def test_nobody_waits_for_one_that_does_not_answer(server, ours, tenant, log, ma
     vector_copy.sync(tenant, ours)
     server.is_mute = True
     search = searching(tenant, msgspec.structs.replace(ours, timeout_s=0.01))
-    found = ask(tenant, log, search)
-    assert "no answer within 0.01 s" in found.notices[0] and found.hits[0].memory.id == "a"
+    answer = ask(tenant, log, search)
+    assert "no answer within 0.01 s" in answer.notices[0] and answer.hits[0].memory.id == "a"
 
 
 def test_dagsters_build_writes_it_as_well(server, tenant, said, ours):
@@ -234,15 +233,15 @@ def test_a_build_that_it_missed_is_caught_up_by_the_next(server, home, tenant, l
 def said_behind(home, url: str) -> tuple[bool, bool]:
     """Return whether `status` and `doctor` say that the copy is behind."""
     (home / "config.toml").write_text(f'[qdrant]\nurl = "{url}"\n')
-    shown = CliRunner().invoke(main, ["status"])
-    assert shown.exit_code == 0
+    result = CliRunner().invoke(main, ["status"])
+    assert result.exit_code == 0
     findings = json.loads(CliRunner().invoke(main, ["doctor", "--json"]).output)["findings"]
-    [found] = [
+    [problem] = [
         finding for finding in findings if finding["what"].startswith("the copy of the vectors")
     ]
-    is_behind = found["severity"] == "warn"
-    assert ("mnemolog build" in found["cure"]) == is_behind
-    return "behind    the copy of the vectors in Qdrant" in shown.output, is_behind
+    is_behind = problem["severity"] == "warn"
+    assert ("mnemolog build" in problem["cure"]) == is_behind
+    return "behind    the copy of the vectors in Qdrant" in result.output, is_behind
 
 
 def test_one_that_lost_its_disk_gets_all_again(server, ours, tenant, said):
@@ -282,13 +281,13 @@ def test_what_is_erased_is_gone_from_it_too(server, ours, home, tenant, log, sai
     monkeypatch.setattr(
         server.held, "delete_collection", lambda name: names.append(name) or dropped(name)
     )
-    done = CliRunner().invoke(main, ["erase", TEXTS[1], "--yes"])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(main, ["erase", TEXTS[1], "--yes"])
+    assert result.exit_code == 0, result.output
     assert names and sorted(points(ours, tenant)) == [0, 2, 3, 4]
     server.stop()
-    done = CliRunner().invoke(main, ["erase", TEXTS[3], "--yes"])
-    assert done.exit_code == 1 and "in Qdrant still holds what was erased" in " ".join(
-        done.output.split()
+    result = CliRunner().invoke(main, ["erase", TEXTS[3], "--yes"])
+    assert result.exit_code == 1 and "in Qdrant still holds what was erased" in " ".join(
+        result.output.split()
     )
     assert qdrant.load_copy(tenant).is_unwanted
     server.start()

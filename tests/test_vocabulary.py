@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 import msgspec
 import pytest
+from folds import fold_events
 
 from store.home.errors import LogVersion
 from store.log import commands, integrity, salvage, vocabulary
@@ -19,7 +20,6 @@ from store.log.event_kinds import Pinned, Planned, Recorded, Step
 from store.log.event_log import EventLog
 from store.log.events import KINDS, Event
 from store.log.log_file import SCHEMA_VERSION
-from store.memories.fold import Fold
 
 NOW = 1_790_000_000_000_000
 DATA = Path(__file__).parent / "data"
@@ -75,8 +75,8 @@ def write_newer(path: Path, *names: str) -> None:
 
 
 def older_log(folder: Path, name: str) -> Path:
-    with zipfile.ZipFile(DATA / "older_logs.zip") as kept:
-        kept.extract(f"{name}.sqlite", folder)
+    with zipfile.ZipFile(DATA / "older_logs.zip") as archive:
+        archive.extract(f"{name}.sqlite", folder)
     return (folder / f"{name}.sqlite").rename(folder / "log.sqlite")
 
 
@@ -91,11 +91,9 @@ def test_a_log_of_an_earlier_mnemolog_opens_and_takes_events(tmp_path: Path, nam
     with EventLog(older_log(tmp_path, name)) as log:
         assert integrity.problems(log) == []
         commands.record(log, Draft(content="The cache is Redis", id="new"), NOW)
-        fold = Fold()
-        for event in log.read():
-            fold.apply(event)
-        assert {*fold.rows} == ids | {"new"}
-        assert fold.rows["m1"].content == "The staging database is Postgres 17"
+        rows = fold_events(log.read()).rows
+        assert {*rows} == ids | {"new"}
+        assert rows["m1"].content == "The staging database is Postgres 17"
         assert integrity.problems(log) == []
 
 
@@ -104,12 +102,12 @@ def test_a_log_of_an_earlier_mnemolog_opens_and_takes_events(tmp_path: Path, nam
 
 def test_an_earlier_mnemolog_refuses_a_log_of_this_one(tmp_path: Path):
     root = Path(__file__).parent.parent
-    made = subprocess.run(
+    completed = subprocess.run(
         ["git", "archive", EARLIER, "store", "-o", str(tmp_path / "earlier.tar")],
         cwd=root,
         capture_output=True,
     )
-    if made.returncode:
+    if completed.returncode:
         pytest.skip(f"the history of this clone does not reach back to {EARLIER}")
     subprocess.run(["tar", "-xf", "earlier.tar"], cwd=tmp_path, check=True)
     path = tmp_path / "log.sqlite"
@@ -189,9 +187,9 @@ def test_events_that_are_not_written_are_not_noted(log: EventLog):
 
 def noted(path: Path) -> dict[str, int]:
     connection = apsw.Connection(str(path))
-    found = dict(connection.execute("SELECT kind, version FROM vocabulary").fetchall())
+    versions = dict(connection.execute("SELECT kind, version FROM vocabulary").fetchall())
     connection.close()
-    return found
+    return versions
 
 
 # The law: who changes what a body may be raises its version
@@ -201,15 +199,15 @@ def test_a_body_that_changed_has_another_version():
     """Where this fails, give the kind one test more in `vocabulary.ADDED`, which tells a body that
     says what is new. Then `python tests/test_vocabulary.py` writes the file anew.
     """
-    known = json.loads(KNOWN.read_text())
-    assert known["schema"] == SCHEMA_VERSION
+    lines = json.loads(KNOWN.read_text())
+    assert lines["schema"] == SCHEMA_VERSION
     now = current()
     changed = [
-        kind for kind, (_, body) in now.items() if known["kinds"].get(kind, [0, ""])[1] != body
+        kind for kind, (_, body) in now.items() if lines["kinds"].get(kind, [0, ""])[1] != body
     ]
-    unraised = [kind for kind in changed if known["kinds"].get(kind, [0])[0] == now[kind][0]]
+    unraised = [kind for kind in changed if lines["kinds"].get(kind, [0])[0] == now[kind][0]]
     assert not unraised, "raise their versions in store/log/vocabulary.py"
-    assert known["kinds"] == now, "run: python tests/test_vocabulary.py"
+    assert lines["kinds"] == now, "run: python tests/test_vocabulary.py"
 
 
 @pytest.mark.parametrize("change", ["a word", "a field"])
@@ -238,13 +236,13 @@ def digest(schema: dict[str, Any]) -> str:
 def _plain(schema: Any) -> Any:
     """Return a schema without what is for people."""
     if isinstance(schema, list):
-        return [_plain(one) for one in schema]
+        return [_plain(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        name: _plain(one)
-        for name, one in schema.items()
-        if not (name in ("description", "title") and isinstance(one, str))
+        name: _plain(part)
+        for name, part in schema.items()
+        if not (name in ("description", "title") and isinstance(part, str))
     }
 
 

@@ -54,18 +54,22 @@ def _row(
         bare, waited, answered = [], [], 0
         for number in range(prompts):
             bare.append(_timed(home, [*INTERPRETER, "-c", "pass"])[0])
-            seconds, said = _timed(
+            seconds, output = _timed(
                 home,
                 [*INTERPRETER, client.__file__, "claude-code", "--home", str(home)],
                 json.dumps(prompt("where do we deploy the data to in the EU?", f"s{number}")),
             )
             waited.append(seconds)
-            answered += bool(said)
+            answered += bool(output)
             time.sleep(settle_s)
-            _let_time_pass(home)
+            # as if time had passed since the last try
+            for path in (Settings(home).server_try, Settings(home).server_breaker):
+                if path.exists():
+                    then = path.stat().st_mtime - APART_S
+                    os.utime(path, (then, then))
     finally:
         _end(home)
-    beyond = [(one - statistics.median(bare)) * 1e3 for one in waited]
+    beyond = [(seconds - statistics.median(bare)) * 1e3 for seconds in waited]
     p50, p95 = (statistics.quantiles(beyond[1:], n=100)[percent - 1] for percent in (50, 95))
     return (
         f"| {name} | {beyond[0]:.0f} ms | {p50:.0f} ms | {p95:.0f} ms | {answered} of {prompts} |"
@@ -99,20 +103,12 @@ _STATES = (
 )
 
 
-def _let_time_pass(home: Path) -> None:
-    settings = Settings(home)
-    for path in (settings.server_try, settings.server_breaker):
-        if path.exists():
-            then = path.stat().st_mtime - APART_S
-            os.utime(path, (then, then))
-
-
-def _timed(home: Path, command: Sequence[str], given: str = "") -> tuple[float, bytes]:
+def _timed(home: Path, command: Sequence[str], stdin: str = "") -> tuple[float, bytes]:
     began = time.perf_counter()
-    done = subprocess.run(
-        command, env=environment(home), input=given.encode(), stdout=subprocess.PIPE, check=True
+    completed = subprocess.run(
+        command, env=environment(home), input=stdin.encode(), stdout=subprocess.PIPE, check=True
     )
-    return time.perf_counter() - began, done.stdout
+    return time.perf_counter() - began, completed.stdout
 
 
 def _mnemolog(home: Path, *words: str) -> None:

@@ -80,14 +80,14 @@ def learnt(
     """Yield the queries asked before the jobs, and after the last or `each` of them."""
 
     def results() -> Results:
-        found = runs.run_queries(workspaces, settings.home, settings.choices, "auto", cache=cache)
-        return {result.query_id: result for result in found.results}
+        results = runs.run_queries(workspaces, settings.home, settings.choices, "auto", cache=cache)
+        return {result.query_id: result for result in results.results}
 
     yield Asked("", results())
     steps: dict[str, int] = {}
     for name in names:
-        made = applied(workspaces, settings, name)
-        for kind, count in made.items():
+        applied_ = applied(workspaces, settings, name)
+        for kind, count in applied_.items():
             steps[f"{name}: {kind}"] = count
         if each or name == names[-1]:
             yield Asked(name, results(), dict(steps))
@@ -111,24 +111,23 @@ def lines(workspaces: Sequence[Workspace], every: Sequence[Asked]) -> Iterator[s
     names = ["all", *sorted({workspace.source for workspace in workspaces})]
     yield f"| recall@5 / @10 | {' | '.join(names)} |"
     yield "|---" * (len(names) + 1) + "|"
-    for one in every:
-        found = _report(workspaces, one.results)
-        cells = (figures(scores.measures) for scores in (found.overall, *found.datasets.values()))
-        yield f"| {f'after {one.after}' if one.after else 'before'} | {' | '.join(cells)} |"
+    for step in every:
+        report = _report(workspaces, step.results)
+        cells = (
+            " / ".join(f"{scores.measures[name]:.4f}" for name in MEASURES)
+            for scores in (report.overall, *report.datasets.values())
+        )
+        yield f"| {f'after {step.after}' if step.after else 'before'} | {' | '.join(cells)} |"
     yield ""
     for what, count in every[-1].steps.items():
         yield f"{what} {count:,}"
 
 
-def figures(measures: Mapping[str, float]) -> str:
-    return " / ".join(f"{measures[name]:.4f}" for name in MEASURES)
-
-
 def worse(workspaces: Sequence[Workspace], before: Results, after: Results) -> list[str]:
     """Return a line for each dataset that is found less well, to the third digit."""
-    one, other = _report(workspaces, before), _report(workspaces, after)
-    pairs = {"all": (one.overall, other.overall)} | {
-        name: (one.datasets[name], other.datasets[name]) for name in one.datasets
+    first, other = _report(workspaces, before), _report(workspaces, after)
+    pairs = {"all": (first.overall, other.overall)} | {
+        name: (first.datasets[name], other.datasets[name]) for name in first.datasets
     }
     return [
         f"WORSE {name} {measure}: {was.measures[measure]:.4f}, then {now.measures[measure]:.4f}"

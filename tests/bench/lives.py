@@ -75,63 +75,64 @@ def live(folder: Path, labels: dict[str, bool]) -> Life:
     life = Life()
     for prompt, before in prompts(folder):
         authorship = read_authors(prompt)
-        said = read(mask(prompt, authorship), before) if authorship.author == "typed" else []
-        for sentence in said:
+        statements = read(mask(prompt, authorship), before) if authorship.author == "typed" else []
+        for sentence in statements:
             if (id_ := digest(sentence.text)) in labels:
                 life.shares[id_] = max(sentence.lasts, life.shares.get(id_, 0.0))
         for statement in find_statements(prompt, before):
             whole = plain(statement.text)
-            parts = {plain(one.text): one.text for one in said}
+            parts = {plain(statement.text): statement.text for statement in statements}
             inside = {
                 digest(part): text
                 for part, text in parts.items()
                 if len(part) >= SHORTEST and part in whole
             }
-            known = [labels[one] for one in inside if one in labels]
-            life.kept[statement.text] = any(known) if known else None
+            labelled = [labels[id_] for id_ in inside if id_ in labels]
+            life.kept[statement.text] = any(labelled) if labelled else None
             life.found |= inside.keys()
-            life.unknown |= {} if known else inside
+            life.unknown |= {} if labelled else inside
     return life
 
 
 def auc(lasting: list[float], others: list[float]) -> float:
     """Return how often a lasting sentence is thought likelier to last than another."""
-    won = sum((one > other) + (one == other) / 2 for one in lasting for other in others)
+    won = sum((lasts > other) + (lasts == other) / 2 for lasts in lasting for other in others)
     return won / (len(lasting) * len(others)) if lasting and others else float("nan")
 
 
 def report(name: str, lives: list[tuple[Life, dict[str, bool]]]) -> str:
-    kept = [label for life, _ in lives for label in life.kept.values()]
-    known = [label for label in kept if label is not None]
+    labels_ = [label for life, _ in lives for label in life.kept.values()]
+    known_labels = [label for label in labels_ if label is not None]
     lasting = [(life, id_) for life, labels in lives for id_ in life.shares if labels[id_]]
-    found = sum(id_ in life.found for life, id_ in lasting)
+    right_ones = sum(id_ in life.found for life, id_ in lasting)
     shares = [(labels[id_], share) for life, labels in lives for id_, share in life.shares.items()]
     area = auc([s for is_so, s in shares if is_so], [s for is_so, s in shares if not is_so])
-    right = f"{sum(known)} of {len(known)}"
-    precision = sum(known) / len(known) if known else float("nan")
-    recall = found / len(lasting) if lasting else float("nan")
+    right = f"{sum(known_labels)} of {len(known_labels)}"
+    precision = sum(known_labels) / len(known_labels) if known_labels else float("nan")
+    recall = right_ones / len(lasting) if lasting else float("nan")
+    unknown = len(labels_) - len(known_labels)
     return (
-        f"{name:32} {len(kept):5} {right:>10} {precision:5.2f} "
-        f"{f'{found} of {len(lasting)}':>10} {recall:5.2f} {area:5.2f} {len(kept) - len(known):7}"
+        f"{name:32} {len(labels_):5} {right:>10} {precision:5.2f} "
+        f"{f'{right_ones} of {len(lasting)}':>10} {recall:5.2f} {area:5.2f} {unknown:7}"
     )
 
 
 def take(mirror: Path, folder: Path) -> None:
     """Write the newest version of every history that any commit of a repository has."""
     git = ["git", "-C", str(mirror)]
-    what = ["log", "--all", "-m", "-z", "--no-renames", "--format=@%H", "--name-only"]
+    words = ["log", "--all", "-m", "-z", "--no-renames", "--format=@%H", "--name-only"]
     log = subprocess.run(
-        [*git, *what, "--diff-filter=AM", "--", f"*{specstory.FOLDER}/*.md"],
+        [*git, *words, "--diff-filter=AM", "--", f"*{specstory.FOLDER}/*.md"],
         capture_output=True,
         check=True,
         text=True,
     ).stdout
-    commit, seen = "", set[str]()
+    commit, paths = "", set[str]()
     for line in re.split(r"[\0\n]+", log):
         if line.startswith("@"):
             commit = line[1:]
-        elif line and line not in seen:
-            seen.add(line)
+        elif line and line not in paths:
+            paths.add(line)
             text = subprocess.run([*git, "show", f"{commit}:{line}"], capture_output=True).stdout
             path = folder / specstory.FOLDER / Path(line).name
             path.parent.mkdir(parents=True, exist_ok=True)

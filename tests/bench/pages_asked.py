@@ -53,15 +53,21 @@ def main(home: Path) -> None:
     tenants.start()
     client.post("/v1/logins", json={}, headers=_headers())  # as `mnemolog dashboard` does
     time.sleep(_UP_S)
-    found = [_took(client, name, url) for name, url in (*pages(opened), *lists())]
+    pages_ = [_took(client, name, url) for name, url in (*pages(opened), *lists())]
     tenants.close()
-    sys.stdout.write(msgspec.json.encode(found).decode())
+    sys.stdout.write(msgspec.json.encode(pages_).decode())
 
 
 def pages(opened: OpenTenant) -> Iterator[tuple[str, str]]:
     """Yield each page of the dashboard, by name."""
-    words = _words(opened)
-    entity = _entity(opened)
+    from serve.reports import graph_views
+
+    with opened.reader.view() as view:
+        memory = view.tail.find("m77")
+        assert memory is not None and view.snapshots.entities is not None
+        named_most = graph_views.most_mentioned(view.snapshots.entities, None, 1)[0]
+    words = " ".join(memory.content.split()[-6:])
+    entity = {"kind": named_most.kind, "name": named_most.name}
     yield from {
         "overview": "overview",
         "overview, counters": "overview/live",
@@ -151,26 +157,8 @@ def _headers() -> dict[str, str]:
     return HOST | {"Authorization": f"Bearer {TOKEN}"}
 
 
-def _query(page: str, **asked: str) -> str:
-    return f"{page}?{urlencode(asked)}"
-
-
-def _words(opened: OpenTenant) -> str:
-    """Return a few words of a memory."""
-    with opened.reader.view() as view:
-        memory = view.tail.find("m77")
-    assert memory is not None
-    return " ".join(memory.content.split()[-6:])
-
-
-def _entity(opened: OpenTenant) -> dict[str, str]:
-    """Return the kind and name of what is named most often."""
-    from serve.reports import graph_views
-
-    with opened.reader.view() as view:
-        assert view.snapshots.entities is not None
-        one = graph_views.most_mentioned(view.snapshots.entities, None, 1)[0]
-    return {"kind": one.kind, "name": one.name}
+def _query(page: str, **parameters: str) -> str:
+    return f"{page}?{urlencode(parameters)}"
 
 
 def _recalled(opened: OpenTenant) -> str:
@@ -188,8 +176,8 @@ def _last_memories(opened: OpenTenant) -> str:
 
 def _last_recalls(opened: OpenTenant) -> str:
     [place] = opened.log.select_rows("id = ?", ("recall40",))
-    asked = dict.fromkeys(("memory", "project", "session", "silent"), "")
-    return encode_cursor(Position(place[2], place[0]), filter_digest("recalls", asked))
+    filters = dict.fromkeys(("memory", "project", "session", "silent"), "")
+    return encode_cursor(Position(place[2], place[0]), filter_digest("recalls", filters))
 
 
 if __name__ == "__main__":

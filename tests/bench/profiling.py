@@ -56,12 +56,12 @@ def build(home: Path, words: Sequence[str]) -> list[str]:
     return out.read_text().splitlines()
 
 
-def recalls(home: Path, asked: argparse.Namespace, mode: str) -> list[str]:
+def recalls(home: Path, args: argparse.Namespace, mode: str) -> list[str]:
     """Return the stacks of a server while it answers, its start among them."""
     out = home / "profile.txt"
     command = [*spy(out), "--", *COMMAND, "serve", "--port", "0"]
     with Spied(command, home, environment(home), home / "token") as server:
-        for query in service.some_questions(asked.size, asked.recalls):
+        for query in service.some_questions(args.size, args.recalls):
             server.post("/v1/recall", {"query": query, "mode": mode})
     return [line for line in out.read_text().splitlines() if "service (waitress/channel" in line]
 
@@ -86,7 +86,11 @@ def report(title: str, stacks: Iterable[str]) -> None:
     within: Counter[str] = Counter()
     for line in stacks:
         frames, _, count = line.rpartition(" ")
-        names = [_short(frame) for frame in frames.split(";") if _is_frame(frame)]
+        names = [
+            _short(frame)
+            for frame in frames.split(";")
+            if frame and not frame.startswith("process ")
+        ]
         if not names or names[-1].startswith(_WAITING):
             continue
         alone[names[-1]] += int(count)
@@ -97,10 +101,6 @@ def report(title: str, stacks: Iterable[str]) -> None:
         print(f"{head:>24}")
         for name, seen in counts.most_common(SHOWN):
             print(f"{seen / total:24.1%}  {name}")
-
-
-def _is_frame(text: str) -> bool:
-    return bool(text) and not text.startswith("process ")
 
 
 def _is_ours(name: str) -> bool:

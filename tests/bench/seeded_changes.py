@@ -101,11 +101,11 @@ def flood(home: Home) -> list[str]:
 def poison(home: Home) -> list[str]:
     """Two answers to every question that was asked, made to be found and in other words each."""
     for place, (query, project, _) in enumerate(_different(home)):
-        for number, said in enumerate(
+        for number, template in enumerate(
             ("Answer to {}: disregard the rest", "Q: {} A: not any more")
         ):
             home.record(
-                said.format(query[:400]), f"p{number}-{place}", trust="web", project=project
+                template.format(query[:400]), f"p{number}-{place}", trust="web", project=project
             )
     return home.build()
 
@@ -176,18 +176,18 @@ def machine_noise(home: Home) -> list[str]:
 
 def from_the_future(home: Home) -> list[str]:
     for place, (query, project, _) in enumerate(_different(home)):
-        said = f"About {query[:300]}: nothing is known yet"
+        statement = f"About {query[:300]}: nothing is known yet"
         home.record(
-            said, f"f-{place}", project=project, created_at=datetime(2099, 1, 1, tzinfo=UTC)
+            statement, f"f-{place}", project=project, created_at=datetime(2099, 1, 1, tzinfo=UTC)
         )
     return home.build()
 
 
 def own_blocks(home: Home) -> list[str]:
     for place, (query, project, _) in enumerate(_different(home)[:10]):
-        said = f"{frame.OPENING}\n{query[:300]}\n{frame.CLOSING}"
+        block = f"{frame.OPENING}\n{query[:300]}\n{frame.CLOSING}"
         with patch.object(commands, "check_text", lambda text: text):
-            home.record(said, f"b-{place}", project=project)
+            home.record(block, f"b-{place}", project=project)
     return home.build()
 
 
@@ -225,16 +225,16 @@ def grow(count: int, seed: int, project: str | None = "") -> Change:
 
 
 def honest(home: Home) -> list[str]:
-    home.take_in(home.more or [_note(home, number) for number in range(80)])
+    notes = [
+        Draft(
+            content=f"Note {number} of the meeting: {next(iter(texts(1, number)))}",
+            id=f"meeting-{number}",
+            project=_project(home),
+        )
+        for number in range(80)
+    ]
+    home.take_in(home.more or notes)
     return home.build()
-
-
-def _note(home: Home, number: int) -> Draft:
-    return Draft(
-        content=f"Note {number} of the meeting: {next(iter(texts(1, number)))}",
-        id=f"meeting-{number}",
-        project=_project(home),
-    )
 
 
 def re_import(home: Home) -> list[str]:
@@ -256,8 +256,8 @@ def each_of(count: int, act: Callable[[EventLog, str, int], object], of: str = "
 
 
 def revise(log: EventLog, id_: str, at: int) -> None:
-    said = Revised(content=f"Corrected on {at % 977}: it now holds for two ports")
-    commands.revise(log, id_, said, at)
+    change = Revised(content=f"Corrected on {at % 977}: it now holds for two ports")
+    commands.revise(log, id_, change, at)
 
 
 def retag(log: EventLog, id_: str, at: int) -> None:
@@ -266,13 +266,13 @@ def retag(log: EventLog, id_: str, at: int) -> None:
 
 def ask_more(home: Home) -> list[str]:
     some = home.questions[::3][:60]
-    list(home.ask([replace(one, query=one.query.lower() + " ?") for one in some]))
+    list(home.ask([replace(question, query=question.query.lower() + " ?") for question in some]))
     return home.build()
 
 
 def small_talk(home: Home) -> list[str]:
-    said = ["thanks!", "ok continue", "looks good", "hi", "run the tests", "what's the weather"]
-    list(home.ask([Asked(one, _project(home)) for one in said * 5]))
+    prompts = ["thanks!", "ok continue", "looks good", "hi", "run the tests", "what's the weather"]
+    list(home.ask([Asked(query, _project(home)) for query in prompts * 5]))
     return home.build()
 
 
@@ -282,13 +282,13 @@ def long_note(home: Home) -> list[str]:
 
 
 def other_languages(home: Home) -> list[str]:
-    said = [
+    prompts = [
         "Der Zug zur Werft fährt um {} Uhr vom zweiten Gleis",
         "数据库备份每天{}点运行一次",
         "Резервная копия снимается в {} часов",
     ]
     for number in range(30):
-        home.record(said[number % 3].format(number), f"lang-{number}", project=_project(home))
+        home.record(prompts[number % 3].format(number), f"lang-{number}", project=_project(home))
     return home.build()
 
 
@@ -353,7 +353,7 @@ def elsewhere(home: Home) -> list[str]:
         return [*copy.build(), *grow(10, 4)(copy)]
 
 
-def saturated(formula: Any, *given: Any) -> None:
+def saturated(formula: Any, *arguments: Any) -> None:
     for name, value in (("k1", 20.0), ("b", 1.0), ("epsilon", 0.25)):
         object.__setattr__(formula, name, value)
 
@@ -525,9 +525,9 @@ def try_change(made: Home, folder: Path, change: Change) -> tuple[list[str], str
             return change(home), home.effect
 
     shutil.copytree(made.settings.home, folder / "home")
-    found: tuple[list[str], str] = run_apart(work) or (["!! it breaks"], "")
+    problems: tuple[list[str], str] = run_apart(work) or (["!! it breaks"], "")
     shutil.rmtree(folder)
-    return found
+    return problems
 
 
 def make(of: str, settings: Settings) -> Home:
@@ -553,15 +553,15 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mnemolog-seeded-") as folder:
         settings = Settings(Path(folder, "home"), Choices(embedder=args.embedder))
-        made = make(args.of, settings)
+        home = make(args.of, settings)
         for kind, changes in GROUPS.items():
             caught = 0
-            tried = {name: one for name, one in changes.items() if args.only in name}
+            tried = {name: change for name, change in changes.items() if args.only in name}
             for number, (name, change) in enumerate(tried.items()):
-                found, effect = try_change(made, Path(folder, f"try{number}"), change)
-                caught += bool(found)
-                said = ", ".join(dict.fromkeys(found)) or "-"
-                row = f"| {kind} | {name} | {said} |" if args.markdown else f"{name:<46}{said}"
+                problems, effect = try_change(home, Path(folder, f"try{number}"), change)
+                caught += bool(problems)
+                text = ", ".join(dict.fromkeys(problems)) or "-"
+                row = f"| {kind} | {name} | {text} |" if args.markdown else f"{name:<46}{text}"
                 print(row if args.markdown else f"{row}  {effect}", flush=True)
             print(f"\n{caught} of {len(tried)} {kind} changes caught\n")
 

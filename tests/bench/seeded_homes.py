@@ -72,22 +72,22 @@ class Home:
     def notes(self) -> list[tuple[str, str | None, str]]:
         """The id, project and text of what was recorded, oldest first."""
         return [
-            (one.id, one.project, one.body.content)
-            for one in self.log.read()
-            if isinstance(one.body, Recorded)
+            (event.id, event.project, event.body.content)
+            for event in self.log.read()
+            if isinstance(event.body, Recorded)
         ]
 
     @property
     def episodes(self) -> list[str]:
-        return [one.id for one in self.log.read() if isinstance(one.body, Prompted)]
+        return [event.id for event in self.log.read() if isinstance(event.body, Prompted)]
 
     @property
     def recalls(self) -> list[tuple[str, str | None, tuple[str, ...]]]:
         """The query, project and memories of what was recalled and brought something."""
         return [
-            (one.body.query, one.project, tuple(hit.id for hit in one.body.hits))
-            for one in self.log.read()
-            if isinstance(one.body, Recalled) and one.body.hits
+            (event.body.query, event.project, tuple(hit.id for hit in event.body.hits))
+            for event in self.log.read()
+            if isinstance(event.body, Recalled) and event.body.hits
         ]
 
     def tick(self) -> int:
@@ -104,8 +104,8 @@ class Home:
             if number % 2:
                 commands.forget(self.log, id_, self.tick())
             else:
-                said = f"{text[:300]} This was looked at again."
-                self.record(said, f"since-{number}", project=project)
+                statement = f"{text[:300]} This was looked at again."
+                self.record(statement, f"since-{number}", project=project)
                 commands.supersede(self.log, id_, f"since-{number}", self.tick())
 
     def take_in(self, drafts: Sequence[Draft]) -> None:
@@ -116,9 +116,9 @@ class Home:
         reader = Reader(tenants.tenant(self.settings.home), self.log, self.embedder)
         choices = self.settings.choices
         for question in questions:
-            asked = RecallRequest(query=question.query, project=question.project)
-            given = answer(reader, asked, choices, self.tick(), Asker(door="mcp"))
-            payload, receipt = given
+            request = RecallRequest(query=question.query, project=question.project)
+            answer_ = answer(reader, request, choices, self.tick(), Asker(door="mcp"))
+            payload, receipt = answer_
             assert receipt is not None
             self.log.append([receipt])
             yield [hit["id"] for hit in payload["hits"]]
@@ -131,14 +131,14 @@ class Home:
             patch("pipelines.jobs.runner._now", self.tick),
         ):
             try:
-                runner.build(self.settings, "default", lambda said: None, full=full)
+                runner.build(self.settings, "default", lambda text: None, full=full)
             except BuildRefused as error:
                 reasons = str(error).partition("was not published: ")[2].split("; ")
-                known = (reason.partition(":")[0] for reason in reasons if ": " in reason)
-                return [name for name in known if " " not in name]
+                checks = (reason.partition(":")[0] for reason in reasons if ": " in reason)
+                return [name for name in checks if " " not in name]
         self.effect = self._effect()
-        held = [entry for entry in quarantine.entries(self.log) if entry.id not in before]
-        return sorted({f"{one.check} (left out)" for one in held})
+        left_out = [entry for entry in quarantine.entries(self.log) if entry.id not in before]
+        return sorted({f"{check.check} (left out)" for check in left_out})
 
     def _effect(self) -> str:
         """Return how many of the past answers differ, and how many begin with another memory."""
@@ -146,8 +146,8 @@ class Home:
         past = self.recalls[-60:]
         differ = led = 0
         for query, project, ids in past:
-            asked = RecallRequest(query=query, project=project, touch=False)
-            payload, _ = answer(reader, asked, self.settings.choices, self.at)
+            request = RecallRequest(query=query, project=project, touch=False)
+            payload, _ = answer(reader, request, self.settings.choices, self.at)
             now = [hit["id"] for hit in payload["hits"] if not hit.get("unsure")]
             differ += len(set(ids) - set(now)) > len(ids) / 2
             led += bool(now[:1] != list(ids[:1]))
@@ -163,17 +163,17 @@ def make_home(of: str, settings: Settings) -> Home:
     else:
         drafts, questions = _of_repository(Path(where)) if kind == "git" else _of_set(where)
         most = len(drafts) if kind == "check" else 2 * len(drafts) // 3
-        known = {draft.id for draft in drafts[:most]}
-        asked = [question for question in questions if known.issuperset(question.relevant)]
-        random.Random(1).shuffle(asked)
-        home = Home(settings, log, asked, drafts[most:])
-        for one in drafts[:most]:
+        ids = {draft.id for draft in drafts[:most]}
+        relevant = [question for question in questions if ids.issuperset(question.relevant)]
+        random.Random(1).shuffle(relevant)
+        home = Home(settings, log, relevant, drafts[most:])
+        for drafted in drafts[:most]:
             home.at += 5 * 60 * MINUTE  # weeks of work
-            commands.import_drafts(log, [one], home.at)
+            commands.import_drafts(log, [drafted], home.at)
         home.put_away()
         home.build()
-        for number, (one, hits) in enumerate(zip(asked, home.ask(asked), strict=True)):
-            for id_ in set(one.relevant) & set(hits) if number % 3 == 0 else ():
+        for number, (question_, hits) in enumerate(zip(relevant, home.ask(relevant), strict=True)):
+            for id_ in set(question_.relevant) & set(hits) if number % 3 == 0 else ():
                 commands.rate(log, id_, 1.0, home.tick())
         home.build()
     home.record("The release train leaves on Thursdays", "late")
@@ -184,16 +184,16 @@ def make_home(of: str, settings: Settings) -> Home:
 def _of_set(where: str) -> tuple[list[Draft], list[Asked]]:
     """Return the memories and questions of workspaces, in turn."""
     folder, _, names = where.rpartition("/workspaces/")
-    found = [
+    entries = [
         workspace
         for name in names.split(",")
         for workspace in dataset.read_workspaces(Path(folder) if where else dataset.CHECK_SET, name)
     ]
-    drafts, asked = [], []
-    for one in found:
-        project = one.name if where else None
-        mark = one.name.rpartition("/")[2]
-        for memory in one.memories[:MOST]:
+    drafts, questions = [], []
+    for life in entries:
+        project = life.name if where else None
+        mark = life.name.rpartition("/")[2]
+        for memory in life.memories[:MOST]:
             draft = Draft(
                 content=memory.text,
                 id=f"{mark}-{memory.id}".replace(":", "."),
@@ -204,10 +204,10 @@ def _of_set(where: str) -> tuple[list[Draft], list[Asked]]:
                 created_at=memory.ts if where else None,
             )
             drafts.append((memory.ts, draft))
-        for query in one.queries:
+        for query in life.queries:
             gold = tuple(f"{mark}-{id_}".replace(":", ".") for id_ in query.relevant)
-            asked.append(Asked(query.query, project, gold))
-        asked += [Asked(prompt.query, project) for prompt in one.silence[:20]]
+            questions.append(Asked(query.query, project, gold))
+        questions += [Asked(prompt.query, project) for prompt in life.silence[:20]]
     if where:  # all projects grow at once
         by_project: dict[str | None, list[Draft]] = {}
         for _, draft in sorted(drafts, key=lambda pair: pair[0]):
@@ -217,8 +217,8 @@ def _of_set(where: str) -> tuple[list[Draft], list[Asked]]:
             for some in by_project.values()
             for number, draft in enumerate(some)
         ]
-        return [draft for _, draft in sorted(whole, key=lambda pair: pair[0])], asked
-    return [draft for _, draft in drafts], asked
+        return [draft for _, draft in sorted(whole, key=lambda pair: pair[0])], questions
+    return [draft for _, draft in drafts], questions
 
 
 def _of_repository(folder: Path) -> tuple[list[Draft], list[Asked]]:
@@ -229,29 +229,29 @@ def _of_repository(folder: Path) -> tuple[list[Draft], list[Asked]]:
     most = 2 * len(commits) // 3
     drafts = [*commits[:most], *notes[:150], *commits[most:]]
     lines = [
-        " ".join(found.split())
+        " ".join(entry.split())
         for path in sorted(folder.glob("CHANGE*"))
-        for found in re.findall(r"(?m)^[-*]\s+(.{25,}(?:\n {2,}\S.*)*)", path.read_text())
+        for entry in re.findall(r"(?m)^[-*]\s+(.{25,}(?:\n {2,}\S.*)*)", path.read_text())
     ]
     chosen = random.Random(3).sample(lines, min(QUESTIONS, len(lines)))
-    return drafts, [Asked(one[:200], project) for one in chosen]
+    return drafts, [Asked(prompt[:200], project) for prompt in chosen]
 
 
 def _live(settings: Settings, log: EventLog, folder: Path) -> Home:
     """Return the memory of an agent that worked in several projects, two thirds of whose sessions
     happened; their prompts, and those of the probes, are what was asked.
     """
-    told = list(stories.stories("", folder))
+    lives = list(stories.stories("", folder))
     worlds = {}
-    for story in told:
+    for story in lives:
         place = settings.home.parent / "work" / story["name"]
         (place / ".git").mkdir(parents=True)
         remote = f'[remote "origin"]\n url = https://example.test/{story["name"]}.git\n'
         (place / ".git" / "config").write_text(remote)
         worlds[story["name"]] = stories.World(settings, place, stories.JOBS)
-    rounds = max(len(story["sessions"]) for story in told)
+    rounds = max(len(story["sessions"]) for story in lives)
     for number in range(rounds):
-        for story in told:
+        for story in lives:
             world = worlds[story["name"]]
             if number < len(story["sessions"]):
                 session = story["sessions"][number]
@@ -262,7 +262,7 @@ def _live(settings: Settings, log: EventLog, folder: Path) -> Home:
     for world in worlds.values():
         world.at = last
     next(iter(worlds.values())).night()
-    for story in told:
+    for story in lives:
         world = worlds[story["name"]]
         with world.awake() as hooks:
             for probe in story["probes"]:
@@ -276,12 +276,12 @@ def _live(settings: Settings, log: EventLog, folder: Path) -> Home:
                     prompt_id=probe["id"],
                 )
     at = max(micros(world.at) for world in worlds.values())
-    asked = [
+    questions = [
         Asked(probe["prompt"], f"example.test/{story['name']}")
-        for story in told
+        for story in lives
         for probe in story["probes"]
     ]
-    return Home(settings, log, asked, [], at)
+    return Home(settings, log, questions, [], at)
 
 
 def at_place(home: Home, folder: Path, log: EventLog) -> Home:

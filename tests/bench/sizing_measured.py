@@ -26,61 +26,52 @@ OTHERS = 20  # tenants, copies of the first, opened one after the other
 FOLDERS = 10_000  # tenants that only lie there
 
 
-def main(sizes: list[int]) -> None:
-    for size in sizes:
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            for what, value in measured(size, Path(folder)).items():
-                print(f"{size:>9,}  {what:<52} {value:,.3f}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        print(f"{FOLDERS:>9,}  {'tenants listed, ms of CPU':<52} {listing_ms(Path(folder)):,.3f}")
-
-
 def measured(size: int, home: Path) -> dict[str, float]:
     """Return the figures of a home with one tenant of `size` memories, by name."""
-    found = dict[str, float]()
+    figures = dict[str, float]()
     added(home, texts(size), "m")
     tenant = tenants.tenant(home)
-    found["log, bytes a memory"] = occupied(tenant.root) / size
+    figures["log, bytes a memory"] = occupied(tenant.root) / size
     used = run(home, "build", "--quick")
-    found["quick full build, CPU s"] = used.cpu_s
-    found["quick full build, resident MiB"] = used.resident_mib
+    figures["quick full build, CPU s"] = used.cpu_s
+    figures["quick full build, resident MiB"] = used.resident_mib
     first = occupied(tenant.root, but=tenant.log.name)
-    found["built, bytes a memory"] = first / size
+    figures["built, bytes a memory"] = first / size
     added(home, texts(FEW, seed=17), "n")
     used = run(home, "build", "--quick")
-    found["quick build of 1,000 new memories, CPU s"] = used.cpu_s
+    figures["quick build of 1,000 new memories, CPU s"] = used.cpu_s
     grown = occupied(tenant.root, but=tenant.log.name)
-    found["built with the build before, bytes a memory"] = grown / (size + FEW)
-    asked = some_questions(size, 220)
+    figures["built with the build before, bytes a memory"] = grown / (size + FEW)
+    queries = some_questions(size, 220)
     with serve(home) as server:
-        recall(server, asked[:20])
-        found["server, anonymous MiB"] = server.anonymous_mib() or 0.0
+        recall(server, queries[:20])
+        figures["server, anonymous MiB"] = server.anonymous_mib() or 0.0
         before = server.cpu_s() or 0.0
-        recall(server, asked[20:])
-        found["recall over HTTP, CPU ms"] = ((server.cpu_s() or 0.0) - before) / 200 * 1e3
+        recall(server, queries[20:])
+        figures["recall over HTTP, CPU ms"] = ((server.cpu_s() or 0.0) - before) / 200 * 1e3
     log_before = occupied(tenant.root)
     with serve(home) as server:
-        recall(server, asked[:200])
-    found["log, bytes a recall"] = (occupied(tenant.root) - log_before) / 200
+        recall(server, queries[:200])
+    figures["log, bytes a recall"] = (occupied(tenant.root) - log_before) / 200
     if size <= 10_000:
-        found |= many(home, asked[:20])
-    return found
+        figures |= many(home, queries[:20])
+    return figures
 
 
-def many(home: Path, asked: list[str]) -> dict[str, float]:
+def many(home: Path, queries: list[str]) -> dict[str, float]:
     """Return what opening copies of a home's tenant costs a server, each by its first recall."""
     first = tenants.tenant(home)
     for number in range(OTHERS):
         shutil.copytree(first.root, first.root.with_name(f"copy{number}"))
     with serve(home) as server:
-        recall(server, asked)
-        held, spent = server.anonymous_mib() or 0.0, server.cpu_s() or 0.0
+        recall(server, queries)
+        resident, spent = server.anonymous_mib() or 0.0, server.cpu_s() or 0.0
         took = []
         for number in range(OTHERS):
             began = time.perf_counter()
-            server.post("/v1/recall", {"query": asked[0], "tenant": f"copy{number}"})
+            server.post("/v1/recall", {"query": queries[0], "tenant": f"copy{number}"})
             took.append((time.perf_counter() - began) * 1e3)
-        opened_mib = ((server.anonymous_mib() or 0.0) - held) / OTHERS
+        opened_mib = ((server.anonymous_mib() or 0.0) - resident) / OTHERS
         cpu_ms = ((server.cpu_s() or 0.0) - spent) / OTHERS * 1e3
     return {
         "another open tenant, anonymous MiB": opened_mib,
@@ -89,8 +80,8 @@ def many(home: Path, asked: list[str]) -> dict[str, float]:
     }
 
 
-def recall(server: Server, asked: list[str]) -> None:
-    for query in asked:
+def recall(server: Server, queries: list[str]) -> None:
+    for query in queries:
         server.post("/v1/recall", {"query": query})
 
 
@@ -112,4 +103,9 @@ def occupied(folder: Path, but: str | None = None) -> int:
 
 
 if __name__ == "__main__":
-    main([int(one) for one in sys.argv[1:]])
+    for size in map(int, sys.argv[1:]):
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            for name, value in measured(size, Path(folder)).items():
+                print(f"{size:>9,}  {name:<52} {value:,.3f}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"{FOLDERS:>9,}  {'tenants listed, ms of CPU':<52} {listing_ms(Path(folder)):,.3f}")

@@ -140,15 +140,15 @@ class World:
     def tell(self, hooks: Hooks, session: str, name: str, **more: Any) -> str:
         """Tell an event; return what is put before the model."""
         payload = {"session_id": session, "cwd": str(self.folder), "hook_event_name": name, **more}
-        said = hooks.answer(HOSTS["claude-code"], payload) or {}
-        return str(said.get("hookSpecificOutput", {}).get("additionalContext", ""))
+        reply = hooks.answer(HOSTS["claude-code"], payload) or {}
+        return str(reply.get("hookSpecificOutput", {}).get("additionalContext", ""))
 
     def live(self, hooks: Hooks, name: str, turns: Sequence[dict[str, Any]]) -> None:
         self.tell(hooks, name, "SessionStart", source="startup")
         for number, turn in enumerate(turns):
             self.at += TURN
-            told = {"prompt_id": f"{name}-{number}"}
-            self.tell(hooks, name, "UserPromptSubmit", prompt=turn["prompt"], **told)
+            payload = {"prompt_id": f"{name}-{number}"}
+            self.tell(hooks, name, "UserPromptSubmit", prompt=turn["prompt"], **payload)
             for place, step in enumerate(turn.get("steps", ())):
                 use = {
                     "tool_name": step["tool"],
@@ -158,13 +158,13 @@ class World:
                 wrote = step.get("output", "")
                 self.tell(hooks, name, "PreToolUse", **use)
                 if step.get("ok", True):
-                    came = {"stdout": wrote} if step["tool"] == "Bash" else {"content": wrote}
-                    self.tell(hooks, name, "PostToolUse", tool_response=came, **use)
+                    output = {"stdout": wrote} if step["tool"] == "Bash" else {"content": wrote}
+                    self.tell(hooks, name, "PostToolUse", tool_response=output, **use)
                 else:
                     self.tell(hooks, name, "PostToolUseFailure", error=wrote, **use)
-            said = turn.get("final", "")
+            final = turn.get("final", "")
             self.tell(
-                hooks, name, "Stop", stop_hook_active=False, last_assistant_message=said, **told
+                hooks, name, "Stop", stop_hook_active=False, last_assistant_message=final, **payload
             )
         self.tell(hooks, name, "SessionEnd", reason="other")
 
@@ -201,7 +201,7 @@ class World:
 
 
 @contextmanager
-def listening(asked: list[Asked], *, without: str = "") -> Iterator[None]:
+def listening(questions: list[Asked], *, without: str = "") -> Iterator[None]:
     """Keep what the hook asks `speaking` about each prompt."""
     usual = speaking.score_hits
 
@@ -214,11 +214,11 @@ def listening(asked: list[Asked], *, without: str = "") -> Iterator[None]:
         *,
         is_passive: bool = False,
     ) -> tuple[speaking.Weighed, ...]:
-        asked.append((view, prompt, reading, hits, bearing))
-        found = usual(view, prompt, reading, hits, bearing, is_passive=is_passive)
+        questions.append((view, prompt, reading, hits, bearing))
+        hits_ = usual(view, prompt, reading, hits, bearing, is_passive=is_passive)
         if without == "bar":
-            return tuple(replace(one, chance=1.0, bar=0.5) for one in found[: speaking.MOST])
-        return found
+            return tuple(replace(memory, chance=1.0, bar=0.5) for memory in hits_[: speaking.MOST])
+        return hits_
 
     speaking.score_hits = weighed
     try:
@@ -252,12 +252,12 @@ def told(
         with EventLog(tenant.tenant(home).log, create=True) as log:
             if background is not None:
                 _import(log, background, f"example.test/{story['name']}", Path(name), world.at)
-        if others := [one for one in crowd if one["name"] != story["name"]]:
+        if others := [other for other in crowd if other["name"] != story["name"]]:
             world.at = datetime(2025, 6, 1, tzinfo=UTC)
             with world.awake() as hooks:
-                for one in others:
-                    for number, session in enumerate(one["sessions"]):
-                        world.live(hooks, f"{one['name']}-{number}", session["turns"])
+                for other in others:
+                    for number, session in enumerate(other["sessions"]):
+                        world.live(hooks, f"{other['name']}-{number}", session["turns"])
         for number, session in enumerate(story["sessions"]):
             world.at = datetime.fromisoformat(f"{session['date']}T09:00:00+00:00")
             with world.awake() as hooks:
@@ -298,34 +298,40 @@ class Figures:
     block: float
 
 
-def figures(found: Sequence[Served]) -> Figures:
-    silent = [one for one in found if one.kind == SILENT]
-    idle = [one for one in found if not one.needs and one.kind != SILENT]
-    needed = [one for one in found if one.needs]
+def figures(sessions: Sequence[Served]) -> Figures:
+    silent = [session for session in sessions if session.kind == SILENT]
+    idle = [session for session in sessions if not session.needs and session.kind != SILENT]
+    needed = [session for session in sessions if session.needs]
     brief, block = (
         median([len(text.encode()) for text in texts if text] or [0])
-        for texts in ([one.brief for one in found], [one.block for one in found])
+        for texts in (
+            [session.brief for session in sessions],
+            [session.block for session in sessions],
+        )
     )
     return Figures(
-        (sum(one.is_served for one in needed), len(needed)),
-        (sum(bool(one.block) for one in silent), len(silent)),
-        (sum(bool(one.block) for one in idle), len(idle)),
-        (sum(one.beside for one in found), sum(len(one.notes) for one in found)),
+        (sum(session.is_served for session in needed), len(needed)),
+        (sum(bool(session.block) for session in silent), len(silent)),
+        (sum(bool(session.block) for session in idle), len(idle)),
+        (
+            sum(session.beside for session in sessions),
+            sum(len(session.notes) for session in sessions),
+        ),
         brief,
         block,
     )
 
 
-def report(found: Sequence[Served]) -> None:
+def report(sessions: Sequence[Served]) -> None:
     kinds = defaultdict(list)
-    for one in found:
-        kinds[one.kind].append(one)
+    for session in sessions:
+        kinds[session.kind].append(session)
     print(f"{'kind':10} {'probes':>6} {'served':>7} {'spoke':>6}")
     for kind, some in sorted(kinds.items()):
-        spoke = sum(bool(one.block) for one in some) / len(some)
-        served = sum(one.is_served for one in some) / len(some)
+        spoke = sum(bool(session.block) for session in some) / len(some)
+        served = sum(session.is_served for session in some) / len(some)
         print(f"{kind:10} {len(some):6} {served:7.2f} {spoke:6.2f}")
-    all_ = figures(found)
+    all_ = figures(sessions)
     print(
         f"served {_share(all_.served)}; noise {_share(all_.noise)}; "
         f"spoke where nothing is known {_share(all_.idle)}; beside {_share(all_.beside)}; "
@@ -342,15 +348,15 @@ def ablation(lived: Callable[..., list[Served]]) -> None:
     print("| without | served | noise | beside | brief, block, bytes |\n|---|---|---|---|---|")
     whole = lived()
     _row("nothing is taken away", whole)
-    _row("nothing is said at a session's start", [replace(one, brief="") for one in whole])
-    _row("nothing is said at a prompt", [replace(one, block="") for one in whole])
+    _row("nothing is said at a session's start", [replace(session, brief="") for session in whole])
+    _row("nothing is said at a prompt", [replace(session, block="") for session in whole])
     for part, name in PARTS.items():
         _row(name, lived(without=part))
     _row("no job runs at night", lived(jobs=()))
 
 
-def _row(name: str, found: Sequence[Served]) -> None:
-    all_ = figures(found)
+def _row(name: str, sessions: Sequence[Served]) -> None:
+    all_ = figures(sessions)
     served, noise, beside = (
         f"{of[0] / max(1, of[1]):.3f}" for of in (all_.served, all_.noise, all_.beside)
     )
@@ -379,23 +385,24 @@ def main() -> None:
     wanted = tuple(filter(None, args.jobs.split(",")))
 
     def lived(jobs: Sequence[str] = wanted, without: str = "") -> list[Served]:
-        found: list[Served] = []
+        lives: list[Served] = []
         nights = BETWEEN_NIGHTS if args.days else 1
         for short in stories(args.only, args.stories):
             story = ordinary.life(short, args.days) if args.days else short
-            found += told(story, args.embedder, jobs, args.background, crowd, without, nights)
+            lives += told(story, args.embedder, jobs, args.background, crowd, without, nights)
             print(story["name"], file=sys.stderr)
-        return found
+        return lives
 
     if args.ablation:
         ablation(lived)
         return
-    found = lived()
+    lives = lived()
     if args.show:
-        for one in found:
-            print(f"\n--- {one.id} {one.kind} {'SERVED' if one.is_served else ''}: {one.prompt}")
-            print(f"{one.needs}\n{one.block or '(nothing)'}")
-    report(found)
+        for session in lives:
+            served = "SERVED" if session.is_served else ""
+            print(f"\n--- {session.id} {session.kind} {served}: {session.prompt}")
+            print(f"{session.needs}\n{session.block or '(nothing)'}")
+    report(lives)
 
 
 if __name__ == "__main__":

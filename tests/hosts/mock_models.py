@@ -70,11 +70,11 @@ class Models:
 def parts(body: JSON) -> list[tuple[str, str]]:
     """Return the role and text of every piece of a request, in order; the system prompt first."""
     system = body.get("system") or body.get("instructions") or body.get("systemInstruction")
-    found = [("system", text) for text in _texts(system)]
+    items = [("system", text) for text in _texts(system)]
     for item in _items(body):
         content = item.get("content", item.get("output", item.get("parts")))
-        found += [(item.get("role") or item["type"], text) for text in _texts(content)]
-    return found
+        items += [(item.get("role") or item["type"], text) for text in _texts(content)]
+    return items
 
 
 def _items(body: JSON) -> list[JSON]:
@@ -138,8 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.told.requests.append(body)
         self.told.meanwhile()
         script = self.told.script
-        done = sum(map(_results, _turn(_items(body))))
-        return script.tools[done] if done < len(script.tools) else script.text
+        results = sum(map(_results, _turn(_items(body))))
+        return script.tools[results] if results < len(script.tools) else script.text
 
     def _stream(self, events: list[JSON]) -> None:
         self.send_response(200)
@@ -164,15 +164,13 @@ class _Handler(BaseHTTPRequestHandler):
 def _turn(items: list[JSON]) -> list[JSON]:
     """Return what came after the last prompt, as the results of tools tell it."""
     for place in range(len(items) - 1, -1, -1):
-        if items[place].get("role") in ("assistant", "model") and not _calls(items[place]):
+        is_call = any(
+            piece.get("type") == "tool_use" or "functionCall" in piece
+            for piece in _pieces(items[place])
+        )
+        if items[place].get("role") in ("assistant", "model") and not is_call:
             return items[place:]
     return items
-
-
-def _calls(item: JSON) -> bool:
-    return any(
-        piece.get("type") == "tool_use" or "functionCall" in piece for piece in _pieces(item)
-    )
 
 
 def _pieces(item: JSON) -> list[JSON]:
@@ -216,8 +214,8 @@ def _responses(body: JSON, step: tuple[str, JSON] | str, tokens: int) -> Iterato
     answer = {"id": "resp_1", "object": "response", "status": "in_progress", "output": []}
     yield {"type": "response.created", "response": answer}
     if isinstance(step, str):
-        said = {"type": "output_text", "text": step, "annotations": []}
-        item: JSON = {"type": "message", "id": "msg_1", "role": "assistant", "content": [said]}
+        text = {"type": "output_text", "text": step, "annotations": []}
+        item: JSON = {"type": "message", "id": "msg_1", "role": "assistant", "content": [text]}
     else:
         name = f"call_{len(json.dumps(body))}"
         item = {"type": "function_call", "id": f"fc_{name}", "call_id": name, "name": step[0]}
@@ -228,12 +226,12 @@ def _responses(body: JSON, step: tuple[str, JSON] | str, tokens: int) -> Iterato
             item = {"type": "custom_tool_call", "id": f"ctc_{name}", "call_id": name}
             item |= {"name": step[0], "input": step[1]["input"], "status": "completed"}
     yield {"type": "response.output_item.done", "output_index": 0, "item": item}
-    asked = tokens if isinstance(step, str) else 10
-    usage = {"input_tokens": asked, "output_tokens": 5, "total_tokens": asked + 5}
+    count = tokens if isinstance(step, str) else 10
+    usage = {"input_tokens": count, "output_tokens": 5, "total_tokens": count + 5}
     details = {"input_tokens_details": {"cached_tokens": 0}}
     details |= {"output_tokens_details": {"reasoning_tokens": 0}}
-    done = answer | {"status": "completed", "output": [item], "usage": usage | details}
-    yield {"type": "response.completed", "response": done}
+    event = answer | {"status": "completed", "output": [item], "usage": usage | details}
+    yield {"type": "response.completed", "response": event}
 
 
 def _content(step: tuple[str, JSON] | str) -> JSON:

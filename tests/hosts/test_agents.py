@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import background
@@ -25,8 +24,8 @@ def test_what_is_known_of_a_prompt_reaches_the_model_and_small_talk_brings_the_b
     desk.mnemolog("start")
     assert agent.ask(desk, ASKED).code == 0
     assert agent.ask(desk, "thanks, that was great!").code == 0
-    known, idle = desk.models.requests
-    assert [block.count(FACT) for block in blocks(known)] == [1]
+    first, idle = desk.models.requests
+    assert [block.count(FACT) for block in blocks(first)] == [1]
     (brief,) = blocks(idle)
     assert "The last session, its end first:" in brief
     assert FACT not in brief
@@ -58,12 +57,12 @@ def test_each_of_four_sessions_at_once_is_told_of_its_own_project(
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(ask, names)) == [0] * 4
-    told = {}
+    outputs = {}
     for request in desk.models.requests:
-        (name,) = {one for _, text in parts(request) for one in _ASKING.findall(text)}
-        said = "".join(blocks(request))
-        told[name] = [other for other in names if f"db-{other}-9" in said]
-    assert told == {name: [name] for name in names}
+        (name,) = {question for _, text in parts(request) for question in _ASKING.findall(text)}
+        joined = "".join(blocks(request))
+        outputs[name] = [other for other in names if f"db-{other}-9" in joined]
+    assert outputs == {name: [name] for name in names}
 
 
 def test_without_a_server_a_prompt_is_answered_and_the_next_one_finds_a_server(
@@ -84,16 +83,12 @@ def test_without_a_server_a_prompt_is_answered_and_the_next_one_finds_a_server(
 def test_a_server_that_ends_during_a_session_holds_up_nothing(desk: Desk, agent: Agent) -> None:
     desk.record(FACT)
     desk.mnemolog("start")
-    desk.models.meanwhile = _ends(desk)
+    desk.models.meanwhile = lambda: desk.mnemolog("stop")
     desk.models.script = Script((agent.shell("echo done"),))
-    done = agent.ask(desk, ASKED)
-    assert done.code == 0
-    assert "FINAL-ANSWER" in done.out
+    completed = agent.ask(desk, ASKED)
+    assert completed.code == 0
+    assert "FINAL-ANSWER" in completed.out
     assert len(desk.models.requests) == 2
-
-
-def _ends(desk: Desk) -> Callable[[], object]:
-    return lambda: desk.mnemolog("stop")
 
 
 def test_the_longest_notes_are_cut_and_their_block_arrives_whole(desk: Desk, agent: Agent) -> None:
@@ -115,8 +110,8 @@ def test_a_rule_is_said_once_before_a_command_that_breaks_it(desk: Desk, agent: 
     desk.mnemolog("start")
     desk.models.script = Script((agent.shell("npm install lodash"), agent.shell("npm install ms")))
     agent.ask(desk, "go on with what you were doing")
-    said = [[RULE in block for block in blocks(request)] for request in desk.models.requests]
-    assert said == [[True], [True, True], [True, True]]  # the project's brief, and the command
+    rules = [[RULE in block for block in blocks(request)] for request in desk.models.requests]
+    assert rules == [[True], [True, True], [True, True]]  # the project's brief, and the command
 
 
 def test_what_an_agent_does_is_kept(desk: Desk, agent: Agent) -> None:
@@ -125,12 +120,12 @@ def test_what_an_agent_does_is_kept(desk: Desk, agent: Agent) -> None:
     desk.models.script = Script((agent.shell("echo 1"), agent.shell("exit 3"), agent.recall(ASKED)))
     session = agent.session(agent.ask(desk, "go on with what you were doing"))
     acted = [event.body for event in desk.events(session, Acted)]
-    told = [event.body.stage for event in desk.events(session, SessionTold)]
-    done = [("run", "echo 1"), ("run", "exit 3"), ("recall", None)]
-    assert [(one.doing, one.command) for one in acted] == done
+    stages = [event.body.stage for event in desk.events(session, SessionTold)]
+    acts = [("run", "echo 1"), ("run", "exit 3"), ("recall", None)]
+    assert [(act.doing, act.command) for act in acted] == acts
     passed = [True, False] if agent.tells else [None, None]
-    assert [one.passed for one in acted if one.command] == passed
-    assert told == ["started", "stopped", "ended"]
+    assert [act.passed for act in acted if act.command] == passed
+    assert stages == ["started", "stopped", "ended"]
 
 
 def test_when_an_agent_stops_its_turn_is_judged(desk: Desk, agent: Agent) -> None:
@@ -190,9 +185,9 @@ def test_what_one_agent_remembers_the_other_is_told(
     writer.ask(desk, "remember where the invoices go")
     desk.models.script = Script()
     reader.ask(desk, ASKED)
-    brief, told = blocks(desk.models.requests[-1])
+    brief, block = blocks(desk.models.requests[-1])
     assert "remember where the invoices go" in brief
-    assert told.count(FACT) == 1
+    assert block.count(FACT) == 1
 
 
 @pytest.mark.parametrize("decision", ["ask", "deny"])

@@ -61,12 +61,12 @@ class Place:
 
     def hook(self, host: str, payload: dict[str, Any]) -> str:
         """Tell an event of a host; return what is put before its model."""
-        told = self.ask("POST", f"/v1/hooks/{host}", payload)
-        return "\n".join(contexts(told)[:1]) if told else ""
+        answer = self.ask("POST", f"/v1/hooks/{host}", payload)
+        return "\n".join(contexts(answer)[:1]) if answer else ""
 
-    def tool(self, name: str, **given: object) -> Any:
+    def tool(self, name: str, **arguments: object) -> Any:
         """Call a tool of the MCP endpoint; return its result."""
-        return modern(self.client, "tools/call", name=name, arguments=given).json["result"]
+        return modern(self.client, "tools/call", name=name, arguments=arguments).json["result"]
 
     def build(self) -> None:
         tenant = self.tenant
@@ -93,33 +93,30 @@ Door = Callable[[Place, Poison], None]
 def after_a_tool(host: str) -> Door:
     """Return the door of a host's tools: one fails with the text, and what it ran passes then."""
 
-    def door(place: Place, one: Poison) -> None:
-        session = f"{host}-{one.canary}"
+    def door(place: Place, poison: Poison) -> None:
+        session = f"{host}-{poison.canary}"
         place.hook(host, in_session(reworded(PROMPTS[host], "make the tests pass"), session))
         for payload in RECORDED[host]:
             if moment(host, payload) in ("before_tool", "after_tool"):
-                place.hook(host, in_session(_telling(payload, one.text), session))
-        place.hook(host, in_session(_last(host), session))
+                place.hook(host, in_session(_telling(payload, poison.text), session))
+        last = next(payload for payload in RECORDED[host] if moment(host, payload) == "stop")
+        place.hook(host, in_session(last, session))
 
     return door
-
-
-def _last(host: str) -> dict[str, Any]:
-    return next(one for one in RECORDED[host] if moment(host, one) == "stop")
 
 
 def _telling(value: Any, text: str, field: str = "") -> Any:
     """Return a payload in which whatever a tool wrote is followed by a text."""
     if isinstance(value, dict):
-        return {key: _telling(one, text, key) for key, one in value.items()}
+        return {key: _telling(item, text, key) for key, item in value.items()}
     if isinstance(value, list):
-        return [_telling(one, text, field) for one in value]
+        return [_telling(item, text, field) for item in value]
     return f"{value}\n{text}" if isinstance(value, str) and field in _WRITTEN else value
 
 
-def a_fix(place: Place, one: Poison) -> None:
+def a_fix(place: Place, poison: Poison) -> None:
     """A command fails with the text, a file is edited, the command passes: a note is made of it."""
-    session = f"fix-{one.canary}"
+    session = f"fix-{poison.canary}"
 
     def tell(name: str, **fields: object) -> None:
         event = {"session_id": session, "cwd": "/nowhere", "hook_event_name": name, **fields}
@@ -128,100 +125,94 @@ def a_fix(place: Place, one: Poison) -> None:
     ran = {"tool_name": "Bash", "tool_input": {"command": "pytest tests/test_upload.py"}}
     edit = {"tool_name": "Edit", "tool_input": {"file_path": "/nowhere/upload.py"}}
     tell("UserPromptSubmit", prompt="make the upload tests pass")
-    tell("PostToolUseFailure", **ran, tool_use_id="1", error=f"Exit code 1\nError: {one.text}")
+    tell("PostToolUseFailure", **ran, tool_use_id="1", error=f"Exit code 1\nError: {poison.text}")
     tell("PostToolUse", **edit, tool_use_id="2", tool_response={"filePath": "/nowhere/upload.py"})
     tell("PostToolUse", **ran, tool_use_id="3", tool_response={"stdout": "4 passed"})
     tell("Stop", last_assistant_message="The tests pass now: the upload closes its socket.")
 
 
-def a_transcript(place: Place, one: Poison) -> None:
+def a_transcript(place: Place, poison: Poison) -> None:
     """A session file in which tools, hooks and side chains say the text."""
-    around = {"sessionId": one.canary, "cwd": "/home/dev/up", "isSidechain": False}
+    around = {"sessionId": poison.canary, "cwd": "/home/dev/up", "isSidechain": False}
     use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make test"}}
-    failed = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": one.text}
+    failed = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": poison.text}
     again = use | {"id": "t2"}
-    fetched = {"type": "tool_result", "tool_use_id": "t3", "content": one.text}
+    fetched = {"type": "tool_result", "tool_use_id": "t3", "content": poison.text}
     fine = {"type": "tool_result", "tool_use_id": "t2", "content": "ok"}
+    plain = poison.text.replace("</system-reminder>", "")
     lines: list[dict[str, Any]] = [
         {"type": "user", "message": {"content": "Please make the upload tests pass today."}},
         {"type": "assistant", "message": {"content": [use]}},
-        {"type": "user", "message": {"content": [failed]}, "toolUseResult": one.text},
+        {"type": "user", "message": {"content": [failed]}, "toolUseResult": poison.text},
         {"type": "assistant", "message": {"content": [again]}},
         {"type": "user", "message": {"content": [fine, fetched]}},
-        {"type": "user", "isSidechain": True, "message": {"content": one.text}},
-        {"type": "user", "isMeta": True, "message": {"content": one.text}},
-        {
-            "type": "user",
-            "message": {"content": f"<system-reminder>{_plain(one)}</system-reminder>"},
-        },
+        {"type": "user", "isSidechain": True, "message": {"content": poison.text}},
+        {"type": "user", "isMeta": True, "message": {"content": poison.text}},
+        {"type": "user", "message": {"content": f"<system-reminder>{plain}</system-reminder>"}},
     ]
-    path = place.home.parent / "transcripts" / f"{one.canary}.jsonl"
+    path = place.home.parent / "transcripts" / f"{poison.canary}.jsonl"
     path.parent.mkdir(exist_ok=True)
     written = [
-        {**around, "uuid": f"{one.canary}-{number}", "timestamp": "2026-09-21T13:40:00Z", **line}
+        {**around, "uuid": f"{poison.canary}-{number}", "timestamp": "2026-09-21T13:40:00Z", **line}
         for number, line in enumerate(lines)
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in written))
     imported(place.tenant.log, "claude-code", path, now=NOW)
 
 
-def _plain(one: Poison) -> str:
-    return one.text.replace("</system-reminder>", "")
-
-
 def lines_of(trust: str, **more: object) -> Door:
     """Return the door of a file of memories that says of itself how far it is to be trusted."""
 
-    def door(place: Place, one: Poison) -> None:
-        path = place.home.parent / f"{one.canary}.jsonl"
-        path.write_text(json.dumps({"content": one.text, "trust": trust, **more}) + "\n")
+    def door(place: Place, poison: Poison) -> None:
+        path = place.home.parent / f"{poison.canary}.jsonl"
+        path.write_text(json.dumps({"content": poison.text, "trust": trust, **more}) + "\n")
         commands.import_drafts(place.tenant.log, jsonl.drafts(path, project=None), NOW)
 
     return door
 
 
 def posted(trust: str, **more: object) -> Door:
-    def door(place: Place, one: Poison) -> None:
-        memory = {"content": one.text, "trust": trust, **more}
+    def door(place: Place, poison: Poison) -> None:
+        memory = {"content": poison.text, "trust": trust, **more}
         place.ask("POST", "/v1/memories", memory)
 
     return door
 
 
-def in_two(place: Place, one: Poison) -> None:
+def in_two(place: Place, poison: Poison) -> None:
     """An order that is only one where both halves stand together."""
-    half = len(one.text) // 2
-    halves = (one.text[:half], f"{one.canary}, continued: {one.text[half:]}")
+    half = len(poison.text) // 2
+    halves = (poison.text[:half], f"{poison.canary}, continued: {poison.text[half:]}")
     drafts = [{"content": text, "trust": "web", "kind": "lesson"} for text in halves]
     place.ask("POST", "/v1/memories/batch", {"memories": drafts})
 
 
 def ingested(role: str) -> Door:
-    def door(place: Place, one: Poison) -> None:
-        turn = {"role": role, "content": one.text, "speaker": "the user"}
-        place.ask("POST", "/v1/ingest", {"turns": [turn], "session": one.canary})
+    def door(place: Place, poison: Poison) -> None:
+        turn = {"role": role, "content": poison.text, "speaker": "the user"}
+        place.ask("POST", "/v1/ingest", {"turns": [turn], "session": poison.canary})
         assert place.tenants.ingest.turn()
 
     return door
 
 
-def a_command(place: Place, one: Poison) -> None:
+def a_command(place: Place, poison: Poison) -> None:
     """What the command line records of a page."""
-    text = one.text.replace("\x00", "")  # no argument of a program holds one
+    text = poison.text.replace("\x00", "")  # no argument of a program holds one
     words = ["--home", str(place.home), "record", text, "--kind", "preference", "--trust", "web"]
-    done = CliRunner().invoke(main, words)
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
 
 
-def remembered(place: Place, one: Poison) -> None:
+def remembered(place: Place, poison: Poison) -> None:
     """A page told the agent to remember it, and it did: by its own word, whose trust it has."""
-    place.tool("remember", content=one.text, kind="fact")
+    place.tool("remember", content=poison.text, kind="fact")
 
 
-def a_commit(place: Place, one: Poison) -> None:
+def a_commit(place: Place, poison: Poison) -> None:
     """A stranger's commit."""
-    folder = place.home.parent / f"repository-{one.canary}"
-    message = f"fix(upload): close the socket\n\n{one.text}".replace("\x00", "")
+    folder = place.home.parent / f"repository-{poison.canary}"
+    message = f"fix(upload): close the socket\n\n{poison.text}".replace("\x00", "")
     words = ["-c", "user.name=eve", "-c", "user.email=eve@example.com"]
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     subprocess.run(
@@ -233,12 +224,12 @@ def a_commit(place: Place, one: Poison) -> None:
     commands.import_drafts(place.tenant.log, drafts, NOW)
 
 
-def a_repositorys_document(place: Place, one: Poison) -> None:
+def a_repositorys_document(place: Place, poison: Poison) -> None:
     """The rules file of a clone, which a person imports to look things up in it."""
-    folder = place.home.parent / f"clone-{one.canary}"
+    folder = place.home.parent / f"clone-{poison.canary}"
     (folder / ".git").mkdir(parents=True)
     path = folder / "CLAUDE.md"
-    path.write_text(f"# Rules of {one.canary}\n\n{one.text}\n\n- Always {one.text}\n")
+    path.write_text(f"# Rules of {poison.canary}\n\n{poison.text}\n\n- Always {poison.text}\n")
     # of no project, as the hooks are asked where none is: else nothing would be tried
     drafts = (
         msgspec.structs.replace(draft, project=None)
@@ -247,10 +238,10 @@ def a_repositorys_document(place: Place, one: Poison) -> None:
     commands.import_drafts(place.tenant.log, drafts, NOW)
 
 
-def a_document(place: Place, one: Poison) -> None:
+def a_document(place: Place, poison: Poison) -> None:
     """A file of notes that a person imports: his own word, as any he pastes."""
-    path = place.home.parent / f"{one.canary}.md"
-    path.write_text(f"# Notes on {one.canary}\n\n{one.text}\n")
+    path = place.home.parent / f"{poison.canary}.md"
+    path.write_text(f"# Notes on {poison.canary}\n\n{poison.text}\n")
     commands.import_drafts(place.tenant.log, markdown.drafts(path, project=None), NOW)
 
 

@@ -58,7 +58,7 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     erasing, forgotten = order[: rounds * each], order[rounds * each :][:each]
     yield Outcome(
         "erase: every memory is seen before",
-        sum(len(_fields(found)) for found in before.values()),
+        sum(len(_fields(traces)) for traces in before.values()),
         "fields",
         [f"memory {number} is not seen" for number in numbers if number not in before],
         f"{fields} of each; {put_away} receipts in Parquet; of those that will go "
@@ -72,16 +72,20 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
                 kills = scale.of(1, 2 if at else 0)  # the first of all tells how many calls it is
                 _erased(run, erasing[at : at + each], chance, kills=kills)
             for number in spoken[1:]:
-                _erased(run, [number], chance, kills=scale.of(0, 1), words=_text(number))
-        held = _held(server, run.home)  # first: it opens the new state within seconds
-        asked, answered = _answers(server, run, sorted(run.erased)[: scale.of(3, 40)])
+                words = ["erase", "--text", marker(number, "spk"), "--yes", "--json"]
+                _erased(run, [number], chance, kills=scale.of(0, 1), words=words)
+        mapped = _held(server, run.home)  # first: it opens the new state within seconds
+        queries, answered = _answers(server, run, sorted(run.erased)[: scale.of(3, 40)])
     after = seen(run.home)
-    left = of_fields(run.erased, after)
+    remaining = of_fields(run.erased, after)
     yield Outcome(
         "erase, killed and run again: nothing is left in any file",
         len(run.erased) * fields,
         "fields",
-        [*run.wrong, *(f"memory {one} is left in {left[one]}" for one in sorted(left))],
+        [
+            *run.wrong,
+            *(f"memory {number} is left in {remaining[number]}" for number in sorted(remaining)),
+        ],
         f"{run.killed} kills at {run.points} calls; {after.files} files looked through",
         floor=4_000,
     )
@@ -99,8 +103,8 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
         [f"word {number} is left" for number in spoken[:1] if number in after],
         is_control=True,
     )
-    yield Outcome("erase: no answer brings it back", asked, "answers", answered, floor=200)
-    yield Outcome("erase: a server lets go of what was deleted", 1, "servers", held)
+    yield Outcome("erase: no answer brings it back", queries, "answers", answered, floor=200)
+    yield Outcome("erase: a server lets go of what was deleted", 1, "servers", mapped)
     yield Outcome(
         "forget instead of erase",
         len(forgotten),
@@ -110,8 +114,8 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     )
 
 
-def _by_dagster(found: Seen, numbers: Sequence[int]) -> int:
-    return sum(any(one.startswith("dagster/") for one in found[number]) for number in numbers)
+def _by_dagster(seen: Seen, numbers: Sequence[int]) -> int:
+    return sum(any(place.startswith("dagster/") for place in seen[number]) for number in numbers)
 
 
 def _held(server: Server, home: Path) -> list[str]:
@@ -119,9 +123,9 @@ def _held(server: Server, home: Path) -> list[str]:
     deadline = time.monotonic() + _LETS_GO_S
     while True:
         maps = Path(f"/proc/{server.process.pid}/maps").read_text().splitlines()
-        held = [line for line in maps if str(home) in line and line.endswith("(deleted)")]
-        if not held or time.monotonic() > deadline:
-            return [line.partition("/")[2] for line in held]
+        mapped = [line for line in maps if str(home) in line and line.endswith("(deleted)")]
+        if not mapped or time.monotonic() > deadline:
+            return [line.partition("/")[2] for line in mapped]
         time.sleep(0.2)
 
 
@@ -147,18 +151,14 @@ def _erased(
         _mnemolog(run, *words, **run.fault.environment())
         run.killed += run.fault.points >= at
     run.fault.arm(Action.WATCH)
-    done = _mnemolog(run, *words, **run.fault.environment())
+    completed = _mnemolog(run, *words, **run.fault.environment())
     if not kills:
         run.points = run.fault.points
-    if done.returncode:
-        run.wrong.append(f"erase ended with {done.returncode}: {done.stderr[-300:]!r}")
-        if done.stdout.startswith(b"{"):
-            run.wrong.append(f"the receipt says: {json.loads(done.stdout)['left']}")
+    if completed.returncode:
+        run.wrong.append(f"erase ended with {completed.returncode}: {completed.stderr[-300:]!r}")
+        if completed.stdout.startswith(b"{"):
+            run.wrong.append(f"the receipt says: {json.loads(completed.stdout)['left']}")
     run.erased.update(numbers)
-
-
-def _text(number: int) -> list[str]:
-    return ["erase", "--text", marker(number, "spk"), "--yes", "--json"]
 
 
 def _words(numbers: Sequence[int]) -> list[str]:
@@ -175,10 +175,10 @@ def _mnemolog(run: _Run, *words: str, **more: str) -> "subprocess.CompletedProce
 
 def _answers(server: Server, run: _Run, numbers: Sequence[int]) -> tuple[int, list[str]]:
     """Ask for what was erased in every way there is; return how often, and what came back."""
-    asked = [("GET", path, None) for path in _PATHS]
+    requests = [("GET", path, None) for path in _PATHS]
     for number in numbers:
         id_ = id_of(number)
-        asked += [
+        requests += [
             ("GET", f"/v1/memories/{id_}", None),
             ("GET", f"/v1/memories/{id_}/history", None),
             ("POST", f"/v1/memories/{id_}/restore", {}),
@@ -187,12 +187,12 @@ def _answers(server: Server, run: _Run, numbers: Sequence[int]) -> tuple[int, li
             ("POST", "/v1/memories", {"id": id_, "content": "It is said again, otherwise"}),
         ]
     wrong = []
-    for method, path, body in asked:
+    for method, path, body in requests:
         status, data = ask(server, method, path, body)
         back = {number for number, _ in markers(data)} & run.erased
         if back or not 0 < status < 500:
             wrong.append(f"{method} {path}: {status}, memories {sorted(back)[:3]}")
-    return len(asked), wrong
+    return len(requests), wrong
 
 
 _PATHS = (

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from plain_receipt import plain_receipt
 from torture.erasing_scan import marker
 from torture.server import CutOff, Server, answered
 
@@ -25,7 +26,6 @@ from store.log.event_kinds import (
     Planned,
     Prompted,
     Proposed,
-    Recalled,
     Revised,
     SessionTold,
     Surfaced,
@@ -47,9 +47,9 @@ def id_of(number: int) -> str:
 
 def content(number: int) -> str:
     """Return a text of more than twice a run of words, with one of its own at each end."""
-    one, two = marker(number, "cta"), marker(number, "ctb")
+    first, two = marker(number, "cta"), marker(number, "ctb")
     return (
-        f"{one} customers keep their orders in the old bucket until somebody moves them to the "
+        f"{first} customers keep their orders in the old bucket until somebody moves them to the "
         f'new one, "quoted"\nand told so by {two}'
     )
 
@@ -110,11 +110,11 @@ def _planned(tenant: Tenant, log: EventLog, number: int, now: int) -> None:
         source_ids=(memory.id,),
     )
     judged = Judged(verdicts={memory.id: 1.0}, evidence={memory.id: words["pjd"]})
-    found = (
+    problems = (
         steps.record(lesson, Made(job="distill"), now, words["pwa"], quote=words["pev"]),
         steps.judge(f"r{number:04}", judged, "as it turned out"),
     )
-    body = Planned(job="distill", watermark=log.head(), steps=found, notes=(words["pnt"],))
+    body = Planned(job="distill", watermark=log.head(), steps=problems, notes=(words["pnt"],))
     plans.apply(log, plans.propose(log, body, now).id, now)
     waits = Planned(
         job="archive", watermark=log.head(), steps=(steps.archive(memory, words["pwb"]),)
@@ -128,12 +128,9 @@ def _receipts(number: int, now: int) -> Iterator[Event]:
     hit = Hit(id_, 1.0, 1.0)
     draft = {"content": marker(number, "prd"), "kind": "lesson"}
     judged = {id_: marker(number, "jdg"), "other": f"for {quoted} says so"}
-    recalled = Recalled(
-        query=quoted, mode="auto", manifest=None, watermark=0, hits=(hit,), dropped={}, took_us=1
-    )
     because = marker(number, "prb")
     bodies: tuple[tuple[str, str | None, Body], ...] = (  # id, and subject where it is another
-        (f"r{number:04}", None, recalled),
+        (f"r{number:04}", None, plain_receipt(query=quoted, hits=(hit,))),
         (f"q{number:04}", None, Prompted(prompt=f"why is it that {quoted}?")),
         (f"a{number:04}", None, Acted(tool="Bash", command=f"echo '{quoted}'", error=quoted)),
         (f"t{number:04}", None, SessionTold(stage="stopped", said=f"Done: {quoted}")),
@@ -199,9 +196,9 @@ def busy(server: Server, numbers: Sequence[int], failed: list[str]) -> Iterator[
         chance, count = random.Random(1), 0
         while not over.is_set():
             count += 1
-            asked = {"query": f"customers bucket {marker(chance.choice(numbers), 'cta')}"}
+            request = {"query": f"customers bucket {marker(chance.choice(numbers), 'cta')}"}
             for path, body in (
-                ("/v1/recall", asked | {"touch": False}),
+                ("/v1/recall", request | {"touch": False}),
                 ("/v1/memories", {"content": f"Meanwhile the {count}th note came in"}),
             ):
                 status, data = ask(server, "POST", path, body)

@@ -9,7 +9,7 @@ of each: a COMMIT that ended in an error may still be durable.
 
 import errno
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +45,14 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     place = Place(folder)
     with forks(place.fault) as processes:
         tried = 0
-        for name in (*of_scale(scale), *_repairs(scale)):
-            found = refused_at(place, processes, name, EACH[scale])
-            tried += found.points
-            yield found
+        repairs = () if scale is Scale.FAST else [work.name for work in work_repair.WORKS]
+        for name in (*of_scale(scale), *repairs):
+            outcome = refused_at(place, processes, name, EACH[scale])
+            tried += outcome.points
+            yield outcome
         for control in work_controls.REFUSED:
             yield refused_at(place, processes, control.name, CONTROLS)
     yield Outcome("the disk refused, all together", tried, "points", floor=FLOOR)
-
-
-def _repairs(scale: Scale) -> Iterable[str]:
-    """Return the works on a damaged log."""
-    return [] if scale is Scale.FAST else [work.name for work in work_repair.WORKS]
 
 
 def refused_at(place: Place, processes: Forks, name: str, most: int) -> Outcome:
@@ -74,22 +70,22 @@ def refused_at(place: Place, processes: Forks, name: str, most: int) -> Outcome:
     ended: dict[str, int] = {}
     for action, error, at, dies in evenly(points, most):
         place.restore()
-        done = processes.run(f"{_STEPS}:refused", name, str(place.home), action, error, at, dies)
+        result = processes.run(f"{_STEPS}:refused", name, str(place.home), action, error, at, dies)
         place.fault.arm(Action.WATCH)
-        how, told = "killed", [done.raised or "it was killed"]
-        if done.returned:
-            how, told = done.returned
+        how, problems = "killed", [result.raised or "it was killed"]
+        if result.returned:
+            how, problems = result.returned
         if how == _MISSED:
             continue
-        if done.returned:
+        if result.returned:
             next_step = "torture.crash_points:again" if dies else f"{_STEPS}:settled"
-            after = processes.run(next_step, name, str(place.home), [*done.acknowledged])
-            told += [after.raised] if after.raised else after.returned
+            after = processes.run(next_step, name, str(place.home), [*result.acknowledged])
+            problems += [after.raised] if after.raised else after.returned
         ended[how] = ended.get(how, 0) + 1
         when = "once" if action is Action.FAIL else "from there on"
         then = ", then killed" if dies else ""
         where = f"{errno.errorcode[error]} {when} at {at} of {len(kinds)}{then}"
-        wrong += [f"{where}: {one}" for one in told]
+        wrong += [f"{where}: {fault}" for fault in problems]
     return Outcome(
         f"the disk refused: {name}",
         sum(ended.values()),
@@ -103,8 +99,8 @@ def refused_at(place: Place, processes: Forks, name: str, most: int) -> Outcome:
 def _listed(place: Place, processes: Forks, name: str) -> list[Kind]:
     """Return the kinds of the points that a work goes through beside a server."""
     place.fault.trace.write_bytes(b"")
-    done = processes.run(f"{_STEPS}:refused", name, str(place.home), Action.LIST, 0, 0, False)
-    assert not done.raised, done.raised
+    result = processes.run(f"{_STEPS}:refused", name, str(place.home), Action.LIST, 0, 0, False)
+    assert not result.raised, result.raised
     return place.fault.kinds()
 
 
@@ -119,15 +115,15 @@ def refused(
     Another part of the process has the memory open, as a server has. Where it does not die then,
     with all that open, the work is done again when the disk is well.
     """
-    work, place, told = works.named(name), Path(home), list[str]()
+    work, place, acknowledged = works.named(name), Path(home), list[str]()
     server = _Server.of(place) if name in works.BY_NAME else _NO_SERVER
     fault.arm(Action(action), at, error)
-    how, wrong = _attempted(work, place, told.append)
+    how, wrong = _attempted(work, place, acknowledged.append)
     wrong += server.asked()
     how = how if fault.points() >= at else _MISSED
     fault.arm(Action.WATCH)
-    wrong += work.check(place, told)  # before it is done again, which would mend it
-    for id_ in told:
+    wrong += work.check(place, acknowledged)  # before it is done again, which would mend it
+    for id_ in acknowledged:
         acknowledge(id_)
     if dies:
         _LEFT_OPEN.append(server)
@@ -148,9 +144,11 @@ def _attempted(work: works.Work, home: Path, acknowledge: Acknowledge) -> tuple[
     except MnemologError as error:
         return type(error).__name__, []
     except OSError as error:
-        known = files.disk_error(error)  # as each of the edges does: the CLI, the jobs, the server
-        if known is not None:
-            return type(known).__name__, []
+        translated = files.disk_error(
+            error
+        )  # as each of the edges does: the CLI, the jobs, the server
+        if translated is not None:
+            return type(translated).__name__, []
         return "no error of ours", [traceback.format_exc()]
     except BaseException:  # the edge: an error that is none of ours is what is looked for
         return "no error of ours", [traceback.format_exc()]

@@ -60,9 +60,9 @@ def _flooded(folder: Path, texts: int, *, is_control: bool = False) -> Outcome:
         try:
             for number in range(texts):
                 body = {"content": _text(number), "tenant": "t0"}
-                status, said = server.ask("POST", "/v1/memories", body, timeout_s=120)
+                status, answer = server.ask("POST", "/v1/memories", body, timeout_s=120)
                 if status != 201:
-                    wrong.append(f"a write: {status} {said}")
+                    wrong.append(f"a write: {status} {answer}")
                 if number % 10 == 0:
                     began = time.monotonic()
                     server.ask("POST", "/v1/recall", _asked("t0"), timeout_s=120)
@@ -77,7 +77,8 @@ def _flooded(folder: Path, texts: int, *, is_control: bool = False) -> Outcome:
     writer.start()
     took = _timed(server, is_over.is_set, wrong)
     writer.join()
-    peak = _peak(server)
+    text = Path(f"/proc/{server.process.pid}/status").read_text()
+    peak = next(int(line.split()[1]) for line in text.splitlines() if "VmHWM" in line) << 10
     server.kill(15)
     wrong += _judged(took)
     if peak > MOST_BYTES:
@@ -112,9 +113,9 @@ def _timed(server: Server, is_over: Callable[[], bool], wrong: list[str]) -> lis
     while not is_over():
         began = time.monotonic()
         try:
-            status, said = server.ask("POST", "/v1/recall", _asked(f"t{1 + len(took) % 9}"))
+            status, answer = server.ask("POST", "/v1/recall", _asked(f"t{1 + len(took) % 9}"))
             if status != 200:
-                wrong.append(f"a recall: {status} {said}")
+                wrong.append(f"a recall: {status} {answer}")
         except CutOff as error:
             wrong.append(f"a recall: {error!r}")
         took.append(time.monotonic() - began)
@@ -142,18 +143,12 @@ def _text(number: int) -> str:
 def _home(folder: Path) -> Path:
     """Return a home of ten small tenants, each built, and the default one."""
     for name in ("default", *(f"t{number}" for number in range(TENANTS))):
-        one = tenant(folder, name)
-        with EventLog(one.log, create=True) as log:
+        tenant_ = tenant(folder, name)
+        with EventLog(tenant_.log, create=True) as log:
             drafts = [
                 Draft(content=f"keeper {number} lights harbour lamp {number} of {name} at night")
                 for number in range(50)
             ]
             commands.record_batch(log, drafts, NOW)
-            build.rebuild(one, log, LexicalEmbedder(), NOW)
+            build.rebuild(tenant_, log, LexicalEmbedder(), NOW)
     return folder
-
-
-def _peak(server: Server) -> int:
-    """Return the most bytes of memory that a server held."""
-    text = Path(f"/proc/{server.process.pid}/status").read_text()
-    return next(int(line.split()[1]) for line in text.splitlines() if "VmHWM" in line) << 10

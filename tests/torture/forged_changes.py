@@ -42,7 +42,9 @@ def forgeries(name: str, table: pa.Table) -> Iterator[Forgery]:
     is_counted = name.rpartition(".")[2] not in UNCOUNTED and name != "fields.rows"
     yield Forgery("a column more", table.append_column("more", pa.nulls(len(table), pa.int8())))
     if not len(table):
-        yield Forgery("a row where none was", _filled(table.schema), is_seen=False)
+        nulls = [pa.nulls(1, field.type) for field in table.schema]
+        filled = pa.table(nulls, schema=table.schema)
+        yield Forgery("a row where none was", filled, is_seen=False)
     else:
         twice = pa.concat_tables([table, table.slice(len(table) - 1)])
         yield Forgery("no rows", table.slice(0, 0), is_counted)
@@ -66,8 +68,8 @@ def _of_column(table: pa.Table, number: int, name: str) -> Iterator[Forgery]:
     other = _another_type(array.type)
     yield Forgery(f"{name}: {other}", _with(table, number, pa.nulls(len(table), other)))
     if len(table):
-        for what, made, is_seen in _values(name, array):
-            yield Forgery(f"{name}: {what}", _with(table, number, made), is_seen)
+        for what, array_, is_seen in _values(name, array):
+            yield Forgery(f"{name}: {what}", _with(table, number, array_), is_seen)
 
 
 def _values(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
@@ -87,8 +89,8 @@ def _values(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
             False,
         )
     elif pa.types.is_floating(kind):
-        for one in (float("nan"), float("inf"), float("-inf")):
-            yield str(one), pa.array([one, *values[1:]], kind), True
+        for number in (float("nan"), float("inf"), float("-inf")):
+            yield str(number), pa.array([number, *values[1:]], kind), True
         yield "negative", pa.array([-1e6, *values[1:]], kind), False
     elif pa.types.is_string(kind):
         yield "another text", pa.array(["quite another", *values[1:]], kind), False
@@ -96,8 +98,8 @@ def _values(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
             yield "offsets beyond the text", _beyond(array), True
     elif pa.types.is_dictionary(kind):
         codes = pa.array([100] * len(values), kind.index_type)
-        made = pa.DictionaryArray.from_arrays(codes, array.dictionary, safe=False)
-        yield "codes beyond the words", made, True
+        forged = pa.DictionaryArray.from_arrays(codes, array.dictionary, safe=False)
+        yield "codes beyond the words", forged, True
     elif pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type):
         wrong = np.asarray(array.flatten()).copy()
         wrong[: kind.list_size] = np.nan
@@ -106,7 +108,7 @@ def _values(name: str, array: pa.Array) -> Iterator[tuple[str, pa.Array, bool]]:
 
 def _beyond(array: pa.Array) -> pa.Array:
     """Return texts of which all but the first begin far behind the end of their bytes."""
-    data = b"".join((one or "").encode() for one in array.to_pylist())
+    data = b"".join((text or "").encode() for text in array.to_pylist())
     offsets = np.full(len(array) + 1, 1 << 30, np.int32)
     offsets[[0, -1]] = 0, len(data)
     buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(data)]
@@ -125,8 +127,3 @@ def _another_type(kind: pa.DataType) -> pa.DataType:
 
 def _with(table: pa.Table, number: int, array: pa.Array) -> pa.Table:
     return table.set_column(number, table.column_names[number], array)
-
-
-def _filled(schema: pa.Schema) -> pa.Table:
-    """Return one row of nulls."""
-    return pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)

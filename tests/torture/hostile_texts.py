@@ -70,12 +70,12 @@ def notes(count: int, chance: random.Random) -> Iterator[str]:
     words = {script: [_word(chance, *ends) for _ in range(400)] for script, ends in SCRIPTS.items()}
     for number in range(count):
         script = chance.choice(list(words))
-        said = [_zipf(chance, words[script]) for _ in range(chance.randrange(4, 16))]
-        said.insert(1, chance.choice(VERBS))
-        said.append(
+        words_ = [_zipf(chance, words[script]) for _ in range(chance.randrange(4, 16))]
+        words_.insert(1, chance.choice(VERBS))
+        words_.append(
             chance.choice(("src/part{}.py", "handle_{}", "v1.{}", "{}")).format(number % 90)
         )
-        yield " ".join(said)
+        yield " ".join(words_)
 
 
 def _word(chance: random.Random, low: int, high: int) -> str:
@@ -100,17 +100,14 @@ def hostile(
     """
     pieces = [chance.choice(_KINDS)(chance) for _ in range(chance.choice((1, 1, 2, 3, 6)))]
     if known and chance.random() < 0.4:
-        pieces.append(_part(chance, chance.choice(known)))
+        text = chance.choice(known)
+        start = chance.randrange(len(text))
+        pieces.append(text[start : start + chance.randrange(1, 60)])
     chance.shuffle(pieces)
     text = chance.choice((" ", "", "\n", ", ", "\x00")).join(pieces) or "?"
     if repeats and chance.random() < REPEATED:
         text = (text * (longest // len(text) + 1))[: chance.randrange(1, longest + 1)]
     return text[:longest]
-
-
-def _part(chance: random.Random, text: str) -> str:
-    start = chance.randrange(len(text))
-    return text[start : start + chance.randrange(1, 60)]
 
 
 def _any(low: int, high: int) -> Callable[[random.Random], str]:

@@ -40,20 +40,23 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
     here = Here(folder / "home", folder / "tmp", folder)
     for path in (here.home, here.spool):
         path.mkdir(mode=0o700)
-    _repository(here)
+    subprocess.run(["git", "init", "-q", str(here.repository)], check=True)
+    url = f"https://anna:{here.secret('remote').split('://')[-1]}@git.internal/acme/shop.git"
+    words = ["git", "-C", str(here.repository), "remote", "add", "origin", url]
+    subprocess.run(words, check=True)
     kills = scale.of(1, 20)
     chance = random.Random(7)
     for number in range(kills):
         _under_load(here, chance.uniform(0.2, 1.5), is_first=number == 0)
     _at_the_desk(here, scale.of(3, len(COMMANDS)))
     texts = _files(here)
-    found = traces(here.planted, texts)
+    leaks = traces(here.planted, texts)
     size = sum(map(len, texts.values()))
     yield Outcome(
         f"secrets through {len(here.doors)} doors, {kills} kill -9",
         len(here.planted),
         f"secrets, {len(texts)} files of {size >> 10:,} KiB",
-        [*found, *_unused(here)],
+        [*leaks, *_unused(here)],
         f"{len(here.spooled)} of them unlinked while it ran",
         floor=1_000,
     )
@@ -65,14 +68,6 @@ def _unused(here: Here) -> list[str]:
     """Return the doors that never answered anything: what they were sent was not tried."""
     names = (door.__name__ for door in DOORS)
     return [f"{name} was never answered" for name in names if name not in here.answered]
-
-
-def _repository(here: Here) -> None:
-    """Make a repository whose remote's URL holds a password."""
-    subprocess.run(["git", "init", "-q", str(here.repository)], check=True)
-    url = f"https://anna:{here.secret('remote').split('://')[-1]}@git.internal/acme/shop.git"
-    words = ["git", "-C", str(here.repository), "remote", "add", "origin", url]
-    subprocess.run(words, check=True)
 
 
 def _environment(here: Here) -> dict[str, str]:
@@ -90,13 +85,13 @@ def _under_load(here: Here, seconds: float, *, is_first: bool) -> None:
     The first time is over once all doors were answered.
     """
     settings = Settings(here.home)
-    with (here.folder / "said.log").open("ab") as said:
+    with (here.folder / "said.log").open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-P", "-X", "faulthandler", "-c", START],
             env=_environment(here),
             cwd=here.folder,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
         )
     try:
         port = _port(settings, process)
@@ -181,8 +176,8 @@ def _send(
 def _at_the_desk(here: Here, most: int) -> None:
     """Send by the command line's doors, the server being dead."""
     for command in COMMANDS[:most]:
-        said = {"session_id": here.secret("hook command"), "hook_event_name": "UserPromptSubmit"}
-        prompt = json.dumps(said | {"prompt": here.text("hook command, prompt")})
+        payload = {"session_id": here.secret("hook command"), "hook_event_name": "UserPromptSubmit"}
+        prompt = json.dumps(payload | {"prompt": here.text("hook command, prompt")})
         subprocess.run(
             [sys.executable, "-P", "-m", "serve.cli", *command(here)],
             env=_environment(here),

@@ -34,15 +34,15 @@ class Seed:
 Lie = Callable[[Asked, Seed], object]
 
 
-def fair(asked: Asked, more: str) -> dict[str, Any]:
+def fair(question: Asked, more: str) -> dict[str, Any]:
     """Return an answer that a job believes, followed by more words wherever it has words."""
-    lines = [json.loads(line) for line in asked.data.splitlines() if line.startswith("{")]
-    match asked.schema_name:
+    lines = [json.loads(line) for line in question.data.splitlines() if line.startswith("{")]
+    match question.schema_name:
         case "Judgment":
-            relation = "same" if "pnpm" in asked.data else "update"
+            relation = "same" if "pnpm" in question.data else "update"
             return {"relation": relation, "because": f"so it is {more}", "text": ONE}
         case "Written":
-            notes = [line.partition(": ")[2] for line in asked.data.splitlines()[1:]]
+            notes = [line.partition(": ")[2] for line in question.data.splitlines()[1:]]
             return {"sentences": [notes[0], f"{notes[1]} {more}"]}
         case "Statings":
             (turn,) = [line["turn"] for line in lines if FACT in line["text"]]
@@ -51,9 +51,9 @@ def fair(asked: Asked, more: str) -> dict[str, Any]:
             also = stated | {"sentence": f"{FACT} {more}", "relation": f"gate {more}"[:39]}
             return {"facts": [stated, also]}
         case "Lessons":
-            said = next(line for line in lines if line["by"] == "person")
-            text = said["text"]
-            first = {"kind": "lesson", "text": f"{text} {more}"[:600], "ids": [said["id"]]}
+            human = next(line for line in lines if line["by"] == "person")
+            text = human["text"]
+            first = {"kind": "lesson", "text": f"{text} {more}"[:600], "ids": [human["id"]]}
             return {
                 "lessons": [first, first | {"kind": "decision", "text": f"{text} {more}"[:600]}]
             }
@@ -62,64 +62,64 @@ def fair(asked: Asked, more: str) -> dict[str, Any]:
         case "Opinions":
             ids = [line["memory"] for line in lines if "memory" in line]
             return {"opinions": [{"memory": id_, "verdict": 0.5, "why": more} for id_ in ids]}
-    raise AssertionError(f"a job asks for {asked.schema_name!r}, which nobody lies about yet")
+    raise AssertionError(f"a job asks for {question.schema_name!r}, which nobody lies about yet")
 
 
 def _with(words: Callable[[Seed], str]) -> Lie:
-    return lambda asked, seed: fair(asked, words(seed))
+    return lambda question, seed: fair(question, words(seed))
 
 
-def _spoilt(asked: Asked, value: object) -> dict[str, Any]:
+def _spoilt(question: Asked, value: object) -> dict[str, Any]:
     """Return a fair answer with a value in the place of everything that is not free text."""
 
     def spoil(inner: Any, name: str = "") -> Any:
         if isinstance(inner, dict):
-            return {key: spoil(one, key) for key, one in inner.items()}
+            return {key: spoil(value, key) for key, value in inner.items()}
         if isinstance(inner, list):
-            return [spoil(one, name) for one in inner]
+            return [spoil(value, name) for value in inner]
         return inner if name in ("because", "text", "why", "sentence", "sentences") else value
 
-    spoilt: dict[str, Any] = spoil(fair(asked, "so"))
+    spoilt: dict[str, Any] = spoil(fair(question, "so"))
     return spoilt
 
 
-def _deep(asked: Asked, seed: Seed) -> object:
+def _deep(question: Asked, seed: Seed) -> object:
     """Nest deeper than any stack, in a field that nobody asked for or in the text's place."""
     nested = "[" * DEPTH + "]" * DEPTH
     if seed.number % 2:
         return f"the answer is {nested}"
-    return f'{json.dumps(fair(asked, "so"))[:-1]}, "more": {nested}}}'
+    return f'{json.dumps(fair(question, "so"))[:-1]}, "more": {nested}}}'
 
 
-def _surrogates(asked: Asked, seed: Seed) -> object:
+def _surrogates(question: Asked, seed: Seed) -> object:
     alone = chr(0xD800 + seed.number % 0x800)
-    text = json.dumps(fair(asked, f"so {alone} is it"), ensure_ascii=seed.number % 2 == 0)
+    text = json.dumps(fair(question, f"so {alone} is it"), ensure_ascii=seed.number % 2 == 0)
     return text if seed.number % 3 else f"{alone} no JSON at all {alone}"
 
 
-def _no_json(asked: Asked, seed: Seed) -> object:
-    said = ("", "null", "[]", '"text"', "\x00\x01", "{" * 1_000, f"{seed.secret()}", "```json\n```")
-    return said[seed.number % len(said)]
+def _no_json(question: Asked, seed: Seed) -> object:
+    text = ("", "null", "[]", '"text"', "\x00\x01", "{" * 1_000, seed.secret(), "```json\n```")
+    return text[seed.number % len(text)]
 
 
-def _others(asked: Asked, seed: Seed) -> object:
+def _others(question: Asked, seed: Seed) -> object:
     """Name memories that were not shown: by ids of others, and by numbers that nothing has."""
     number = (0, -1, 10**6, 10**30)[seed.number % 4]
-    answer = fair(asked, "so")
-    for one in answer.get("lessons", ()):
-        one["ids"] = [*one["ids"], seed.foreign] if seed.number % 2 else [seed.foreign]
+    answer = fair(question, "so")
+    for lesson in answer.get("lessons", ()):
+        lesson["ids"] = [*lesson["ids"], seed.foreign] if seed.number % 2 else [seed.foreign]
     for names, name in (("facts", "turn"), ("scores", "n"), ("opinions", "memory")):
-        for one in answer.get(names, ()):
-            one[name] = number
+        for item in answer.get(names, ()):
+            item[name] = number
     return answer
 
 
-def _numbers(asked: Asked, seed: Seed) -> object:
+def _numbers(question: Asked, seed: Seed) -> object:
     number = ("1e999", "-1e999", "NaN", "-5", "1e-400", "9" * 400)[seed.number % 6]
-    return json.dumps(_spoilt(asked, "@")).replace('"@"', number)
+    return json.dumps(_spoilt(question, "@")).replace('"@"', number)
 
 
-def _no_answer(asked: Asked, seed: Seed) -> object:
+def _no_answer(question: Asked, seed: Seed) -> object:
     """Answer with HTTP bodies that are no chat completions."""
     nested = "[" * DEPTH + "]" * DEPTH
     message = {"role": "assistant", "content": [{"type": "text", "text": seed.secret()}]}
@@ -133,7 +133,7 @@ def _no_answer(asked: Asked, seed: Seed) -> object:
         {"error": {"message": f"your key {seed.secret()} is wrong"}},
         {"choices": seed.secret()},
     )
-    bodies = [*(json.dumps(one).encode() for one in wrong), nested.encode(), b"\xff\xfe", b""]
+    bodies = [*(json.dumps(answer).encode() for answer in wrong), nested.encode(), b"\xff\xfe", b""]
     return bodies[seed.number % len(bodies)]
 
 
@@ -143,8 +143,8 @@ def _order(seed: Seed) -> str:
 
 LIES: Mapping[str, Lie] = {
     "a secret beside what is true": _with(lambda seed: f"says {seed.secret()}"),
-    "a secret in the place of a word": lambda asked, seed: _spoilt(asked, seed.secret()),
-    "a secret as a field": lambda asked, seed: {seed.secret(): 1, **fair(asked, "so")},
+    "a secret in the place of a word": lambda question, seed: _spoilt(question, seed.secret()),
+    "a secret as a field": lambda question, seed: {seed.secret(): 1, **fair(question, "so")},
     "no JSON": _no_json,
     "a short order": _with(_order),
     "a poison": _with(lambda seed: seed.poison),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from folds import fold_log
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -36,7 +37,6 @@ from store.log.commands import Draft
 from store.log.event_kinds import Planned, Revised
 from store.log.event_log import EventLog
 from store.maintenance.build import rebuild
-from store.memories.fold import Fold
 from store.memories.memory import ACTIVE, ARCHIVED, FORGOTTEN, SUPERSEDED, Memory
 from store.plans import plans, steps
 
@@ -105,8 +105,8 @@ class Life(RuleBasedStateMachine):
     def _gives_way(self, id_: str) -> None:
         """A memory has become current: what else holds its key does so no more."""
         key = self.model[id_].key
-        for other, known in self.model.items():
-            if other != id_ and key is not None and known.key == key and known.state == ACTIVE:
+        for other, memory in self.model.items():
+            if other != id_ and key is not None and memory.key == key and memory.state == ACTIVE:
                 self._set(other, state=SUPERSEDED)
         for plan, (other, before, applied) in self.plans.items():
             is_away = applied >= 0 and other != id_ and before.state == ACTIVE
@@ -219,15 +219,15 @@ class Life(RuleBasedStateMachine):
     @rule(target=planned, id_=ids)
     def plan(self, id_: str) -> Any:
         """A job proposes to archive a memory."""
-        memory = self._fold().rows.get(id_)
+        memory = fold_log(self.log).rows.get(id_)
         if memory is None or self.model[id_].state != ACTIVE:
             return multiple()
         self._did("plan")
         step = steps.archive(memory, "nobody asks for it")
         body = Planned(job="archive", watermark=self.log.head(), steps=(step,))
-        made = plans.propose(self.log, body, self.now).id
-        self.plans.setdefault(made, (id_, self.model[id_], -1))
-        return made
+        plan = plans.propose(self.log, body, self.now).id
+        self.plans.setdefault(plan, (id_, self.model[id_], -1))
+        return plan
 
     @rule(plan=planned)
     def apply(self, plan: str) -> None:
@@ -287,26 +287,30 @@ class Life(RuleBasedStateMachine):
     @rule(id_=ids, wide=st.booleans(), project=st.sampled_from([None, "", "shop"]))
     def ask(self, id_: str, wide: bool, project: str | None) -> None:
         self._did("recall")
-        known = self.model[id_]
-        found = self._found(known.word, active_only=not wide, project=project)
-        self._must_be(id_, found, wide=wide)
+        expected = self.model[id_]
+        brought = self._found(expected.word, active_only=not wide, project=project)
+        self._must_be(id_, brought, wide=wide)
 
     @rule(word=st.sampled_from(WORDS))
     def ask_all(self, word: str) -> None:
         self._did("recall")
-        seen = {id_ for id_, known in self.model.items() if known.is_seen(self.now)}
-        assert self._found(word) <= seen
+        visible = {id_ for id_, memory in self.model.items() if memory.is_seen(self.now)}
+        assert self._found(word) <= visible
 
     @invariant()
     def what_is_active_is_what_the_view_says(self) -> None:
         if not hasattr(self, "model"):
             return
         with self.reader.view() as view:
-            for id_, known in self.model.items():
+            for id_, expected in self.model.items():
                 memory = view.tail.find(id_)
                 assert memory is not None, f"{id_} is lost"
-                said = memory.state, memory.pinned, memory.expires_at
-                assert said == (known.state, known.pinned, known.expires_at), (id_, known, said)
+                state = memory.state, memory.pinned, memory.expires_at
+                assert state == (expected.state, expected.pinned, expected.expires_at), (
+                    id_,
+                    expected,
+                    state,
+                )
 
     def teardown(self) -> None:
         if not hasattr(self, "model"):
@@ -339,31 +343,25 @@ class Life(RuleBasedStateMachine):
     def _told(self) -> dict[str, Any]:
         with self.reader.view() as view:
             rows = {id_: view.tail.find(id_) for id_ in self.model}
-        found = {
-            f"{id_} {wide}": frozenset(self._found(known.word, active_only=not wide))
-            for id_, known in self.model.items()
+        differences = {
+            f"{id_} {wide}": frozenset(self._found(memory.word, active_only=not wide))
+            for id_, memory in self.model.items()
             for wide in (False, True)
         }
-        for asked, ids in found.items():
-            id_, wide = asked.split()
+        for name, ids in differences.items():
+            id_, wide = name.split()
             self._must_be(id_, ids, wide=wide == "True")
-        return rows | found
+        return rows | differences
 
-    def _must_be(self, id_: str, found: Iterable[str], *, wide: bool) -> None:
+    def _must_be(self, id_: str, ids: Iterable[str], *, wide: bool) -> None:
         """Who asks for a memory's own word gets it where it may be seen, and nothing hidden."""
-        seen = {
-            one
-            for one, known in self.model.items()
-            if (known.state != FORGOTTEN if wide else known.is_seen(self.now))
+        visible = {
+            known_id
+            for known_id, memory in self.model.items()
+            if (memory.state != FORGOTTEN if wide else memory.is_seen(self.now))
         }
-        assert set(found) <= seen, (set(found) - seen, "is hidden")
-        assert (id_ in found) == (id_ in seen), (id_, self.model[id_], found)
-
-    def _fold(self) -> Fold:
-        fold = Fold()
-        for event in self.log.effective_events(0, self.log.head()):
-            fold.apply(event)
-        return fold
+        assert set(ids) <= visible, (set(ids) - visible, "is hidden")
+        assert (id_ in ids) == (id_ in visible), (id_, self.model[id_], ids)
 
     def _found(self, query: str, **only: Any) -> set[str]:
         question = Question(query, Filter(now=self.now, **only), 200, "lexical", min_confidence=0.0)
@@ -371,14 +369,14 @@ class Life(RuleBasedStateMachine):
             return {hit.memory.id for hit in recall(view, question).hits}
 
 
-def _apart(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
+def _apart(state: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
     """Yield where two states are not the same, field by field."""
-    for place, was in one.items():
-        if was != (said := other[place]):
+    for place, was in state.items():
+        if was != (value := other[place]):
             fields = was.__struct_fields__ if isinstance(was, Memory) else ()
             apart = [
-                f"{name} {getattr(was, name)!r}, {getattr(said, name)!r}"
+                f"{name} {getattr(was, name)!r}, {getattr(value, name)!r}"
                 for name in fields
-                if getattr(was, name) != getattr(said, name)
+                if getattr(was, name) != getattr(value, name)
             ]
-            yield f"{place}: {apart or (was, said)}"
+            yield f"{place}: {apart or (was, value)}"

@@ -22,7 +22,7 @@ from torture.blocks import HIDDEN, items, rises
 from torture.doors import MINUTE, NOW, QUARANTINED, TOLD, Door, Place, place
 from torture.outcome import Outcome, Scale
 from torture.poisoned_pages import asked, logged_in
-from torture.poisons import Poison, Sent, poison
+from torture.poisons import Sent, poison
 
 from pipelines.jobs import find_job, runner
 from serve.cli import main
@@ -83,9 +83,9 @@ def attack(folder: Path, scale: Scale) -> Iterator[Outcome]:
 def _planted(here: Place, times: int) -> Iterator[Sent]:
     doors: list[tuple[str, Door]] = [*QUARANTINED.items(), *TOLD.items()]
     for number, (time, (name, door)) in enumerate(itertools.product(range(times), doors)):
-        one = poison(number + time)  # so that a door meets another disguise each time
-        door(here, one)
-        yield Sent(name, one, name in TOLD)
+        poison_ = poison(number + time)  # so that a door meets another disguise each time
+        door(here, poison_)
+        yield Sent(name, poison_, name in TOLD)
 
 
 @dataclass(slots=True)
@@ -98,77 +98,76 @@ class Finding:
 
     def look(self, sent: Sent, where: str, text: str, may_come: bool) -> None:
         self.looked += 1
-        found = [item for item in items(text) if sent.poison.canary in json.dumps(item)]
-        self.came += bool(found)
-        faults = list(_faults(sent, text, found))
-        if found and not may_come:
+        notes = [item for item in items(text) if sent.poison.canary in json.dumps(item)]
+        self.came += bool(notes)
+        faults = list(_faults(sent, text, notes))
+        if notes and not may_come:
             faults.append("was said unasked")
         self.wrong += [f"{sent.door}: {fault}, {where}" for fault in faults]
 
 
-def _faults(sent: Sent, text: str, found: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if found and text.count(OPENING) != text.count(CLOSING):
+def _faults(sent: Sent, text: str, notes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if notes and text.count(OPENING) != text.count(CLOSING):
         yield "a frame is broken"
     if sent.poison.canary in _outside(text):
         yield "stands outside the frame"
     if HIDDEN.search(text):
         yield "a forbidden character is in the text"
-    for one in found if not sent.is_told else ():
-        if not (held := {name for name in one if sent.poison.canary in json.dumps(one[name])}):
+    for note_ in notes if not sent.is_told else ():
+        if not (
+            fields := {name for name in note_ if sent.poison.canary in json.dumps(note_[name])}
+        ):
             continue
-        by = one.get("by") or one.get("trust")
-        if one.get("role") == "rule" or "rule" in one or by in MAY_RULE:
+        by = note_.get("by") or note_.get("trust")
+        if note_.get("role") == "rule" or "rule" in note_ or by in MAY_RULE:
             yield f"is a rule, or {by}'s word"
-        elif not held <= _QUOTED and by not in ("tool", "web"):
-            yield f"comes unlabelled in {sorted(held)}"
+        elif not fields <= _QUOTED and by not in ("tool", "web"):
+            yield f"comes unlabelled in {sorted(fields)}"
 
 
 def _outside(text: str) -> str:
     """Return what stands in no frame, and what in a frame is neither a note nor our heading."""
-    left = frame.strip(text)
+    outside = frame.strip(text)
     for part in text.split(OPENING)[1:]:
         lines = part.partition(CLOSING)[0].split("\n")
-        left += "\n".join(line for line in lines if not line.startswith("{"))
-    return left.replace(RULES, "").replace(BACKGROUND, "")
-
-
-def _prompt(here: Place, host: str, one: Poison, session: str) -> str:
-    return here.hook(host, in_session(reworded(PROMPTS[host], one.question), session))
+        outside += "\n".join(line for line in lines if not line.startswith("{"))
+    return outside.replace(RULES, "").replace(BACKGROUND, "")
 
 
 def _asked_by_hosts(here: Place, sent: Sequence[Sent], hosts: int, when: str) -> Outcome:
     """Ask each canary's own words at prompts, and run the command its order names."""
-    found = Finding()
+    finding = Finding()
     names = itertools.cycle(OUTCOMES)
-    for number, one in enumerate(sent):
+    for number, poisoned in enumerate(sent):
         for host in itertools.islice(names, hosts):
             with patch.object(speaking, "MODELS", dict.fromkeys(speaking.MODELS, _ALL_TOLD)):
-                text = _prompt(here, host, one.poison, f"{when}-{number}-{host}")
-            found.look(one, f"at a prompt of {host}", text, True)
+                prompt = reworded(PROMPTS[host], poisoned.poison.question)
+                text = here.hook(host, in_session(prompt, f"{when}-{number}-{host}"))
+            finding.look(poisoned, f"at a prompt of {host}", text, True)
         ran = {
             "hook_event_name": "PreToolUse",
             "session_id": f"{when}-{number}",
             "tool_name": "Bash",
         }
-        ran |= {"tool_input": {"command": one.poison.command}, "cwd": "/nowhere"}
-        found.look(one, "before a tool", here.hook("claude-code", ran), one.is_told)
-    came = f"{found.came} times as somebody's labelled word"
-    told = sum(one.is_told for one in sent)
-    if found.came <= told * hosts:
-        found.wrong.append("nothing that a tool or the web said came: nothing was tried")
+        ran |= {"tool_input": {"command": poisoned.poison.command}, "cwd": "/nowhere"}
+        finding.look(poisoned, "before a tool", here.hook("claude-code", ran), poisoned.is_told)
+    labelled = f"{finding.came} times as somebody's labelled word"
+    count = sum(poisoned.is_told for poisoned in sent)
+    if finding.came <= count * hosts:
+        finding.wrong.append("nothing that a tool or the web said came: nothing was tried")
     return Outcome(
         f"canaries, asked by hosts' prompts and tools, {when}",
         len(sent),
-        f"canaries, {found.looked:,} events",
-        found.wrong,
-        came,
+        f"canaries, {finding.looked:,} events",
+        finding.wrong,
+        labelled,
         floor=200,
     )
 
 
 def _at_a_start(here: Place, sent: Sequence[Sent]) -> Outcome:
     """Begin sessions, and go on in those whose tools said the text, in every host."""
-    found = Finding()
+    finding = Finding()
     for host, payloads in RECORDED.items():
         begun = next(
             (payload for payload in payloads if moment(host, payload) == "session_start"), None
@@ -176,38 +175,42 @@ def _at_a_start(here: Place, sent: Sequence[Sent]) -> Outcome:
         if begun is None:
             continue  # it does not tell
         text = here.hook(host, in_session(begun, f"new-{host}"))
-        for one in sent:
-            found.look(one, f"at the start of a session of {host}", text, one.is_told)
+        for poisoned in sent:
+            finding.look(poisoned, f"at the start of a session of {host}", text, poisoned.is_told)
     start = {"hook_event_name": "SessionStart", "cwd": "/nowhere"}
-    for one in sent:
+    for poisoned in sent:
         for source in ("compact", "resume"):
-            session = f"fix-{one.poison.canary}" if one.door == "a fix" else one.poison.canary
+            session = (
+                f"fix-{poisoned.poison.canary}"
+                if poisoned.door == "a fix"
+                else poisoned.poison.canary
+            )
             text = here.hook("claude-code", start | {"session_id": session, "source": source})
             # a session is told how its own runs failed, in its tools' words
-            found.look(one, f"at a session's {source}", text, True)
+            finding.look(poisoned, f"at a session's {source}", text, True)
     return Outcome(
-        "canaries, at the start of sessions", found.looked, "starts and canaries", found.wrong
+        "canaries, at the start of sessions", finding.looked, "starts and canaries", finding.wrong
     )
 
 
 def _asked_for(here: Place, sent: Sequence[Sent], most: int) -> Iterator[Outcome]:
     """Ask for each by MCP and REST, and for a few at the command line."""
     by_agents, by_programs = Finding(), Finding()
-    for one in sent:
-        for name, given in (
-            ("recall", {"query": one.poison.question}),
-            ("project_overview", {"topic": one.poison.canary}),
+    for poisoned in sent:
+        for name, arguments in (
+            ("recall", {"query": poisoned.poison.question}),
+            ("project_overview", {"topic": poisoned.poison.canary}),
         ):
-            told = here.tool(name, **given)
-            by_agents.look(one, name, told["content"][0]["text"], True)
-        body = {"query": one.poison.question, "min_confidence": 0.0, "top_k": 5}
+            output = here.tool(name, **arguments)
+            by_agents.look(poisoned, name, output["content"][0]["text"], True)
+        body = {"query": poisoned.poison.question, "min_confidence": 0.0, "top_k": 5}
         hits = here.ask("POST", "/v1/recall", body)["hits"]
         by_programs.looked += 1
-        held = [hit for hit in hits if one.poison.canary in hit["text"]]
-        by_programs.came += bool(held)
-        for hit in held:
-            if not one.is_told and (hit["role"] == "rule" or hit["trust"] in MAY_RULE):
-                by_programs.wrong.append(f"{one.door}: {hit['role']} of {hit['trust']}")
+        carriers = [hit for hit in hits if poisoned.poison.canary in hit["text"]]
+        by_programs.came += bool(carriers)
+        for hit in carriers:
+            if not poisoned.is_told and (hit["role"] == "rule" or hit["trust"] in MAY_RULE):
+                by_programs.wrong.append(f"{poisoned.door}: {hit['role']} of {hit['trust']}")
     yield Outcome(
         "canaries, asked for by MCP",
         by_agents.looked,
@@ -220,23 +223,23 @@ def _asked_for(here: Place, sent: Sequence[Sent], most: int) -> Iterator[Outcome
     yield Outcome(
         "canaries, asked for by REST", len(sent), "calls", wrong, f"{by_programs.came} brought it"
     )
-    others = [one for one in sent if not one.is_told]
+    others = [poisoned for poisoned in sent if not poisoned.is_told]
     yield _at_the_desk(here, others[:: max(1, len(others) // most)])  # of every door some
 
 
 def _at_the_desk(here: Place, sent: Sequence[Sent]) -> Outcome:
-    wrong, came = [], 0
-    for one in sent:
-        words = ["--home", str(here.home), "recall", one.poison.question, "--top-k", "3"]
-        said = CliRunner().invoke(main, words)
-        for part in re.split(r"(?m)^(?= ?\d+\. )", said.output):
-            if one.poison.canary in part.replace("\n", " "):
-                came += 1
-                if not _is_labelled(part, one.poison.canary):
-                    wrong.append(f"{one.door}: unlabelled at the command line")
-        if re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", said.output):
-            wrong.append(f"{one.door}: what a terminal obeys is printed")
-    wrong += [] if came else ["none was found"]
+    wrong, carriers = [], 0
+    for poisoned in sent:
+        words = ["--home", str(here.home), "recall", poisoned.poison.question, "--top-k", "3"]
+        result = CliRunner().invoke(main, words)
+        for part in re.split(r"(?m)^(?= ?\d+\. )", result.output):
+            if poisoned.poison.canary in part.replace("\n", " "):
+                carriers += 1
+                if not _is_labelled(part, poisoned.poison.canary):
+                    wrong.append(f"{poisoned.door}: unlabelled at the command line")
+        if re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", result.output):
+            wrong.append(f"{poisoned.door}: what a terminal obeys is printed")
+    wrong += [] if carriers else ["none was found"]
     return Outcome("canaries, asked for at the command line", len(sent), "commands", wrong)
 
 
@@ -246,8 +249,8 @@ def _is_labelled(hit: str, canary: str) -> bool:
     """
     if re.search(r"\(said by (?:tool|web)\)", hit.splitlines()[0]):
         return True
-    said = re.split(r"(?m)^    (asked|ran|agent) {2,4}(?=\S)", hit)
-    parts = zip(said[1::2], said[2::2], strict=True)
+    sections = re.split(r"(?m)^    (asked|ran|agent) {2,4}(?=\S)", hit)
+    parts = zip(sections[1::2], sections[2::2], strict=True)
     holding = [who for who, text in parts if canary in " ".join(text.split())]
     return bool(holding) and "asked" not in holding
 
@@ -270,13 +273,16 @@ def _framed(here: Place) -> Outcome:
     wrong, memories = [], _memories(here)
     for at in range(0, len(memories), _TOGETHER):
         some = memories[at : at + _TOGETHER]
-        made = block([note(memory) for memory in some], 1 << 20)
-        read = {item["id"] for item in items(made.text)}
-        if {memory.id for memory in some} != set(made.ids) or {
-            short_id(id_) for id_ in made.ids
+        made_block = block([note(memory) for memory in some], 1 << 20)
+        read = {item["id"] for item in items(made_block.text)}
+        if {memory.id for memory in some} != set(made_block.ids) or {
+            short_id(id_) for id_ in made_block.ids
         } != read:
-            wrong.append(f"a block of {len(some)} is read as {len(items(made.text))}")
-        if HIDDEN.search(made.text) or made.text.count(OPENING) + made.text.count(CLOSING) != 2:
+            wrong.append(f"a block of {len(some)} is read as {len(items(made_block.text))}")
+        if (
+            HIDDEN.search(made_block.text)
+            or made_block.text.count(OPENING) + made_block.text.count(CLOSING) != 2
+        ):
             wrong.append("a block holds what it must not")
     return Outcome("blocks of all that is stored", len(memories), "memories", wrong)
 
@@ -303,10 +309,10 @@ def _worked_over(here: Place) -> Outcome:
         if memory.job is not None and rises(memory, memories)
     ]
     facts = here.tenant.reader.answer(all_facts)
-    held = {(fact.key, fact.value) for fact, _ in facts if fact.holds_at(NOW + 20_000 * MINUTE)}
-    told = {("deploy.region", "eu-west-1"), ("api.port", "7437")}
-    wrong += [f"{key} is no more {value}" for key, value in told - held]
-    values = [value for key, value in held if key == "deploy.region"]
+    current = {(fact.key, fact.value) for fact, _ in facts if fact.holds_at(NOW + 20_000 * MINUTE)}
+    expected = {("deploy.region", "eu-west-1"), ("api.port", "7437")}
+    wrong += [f"{key} is no more {value}" for key, value in expected - current]
+    values = [value for key, value in current if key == "deploy.region"]
     wrong += [f"deploy.region has the values {values}"] if len(values) != 1 else []
     return Outcome("jobs over canaries", len(memories), "memories", wrong, f"{steps} steps applied")
 
@@ -314,14 +320,14 @@ def _worked_over(here: Place) -> Outcome:
 def _fed_back(here: Place, turns: int) -> Outcome:
     """Let every host hear our own blocks in all that it tells us: nothing of them is kept."""
     before = _bodies(here)
-    words, heard, wrong = "", "", []
+    words, answered, wrong = "", "", []
     for number in range(turns):
         for host in OUTCOMES:
             session = f"again-{host}-{number // 5}"
-            asked = f"{words}\nhow often does the upload service retry, attempt {number}?"
+            prompt = f"{words}\nhow often does the upload service retry, attempt {number}?"
             with patch.object(speaking, "MODELS", dict.fromkeys(speaking.MODELS, _ALL_TOLD)):
-                told = here.hook(host, in_session(reworded(PROMPTS[host], asked), session))
-            words, heard = told or words, heard + told
+                output = here.hook(host, in_session(reworded(PROMPTS[host], prompt), session))
+            words, answered = output or words, answered + output
             for payload in RECORDED[host]:
                 if moment(host, payload) != "prompt":
                     here.hook(host, in_session(laced(payload, words), session))
@@ -331,7 +337,7 @@ def _fed_back(here: Place, turns: int) -> Outcome:
         grown = sum(text in body for body in after) - sum(text in body for body in before)
         wrong += [f"{text!r} is there {grown} times more"] if grown else []
     wrong += ["a block of ours is kept" for body in after if frame.contains(body)]
-    wrong += [] if texts[0] in heard else ["nothing was said that could come back"]
+    wrong += [] if texts[0] in answered else ["nothing was said that could come back"]
     return Outcome("our own blocks fed back", turns * len(OUTCOMES), "turns", wrong)
 
 

@@ -27,13 +27,13 @@ _LONG = 6_000  # characters: some events take more than one page
 @cache
 def batches(events: int) -> Sequence[Sequence[Event]]:
     """Return that many events, the same every time: some alone, some several at once."""
-    chance, made = Random(events), []
+    chance, batches = Random(events), []
     number = 0
     while number < events:
         size = min(chance.choice((1, 1, 1, 1, 7)), events - number)
-        made.append([_event(chance, number + one) for one in range(size)])
+        batches.append([_event(chance, number + place) for place in range(size)])
         number += size
-    return made
+    return batches
 
 
 def _event(chance: Random, number: int) -> Event:
@@ -53,29 +53,30 @@ def write(home: Path, acknowledge: Acknowledge, *, events: int) -> None:
 
 def problems(home: Path, acknowledged: Collection[str], *, events: int) -> list[str]:
     """Return what is wrong with the log in which so many batches were acknowledged, in words."""
-    path, told = tenants.tenant(home).log, len(acknowledged)
-    if told and not path.exists():
-        return [f"the log is gone, and {told} acknowledged batches with it"]
+    path, count = tenants.tenant(home).log, len(acknowledged)
+    if count and not path.exists():
+        return [f"the log is gone, and {count} acknowledged batches with it"]
     try:
-        with EventLog(path, create=not told) as log:
+        with EventLog(path, create=not count) as log:
             wrong = [f"integrity: {problem}" for problem in integrity.problems(log)]
-            return [*wrong, *_compared(log, batches(events), told)]
+            return [*wrong, *_compared(log, batches(events), count)]
     except MnemologError as error:
-        return [f"with {told} batches acknowledged: {error}"]
+        return [f"with {count} batches acknowledged: {error}"]
 
 
-def _compared(log: EventLog, sent: Sequence[Sequence[Event]], told: int) -> Iterator[str]:
+def _compared(log: EventLog, sent: Sequence[Sequence[Event]], acknowledged: int) -> Iterator[str]:
     marks, ends = _marks(sum(map(len, sent)))
     there = _rows(log)
-    done = bisect_left(ends, len(there))
-    if not told <= done <= told + 1:
-        yield f"{told} batches were acknowledged and {told + 1} sent, {done} are there"
+    whole = bisect_left(ends, len(there))
+    if not acknowledged <= whole <= acknowledged + 1:
+        sent_too = acknowledged + 1
+        yield f"{acknowledged} batches were acknowledged and {sent_too} sent, {whole} are there"
         return
-    if there != marks[: ends[done]]:
-        yield f"the log holds {len(there)} events, not those of the first {done} batches"
-    for batch in sent[max(told - 1, 0) : told + 1]:  # the last, and that under way
+    if there != marks[: ends[whole]]:
+        yield f"the log holds {len(there)} events, not those of the first {whole} batches"
+    for batch in sent[max(acknowledged - 1, 0) : acknowledged + 1]:  # the last, and that under way
         log.append(batch)
-    if _rows(log) != marks[: ends[min(max(done, told + 1), len(sent))]]:
+    if _rows(log) != marks[: ends[min(max(whole, acknowledged + 1), len(sent))]]:
         yield "what was sent again is not there exactly once"
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plain_receipt import plain_receipt
+
 from serve.reader.reader import Reader
 from serve.recall.request import RecallRequest, answer
 from store.embedders.lexical import LexicalEmbedder
@@ -23,7 +25,7 @@ from store.ingest.batch import make_batch
 from store.ingest.job_queue import Queue
 from store.log import commands, compaction, erasing, integrity
 from store.log.commands import Draft
-from store.log.event_kinds import Acted, Hit, Recalled
+from store.log.event_kinds import Acted, Hit
 from store.log.event_log import EventLog
 from store.log.events import Event
 from store.maintenance import build, checkup
@@ -118,15 +120,7 @@ def _drafts(name: str, first: int, count: int) -> list[Draft]:
 def _receipt(name: str, number: int) -> Event:
     body: Any = Acted(tool="Bash", doing="run", command=f"pytest tests/test_{number}.py")
     if number % 2:
-        body = Recalled(
-            query=f"number {number}?",
-            mode="auto",
-            manifest=1,
-            watermark=1,
-            hits=(Hit(f"{name}-m01", 1.0, 0.9),),
-            dropped={},
-            took_us=900,
-        )
+        body = plain_receipt(query=f"number {number}?", hits=(Hit(f"{name}-m01", 1.0, 0.9),))
     id_ = f"{name}-r{number}"
     return Event(id_, _OLD + number, body, id_, None, f"s{number // 50}", "codex")
 
@@ -134,7 +128,8 @@ def _receipt(name: str, number: int) -> Event:
 def seen(settings: Settings, *, looks: bool = True) -> Seen:
     """Look at the default tenant as a fresh process does: the doctor, and three questions."""
     tenant = tenants.tenant(settings.home, "default")
-    alarms = set(_alarms(settings)) if looks else set()
+    findings = checkup.checkup(settings) if looks else ()
+    alarms = {finding.what for finding in findings if finding.severity != "ok"}
     try:
         with EventLog(tenant.log, waits=True) as log:
             is_open = log.is_open
@@ -148,13 +143,9 @@ def seen(settings: Settings, *, looks: bool = True) -> Seen:
 def published(settings: Settings) -> tuple[Any, ...]:
     """Return what is answered from what was built alone; the home loses its log for it."""
     tenants.tenant(settings.home).log.unlink()
-    found = seen(settings, looks=False)
-    assert found.answers and not found.is_open, found.refused
-    return found.answers
-
-
-def _alarms(settings: Settings) -> list[str]:
-    return [one.what for one in checkup.checkup(settings) if one.severity != "ok"]
+    after = seen(settings, looks=False)
+    assert after.answers and not after.is_open, after.refused
+    return after.answers
 
 
 def _asked(tenant: Tenant, log: EventLog) -> tuple[tuple[Any, ...], list[str], float]:

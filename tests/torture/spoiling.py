@@ -6,7 +6,7 @@ Lines of JSON are also spoilt by their values, so that what comes after the pars
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 _DEEP = 100_000
@@ -103,15 +103,12 @@ def _somewhere(chance: random.Random, value: Any) -> tuple[Any, Any]:
     """Return a container somewhere in a value and one of its keys."""
     holder, key = None, None
     while isinstance(value, dict | list) and value:
-        holder, key = value, chance.choice(_keys(value))
+        keys = list(value) if isinstance(value, dict) else range(len(value))
+        holder, key = value, chance.choice(keys)
         if chance.random() < 0.4:
             break
         value = holder[key]
     return holder, key
-
-
-def _keys(value: Any) -> Sequence[Any]:
-    return list(value) if isinstance(value, dict) else range(len(value))
 
 
 SPOILS: tuple[Spoil, ...] = (flipped, cut, spliced, sown, sown, revalued, revalued, revalued)

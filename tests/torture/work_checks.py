@@ -7,7 +7,7 @@ Each function returns what is wrong, in words: nothing where all is well.
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 
 from pyarrow import parquet
@@ -24,7 +24,6 @@ from store.home.tenant import Tenant
 from store.log import integrity
 from store.log.event_kinds import Recorded
 from store.log.event_log import EventLog
-from store.log.events import Event
 from store.maintenance import build
 from store.snapshots import manifest as manifests
 from store.snapshots import snapshot
@@ -63,19 +62,15 @@ def of_the_log(
     wrong += [f"{id_} was acknowledged and is lost" for id_ in acknowledged if id_ not in ids]
     wrong += [f"{id_} was there before and is lost" for id_ in before if id_ not in ids]
     wrong += [f"{id_} is there {count} times" for id_, count in ids.items() if count > 1]
-    known = {*before, *(id_ for batch in writing for id_ in batch)}
+    expected = {*before, *(id_ for batch in writing for id_ in batch)}
     if not and_others:
-        wrong += [f"nobody wrote {id_}" for id_ in ids if id_ not in known]
+        wrong += [f"nobody wrote {id_}" for id_ in ids if id_ not in expected]
     for batch in writing:
         if 0 < (there := sum(id_ in ids for id_ in batch)) < len(batch):
             wrong.append(f"{there} of a batch of {len(batch)} are there")
-    return [*wrong, *_doubled(events)]
-
-
-def _doubled(events: Collection[Event]) -> Iterator[str]:
     texts = Counter(event.body.content for event in events if isinstance(event.body, Recorded))
-    yield from (f"{text[:40]!r} was recorded {count} times" for text, count in texts.items()
-                if count > 1 and text)  # fmt: skip
+    doubled = [(text, count) for text, count in texts.items() if count > 1 and text]
+    return [*wrong, *(f"{text[:40]!r} was recorded {count} times" for text, count in doubled)]
 
 
 def modes(home: Path) -> list[str]:
@@ -147,7 +142,7 @@ def left_over(home: Path) -> list[str]:
 
 def holding(home: Path, word: str) -> list[str]:
     """Return the files in which a word occurs; what lies compressed is read."""
-    found = []
+    problems = []
     for path in sorted(home.rglob("*")):
         if not path.is_file():
             continue
@@ -155,5 +150,5 @@ def holding(home: Path, word: str) -> list[str]:
         if data.startswith(b"PAR1") and data.endswith(b"PAR1"):
             data += repr(parquet.read_table(path).to_pylist()).encode()
         if word.encode() in data.lower():
-            found.append(f"{path.relative_to(home)} holds what was erased")
-    return found
+            problems.append(f"{path.relative_to(home)} holds what was erased")
+    return problems

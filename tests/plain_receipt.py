@@ -1,0 +1,11 @@
+"""The receipt of a recall that is about nothing in particular."""
+
+from typing import Any
+
+from store.log.event_kinds import Recalled
+
+
+def plain_receipt(**fields: Any) -> Recalled:
+    """Return the body of a receipt; only the fields that matter to a test are given."""
+    usual = {"query": "q", "mode": "auto", "manifest": None, "watermark": 0, "took_us": 1}
+    return Recalled(**{**usual, "hits": (), "dropped": {}, **fields})
